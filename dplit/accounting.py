@@ -39,7 +39,7 @@ class Table:
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
 
-# %% ../nbs/10_accounting.ipynb #298c38ad
+# %% ../nbs/10_accounting.ipynb #e527be9e
 MARGIN = 2e-12  # every conversion is rounded to the safe side by this much in log delta
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
@@ -48,7 +48,7 @@ def mills(t):
     """Mills' ratio (1 - Phi(t)) / phi(t) of the standard normal."""
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
-
+# %% ../nbs/10_accounting.ipynb #738dc422
 def mills_slope(t):
     """-R'(t) = 1 - t R(t), by a continued fraction where the subtraction would cancel."""
     tail, fraction = np.maximum(t, 8.0), 0.0
@@ -56,7 +56,7 @@ def mills_slope(t):
         fraction = k / (tail + fraction)
     return np.where(t > 8, fraction / (tail + fraction), 1 - t * mills(t))
 
-
+# %% ../nbs/10_accounting.ipynb #e98fc142
 def log_gaussian_delta(epsilon, mu):
     """log delta(epsilon, mu), unrounded: equation (1) of the chapter."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -69,7 +69,7 @@ def log_gaussian_delta(epsilon, mu):
         bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * mills(high)))  # delta near 1
         return np.where(mu == 0, -np.inf, np.where(low < -3, bulk, tail))
 
-# %% ../nbs/10_accounting.ipynb #7d8b0d03
+# %% ../nbs/10_accounting.ipynb #38d6a3d9
 def _arrays(**named):
     """Broadcast arguments to float arrays and check their public ranges."""
     limits = {"epsilon": (0, math.inf), "mu": (0, math.inf), "rho": (0, math.inf), "delta": (0, 1)}
@@ -119,7 +119,7 @@ def gaussian_delta(epsilon, mu):
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
     return _scalar(np.minimum(np.exp(log_gaussian_delta(epsilon, mu)) * (1 + MARGIN), 1.0))
 
-
+# %% ../nbs/10_accounting.ipynb #417d8c49
 def gaussian_epsilon(delta, mu):
     """The smallest epsilon for which a mu-GDP release is (epsilon, delta)-DP.
 
@@ -153,7 +153,7 @@ def gaussian_epsilon(delta, mu):
         root = _root(lambda e, goal, m: log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m)
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
-
+# %% ../nbs/10_accounting.ipynb #f8e81407
 def gaussian_mu(epsilon, delta):
     """The largest mu for which every mu-GDP release is (epsilon, delta)-DP: how much Gaussian budget (epsilon, delta) buys.
 
@@ -204,7 +204,7 @@ def classical_gaussian_mu(epsilon, delta):
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
     return _scalar(epsilon / np.sqrt(2 * np.log(1.25 / delta)))
 
-# %% ../nbs/10_accounting.ipynb #4396a04c
+# %% ../nbs/10_accounting.ipynb #3ae5b0ec
 def _zcdp_curve(log_x, rho):
     """Equation (2) at alpha = 1 + x: (log delta, epsilon)."""
     x = np.exp(log_x)
@@ -246,7 +246,7 @@ def zcdp_epsilon(rho, delta):
     epsilon = np.maximum(_zcdp_curve(log_x, r)[1], 0) * (1 + MARGIN)
     return _scalar(np.where(rho == 0, 0.0, np.where(delta == 0, np.inf, np.where(delta == 1, 0.0, epsilon))))
 
-
+# %% ../nbs/10_accounting.ipynb #9be94af9
 def zcdp_delta(epsilon, rho):
     """The delta for which a rho-zCDP release is (epsilon, delta)-DP: the inverse of `zcdp_epsilon` in its first value.
 
@@ -276,7 +276,7 @@ def zcdp_delta(epsilon, rho):
     log_x = _root(lambda t, r, e: _zcdp_curve(t, r)[1] - e, np.minimum(low, high - 1), high, r, epsilon)
     return _scalar(np.where(rho == 0, 0.0, np.minimum(np.exp(_zcdp_curve(log_x, r)[0]) * (1 + MARGIN), 1)))
 
-
+# %% ../nbs/10_accounting.ipynb #5b1f963c
 def zcdp_rho(epsilon, delta):
     """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP: how much zCDP budget (epsilon, delta) buys.
 
@@ -314,13 +314,13 @@ def zcdp_rho(epsilon, delta):
     )
     return _scalar(rho_at(log_x, log_inverse) * (1 - 10 * MARGIN))
 
-# %% ../nbs/10_accounting.ipynb #e597d4ab
+# %% ../nbs/10_accounting.ipynb #4360def8
 def basic_composition(epsilons, deltas=0.0):
     """(sum of epsilons, sum of deltas): what any releases cost together, at most."""
     epsilons, deltas = _arrays(epsilon=epsilons, delta=deltas)
     return math.fsum(epsilons.flat), math.fsum(deltas.flat)
 
-
+# %% ../nbs/10_accounting.ipynb #5a457f09
 def advanced_composition(epsilon, delta, times, slack):
     """(epsilon', delta') of `times` releases of (epsilon, delta) each, with `slack` added to delta.
 
@@ -335,7 +335,7 @@ def advanced_composition(epsilon, delta, times, slack):
         epsilon
     ), times * delta + slack
 
-
+# %% ../nbs/10_accounting.ipynb #5fb51d85
 def gdp_composition(mus):
     """mu of several Gaussian releases together: the root of the sum of squares."""
     return math.hypot(*np.ravel(*_arrays(mu=mus)))
@@ -356,7 +356,7 @@ def subsampled(epsilon, delta, n_drawn, n_rows):
     share = n_drawn / n_rows
     return _scalar(np.log1p(share * np.expm1(epsilon))), _scalar(share * delta)
 
-# %% ../nbs/10_accounting.ipynb #9e8f81bd
+# %% ../nbs/10_accounting.ipynb #6b4a71d4
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
@@ -408,7 +408,7 @@ class Release:
             return f"mu = {self.mu:.4g}"
         return f"epsilon = {self.epsilon:.4g}" + (f", delta = {self.delta:.2g}" if self.delta else "")
 
-
+# %% ../nbs/10_accounting.ipynb #afdb55ed
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -507,15 +507,15 @@ class Receipt:
     def _repr_markdown_(self):
         return f"**{('Receipt ' + self.title).strip()}**\n\n{self._table()._repr_markdown_()}\n\n{self._total()}"
 
-# %% ../nbs/10_accounting.ipynb #dc38c814
+# %% ../nbs/10_accounting.ipynb #9f8bb445
 class BudgetExceeded(ValueError):
     """The fit would have cost more than is left. Nothing was charged, fitted or drawn."""
 
-
+# %% ../nbs/10_accounting.ipynb #bfe7ca54
 class PrivacyWarning(UserWarning):
     """A public parameter is legal but protects little."""
 
-
+# %% ../nbs/10_accounting.ipynb #1fcf7e33
 def check_epsilon_delta(epsilon, delta, owner, pure=False):
     """Validate PUBLIC privacy parameters; (float, float) back.
 
@@ -566,7 +566,7 @@ def check_epsilon_delta(epsilon, delta, owner, pure=False):
 
 Spent = namedtuple("Spent", "epsilon delta")
 
-
+# %% ../nbs/10_accounting.ipynb #232c6704
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.

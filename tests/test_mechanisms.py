@@ -1,0 +1,378 @@
+"""The one door: exact samplers, exact sensitivity, and nothing that depends on anything else."""
+
+import ast
+import inspect
+import math
+import multiprocessing
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import special, stats
+
+import dplit
+from dplit import mechanisms as me
+from dplit.mechanisms import Bits, Noise, lattice, quantize
+
+SAMPLERS = {"laplace": me.laplace_int, "gaussian": me.gaussian_int}
+
+
+def seeded(seed):
+    return Bits(np.random.default_rng(seed))
+
+
+def p_value(kind, drawn, scale):
+    """Chi-square test of integer draws against their exact law."""
+    edge = int(8 * scale) + 1
+    observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
+    expected = me.lattice_law(kind, scale, np.arange(-edge, edge + 1))
+    expected[[0, -1]] += (1 - expected.sum()) / 2
+    keep = expected * drawn.size > 20
+    observed, expected = np.append(observed[keep], observed[~keep].sum()), np.append(expected[keep], expected[~keep].sum() + 1e-300)
+    return stats.chisquare(observed, expected / expected.sum() * drawn.size).pvalue
+
+
+# ---------------------------------------------------------------- samplers
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.parametrize("scale", [0.3, 1.0, 12.5])
+def test_samplers_have_the_right_law(kind, scale):
+    # false-alarm rate 1e-6 a case; 1e6 draws reject a scale wrong by 2 %
+    drawn = SAMPLERS[kind](seeded(5), scale, 1_000_000)
+    assert p_value(kind, drawn, scale) > 1e-6
+    if scale > 1:
+        assert max(p_value(kind, drawn, 0.98 * scale), p_value(kind, drawn, 1.02 * scale)) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.parametrize("seed", range(100))
+def test_samplers_hold_for_every_seed(kind, seed):
+    # 200 tests at 1e-6: false-alarm rate 2e-4 in all
+    assert p_value(kind, SAMPLERS[kind](seeded(seed), 4.7, 200_000), 4.7) > 1e-6
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_secure_bits_have_the_right_law(kind):
+    assert p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9  # fresh randomness each run: alarm once in 1e9
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_the_exact_path_decides_as_the_fast_one(kind, monkeypatch):
+    for scale in (0.4, 31.7, 2.0**20):
+        fast = SAMPLERS[kind](seeded(1), scale, 400)
+        with monkeypatch.context() as patch:
+            patch.setattr(me, "SLACK", 1.0)  # distrust every float
+            assert np.array_equal(SAMPLERS[kind](seeded(1), scale, 400), fast)
+
+
+def test_the_exact_path_has_the_right_law_where_words_are_tiny():
+    """Force the deep tail: a word of zeros means more bits are asked for, and the answer still has the conditional law."""
+    with me.decimal.localcontext(me.EXACT):
+        deep = [me._exact_geometric(seeded(s), 0, 1.0) for s in range(300)]
+        gauss = [me._exact_gaussian(seeded(s), 0, 10.0, 90) for s in range(300)]
+    assert min(deep) >= 44 and np.mean(deep) == pytest.approx(64 * math.log(2) + 1 - 0.5, abs=0.3)  # floor(E + 64 ln 2)
+    assert min(gauss) >= math.floor(-10 * special.ndtri(2.0**-64))
+
+
+def test_floating_point_is_as_good_as_the_certificate_needs():
+    """log, log1p and ndtri within SLACK / 16 of 40 digits, on words like the samplers' own: a new numpy or scipy must keep this."""
+    rng = np.random.default_rng(0)
+    words = np.concatenate([rng.integers(2**44, 2**63, 1500, dtype=np.uint64), 2 ** rng.integers(44, 63, 300).astype(np.uint64)])
+    u = (words.astype(float) + 0.5) * 2.0**-64
+    with mpmath.workdps(40):
+        for w, x, z in zip(words.tolist(), u, -special.ndtri(u), strict=True):
+            exact = (mpmath.mpf(w) + 0.5) / mpmath.mpf(2) ** 64
+            assert abs(-np.log(x) + mpmath.log(exact)) < me.SLACK / 16 * (1 - np.log(x))
+            # z is right if its tail is: the derivative of z in u is 1 / phi(z)
+            tail = mpmath.erfc(mpmath.mpf(float(z)) / mpmath.sqrt(2)) / 2
+            assert abs(tail - exact) / mpmath.npdf(float(z)) < me.SLACK / 4 * (1 + z)
+
+
+def test_opendp_draws_from_the_same_laws():
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    theirs = {
+        "laplace": dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=5.0),
+        "gaussian": dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=5.0),
+    }
+    for kind, mechanism in theirs.items():
+        sample = np.array(mechanism(np.zeros(20_000, dtype=np.int64)))
+        ours = SAMPLERS[kind](seeded(3), 5.0, 20_000)
+        # fresh randomness on their side: alarm once in 1e9 (discrete and rounded Gaussians differ by less than 1e-3 at scale 5)
+        assert stats.ks_2samp(sample, ours).pvalue > 1e-9
+
+
+def test_no_two_releases_share_a_draw_and_workers_differ():
+    noise = Noise(0)
+    first, second = (noise.sum(np.zeros((5, 40)), radius=1.0, mu=1.0) for _ in range(2))
+    assert not np.any(first == second) and len(set(first)) == 40  # no broadcast, no reuse
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(4) as pool:
+            assert len(set(pool.map(_one_draw, range(4), chunksize=1))) == 4
+
+
+def _one_draw(_):
+    return int(me.gaussian_int(Bits(), 2.0**40, 1)[0])
+
+
+def test_seeds_repeat_and_mark_the_receipt():
+    for seed in (0, np.random.default_rng(3), np.random.RandomState(3), np.random.SeedSequence(3)):
+        assert not Noise(seed).private
+    assert Noise(7).count(10, mu=1.0) == Noise(7).count(10, mu=1.0)
+    assert Noise(None).private and Noise().receipt().private
+    generator = np.random.default_rng(1)
+    assert Noise(generator).count(10, mu=0.01) != Noise(generator).count(10, mu=0.01)  # two fits, two streams
+
+
+def test_nothing_in_dplit_touches_global_randomness():
+    for path in Path(dplit.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "random":
+                assert node.attr in {"default_rng", "Generator", "RandomState", "SeedSequence"}, (path.name, node.lineno)
+            if isinstance(node, ast.Import):
+                assert "random" not in [a.name for a in node.names], path.name
+
+
+# ---------------------------------------------------------------- exact sensitivity
+
+finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
+rows = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 5)), elements=finite)
+
+
+def length(v, norm):
+    v = [abs(int(x)) for x in v]
+    return max(v) if norm == np.inf else sum(v) if norm == 1 else math.isqrt(sum(x * x for x in v) - 1) + 1 if any(v) else 0
+
+
+@settings(max_examples=700, deadline=None)
+@given(rows, st.sampled_from([1, 2, np.inf]), st.floats(1e-9, 1e9), st.booleans())
+def test_every_row_is_inside_whatever_it_was(X, norm, radius, centred):
+    center = X[0] / 3 if centred else None
+    Q = quantize(X, radius, center, norm)
+    step, limit = lattice(radius)
+    assert max(length(q, norm) for q in Q) <= limit and limit * step <= radius * (1 + 2e-6)
+    # row by row, backwards, in Fortran order and as a strided view: the same bits
+    assert np.array_equal(np.vstack([quantize(x[None], radius, center, norm) for x in X]), Q)
+    assert np.array_equal(quantize(np.asfortranarray(X[::-1]), radius, center, norm)[::-1], Q)
+    assert np.array_equal(quantize(np.repeat(X, 2, axis=0)[::2], radius, center, norm), Q)
+
+
+@settings(max_examples=700, deadline=None)
+@given(rows, st.sampled_from([1, 2, np.inf]), st.sampled_from(["add_remove", "replace"]), st.integers(1, 3), st.data())
+def test_sums_move_by_at_most_what_they_declare(X, norm, neighboring, n_groups, data):
+    """Both releases are recorded without noise; integers are compared with the declared integer sensitivities: no tolerance."""
+    groups = np.array(data.draw(st.lists(st.integers(-1, n_groups), min_size=len(X), max_size=len(X))))
+    other_row, other_group = data.draw(arrays(np.float64, X.shape[1], elements=finite)), data.draw(st.integers(0, n_groups))
+    i = data.draw(st.integers(0, len(X) - 1))
+    if neighboring == "replace":
+        X2, g2 = X.copy(), groups.copy()
+        X2[i], g2[i] = other_row, other_group
+    else:
+        X2, g2 = np.delete(X, i, axis=0), np.delete(groups, i)
+    seen = []
+
+    class Recorder(Noise):
+        def _add(self, value, l1, l2, step, **how):
+            seen.append((np.asarray(value), l1, l2))
+            return super()._add(value, l1, l2, step, **how)
+
+    for A, g in ((X, groups), (X2, g2)):
+        Recorder(0, neighboring=neighboring).sums(A, radius=1.5, norm=norm, groups=g, n_groups=n_groups, mu=1.0)
+    (a, l1, l2), (b, *_) = seen
+    moved = [abs(int(x)) for x in (a - b).ravel()]
+    d = X.shape[1]
+    assert sum(moved) <= l1 + 2 * (norm == 2) and sum(x * x for x in moved) <= l2**2 * (1 + 1e-12)
+    assert d
+
+
+def test_the_l1_bound_for_balls_is_an_integer_that_holds():
+    """Rows in the Euclidean ball: the l1 length is at most floor(sqrt(d) * limit), also for the worst integer row."""
+    for d in (1, 2, 3, 7, 50):
+        Q = quantize(np.full((1, d), 10.0), 1.0)
+        l1, _ = Noise()._sum_sensitivity(lattice(1.0)[1], 0, d, 2, 1)
+        assert length(Q[0], 1) <= l1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-2, 5), min_size=1, max_size=30), st.integers(-2, 5), st.data())
+def test_histograms_move_by_at_most_what_they_declare(bins, new, data):
+    i = data.draw(st.integers(0, len(bins) - 1))
+    seen = []
+
+    class Recorder(Noise):
+        def _add(self, value, l1, l2, step, **how):
+            seen.append((np.asarray(value), l1, l2))
+            return super()._add(value, l1, l2, step, **how)
+
+    for neighboring, other in (("add_remove", bins[:i] + bins[i + 1 :]), ("replace", bins[:i] + [new] + bins[i + 1 :])):
+        for b in (bins, other):
+            Recorder(0, neighboring=neighboring).histogram(np.array(b, dtype=int), 4, mu=1.0)
+        (a, l1, l2), (b, *_) = seen[-2:]
+        assert np.abs(a - b).sum() <= l1 and np.sum((a - b) ** 2) <= l2**2 + 1e-9
+
+
+def test_results_do_not_depend_on_order_dtype_blocks_or_threads():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1000, 1000, size=(70_000, 4)).astype(np.float32) / 512
+    groups = (X[:, 0] > 0).astype(int)
+
+    def run(A, g):
+        sums, counts = Noise(0).sums(A, radius=2.0, groups=g, n_groups=2, mu=0.5)
+        return sums.tobytes() + counts.tobytes()
+
+    expected = run(X.astype(float), groups)
+    order = rng.permutation(len(X))
+    assert run(X, groups) == run(np.asfortranarray(X), groups) == run(X[order], groups[order]) == expected
+    assert run(X.astype(">f8"), groups) == run(np.concatenate([X, X])[: len(X)], groups) == expected
+    assert run(X, lambda Q: (Q[:, 0] > 0).astype(int)) == expected
+    small = [r.sum(axis=0) for r in me.map_blocks(lambda start, b: quantize(b, 2.0), X, block_rows=999)]
+    assert np.array_equal(np.sum(small, axis=0), quantize(X, 2.0).sum(axis=0))
+
+
+def test_released_numbers_are_multiples_of_the_public_step():
+    step, _ = lattice(3.7)
+    sums, counts = Noise(0).sums(np.random.default_rng(0).normal(size=(50, 3)), radius=3.7, mu=0.3)
+    assert np.all(sums / step == np.rint(sums / step)) and counts.shape == (1,)
+
+
+def test_memory_is_bounded_by_the_block():
+    import tracemalloc
+
+    X = np.zeros((400_000, 16), dtype=np.float32)  # 25.6 MB; as float64 it would be 51
+    tracemalloc.start()
+    Noise(0).sum(X, radius=1.0, mu=1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+# ---------------------------------------------------------------- prices
+
+
+def test_noise_has_the_scale_its_price_says():
+    # 40,000 coordinates: the standard deviation is known to 0.35 %, so 3 % is more than 8 standard errors
+    zero = np.zeros((1, 40_000))
+    gaussian = Noise(0).sum(zero, radius=2.0, mu=0.5)
+    assert np.std(gaussian) == pytest.approx(4.0, rel=0.03)
+    laplace = Noise(0).sum(np.zeros((1, 40_000)), radius=2.0, norm=1, epsilon=0.5)
+    assert np.mean(np.abs(laplace)) == pytest.approx(4.0, rel=0.03)
+    counts = Noise(0, neighboring="replace").histogram(np.zeros(0, int), 40_000, epsilon=0.5)
+    assert np.mean(np.abs(counts)) == pytest.approx(4.0, rel=0.03)
+
+
+def test_noise_on_coordinates_is_independent():
+    draws = np.array([Noise(s).sum(np.zeros((1, 3)), radius=1.0, mu=1.0) for s in range(4000)])
+    correlation = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
+    assert np.abs(correlation).max() < 5 / math.sqrt(4000)  # five standard errors: false-alarm rate below 2e-6
+
+
+def test_receipts_state_what_was_done():
+    noise = Noise(0, neighboring="replace")
+    noise.count(10, epsilon=0.1)
+    noise.histogram([0, 1], 2, mu=0.2)
+    noise.vote([0, 1, 1], 2, epsilon=0.3)
+    noise.exponential([0.0, 1.0], epsilon=0.4)
+    receipt = noise.receipt(1e-6, "demo")
+    assert [r.mechanism for r in receipt.releases] == ["laplace", "gaussian", "exponential", "exponential"]
+    assert receipt.neighboring == "replace" and receipt.releases[1].sensitivity == pytest.approx(math.sqrt(2))
+    assert receipt.releases[0].scale == pytest.approx(10)
+
+
+# ---------------------------------------------------------------- the exponential mechanism
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_exponential_mechanism_has_the_exact_law(monotone):
+    scores, n = np.array([5.0, 5.0, 3.0, 0.0, -2.0]), 60_000
+    noise = Noise(11)
+    chosen = np.bincount([noise.exponential(scores, sensitivity=2.0, epsilon=1.5, monotone=monotone) for _ in range(n)], minlength=5)
+    law = special.softmax(1.5 / (2.0 if monotone else 4.0) * scores)
+    assert stats.chisquare(chosen, n * law).pvalue > 1e-6
+    assert stats.chisquare(chosen, n * special.softmax(np.log(law) * 1.1)).pvalue < 1e-6
+
+
+def test_race_decides_the_same_with_and_without_floats(monkeypatch):
+    scores = np.random.default_rng(0).normal(size=30)
+    fast = [me._race(seeded(s), scores, 0.7) for s in range(60)]
+    monkeypatch.setattr(me, "SLACK", 1.0)
+    assert [me._race(seeded(s), scores, 0.7) for s in range(60)] == fast
+
+
+def test_huge_scores_neither_overflow_nor_warn():
+    with np.errstate(all="raise", under="ignore"):
+        assert Noise(0).exponential([1e6, 0.0, -1e300], epsilon=100.0) == 0
+        assert Noise(0).exponential([1e300, 1e300], epsilon=1.0) in (0, 1)
+
+
+# ---------------------------------------------------------------- noisy average
+
+
+def test_noisy_avg_scales_with_its_count_and_stays_private_on_nothing():
+    X = np.full((5000, 2), 0.5)
+    out = np.array([me.noisy_avg(X, radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)])
+    sigma = 5 / 4 * math.sqrt(2 * math.log(3.5e6)) * 2 / (5000 - 5 * math.log(2e6))
+    assert out.std() == pytest.approx(sigma, rel=0.15)  # 1200 draws: 5 standard errors are 10 %
+    empty = np.array([me.noisy_avg(X[:0], radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)])
+    radii = np.linalg.norm(empty, axis=1)
+    assert radii.max() <= 1 and stats.kstest(radii**2, "uniform").pvalue > 1e-6  # uniform in the disc
+    assert Noise(0).receipt().epsilon == 0
+
+
+def test_noisy_avg_receipt_and_refusal():
+    noise = Noise(0)
+    me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=0.7, delta=1e-7, noise=noise)
+    assert noise.receipt(1e-7).epsilon == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="printed constants"):
+        me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=80.0, delta=1e-7, noise=noise)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: n.count(3),
+        lambda n: n.count(3, mu=1.0, epsilon=1.0),
+        lambda n: n.count(3, mu=0.0),
+        lambda n: n.count(3, epsilon=math.inf),
+        lambda n: n.count(3, epsilon=math.nan),
+        lambda n: n.count(3, mu=True),
+        lambda n: n.count(3, mu=1e-30),
+        lambda n: n.sum(np.ones((2, 2)), radius=0.0, mu=1.0),
+        lambda n: n.sum(np.ones((2, 2)), radius=None, mu=1.0),
+        lambda n: n.sum(np.ones((2, 2)), radius=math.nan, mu=1.0),
+        lambda n: n.sum(np.array([[1.0, math.nan]]), radius=1.0, mu=1.0),
+        lambda n: n.sum(np.array([[math.inf, 0.0]]), radius=1.0, mu=1.0),
+        lambda n: n.sum(np.array([[math.inf, 0.0]]), radius=1.0, norm=np.inf, mu=1.0),
+        lambda n: n.exponential([], epsilon=1.0),
+        lambda n: n.exponential([0.0, math.nan], epsilon=1.0),
+        lambda n: Noise(neighboring="both"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_released(call):
+    noise = Noise(0)
+    with pytest.raises(ValueError) as error:
+        call(noise)
+    assert "\n" not in str(error.value) and len(str(error.value)) > 20
+    assert noise.releases == []
+
+
+def test_messages_do_not_quote_private_rows():
+    with pytest.raises(ValueError) as error:
+        Noise(0).sum(np.array([[123.456, math.nan]]), radius=1.0, mu=1.0)
+    assert "123" not in str(error.value)
+
+
+def test_every_public_name_explains_itself():
+    for name in me.__all__:
+        thing = getattr(me, name)
+        if callable(thing):
+            assert inspect.getdoc(thing), name

@@ -1,1 +1,8 @@
+"""Differential privacy, literately: private clustering and private adaptation, each theorem beside the code that is the algorithm."""
+
 __version__ = "0.1.0"
+
+from .accounting import BudgetExceeded, PrivacyBudget
+from .clustering import NoisyLloyd
+
+__all__ = ["BudgetExceeded", "NoisyLloyd", "PrivacyBudget"]

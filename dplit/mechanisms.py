@@ -4,14 +4,18 @@
 
 # %% auto #0
 __all__ = ['SLACK', 'CHUNK', 'EXACT', 'PI', 'STEP_BITS', 'Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'lattice_law',
-           'lattice', 'quantize', 'map_blocks', 'count_weight', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'check_count', 'check_radius', 'check_center', 'lattice', 'quantize', 'map_blocks', 'count_weight', 'Noise',
+           'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
-# %% ../nbs/11_mechanisms.ipynb #1c60376b
+# %% ../nbs/11_mechanisms.ipynb #efb8fe22
 import decimal
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
+from itertools import groupby
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse, special
@@ -164,7 +168,40 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #bdc04259
+# %% ../nbs/11_mechanisms.ipynb #5bef2c35
+def check_count(value, name, owner, low=1):
+    """A PUBLIC whole number of at least `low`, as an int; TypeError or ValueError otherwise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
+    if value < low:
+        raise ValueError(f"{name}={value}: {owner} needs at least {low}.")
+    return int(value)
+
+
+def check_radius(radius, owner):
+    """A PUBLIC radius > 0, as a float; ValueError if it is missing, TypeError if it is no number."""
+    if radius is None:
+        raise ValueError(
+            f"radius=None: {owner} needs a public bound on the norm of a row, in the units of X. Choose it from what the columns mean, never from X itself."
+        )
+    if isinstance(radius, (bool, np.bool_)) or not isinstance(radius, Real):
+        raise TypeError(f"radius={radius!r}: {owner} needs one number, in the units of X.")
+    lattice(radius)
+    return float(radius)
+
+
+def check_center(center, n_features, owner):
+    """A PUBLIC centre of shape (n_features,) as floats, or None; ValueError otherwise."""
+    if center is None:
+        return None
+    center = np.asarray(center, dtype=float)
+    if center.shape != (n_features,) or not np.isfinite(center).all():
+        raise ValueError(
+            f"center has shape {center.shape}: {owner} needs one finite number for each of the {n_features} columns of X."
+        )
+    return center
+
+# %% ../nbs/11_mechanisms.ipynb #f874e4e4
 STEP_BITS = 20
 
 
@@ -193,7 +230,7 @@ def _length(Q, norm):
     """Length of integer rows: squared for norm 2. Exact wherever it does not exceed the limit (it only grows when it rounds)."""
     return np.einsum("ij,ij->i", Q, Q) if norm == 2 else np.abs(Q).sum(axis=1)
 
-# %% ../nbs/11_mechanisms.ipynb #f65023ca
+# %% ../nbs/11_mechanisms.ipynb #d413ae9b
 def quantize(X, radius, center=None, norm=2):
     """Rows as integers: steps of the public lattice, each row inside the ball. Row-local.
 
@@ -288,7 +325,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #1835151c
+# %% ../nbs/11_mechanisms.ipynb #fa3de454
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -319,8 +356,12 @@ class Noise:
         self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
 
     def receipt(self, delta=0.0, title=""):
-        """The receipt so far, quoted at `delta`."""
-        return Receipt(self.releases, self.neighboring, delta, self.private, title)
+        """The receipt so far, quoted at `delta`; equal releases in a row stand on one line."""
+        lines = [
+            replace(first, times=sum(r.times for r in (first, *same)))
+            for first, *same in (list(g) for _, g in groupby(self.releases))
+        ]
+        return Receipt(lines, self.neighboring, delta, self.private, title)
 
     # -- the only two ways out ------------------------------------------------------------------------------------
 
@@ -517,7 +558,7 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     empty = np.zeros(means.shape) + (0.0 if center is None else center) if fallback is None else fallback
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #05e64c96
+# %% ../nbs/11_mechanisms.ipynb #66ce9219
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
     if isinstance(random_state, np.random.Generator):
@@ -587,7 +628,7 @@ def noisy_avg_delta(epsilon, delta):
 def _noisy_avg_multiplier(epsilon, delta):
     return 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
 
-# %% ../nbs/11_mechanisms.ipynb #981f9432
+# %% ../nbs/11_mechanisms.ipynb #4bcf0b82
 def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy average"):
     """Mean of PRIVATE rows whose number is private too, as NoisyAVG prints it.
 

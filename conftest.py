@@ -5,7 +5,9 @@ import os
 # One thread per process: pytest-xdist already uses every core. Set before numpy is imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
-os.environ.pop("MPLBACKEND", None)  # with Agg set, a notebook's figures print nothing and every figure cell differs
+os.environ.pop(
+    "MPLBACKEND", None
+)  # with Agg set, a notebook's figures print nothing and every figure cell differs
 
 
 def pytest_collection_modifyitems(items):

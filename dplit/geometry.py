@@ -45,10 +45,14 @@ def _table(X, name="X", d=None, low=0):
     except (TypeError, ValueError):
         X = np.array("not numbers")
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, one row per record: convert it to a numeric table first.")
+        raise ValueError(
+            f"{name} must hold real numbers, one row per record: convert it to a numeric table first."
+        )
     if X.ndim != 2 or X.shape[1] == 0 or (d is not None and X.shape[1] != d):
         shape = ", ".join(["n", *map(str, X.shape[1:])][: X.ndim])  # n may be private
-        raise ValueError(f"{name} has shape ({shape}): pass a table of shape (n, {'d' if d is None else d}).")
+        raise ValueError(
+            f"{name} has shape ({shape}): pass a table of shape (n, {'d' if d is None else d})."
+        )
     if len(X) < low:
         raise ValueError(f"{name} has too few rows: at least {low} needed.")
     return X
@@ -58,13 +62,19 @@ def _floats(block, name="X"):
     "A block of rows as C-contiguous finite float64, whatever its type and memory order."
     block = np.ascontiguousarray(block, dtype=np.float64)
     if block.size and not (np.isfinite(block.min()) and np.isfinite(block.max())):
-        raise ValueError(f"{name} holds NaN or infinite values: drop or fill such rows first, each by itself.")
+        raise ValueError(
+            f"{name} holds NaN or infinite values: drop or fill such rows first, each by itself."
+        )
     return block
 
 
 def _point(center, d):
     "`center` as d finite floats; the origin if None."
-    center = np.zeros(d) if center is None else _floats(_table(np.atleast_2d(center), "center", d), "center")[0]
+    center = (
+        np.zeros(d)
+        if center is None
+        else _floats(_table(np.atleast_2d(center), "center", d), "center")[0]
+    )
     if np.abs(center).max() > 1e290:
         raise ValueError("center is beyond 1e290: change the units of the rows.")
     return center
@@ -91,7 +101,9 @@ def _norms(T):
 def _clip_block(Z, radius):
     "Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."
     T = np.ascontiguousarray(Z.T)
-    largest = np.maximum(np.abs(T).max(axis=0), radius)  # divide by it first: squares cannot overflow
+    largest = np.maximum(
+        np.abs(T).max(axis=0), radius
+    )  # divide by it first: squares cannot overflow
     T /= largest
     norms = _norms(T)
     far = np.flatnonzero(norms > radius / largest)
@@ -199,7 +211,10 @@ class NearestCenter:
 
     def __init__(self, centers, radius=None, *, whole=False, block_rows=None):
         self.centers = _floats(_table(centers, "centers", low=1), "centers").copy()
-        self.radius, self.block_rows = None if radius is None else _number(radius, "radius"), block_rows
+        self.radius, self.block_rows = (
+            None if radius is None else _number(radius, "radius"),
+            block_rows,
+        )
         self.whole = whole
         if whole and not (self.radius or np.inf) <= 2**22:
             raise ValueError(
@@ -208,7 +223,11 @@ class NearestCenter:
         if self.radius is not None:
             k = len(self.centers)
             # |<q, c>| <= radius**2 and at most 6 index bits: every partial sum stays below 2**53
-            C = np.rint(clip_to_ball(self.centers, self.radius)) if whole else to_grid(self.centers, self.radius, k)
+            C = (
+                np.rint(clip_to_ball(self.centers, self.radius))
+                if whole
+                else to_grid(self.centers, self.radius, k)
+            )
             self._carry = 2 ** index_bits(k)  # 1: the index is not carried
             self._slope = -2 * self._carry * C
             self._offset = self._carry * (C * C).sum(axis=1) + np.arange(k) % self._carry
@@ -224,7 +243,9 @@ class NearestCenter:
             return S.argmin(axis=1)
         S = self._slope @ G.T
         S += self._offset[:, None]
-        return S.min(axis=0).astype(np.int64) & (self._carry - 1)  # the least score carries the lowest nearest index
+        return S.min(axis=0).astype(np.int64) & (
+            self._carry - 1
+        )  # the least score carries the lowest nearest index
 
     def __call__(self, X):
         "Labels of shape (n,), int64, of the rows of X (n, d)."
@@ -269,7 +290,9 @@ def t_nearest(queries, points, t):
     points = _floats(_table(points, "points"), "points")
     queries = _floats(_table(queries, "queries", points.shape[1]), "queries")
     if len(points) < t:
-        raise ValueError("t is larger than the number of points: add public points until there are at least t.")
+        raise ValueError(
+            "t is larger than the number of points: add public points until there are at least t."
+        )
     order = np.lexsort(points.T[::-1])
     points, chosen = points[order], np.empty((len(queries), t), dtype=np.int64)
     for rows in _batches(len(queries), len(points), max(1, _CELLS // len(points))):
@@ -296,7 +319,9 @@ def covering_number_bound(d, radius, cover_radius):
 
     At least so many balls of radius c are needed to cover a ball, and so many are enough.
     """
-    return d * np.log(radius / np.asarray(cover_radius)), packing_number_bound(d, radius, cover_radius)
+    return d * np.log(radius / np.asarray(cover_radius)), packing_number_bound(
+        d, radius, cover_radius
+    )
 
 # %% ../nbs/12_geometry.ipynb #ece6757a
 def sphere_packing(n_points, d, radius, rng=None, *, max_rejections=100, batch=512):
@@ -335,9 +360,13 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
     scale = 2.0 ** grid_bits(d)
     P, squares, count, refused = np.empty((n_points, d)), np.empty(n_points), 0, 0
     while True:
-        Q = np.trunc(uniform_in_ball(batch, d, 1 - a, rng=rng) * scale)  # towards zero: stays inside
+        Q = np.trunc(
+            uniform_in_ball(batch, d, 1 - a, rng=rng) * scale
+        )  # towards zero: stays inside
         square = (Q * Q).sum(axis=1)
-        room = square - (2 * a * scale) ** 2  # |p - q|^2 >= (2a)^2 if and only if |p|^2 - 2 p.q + room >= 0
+        room = (
+            square - (2 * a * scale) ** 2
+        )  # |p - q|^2 >= (2a)^2 if and only if |p|^2 - 2 p.q + room >= 0
         free = np.ones(batch, dtype=bool)
         for old in _batches(count, batch):
             S = (-2 * Q) @ P[old].T
@@ -393,7 +422,9 @@ def cover(X, radius=None, *, method="net", n_points=None):
     also takes a budget `n_points`. With a radius and no budget every row is within `radius` of its representative.
     Neither ever holds an n x n matrix.
     """
-    if method not in ("net", "farthest") or (method == "net" and (radius is None or n_points is not None)):
+    if method not in ("net", "farthest") or (
+        method == "net" and (radius is None or n_points is not None)
+    ):
         raise ValueError(
             'cover takes method="net" with a radius, or method="farthest" with a radius, n_points, or both.'
         )

@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['SLACK', 'CHUNK', 'EXACT', 'PI', 'STEP_BITS', 'Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'lattice_law',
-           'check_count', 'check_radius', 'check_center', 'lattice', 'quantize', 'map_blocks', 'count_weight', 'Noise',
-           'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'check_count', 'check_radius', 'check_points', 'check_center', 'check_rows', 'lattice', 'quantize',
+           'map_blocks', 'count_weight', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
-# %% ../nbs/11_mechanisms.ipynb #efb8fe22
+# %% ../nbs/11_mechanisms.ipynb #f196b3f7
 import decimal
 import math
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -19,6 +20,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse, special
+from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from .accounting import Receipt, Release, gaussian_delta
@@ -43,7 +45,9 @@ class Bits:
 SLACK = 2.0**-43  # relative error allowed to log, log1p and ndtri; measured below 2**-47
 CHUNK = 2**15  # draws at a time: fits the cache
 EXACT = decimal.Context(prec=95)
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
+PI = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+)
 
 # %% ../nbs/11_mechanisms.ipynb #265cf9f5
 def geometric_int(bits, scale, size):
@@ -92,9 +96,9 @@ def laplace_int(bits, scale, size):
     ----------
     Ghosh, Roughgarden, Sundararajan (STOC 2009); sampling by certified inversion.
     """
-    chunks = [geometric_int(bits, scale, 2 * min(CHUNK, size - i)) for i in range(0, size, CHUNK)] or [
-        np.empty(0, np.int64)
-    ]
+    chunks = [
+        geometric_int(bits, scale, 2 * min(CHUNK, size - i)) for i in range(0, size, CHUNK)
+    ] or [np.empty(0, np.int64)]
     return np.concatenate([c[::2] - c[1::2] for c in chunks])
 
 # %% ../nbs/11_mechanisms.ipynb #38c81e37
@@ -154,9 +158,9 @@ def gaussian_int(bits, scale, size):
     -------
     ndarray of int64, shape (size,)
     """
-    chunks = [_half_gaussian_int(bits, scale, min(CHUNK, size - i)) for i in range(0, size, CHUNK)] or [
-        np.empty(0, np.int64)
-    ]
+    chunks = [
+        _half_gaussian_int(bits, scale, min(CHUNK, size - i)) for i in range(0, size, CHUNK)
+    ] or [np.empty(0, np.int64)]
     return np.concatenate(chunks)
 
 # %% ../nbs/11_mechanisms.ipynb #067efb23
@@ -168,7 +172,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #5bef2c35
+# %% ../nbs/11_mechanisms.ipynb #97222c89
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number of at least `low`, as an int; TypeError or ValueError otherwise."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -190,16 +194,39 @@ def check_radius(radius, owner):
     return float(radius)
 
 
-def check_center(center, n_features, owner):
-    """A PUBLIC centre of shape (n_features,) as floats, or None; ValueError otherwise."""
-    if center is None:
-        return None
-    center = np.asarray(center, dtype=float)
-    if center.shape != (n_features,) or not np.isfinite(center).all():
+def check_points(points, shape, name, owner):
+    """A PUBLIC array of finite numbers, as floats; ValueError unless it has this shape (None: any length)."""
+    try:
+        array = np.asarray(points)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, dtype=object)
+    fits = array.ndim == len(shape) and all(
+        want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+    )
+    if not (fits and array.dtype.kind in "fiu" and np.isfinite(array).all()):
+        shape = ", ".join("number of columns" if want is None else str(want) for want in shape)
         raise ValueError(
-            f"center has shape {center.shape}: {owner} needs one finite number for each of the {n_features} columns of X."
+            f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), in the units of X."
         )
-    return center
+    return array.astype(float)
+
+
+def check_center(center, n_features, owner):
+    """A PUBLIC centre of shape (n_features,) as floats, or None; ValueError otherwise. `n_features` None: before X is read."""
+    return None if center is None else check_points(center, (n_features,), "center", owner)
+
+
+def check_rows(X, owner, name="X", **options):
+    """PRIVATE rows as a finite numeric array: scikit-learn's `check_array`, but no error quotes a value or counts the rows."""
+    try:
+        return check_array(X, input_name=name, **options)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        reason = re.sub(r"\(\d+,", "(,", re.split(r":|\n|\. ", str(error))[0].rstrip("."))
+    # raised out here, so that the quoting error does not travel along
+    raise kind(
+        f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. Reshape your data, or mend them row by row."
+    )
 
 # %% ../nbs/11_mechanisms.ipynb #f874e4e4
 STEP_BITS = 20
@@ -280,7 +307,9 @@ def _finite(X):
 
 def _shorten(X, target, limit, norm):
     """Rows outside the ball, pulled onto it and truncated towards zero; column by column, so that each row is by itself."""
-    X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-300)  # the largest entry is 1: nothing overflows
+    X = X / np.maximum(
+        np.abs(X).max(axis=1, keepdims=True), 1e-300
+    )  # the largest entry is 1: nothing overflows
     length = np.zeros(len(X))
     for column in X.T:
         length += np.abs(column) ** norm
@@ -375,7 +404,13 @@ class Noise:
             )
         if record:
             self.releases.append(
-                Release(label, kind, moves * step, scale * step, **({"mu": mu} if mu else {"epsilon": epsilon}))
+                Release(
+                    label,
+                    kind,
+                    moves * step,
+                    scale * step,
+                    **({"mu": mu} if mu else {"epsilon": epsilon}),
+                )
             )
         value = np.asarray(value, dtype=np.int64)
         return (value + sampler(self._bits, scale, value.size).reshape(value.shape)) * step
@@ -401,9 +436,13 @@ class Noise:
         _price(None, epsilon, 1, 1)
         scores = np.asarray(scores, dtype=float)
         if scores.ndim != 1 or not scores.size or not np.all(np.isfinite(scores)):
-            raise ValueError("scores must be a non-empty list of finite numbers, one for each candidate.")
+            raise ValueError(
+                "scores must be a non-empty list of finite numbers, one for each candidate."
+            )
         factor = np.nextafter(epsilon / (sensitivity * (1 if monotone else 2)), 0)
-        self.releases.append(Release(label, "exponential", sensitivity, 1 / factor, epsilon=epsilon))
+        self.releases.append(
+            Release(label, "exponential", sensitivity, 1 / factor, epsilon=epsilon)
+        )
         return _race(self._bits, scores, factor)
 
     # -- queries --------------------------------------------------------------------------------------------------
@@ -434,7 +473,9 @@ class Noise:
         counts = np.zeros(n_bins, dtype=np.int64)
         for block in [bins] if isinstance(bins, (np.ndarray, list, tuple)) else bins:
             block = np.asarray(block)
-            counts += np.bincount(block[(block >= 0) & (block < n_bins)].astype(np.int64), minlength=n_bins)
+            counts += np.bincount(
+                block[(block >= 0) & (block < n_bins)].astype(np.int64), minlength=n_bins
+            )
         l1, l2 = (1, 1.0) if self.neighboring == "add_remove" else (2, math.sqrt(2))
         return self._add(counts, l1, l2, 1.0, mu=mu, epsilon=epsilon, label=label)
 
@@ -443,7 +484,9 @@ class Noise:
         bins = np.asarray(bins)
         counts = np.bincount(bins[(bins >= 0) & (bins < n_bins)], minlength=n_bins)
         # adding a row moves one count up: monotone; replacing moves one up and one down
-        return self.exponential(counts, epsilon=epsilon, monotone=self.neighboring == "add_remove", label=label)
+        return self.exponential(
+            counts, epsilon=epsilon, monotone=self.neighboring == "add_remove", label=label
+        )
 
     def sums(
         self,
@@ -486,7 +529,9 @@ class Noise:
         X, center = _rows(X, center)
         step, limit = lattice(radius)
         d = X.shape[1]
-        share = round((count_weight(d) if weight is None else weight) * limit)  # a count moves by this many steps
+        share = round(
+            (count_weight(d) if weight is None else weight) * limit
+        )  # a count moves by this many steps
         labels = None if groups is None or callable(groups) else np.asarray(groups)
 
         def block_sums(start, block):
@@ -495,14 +540,20 @@ class Noise:
                 return np.r_[Q.sum(axis=0), len(Q)][None].astype(np.int64)
             which = groups(Q) if labels is None else labels[start : start + len(Q)]
             which = np.where((which >= 0) & (which < n_groups), which, n_groups)
-            member = sparse.csc_array((np.ones(len(Q)), which, np.arange(len(Q) + 1)), shape=(n_groups + 1, len(Q)))
+            member = sparse.csc_array(
+                (np.ones(len(Q)), which, np.arange(len(Q) + 1)), shape=(n_groups + 1, len(Q))
+            )
             # sums of whole numbers below 2**53: exact in float64, whatever the order
-            return np.column_stack([member @ Q, np.bincount(which, minlength=n_groups + 1)])[:n_groups].astype(np.int64)
+            return np.column_stack([member @ Q, np.bincount(which, minlength=n_groups + 1)])[
+                :n_groups
+            ].astype(np.int64)
 
         total = sum(map_blocks(block_sums, X), np.zeros((n_groups, d + 1), dtype=np.int64))
         total[:, d] *= share
         l1, l2 = self._sum_sensitivity(limit, share, d, norm, n_groups)
-        noisy = self._add(total if share else total[:, :d], l1, l2, step, mu=mu, epsilon=epsilon, label=label)
+        noisy = self._add(
+            total if share else total[:, :d], l1, l2, step, mu=mu, epsilon=epsilon, label=label
+        )
         return noisy[:, :d], noisy[:, d] / (share * step) if share else None
 
     def _sum_sensitivity(self, limit, share, d, norm, n_groups):
@@ -511,16 +562,23 @@ class Noise:
         row2 = limit * (math.sqrt(d) if norm == np.inf else 1.0)
         if self.neighboring == "add_remove":
             return row1 + share, math.hypot(row2, share)
-        same, apart = (2 * row1, 2 * row2), (2 * (row1 + share), math.sqrt(2) * math.hypot(row2, share))
+        same, apart = (
+            (2 * row1, 2 * row2),
+            (2 * (row1 + share), math.sqrt(2) * math.hypot(row2, share)),
+        )
         return (max(same[0], apart[0]), max(same[1], apart[1])) if n_groups > 1 else same
 
     def sum(self, X, *, radius, norm=2, mu=None, epsilon=None, label="sum"):
         """Noisy sum of the rows, shape (d,), in the units of X; rows outside the ball of `radius` are shortened first."""
-        return self.sums(X, radius=radius, norm=norm, weight=0, mu=mu, epsilon=epsilon, label=label)[0][0]
+        return self.sums(
+            X, radius=radius, norm=norm, weight=0, mu=mu, epsilon=epsilon, label=label
+        )[0][0]
 
     def mean(self, X, *, radius, center=None, mu=None, epsilon=None, label="mean"):
         """Noisy mean of the rows, shape (d,), inside the ball: a noisy sum over a noisy count (at least 1), bought together."""
-        sums, counts = self.sums(X, radius=radius, center=center, mu=mu, epsilon=epsilon, label=label)
+        sums, counts = self.sums(
+            X, radius=radius, center=center, mu=mu, epsilon=epsilon, label=label
+        )
         return mean_in_ball(sums, counts, radius, center)[0]
 
     def gaussian(self, value, *, sensitivity, mu, label="value"):
@@ -541,24 +599,45 @@ class Noise:
         with np.errstate(over="ignore"):
             steps = np.clip(np.rint(value / step), -(2.0**52), 2.0**52)
         noisy = self._add(
-            steps, limit + value.size, limit + math.sqrt(value.size), step, mu=mu, epsilon=epsilon, label=label
+            steps,
+            limit + value.size,
+            limit + math.sqrt(value.size),
+            step,
+            mu=mu,
+            epsilon=epsilon,
+            label=label,
         )
         return noisy if value.ndim else float(noisy)
 
-# %% ../nbs/11_mechanisms.ipynb #94fce50f
+# %% ../nbs/11_mechanisms.ipynb #7379a4e8
 def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     """Means from noisy sums and counts, pulled into the public ball. Post-processing: costs nothing.
 
-    Groups whose noisy count is below 1 take `fallback` (k, d), by default the centre of the ball.
+    Parameters
+    ----------
+    sums, counts : ndarray of shape (k, d), (k,)
+        Released sums of row minus center, and released counts, as `Noise.sums` returns them.
+    radius, center
+        PUBLIC ball; see `quantize`.
+    fallback : ndarray of shape (k, d), optional
+        What a group takes whose noisy count is below 1; by default the centre of the ball.
+
+    Returns
+    -------
+    ndarray of shape (k, d)
     """
     means = sums / np.maximum(counts, 1.0)[:, None]
     length = np.linalg.norm(means, axis=1)
     means *= np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]
     means = means if center is None else means + center
-    empty = np.zeros(means.shape) + (0.0 if center is None else center) if fallback is None else fallback
+    empty = (
+        np.zeros(means.shape) + (0.0 if center is None else center)
+        if fallback is None
+        else fallback
+    )
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #66ce9219
+# %% ../nbs/11_mechanisms.ipynb #ee772151
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
     if isinstance(random_state, np.random.Generator):
@@ -566,24 +645,41 @@ def _streams(random_state):
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31, size=4)
     if not isinstance(random_state, np.random.SeedSequence):
-        random_state = np.random.SeedSequence(random_state)
+        try:
+            random_state = np.random.SeedSequence(random_state)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"random_state={random_state!r}: give None, a whole number >= 0 or a numpy Generator."
+            ) from None
     return [np.random.default_rng(s) for s in random_state.spawn(2)]
 
 
 def _rows(X, center):
     """An array of rows (anything with a shape and slices passes as it is) and a float centre."""
-    X = X if hasattr(X, "shape") and len(X.shape) == 2 else np.atleast_2d(np.asarray(X, dtype=float))
+    X = (
+        X
+        if hasattr(X, "shape") and len(X.shape) == 2
+        else np.atleast_2d(np.asarray(X, dtype=float))
+    )
     return X, None if center is None else np.asarray(center, dtype=float)
 
 
 def _price(mu, epsilon, l1, l2):
     """(kind, sampler, sensitivity, price) from the one price that was given."""
     if (mu is None) == (epsilon is None):
-        raise ValueError("give exactly one price: mu (Gaussian noise) or epsilon (pure, Laplace noise).")
+        raise ValueError(
+            "give exactly one price: mu (Gaussian noise) or epsilon (pure, Laplace noise)."
+        )
     name, price = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
-    if isinstance(price, (bool, str)) or not (np.isscalar(price) and np.isreal(price) and 0 < price < math.inf):
+    if isinstance(price, (bool, str)) or not (
+        np.isscalar(price) and np.isreal(price) and 0 < price < math.inf
+    ):
         raise ValueError(f"{name}={price!r}: a price is a finite number > 0.")
-    return ("gaussian", gaussian_int, l2, price) if name == "mu" else ("laplace", laplace_int, l1, price)
+    return (
+        ("gaussian", gaussian_int, l2, price)
+        if name == "mu"
+        else ("laplace", laplace_int, l1, price)
+    )
 
 
 def _race(bits, scores, factor):
@@ -596,7 +692,9 @@ def _race(bits, scores, factor):
         gain = factor * np.maximum(scores - leader, -1e300)
         key = np.log(e) - gain
         error = (
-            SLACK * (2 + np.abs(np.log(e)) + np.abs(gain)) + 2.0**-52 / (np.maximum(1 - u, 2.0**-53) * e) + 2.0**-64 / u
+            SLACK * (2 + np.abs(np.log(e)) + np.abs(gain))
+            + 2.0**-52 / (np.maximum(1 - u, 2.0**-53) * e)
+            + 2.0**-64 / u
         )
     rivals = np.flatnonzero(key - error <= np.min(key + error))
     known = {i: (int(words[i]), 64) for i in rivals}
@@ -605,7 +703,9 @@ def _race(bits, scores, factor):
             bounds = {}
             for i, (numerator, n_bits) in known.items():
                 ends = [1 - Decimal(numerator + j) / Decimal(2) ** n_bits for j in (0, 1)]
-                offset = Decimal(float(factor)) * (Decimal(float(scores[i])) - Decimal(float(leader)))
+                offset = Decimal(float(factor)) * (
+                    Decimal(float(scores[i])) - Decimal(float(leader))
+                )
                 if 0 < ends[1] and ends[0] < 1:
                     bounds[i] = tuple((-x.ln()).ln() - offset for x in ends)
                 else:
@@ -614,7 +714,7 @@ def _race(bits, scores, factor):
             known = {i: bits.extend(*known[i]) for i in known if bounds[i][0] <= best}
     return int(next(iter(known)))
 
-# %% ../nbs/11_mechanisms.ipynb #82f3d869
+# %% ../nbs/11_mechanisms.ipynb #bc960eb7
 def noisy_avg_delta(epsilon, delta):
     """What NoisyAVG's second parameter is really worth: equation (3), the proved delta* of its printed constants.
 
@@ -622,7 +722,10 @@ def noisy_avg_delta(epsilon, delta):
     ----------
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; the exact price is this chapter's.
     """
-    return gaussian_delta(0.8 * epsilon, 1 / _noisy_avg_multiplier(epsilon, delta)) + math.exp(epsilon / 5) * delta / 4
+    return (
+        gaussian_delta(0.8 * epsilon, 1 / _noisy_avg_multiplier(epsilon, delta))
+        + math.exp(epsilon / 5) * delta / 4
+    )
 
 
 def _noisy_avg_multiplier(epsilon, delta):
@@ -662,20 +765,35 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
             f"epsilon={epsilon}, delta={delta}: NoisyAVG's printed constants do not deliver this delta; use Noise.mean."
         )
     (step, limit), (m, d) = lattice(radius), X.shape
-    noise.releases.append(Release(label, "noisy_avg", 2 * limit * step, None, epsilon=epsilon, delta=delta))
+    noise.releases.append(
+        Release(label, "noisy_avg", 2 * limit * step, None, epsilon=epsilon, delta=delta)
+    )
     shift = math.ceil(5 / epsilon * math.log(2 / delta))
-    m_hat = int(noise._add(m, 1, 1, 1, mu=None, epsilon=epsilon / 5, label=label, record=False)) - shift  # line 1
+    m_hat = (
+        int(noise._add(m, 1, 1, 1, mu=None, epsilon=epsilon / 5, label=label, record=False)) - shift
+    )  # line 1
     if m_hat <= 0:  # line 2
         direction = noise.public_rng.normal(size=d)
-        point = radius * noise.public_rng.uniform() ** (1 / d) * direction / np.linalg.norm(direction)
+        point = (
+            radius * noise.public_rng.uniform() ** (1 / d) * direction / np.linalg.norm(direction)
+        )
         return point if center is None else point + center
     z = _noisy_avg_multiplier(epsilon, delta)  # line 3
-    fine, _ = lattice(z * 2 * limit * step / m_hat)  # a lattice as fine as the noise needs, known from m_hat alone
+    fine, _ = lattice(
+        z * 2 * limit * step / m_hat
+    )  # a lattice as fine as the noise needs, known from m_hat alone
     total = quantize(X, radius, center).sum(axis=0).astype(np.int64)
     refine = int(step / fine) if step > fine else 1
     mean = [round(int(s) * refine / max(m, 1)) for s in total]
     moves = 2 * limit * refine / m_hat + math.sqrt(d)  # the mean's, and rounding's
     noisy = noise._add(
-        mean, moves * math.sqrt(d), moves, step / refine, mu=1 / z, epsilon=None, label=label, record=False
+        mean,
+        moves * math.sqrt(d),
+        moves,
+        step / refine,
+        mu=1 / z,
+        epsilon=None,
+        label=label,
+        record=False,
     )  # line 4
     return noisy if center is None else noisy + center

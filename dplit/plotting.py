@@ -14,7 +14,7 @@ from cycler import cycler
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter, NullFormatter, PercentFormatter
 
-# %% ../nbs/14_plotting.ipynb #f6065102
+# %% ../nbs/14_plotting.ipynb #7d394ff0
 SERIES = (
     {"color": "#000000", "marker": "o", "linestyle": "-", "hatch": ""},
     {"color": "#0072B2", "marker": "s", "linestyle": "--", "hatch": "///"},
@@ -31,7 +31,9 @@ _RC = {
     "axes.titlesize": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": cycler(**{name: [s[name] for s in SERIES] for name in ("color", "marker", "linestyle")}),
+    "axes.prop_cycle": cycler(
+        **{name: [s[name] for s in SERIES] for name in ("color", "marker", "linestyle")}
+    ),
     "lines.markersize": 5.0,
     "lines.linewidth": 1.3,
     "legend.frameon": False,
@@ -58,7 +60,7 @@ def style():
     finally:
         plt.rcParams.update(before)
 
-
+# %% ../nbs/14_plotting.ipynb #e114541c
 def _axes(ax, figsize=None):
     return plt.subplots(figsize=figsize)[1] if ax is None else ax
 
@@ -117,7 +119,14 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
         )
     ax = _axes(ax, (4.2, 4.0))
     if X is not None:
-        ax.scatter(*(np.asarray(X, dtype=float) @ basis.T).T, s=4, color="0.7", lw=0, label="rows", zorder=1)
+        ax.scatter(
+            *(np.asarray(X, dtype=float) @ basis.T).T,
+            s=4,
+            color="0.7",
+            lw=0,
+            label="rows",
+            zorder=1,
+        )
     if radius is not None:
         middle = basis @ (np.zeros(d) if center is None else np.asarray(center, dtype=float))
         ax.add_patch(Circle(middle, radius, fill=False, ls="--", color="0.4", label="public ball"))
@@ -183,14 +192,18 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
         raise ValueError(f"{len(titles)} titles for {k} images. Give one title an image, or none.")
     n_columns = min(n_columns, k)
     n_lines, gap, head = -(-k // n_columns), 1, 0 if titles is None else max(2, height // 3)
-    sheet = np.full((n_lines * (height + gap + head), n_columns * (width + gap)), np.nan)  # nan stays white
+    sheet = np.full(
+        (n_lines * (height + gap + head), n_columns * (width + gap)), np.nan
+    )  # nan stays white
     low, high = (np.nanmin(images), np.nanmax(images)) if value_range is None else value_range
     ax = _axes(ax, (0.75 * n_columns, 0.75 * n_lines * len(sheet) / n_lines / (height + gap)))
     for i, image in enumerate(images):
         top, left = (i // n_columns) * (height + gap + head) + head, (i % n_columns) * (width + gap)
         sheet[top : top + height, left : left + width] = image.reshape(height, width)
         if titles is not None:
-            ax.text(left + (width - 1) / 2, top - 1, titles[i], ha="center", va="bottom", fontsize=7)
+            ax.text(
+                left + (width - 1) / 2, top - 1, titles[i], ha="center", va="bottom", fontsize=7
+            )
     ax.imshow(sheet, vmin=low, vmax=high, interpolation="nearest")
     ax.set_axis_off()
     return ax
@@ -227,7 +240,9 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     """
     epsilon = np.asarray(epsilon, dtype=float)
     if epsilon.ndim != 1 or not (np.isfinite(epsilon) & (epsilon > 0)).all():
-        raise ValueError("epsilon: the horizontal axis is logarithmic. Give a list of finite numbers above 0.")
+        raise ValueError(
+            "epsilon: the horizontal axis is logarithmic. Give a list of finite numbers above 0."
+        )
     losses = {name: np.atleast_2d(np.asarray(runs, dtype=float)) for name, runs in losses.items()}
     for name, runs in losses.items():
         if runs.ndim != 2 or runs.shape[1] != len(epsilon) or not len(runs):
@@ -241,7 +256,9 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     ax = _axes(ax)
     for i, (name, runs) in enumerate(losses.items()):
         s, (q1, median, q3) = _series(i), np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
-        x = epsilon * 1.04 ** (i - (len(losses) - 1) / 2)  # side by side, or the whiskers hide one another
+        x = epsilon * 1.04 ** (
+            i - (len(losses) - 1) / 2
+        )  # side by side, or the whiskers hide one another
         ax.errorbar(
             x,
             median,
@@ -252,9 +269,19 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
             capsize=2,
             label=name,
         )
-    for j, (name, value) in enumerate((baseline if isinstance(baseline, dict) else {"not private": baseline}).items()):
+    for j, (name, value) in enumerate(
+        (baseline if isinstance(baseline, dict) else {"not private": baseline}).items()
+    ):
         if value is not None:
-            ax.axhline(value, color="0.45", lw=1.0, ls=("-", "--", ":")[j % 3], marker="", label=name, zorder=1)
+            ax.axhline(
+                value,
+                color="0.45",
+                lw=1.0,
+                ls=("-", "--", ":")[j % 3],
+                marker="",
+                label=name,
+                zorder=1,
+            )
     ax.set(xscale="log", xlabel="epsilon", ylabel=ylabel, yscale="log" if log else "linear")
     ax.set_xticks(epsilon, [f"{e:g}" for e in epsilon])
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -357,7 +384,11 @@ def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True
     ValueError
         When shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic axes.
     """
-    x, bound, measured = np.asarray(x, float), np.asarray(bound, float), np.atleast_2d(np.asarray(measured, float))
+    x, bound, measured = (
+        np.asarray(x, float),
+        np.asarray(bound, float),
+        np.atleast_2d(np.asarray(measured, float)),
+    )
     if x.ndim != 1 or bound.shape != x.shape or measured.ndim != 2 or measured.shape[1] != len(x):
         raise ValueError(
             f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: give one bound and one column of measured values for each x."
@@ -376,12 +407,29 @@ def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True
     across = np.broadcast_to(x, measured.shape)
     ax.plot(x, bound, "-", color=SERIES[0]["color"], marker="", label="bound")
     ax.plot(
-        across[~broken], measured[~broken], ls="", marker="o", mfc="none", color=SERIES[1]["color"], label="measured"
+        across[~broken],
+        measured[~broken],
+        ls="",
+        marker="o",
+        mfc="none",
+        color=SERIES[1]["color"],
+        label="measured",
     )
     if broken.any():
-        ax.plot(across[broken], measured[broken], ls="", marker="x", color=SERIES[3]["color"], label="beyond the bound")
+        ax.plot(
+            across[broken],
+            measured[broken],
+            ls="",
+            marker="x",
+            color=SERIES[3]["color"],
+            label="beyond the bound",
+        )
     low, high = ax.get_ylim()
-    edge = max(high, bound.max() * 2) if upper else (min(low, bound.min() / 2) if log else min(low, bound.min()))
+    edge = (
+        max(high, bound.max() * 2)
+        if upper
+        else (min(low, bound.min() / 2) if log else min(low, bound.min()))
+    )
     ax.fill_between(x, bound, edge, facecolor="none", edgecolor="0.8", hatch="///", lw=0, zorder=0)
     ax.set_ylim(*((low, edge) if upper else (edge, high)))
     ax.set(xlabel=xlabel, ylabel=ylabel)

@@ -51,7 +51,11 @@ def test_gaussian_conversions_hold_to_11_digits_and_never_overclaim():
 def test_mu_is_exact_to_11_digits():
     for e, d in GRID[::7]:
         m = ac.gaussian_mu(e, d)
-        root = mpmath.findroot(lambda t, e=e, d=d: mpmath.log(true_delta(e, t)) - mpmath.log(d), (m * 0.999, m * 1.001), solver="anderson")
+        root = mpmath.findroot(
+            lambda t, e=e, d=d: mpmath.log(true_delta(e, t)) - mpmath.log(d),
+            (m * 0.999, m * 1.001),
+            solver="anderson",
+        )
         assert abs(relative(m, root)) < 1e-11
 
 
@@ -66,10 +70,14 @@ def test_dp_accounting_agrees():
         oracle = accountant.get_epsilon(delta)
         ours = ac.gaussian_epsilon(delta, mu * math.sqrt(times))
         assert ours == pytest.approx(oracle, rel=1e-3)
-        assert oracle >= ours * (1 - 1e-9)  # the oracle rounds up; it must never be below the exact value
+        assert oracle >= ours * (
+            1 - 1e-9
+        )  # the oracle rounds up; it must never be below the exact value
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (3.0, 1e-5), (50.0, 1e-3), (1e-3, 1e-12)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (3.0, 1e-5), (50.0, 1e-3), (1e-3, 1e-12)]
+)
 def test_zcdp_conversions_invert_each_other(epsilon, delta):
     rho = ac.zcdp_rho(epsilon, delta)
     assert ac.zcdp_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-9)
@@ -82,17 +90,33 @@ def test_zcdp_conversions_invert_each_other(epsilon, delta):
 @given(st.floats(1e-4, 50), st.floats(-27, -2))
 def test_zcdp_is_a_valid_bound_for_gaussians(rho, log_delta):
     delta = math.exp(log_delta)
-    assert ac.zcdp_epsilon(rho, delta) >= ac.gaussian_epsilon(delta, math.sqrt(2 * rho)) * (1 - 1e-9)
-    assert ac.zcdp_epsilon(rho, delta) <= rho + 2 * math.sqrt(rho * -log_delta)  # better than the simple form
+    assert ac.zcdp_epsilon(rho, delta) >= ac.gaussian_epsilon(delta, math.sqrt(2 * rho)) * (
+        1 - 1e-9
+    )
+    assert ac.zcdp_epsilon(rho, delta) <= rho + 2 * math.sqrt(
+        rho * -log_delta
+    )  # better than the simple form
 
 
 def test_scalars_and_arrays_alike():
     grid = ac.gaussian_mu(np.array([[0.5], [1.0]]), np.array([1e-6, 1e-8, 0.0]))
     assert grid.shape == (2, 3) and grid[1, 0] == ac.gaussian_mu(1.0, 1e-6) and grid[0, 2] == 0
     assert isinstance(ac.gaussian_mu(1.0, 1e-6), float)
-    assert ac.gaussian_delta(1.0, 0.0) == 0 and ac.gaussian_delta(0.0, 0.0) == 0 and ac.gaussian_delta(3.0, np.inf) == 1
-    assert ac.gaussian_epsilon(0.0, 1.0) == np.inf and ac.gaussian_epsilon(0.5, 0.1) == 0 and ac.gaussian_epsilon(1e-6, 0.0) == 0
-    assert ac.zcdp_epsilon(0.0, 1e-6) == 0 and ac.zcdp_epsilon(1.0, 0.0) == np.inf and ac.zcdp_delta(1.0, 0.0) == 0
+    assert (
+        ac.gaussian_delta(1.0, 0.0) == 0
+        and ac.gaussian_delta(0.0, 0.0) == 0
+        and ac.gaussian_delta(3.0, np.inf) == 1
+    )
+    assert (
+        ac.gaussian_epsilon(0.0, 1.0) == np.inf
+        and ac.gaussian_epsilon(0.5, 0.1) == 0
+        and ac.gaussian_epsilon(1e-6, 0.0) == 0
+    )
+    assert (
+        ac.zcdp_epsilon(0.0, 1e-6) == 0
+        and ac.zcdp_epsilon(1.0, 0.0) == np.inf
+        and ac.zcdp_delta(1.0, 0.0) == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,9 +137,14 @@ def test_impossible_arguments_are_refused_in_one_sentence(call):
 
 
 def test_composition_by_hand():
-    assert ac.basic_composition([0.1] * 10, [1e-7] * 10) == (pytest.approx(1.0), pytest.approx(1e-6))
+    assert ac.basic_composition([0.1] * 10, [1e-7] * 10) == (
+        pytest.approx(1.0),
+        pytest.approx(1e-6),
+    )
     epsilon, delta = ac.advanced_composition(0.1, 1e-8, 100, 1e-6)
-    assert epsilon == pytest.approx(0.1 * math.sqrt(200 * math.log(1e6)) + 10 * math.expm1(0.1)) and delta == pytest.approx(2e-6)
+    assert epsilon == pytest.approx(
+        0.1 * math.sqrt(200 * math.log(1e6)) + 10 * math.expm1(0.1)
+    ) and delta == pytest.approx(2e-6)
     assert ac.gdp_composition([3.0, 4.0]) == pytest.approx(5.0)
 
 
@@ -154,13 +183,20 @@ def test_mixed_receipts_take_the_smaller_valid_price():
 
 
 def test_releases_with_their_own_delta_use_it_up():
-    receipt = ac.Receipt([ac.Release("avg", "noisy_avg", epsilon=0.5, delta=1e-7, times=2)], "add_remove", 1e-6)
+    receipt = ac.Receipt(
+        [ac.Release("avg", "noisy_avg", epsilon=0.5, delta=1e-7, times=2)], "add_remove", 1e-6
+    )
     assert receipt.epsilon <= 1.0 and receipt.rho is None
-    assert ac.Receipt(receipt.releases, "add_remove", 1e-7).epsilon == math.inf  # two times 1e-7 do not fit into 1e-7
+    assert (
+        ac.Receipt(receipt.releases, "add_remove", 1e-7).epsilon == math.inf
+    )  # two times 1e-7 do not fit into 1e-7
 
 
 def test_receipts_add_up_and_refuse_mixed_neighbours():
-    a, b = ac.Receipt([gaussian(0.1)], "replace", 1e-6), ac.Receipt([gaussian(0.1)], "replace", 1e-6, private=False)
+    a, b = (
+        ac.Receipt([gaussian(0.1)], "replace", 1e-6),
+        ac.Receipt([gaussian(0.1)], "replace", 1e-6, private=False),
+    )
     both = a + b
     assert both.mu == pytest.approx(0.1 * math.sqrt(2)) and both.delta == 2e-6 and not both.private
     with pytest.raises(ValueError, match="neighbours"):
@@ -169,7 +205,11 @@ def test_receipts_add_up_and_refuse_mixed_neighbours():
 
 def test_receipts_print_in_terminal_and_notebook():
     receipt = ac.Receipt([gaussian(0.1, 3)], "add_remove", 1e-6, private=False, title="NoisyLloyd")
-    assert "NOT private" in str(receipt) and "mu = 0.1" in str(receipt) and "| g | gaussian |" in receipt._repr_markdown_()
+    assert (
+        "NOT private" in str(receipt)
+        and "mu = 0.1" in str(receipt)
+        and "| g | gaussian |" in receipt._repr_markdown_()
+    )
     assert ac.Receipt([], "add_remove").epsilon == 0
     with pytest.raises(ValueError, match="exactly one"):
         ac.Release("x", "gaussian")
@@ -199,7 +239,11 @@ def test_budget_charges_first_and_refuses_untouched():
         assert budget.fit(spender, None) is spender
     with pytest.raises(ac.BudgetExceeded, match="nothing was charged"):
         budget.fit(spender, None)
-    assert spender.fits == 4 and budget.spent == (1.0, pytest.approx(4e-7)) and budget.remaining.epsilon == 0
+    assert (
+        spender.fits == 4
+        and budget.spent == (1.0, pytest.approx(4e-7))
+        and budget.remaining.epsilon == 0
+    )
 
 
 def test_budget_adds_decimal_fractions_fairly():
@@ -219,7 +263,9 @@ def test_failed_fits_stay_charged():
 
 def test_budget_cannot_be_copied_or_pickled():
     budget = ac.PrivacyBudget(1.0, 1e-6)
-    assert clone(budget) is budget and copy.copy(budget) is budget and copy.deepcopy(budget) is budget
+    assert (
+        clone(budget) is budget and copy.copy(budget) is budget and copy.deepcopy(budget) is budget
+    )
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(budget)
 
@@ -251,8 +297,23 @@ def test_budget_refuses_what_it_cannot_price():
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "error"),
-    [(0, 1e-6, ValueError), (-1, 1e-6, ValueError), (math.nan, 1e-6, ValueError), (math.inf, 1e-6, ValueError), (True, 1e-6, TypeError), ("1", 1e-6, TypeError)]
-    + [(None, 1e-6, ValueError), (1j, 1e-6, TypeError), (1, 0, ValueError), (1, 1, ValueError), (1, -1e-6, ValueError), (1, math.nan, ValueError), (1, None, ValueError)],
+    [
+        (0, 1e-6, ValueError),
+        (-1, 1e-6, ValueError),
+        (math.nan, 1e-6, ValueError),
+        (math.inf, 1e-6, ValueError),
+        (True, 1e-6, TypeError),
+        ("1", 1e-6, TypeError),
+    ]
+    + [
+        (None, 1e-6, ValueError),
+        (1j, 1e-6, TypeError),
+        (1, 0, ValueError),
+        (1, 1, ValueError),
+        (1, -1e-6, ValueError),
+        (1, math.nan, ValueError),
+        (1, None, ValueError),
+    ],
 )
 def test_epsilon_and_delta_are_checked(epsilon, delta, error):
     with pytest.raises(error, match="Thing"):

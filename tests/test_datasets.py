@@ -50,10 +50,17 @@ def test_a_seed_repeats_and_a_generator_moves_on(make):
 def test_cluster_sets_have_the_same_fields_and_a_ball_that_knows_no_row(make):
     one, two = make(1), make(2)
     n, d = one.data.shape
-    assert n == 1000 and one.target.shape == (n,) and one.centers.shape[1] == d and one.center.shape == (d,)
+    assert (
+        n == 1000
+        and one.target.shape == (n,)
+        and one.centers.shape[1] == d
+        and one.center.shape == (d,)
+    )
     assert set(np.unique(one.target)) == set(range(len(one.centers)))
     assert np.linalg.norm(one.data - one.center, axis=1).max() <= one.radius
-    assert one.radius == two.radius and np.array_equal(one.center, two.center)  # other rows, the same ball
+    assert one.radius == two.radius and np.array_equal(
+        one.center, two.center
+    )  # other rows, the same ball
     assert isinstance(one.radius, float) and isinstance(one.expected_loss, float)
 
 
@@ -90,8 +97,12 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
     rng = np.random.default_rng(0)
     X, C = rng.normal(size=(57, 3)), rng.normal(size=(4, 3))
     brute = np.mean([min(sum((x - c) ** 2) for c in C) for x in X])
-    assert np.allclose([D.kmeans_loss(X, C, block_size=b) for b in (1, 10, 57, 1000)], brute, rtol=1e-12)
-    assert D.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25  # bytes do not wrap round
+    assert np.allclose(
+        [D.kmeans_loss(X, C, block_size=b) for b in (1, 10, 57, 1000)], brute, rtol=1e-12
+    )
+    assert (
+        D.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
+    )  # bytes do not wrap round
     assert abs(D.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
     for bad in (C[:, :2], C[:0], C[0]):
         with pytest.raises(ValueError, match="same number of columns"):
@@ -103,7 +114,11 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
 def test_clipped_moments_against_numerical_integration(mean):
     def expect(f):
         inside = integrate.quad(
-            lambda x: f(x) * stats.norm.pdf(x, mean, 2), 0, 100, points=[min(max(mean, 1), 99)], limit=200
+            lambda x: f(x) * stats.norm.pdf(x, mean, 2),
+            0,
+            100,
+            points=[min(max(mean, 1), 99)],
+            limit=200,
         )[0]
         return f(0) * stats.norm.cdf(0, mean, 2) + f(100) * stats.norm.sf(100, mean, 2) + inside
 
@@ -116,7 +131,9 @@ def test_gaussian_radius_holds_as_often_as_it_says():
     rng = np.random.default_rng(1)
     beta, outside = 0.1, 0
     for _ in range(400):
-        outside += np.linalg.norm(rng.normal(size=(100, 1)), axis=1).max() > D.gaussian_radius(100, 1, beta=beta)
+        outside += np.linalg.norm(rng.normal(size=(100, 1)), axis=1).max() > D.gaussian_radius(
+            100, 1, beta=beta
+        )
     assert outside <= stats.binom.ppf(1 - 1e-6, 400, beta)
     assert D.gaussian_radius(100, 9, 2.0) == 2 * D.gaussian_radius(100, 9)
     with pytest.raises(ValueError, match="beta"):
@@ -130,7 +147,10 @@ def test_two_gaussians_against_sampling_and_at_its_ends():
     assert abs(D.two_gaussians_loss(1.3, 0.8, 3) / sampled - 1) < 0.01
     assert np.isclose(D.two_gaussians_loss(0, 1, 1), 1 - 2 / np.pi)
     assert np.isclose(D.two_gaussians_loss(50, 1, 7), 7)
-    assert D.two_gaussians_error(0, 1) == 0.5 and abs(D.two_gaussians_error(1.3, 0.8) - np.mean(t < 0)) < 0.002
+    assert (
+        D.two_gaussians_error(0, 1) == 0.5
+        and abs(D.two_gaussians_error(1.3, 0.8) - np.mean(t < 0)) < 0.002
+    )
 
 
 def test_isotropic_blobs_are_make_blobs_at_an_integer_seed():
@@ -156,7 +176,11 @@ def test_source_target_layout():
     on_top = b.source_centers[:, 1] > 0.5
     assert on_top.sum() == 18 and (b.source_centers[~on_top, 0] > 0.5).all()
     assert (b.target_centers[b.uncovered, 0] < 0.5).all() and (b.target_centers[:, 1] < 0.5).all()
-    assert [len(D.make_source_target(k, random_state=0).target_centers) for k in (1, 2, 3)] == [1, 18, 12]
+    assert [len(D.make_source_target(k, random_state=0).target_centers) for k in (1, 2, 3)] == [
+        1,
+        18,
+        12,
+    ]
 
 
 def test_regression_sets_keep_their_bounds_and_their_risk():
@@ -165,11 +189,16 @@ def test_regression_sets_keep_their_bounds_and_their_risk():
         D.make_contaminated_source(5000, 5000, 7, random_state=0),
     ):
         for X, y in ((b.Xs, b.ys), (b.Xt, b.yt)):
-            assert np.allclose(np.linalg.norm(X, axis=1), b.radius) and np.abs(y).max() <= b.target_bound
+            assert (
+                np.allclose(np.linalg.norm(X, axis=1), b.radius)
+                and np.abs(y).max() <= b.target_bound
+            )
         assert np.linalg.norm(b.coef_target) <= b.weight_radius
         w = np.arange(7.0)  # any predictor: exact risk against the mean over 5,000 target rows
         squares = (b.Xt @ w - b.yt) ** 2
-        assert abs(D.sphere_risk(w, b.coef_target, b.noise) - squares.mean()) < 5 * squares.std() / np.sqrt(5000)
+        assert abs(
+            D.sphere_risk(w, b.coef_target, b.noise) - squares.mean()
+        ) < 5 * squares.std() / np.sqrt(5000)
     shifted = D.make_shifted_regression(angle=0.9, random_state=0)
     excess = D.sphere_risk(shifted.coef_source, shifted.coef_target, 0.5) - 0.25
     assert np.isclose(excess, shifted.source_excess) and np.isclose(excess, 4 * np.sin(0.45) ** 2)
@@ -223,7 +252,9 @@ def test_bundled_sets_lie_in_their_public_ranges(load, shape, radius):
     b = load()
     assert b.data.shape == shape and b.target.shape == shape[:1] and b.description
     assert (b.low <= b.data).all() and (b.data <= b.high).all()
-    assert np.array_equal(b.center, (b.low + b.high) / 2) and np.isclose(b.radius, np.linalg.norm(b.high - b.center))
+    assert np.array_equal(b.center, (b.low + b.high) / 2) and np.isclose(
+        b.radius, np.linalg.norm(b.high - b.center)
+    )
     assert radius is None or b.radius == radius
     assert np.abs(b.target).max() <= b.get("target_bound", np.inf)
 
@@ -269,11 +300,19 @@ def test_a_folder_is_read_first(offline, tmp_path):
     images = rng.integers(0, 256, (12, 784)).astype(np.uint8)
     np.savez(tmp_path / "mnist_t10k.npz", X=images, y=np.arange(12) % 10)
     b = D.fetch_mnist()
-    assert b.data.dtype == float and np.array_equal(b.data, images) and b.radius == 3570 and b.target[11] == 1
+    assert (
+        b.data.dtype == float
+        and np.array_equal(b.data, images)
+        and b.radius == 3570
+        and b.target[11] == 1
+    )
     np.savez(tmp_path / "s1.npz", X=np.ones((3, 2)), k=15)
     np.savetxt(tmp_path / "s2.txt", [[1, 2], [3, 4]], fmt="%d")
     assert D.fetch_clustering("s1").target is None
-    assert D.fetch_clustering("s2").data.tolist() == [[1, 2], [3, 4]] and D.fetch_clustering("s2").n_clusters == 15
+    assert (
+        D.fetch_clustering("s2").data.tolist() == [[1, 2], [3, 4]]
+        and D.fetch_clustering("s2").n_clusters == 15
+    )
     np.savez(tmp_path / "g2_3.npz", X=np.full((5, 3), 500.0), y=np.zeros(5))
     assert D.fetch_clustering("g2_3").data.shape == (5, 3)
     assert D.fetch_clustering("g2_3").radius == D.make_g2(2048, 3).radius, (
@@ -312,13 +351,23 @@ def test_adult_from_a_file_and_from_openml_agree(offline, tmp_path):
     from_file = D.fetch_adult()
     offline.delenv("DPLIT_DATA")
 
-    def fake(name, version, as_frame, parser):  # the form scikit-learn gives: codes for names, nan for a missing one
+    def fake(
+        name, version, as_frame, parser
+    ):  # the form scikit-learn gives: codes for names, nan for a missing one
         assert (name, version, as_frame, parser) == ("adult", 2, False, "liac-arff")
         columns = [c for c in ADULT[0] if c != "income"]
-        names = {c: sorted({r[c] for r in ADULT} - {"?"}) for c in columns if isinstance(ADULT[0][c], str)}
+        names = {
+            c: sorted({r[c] for r in ADULT} - {"?"})
+            for c in columns
+            if isinstance(ADULT[0][c], str)
+        }
         data = [
             [
-                float(names[c].index(r[c])) if r[c] in names.get(c, ()) else np.nan if c in names else r[c]
+                float(names[c].index(r[c]))
+                if r[c] in names.get(c, ())
+                else np.nan
+                if c in names
+                else r[c]
                 for c in columns
             ]
             for r in ADULT
@@ -354,7 +403,8 @@ def test_other_downloads(offline):
             return Bunch(data=np.ones((3, 16)), target=np.array(["B", "A", "B"], dtype=object))
         assert (name, version) == ("mnist_784", 1)
         return Bunch(
-            data=np.zeros((60_002, 784), dtype=np.uint8), target=np.array(["5"] * 60_000 + ["7", "2"], dtype=object)
+            data=np.zeros((60_002, 784), dtype=np.uint8),
+            target=np.array(["5"] * 60_000 + ["7", "2"], dtype=object),
         )
 
     offline.setattr(D.sk_datasets, "fetch_openml", fake)

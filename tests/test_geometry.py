@@ -33,9 +33,14 @@ def same_bits(A, B):
 def test_clipping_ends_in_the_ball_and_is_idempotent(X, radius):
     Y = g.clip_to_ball(X, radius)
     rounding = Fraction(X.shape[1] + 8, 2**52)
-    assert all(sum(Fraction(v) ** 2 for v in row) <= (Fraction(radius) * (1 + rounding)) ** 2 for row in Y.tolist())
+    assert all(
+        sum(Fraction(v) ** 2 for v in row) <= (Fraction(radius) * (1 + rounding)) ** 2
+        for row in Y.tolist()
+    )
     far = (X != Y).any(axis=1)  # the shortened rows lie inside, exactly
-    assert all(sum(Fraction(v) ** 2 for v in row) <= Fraction(radius) ** 2 for row in Y[far].tolist())
+    assert all(
+        sum(Fraction(v) ** 2 for v in row) <= Fraction(radius) ** 2 for row in Y[far].tolist()
+    )
     assert same_bits(Y, g.clip_to_ball(Y, radius))
 
 
@@ -59,12 +64,16 @@ def test_a_row_keeps_its_bits_in_any_company():
     X = np.random.default_rng(0).normal(size=(300, 40))
     Y = g.clip_to_ball(X, 1.0)
     for size in (1, 2, 3, 100):
-        assert same_bits(Y, np.vstack([g.clip_to_ball(X[i : i + size], 1.0) for i in range(0, 300, size)]))
+        assert same_bits(
+            Y, np.vstack([g.clip_to_ball(X[i : i + size], 1.0) for i in range(0, 300, size)])
+        )
 
 
 def test_clipping_keeps_what_is_inside_and_shortens_the_rest():
     X, center = np.array([[3.0, 4.0], [0.1, -0.2], [1e308, -1e308], [0, 0]]), [1.0, 0.0]
-    np.testing.assert_allclose(g.clip_to_ball(X, 1.0), [[0.6, 0.8], [0.1, -0.2], [0.5**0.5, -(0.5**0.5)], [0, 0]])
+    np.testing.assert_allclose(
+        g.clip_to_ball(X, 1.0), [[0.6, 0.8], [0.1, -0.2], [0.5**0.5, -(0.5**0.5)], [0, 0]]
+    )
     Y = g.clip_to_ball(X, 1.0, center)
     assert np.linalg.norm(Y - center, axis=1).max() <= 1 + 1e-12
     assert (Y[1] == X[1]).all() and X[0, 0] == 3.0  # a new array
@@ -115,8 +124,13 @@ def test_uniform_law(d):
 def test_nearest_equals_exact_arithmetic(X, C, radius, tied):
     if tied:
         X, C = np.rint(X) / 2, np.rint(C) / 2
-    exact_X, exact_C = ([[Fraction(v) for v in row] for row in g.to_grid(A, radius, len(C)).tolist()] for A in (X, C))
-    distances = [[sum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in exact_C] for x in exact_X]
+    exact_X, exact_C = (
+        [[Fraction(v) for v in row] for row in g.to_grid(A, radius, len(C)).tolist()]
+        for A in (X, C)
+    )
+    distances = [
+        [sum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in exact_C] for x in exact_X
+    ]
     assert g.nearest(X, C, radius=radius).tolist() == [row.index(min(row)) for row in distances]
 
 
@@ -124,7 +138,9 @@ def test_nearest_equals_exact_arithmetic(X, C, radius, tied):
 @pytest.mark.parametrize("k", [1, 2, 33, 64, 65])
 def test_scores_are_exact_at_the_extremes(d, k):
     b, i = g.grid_bits(d, k), g.index_bits(k)
-    assert 3 * d * 4**b * 2**i + k < 2**53 <= 3 * d * 4 ** (b + 2) * 2**i  # exact, and not two bits coarser than needed
+    assert (
+        3 * d * 4**b * 2**i + k < 2**53 <= 3 * d * 4 ** (b + 2) * 2**i
+    )  # exact, and not two bits coarser than needed
     row = np.full((1, d), 5.0)  # beyond the grid: counts as 1
     centers = np.repeat(-row, k, axis=0)
     assert g.nearest(row, centers, radius=1.0).tolist() == [0]
@@ -135,7 +151,10 @@ def test_scores_are_exact_at_the_extremes(d, k):
 
 @pytest.mark.parametrize(("d", "k"), [(2, 3), (16, 16), (3, 64), (3, 65), (4, 1), (5, 300)])
 def test_labels_do_not_depend_on_company(d, k):
-    X, C = np.random.default_rng(0).normal(size=(700, d)), np.random.default_rng(1).normal(size=(k, d))
+    X, C = (
+        np.random.default_rng(0).normal(size=(700, d)),
+        np.random.default_rng(1).normal(size=(k, d)),
+    )
     for radius in (None, 2.0):
         assign = g.NearestCenter(C, radius)
         labels = assign(X)
@@ -148,7 +167,9 @@ def test_labels_do_not_depend_on_company(d, k):
     np.testing.assert_array_equal(g.nearest(X, C), D.argmin(axis=1))
     inside = g.clip_to_ball(X, 2.0)
     D = cdist(inside, g.clip_to_ball(C, 2.0))
-    excess = D[np.arange(700), g.nearest(inside, g.clip_to_ball(C, 2.0), radius=2.0)] - D.min(axis=1)
+    excess = D[np.arange(700), g.nearest(inside, g.clip_to_ball(C, 2.0), radius=2.0)] - D.min(
+        axis=1
+    )
     assert excess.max() <= g.grid_regret(d, 2.0, k)
     np.testing.assert_allclose(
         g.nearest_distance(inside, C, block_rows=11), cdist(inside, C, "sqeuclidean").min(axis=1)
@@ -180,7 +201,9 @@ def test_one_record_changes_one_choice(S, data):
     gone = data.draw(st.integers(0, len(S) - 1))
     other = data.draw(st.permutations(range(len(S) - 1)))
     fewer = np.delete(S, gone, axis=0)[other]  # a data set has no order
-    for more, less in zip(S[g.t_nearest(queries, S, t)], fewer[g.t_nearest(queries, fewer, t)], strict=True):
+    for more, less in zip(
+        S[g.t_nearest(queries, S, t)], fewer[g.t_nearest(queries, fewer, t)], strict=True
+    ):
         assert sum((Counter(map(tuple, more)) - Counter(map(tuple, less))).values()) <= 1
 
 
@@ -188,7 +211,9 @@ def test_one_record_changes_one_choice(S, data):
 @given(arrays(float, st.tuples(st.integers(1, 12), st.just(3)), elements=lattice), st.data())
 def test_t_nearest_equals_sorting(S, data):
     t, q = data.draw(st.integers(1, len(S))), data.draw(arrays(float, 3, elements=lattice))
-    expected = sorted(S.tolist(), key=lambda p: (sum((a - b) ** 2 for a, b in zip(p, q, strict=True)), p))[:t]
+    expected = sorted(
+        S.tolist(), key=lambda p: (sum((a - b) ** 2 for a, b in zip(p, q, strict=True)), p)
+    )[:t]
     assert S[g.t_nearest(q[None], S, t)[0]].tolist() == expected
 
 
@@ -213,18 +238,26 @@ def pack_slowly(n, d, radius, rng, batch):
         a /= 2
 
 
-@pytest.mark.parametrize(("n", "d", "batch"), [(30, 2, 512), (30, 2, 1), (60, 3, 16), (3, 1, 7), (1, 4, 512)])
+@pytest.mark.parametrize(
+    ("n", "d", "batch"), [(30, 2, 512), (30, 2, 1), (60, 3, 16), (3, 1, 7), (1, 4, 512)]
+)
 def test_batches_do_not_change_the_packing(n, d, batch):
     for seed in range(3):
         slow = pack_slowly(n, d, 2.5, np.random.default_rng(seed), batch)
-        assert same_bits(g.sphere_packing(n, d, 2.5, np.random.default_rng(seed), batch=batch), slow)
+        assert same_bits(
+            g.sphere_packing(n, d, 2.5, np.random.default_rng(seed), batch=batch), slow
+        )
 
 
-@pytest.mark.parametrize(("n", "d", "a"), [(4016, 4, 1 / 16), (4016, 16, 1 / 4), (40, 2, 1 / 16), (2, 1, 1 / 4)])
+@pytest.mark.parametrize(
+    ("n", "d", "a"), [(4016, 4, 1 / 16), (4016, 16, 1 / 4), (40, 2, 1 / 16), (2, 1, 1 / 4)]
+)
 def test_packing_is_separated_and_contained(n, d, a):
     P = g.sphere_packing(n, d, 3.0, rng=1)
     assert P.shape == (n, d)
-    assert pdist(P).min() >= 6 * a * (1 - 1e-12) and np.linalg.norm(P, axis=1).max() <= 3 * (1 - a) * (1 + 1e-12)
+    assert pdist(P).min() >= 6 * a * (1 - 1e-12) and np.linalg.norm(P, axis=1).max() <= 3 * (
+        1 - a
+    ) * (1 + 1e-12)
     assert np.log(n) <= g.packing_number_bound(d, 3 * (1 - a), 6 * a)
     assert same_bits(P, g.sphere_packing(n, d, 3.0, rng=1))
 
@@ -233,7 +266,10 @@ def test_packing_is_separated_and_contained(n, d, a):
 
 
 @few
-@given(arrays(float, st.tuples(st.integers(1, 30), st.integers(1, 4)), elements=st.floats(-2, 2)), st.floats(0.1, 5))
+@given(
+    arrays(float, st.tuples(st.integers(1, 30), st.integers(1, 4)), elements=st.floats(-2, 2)),
+    st.floats(0.1, 5),
+)
 def test_covers_cover(X, radius):
     for method in ("net", "farthest"):
         chosen, label = g.cover(X, radius, method=method)
@@ -256,7 +292,9 @@ def test_cover_with_a_budget():
 
 
 def test_bounds_against_known_cases():
-    np.testing.assert_allclose(np.exp(g.ball_volume_log(np.array([1, 2, 3]), 2.0)), [4, 4 * np.pi, 32 / 3 * np.pi])
+    np.testing.assert_allclose(
+        np.exp(g.ball_volume_log(np.array([1, 2, 3]), 2.0)), [4, 4 * np.pi, 32 / 3 * np.pi]
+    )
     assert np.exp(g.packing_number_bound(1, 1.0, 1.0)) >= 3  # -1, 0, 1: tight on the line
     low, high = g.covering_number_bound(2, 1.0, 0.5)
     assert np.exp(low) <= 7 <= np.exp(high)  # seven half-size discs cover a disc
@@ -278,7 +316,9 @@ def test_bad_radius(radius):
         lambda: g.sphere_packing(3, 2, radius, 0),
         lambda: g.net_cover([[1.0]], radius),
     ]
-    for call in calls + ([lambda: g.nearest([[1.0]], [[1.0]], radius=radius)] if radius is not None else []):
+    for call in calls + (
+        [lambda: g.nearest([[1.0]], [[1.0]], radius=radius)] if radius is not None else []
+    ):
         with pytest.raises(ValueError, match="radius="):
             call()
 
@@ -343,7 +383,10 @@ def peak(call):
 
 
 def test_memory_is_bounded_by_the_block():
-    X, C = np.random.default_rng(0).normal(size=(200_000, 4)), np.random.default_rng(1).normal(size=(200, 4))
+    X, C = (
+        np.random.default_rng(0).normal(size=(200_000, 4)),
+        np.random.default_rng(1).normal(size=(200, 4)),
+    )
     full = len(X) * len(C) * 8
     assert peak(lambda: g.nearest(X, C, radius=3.0)) < full / 50
     assert peak(lambda: g.nearest(X, C)) < full / 50

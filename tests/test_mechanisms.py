@@ -32,7 +32,10 @@ def p_value(kind, drawn, scale):
     expected = me.lattice_law(kind, scale, np.arange(-edge, edge + 1))
     expected[[0, -1]] += (1 - expected.sum()) / 2
     keep = expected * drawn.size > 20
-    observed, expected = np.append(observed[keep], observed[~keep].sum()), np.append(expected[keep], expected[~keep].sum() + 1e-300)
+    observed, expected = (
+        np.append(observed[keep], observed[~keep].sum()),
+        np.append(expected[keep], expected[~keep].sum() + 1e-300),
+    )
     return stats.chisquare(observed, expected / expected.sum() * drawn.size).pvalue
 
 
@@ -59,7 +62,9 @@ def test_samplers_hold_for_every_seed(kind, seed):
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_secure_bits_have_the_right_law(kind):
-    assert p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9  # fresh randomness each run: alarm once in 1e9
+    assert (
+        p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9
+    )  # fresh randomness each run: alarm once in 1e9
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
@@ -76,14 +81,21 @@ def test_the_exact_path_has_the_right_law_where_words_are_tiny():
     with me.decimal.localcontext(me.EXACT):
         deep = [me._exact_geometric(seeded(s), 0, 1.0) for s in range(300)]
         gauss = [me._exact_gaussian(seeded(s), 0, 10.0, 90) for s in range(300)]
-    assert min(deep) >= 44 and np.mean(deep) == pytest.approx(64 * math.log(2) + 1 - 0.5, abs=0.3)  # floor(E + 64 ln 2)
+    assert min(deep) >= 44 and np.mean(deep) == pytest.approx(
+        64 * math.log(2) + 1 - 0.5, abs=0.3
+    )  # floor(E + 64 ln 2)
     assert min(gauss) >= math.floor(-10 * special.ndtri(2.0**-64))
 
 
 def test_floating_point_is_as_good_as_the_certificate_needs():
     """log, log1p and ndtri within SLACK / 16 of 40 digits, on words like the samplers' own: a new numpy or scipy must keep this."""
     rng = np.random.default_rng(0)
-    words = np.concatenate([rng.integers(2**44, 2**63, 1500, dtype=np.uint64), 2 ** rng.integers(44, 63, 300).astype(np.uint64)])
+    words = np.concatenate(
+        [
+            rng.integers(2**44, 2**63, 1500, dtype=np.uint64),
+            2 ** rng.integers(44, 63, 300).astype(np.uint64),
+        ]
+    )
     u = (words.astype(float) + 0.5) * 2.0**-64
     with mpmath.workdps(40):
         for w, x, z in zip(words.tolist(), u, -special.ndtri(u), strict=True):
@@ -128,14 +140,23 @@ def test_seeds_repeat_and_mark_the_receipt():
     assert Noise(7).count(10, mu=1.0) == Noise(7).count(10, mu=1.0)
     assert Noise(None).private and Noise().receipt().private
     generator = np.random.default_rng(1)
-    assert Noise(generator).count(10, mu=0.01) != Noise(generator).count(10, mu=0.01)  # two fits, two streams
+    assert Noise(generator).count(10, mu=0.01) != Noise(generator).count(
+        10, mu=0.01
+    )  # two fits, two streams
 
 
 def test_nothing_in_dplit_touches_global_randomness():
     for path in Path(dplit.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "random":
-                assert node.attr in {"default_rng", "Generator", "RandomState", "SeedSequence"}, (path.name, node.lineno)
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Attribute)
+                and node.value.attr == "random"
+            ):
+                assert node.attr in {"default_rng", "Generator", "RandomState", "SeedSequence"}, (
+                    path.name,
+                    node.lineno,
+                )
             if isinstance(node, ast.Import):
                 assert "random" not in [a.name for a in node.names], path.name
 
@@ -148,7 +169,15 @@ rows = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 5)), elem
 
 def length(v, norm):
     v = [abs(int(x)) for x in v]
-    return max(v) if norm == np.inf else sum(v) if norm == 1 else math.isqrt(sum(x * x for x in v) - 1) + 1 if any(v) else 0
+    return (
+        max(v)
+        if norm == np.inf
+        else sum(v)
+        if norm == 1
+        else math.isqrt(sum(x * x for x in v) - 1) + 1
+        if any(v)
+        else 0
+    )
 
 
 @settings(max_examples=700, deadline=None)
@@ -165,11 +194,22 @@ def test_every_row_is_inside_whatever_it_was(X, norm, radius, centred):
 
 
 @settings(max_examples=700, deadline=None)
-@given(rows, st.sampled_from([1, 2, np.inf]), st.sampled_from(["add_remove", "replace"]), st.integers(1, 3), st.data())
+@given(
+    rows,
+    st.sampled_from([1, 2, np.inf]),
+    st.sampled_from(["add_remove", "replace"]),
+    st.integers(1, 3),
+    st.data(),
+)
 def test_sums_move_by_at_most_what_they_declare(X, norm, neighboring, n_groups, data):
     """Both releases are recorded without noise; integers are compared with the declared integer sensitivities: no tolerance."""
-    groups = np.array(data.draw(st.lists(st.integers(-1, n_groups), min_size=len(X), max_size=len(X))))
-    other_row, other_group = data.draw(arrays(np.float64, X.shape[1], elements=finite)), data.draw(st.integers(0, n_groups))
+    groups = np.array(
+        data.draw(st.lists(st.integers(-1, n_groups), min_size=len(X), max_size=len(X)))
+    )
+    other_row, other_group = (
+        data.draw(arrays(np.float64, X.shape[1], elements=finite)),
+        data.draw(st.integers(0, n_groups)),
+    )
     i = data.draw(st.integers(0, len(X) - 1))
     if neighboring == "replace":
         X2, g2 = X.copy(), groups.copy()
@@ -184,7 +224,9 @@ def test_sums_move_by_at_most_what_they_declare(X, norm, neighboring, n_groups, 
             return super()._add(value, l1, l2, step, **how)
 
     for A, g in ((X, groups), (X2, g2)):
-        Recorder(0, neighboring=neighboring).sums(A, radius=1.5, norm=norm, groups=g, n_groups=n_groups, mu=1.0)
+        Recorder(0, neighboring=neighboring).sums(
+            A, radius=1.5, norm=norm, groups=g, n_groups=n_groups, mu=1.0
+        )
     (a, l1, l2), (b, *_) = seen
     moved = [abs(int(x)) for x in (a - b).ravel()]
     d = X.shape[1]
@@ -211,7 +253,10 @@ def test_histograms_move_by_at_most_what_they_declare(bins, new, data):
             seen.append((np.asarray(value), l1, l2))
             return super()._add(value, l1, l2, step, **how)
 
-    for neighboring, other in (("add_remove", bins[:i] + bins[i + 1 :]), ("replace", bins[:i] + [new] + bins[i + 1 :])):
+    for neighboring, other in (
+        ("add_remove", bins[:i] + bins[i + 1 :]),
+        ("replace", bins[:i] + [new] + bins[i + 1 :]),
+    ):
         for b in (bins, other):
             Recorder(0, neighboring=neighboring).histogram(np.array(b, dtype=int), 4, mu=1.0)
         (a, l1, l2), (b, *_) = seen[-2:]
@@ -229,10 +274,17 @@ def test_results_do_not_depend_on_order_dtype_blocks_or_threads():
 
     expected = run(X.astype(float), groups)
     order = rng.permutation(len(X))
-    assert run(X, groups) == run(np.asfortranarray(X), groups) == run(X[order], groups[order]) == expected
+    assert (
+        run(X, groups)
+        == run(np.asfortranarray(X), groups)
+        == run(X[order], groups[order])
+        == expected
+    )
     assert run(X.astype(">f8"), groups) == run(np.concatenate([X, X])[: len(X)], groups) == expected
     assert run(X, lambda Q: (Q[:, 0] > 0).astype(int)) == expected
-    small = [r.sum(axis=0) for r in me.map_blocks(lambda start, b: quantize(b, 2.0), X, block_rows=999)]
+    small = [
+        r.sum(axis=0) for r in me.map_blocks(lambda start, b: quantize(b, 2.0), X, block_rows=999)
+    ]
     assert np.array_equal(np.sum(small, axis=0), quantize(X, 2.0).sum(axis=0))
 
 
@@ -270,7 +322,9 @@ def test_noise_has_the_scale_its_price_says():
 def test_noise_on_coordinates_is_independent():
     draws = np.array([Noise(s).sum(np.zeros((1, 3)), radius=1.0, mu=1.0) for s in range(4000)])
     correlation = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
-    assert np.abs(correlation).max() < 5 / math.sqrt(4000)  # five standard errors: false-alarm rate below 2e-6
+    assert np.abs(correlation).max() < 5 / math.sqrt(
+        4000
+    )  # five standard errors: false-alarm rate below 2e-6
 
 
 def test_receipts_state_what_was_done():
@@ -280,8 +334,15 @@ def test_receipts_state_what_was_done():
     noise.vote([0, 1, 1], 2, epsilon=0.3)
     noise.exponential([0.0, 1.0], epsilon=0.4)
     receipt = noise.receipt(1e-6, "demo")
-    assert [r.mechanism for r in receipt.releases] == ["laplace", "gaussian", "exponential", "exponential"]
-    assert receipt.neighboring == "replace" and receipt.releases[1].sensitivity == pytest.approx(math.sqrt(2))
+    assert [r.mechanism for r in receipt.releases] == [
+        "laplace",
+        "gaussian",
+        "exponential",
+        "exponential",
+    ]
+    assert receipt.neighboring == "replace" and receipt.releases[1].sensitivity == pytest.approx(
+        math.sqrt(2)
+    )
     assert receipt.releases[0].scale == pytest.approx(10)
 
 
@@ -292,7 +353,13 @@ def test_receipts_state_what_was_done():
 def test_exponential_mechanism_has_the_exact_law(monotone):
     scores, n = np.array([5.0, 5.0, 3.0, 0.0, -2.0]), 60_000
     noise = Noise(11)
-    chosen = np.bincount([noise.exponential(scores, sensitivity=2.0, epsilon=1.5, monotone=monotone) for _ in range(n)], minlength=5)
+    chosen = np.bincount(
+        [
+            noise.exponential(scores, sensitivity=2.0, epsilon=1.5, monotone=monotone)
+            for _ in range(n)
+        ],
+        minlength=5,
+    )
     law = special.softmax(1.5 / (2.0 if monotone else 4.0) * scores)
     assert stats.chisquare(chosen, n * law).pvalue > 1e-6
     assert stats.chisquare(chosen, n * special.softmax(np.log(law) * 1.1)).pvalue < 1e-6
@@ -316,12 +383,21 @@ def test_huge_scores_neither_overflow_nor_warn():
 
 def test_noisy_avg_scales_with_its_count_and_stays_private_on_nothing():
     X = np.full((5000, 2), 0.5)
-    out = np.array([me.noisy_avg(X, radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)])
+    out = np.array(
+        [me.noisy_avg(X, radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)]
+    )
     sigma = 5 / 4 * math.sqrt(2 * math.log(3.5e6)) * 2 / (5000 - 5 * math.log(2e6))
     assert out.std() == pytest.approx(sigma, rel=0.15)  # 1200 draws: 5 standard errors are 10 %
-    empty = np.array([me.noisy_avg(X[:0], radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)])
+    empty = np.array(
+        [
+            me.noisy_avg(X[:0], radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s))
+            for s in range(600)
+        ]
+    )
     radii = np.linalg.norm(empty, axis=1)
-    assert radii.max() <= 1 and stats.kstest(radii**2, "uniform").pvalue > 1e-6  # uniform in the disc
+    assert (
+        radii.max() <= 1 and stats.kstest(radii**2, "uniform").pvalue > 1e-6
+    )  # uniform in the disc
     assert Noise(0).receipt().epsilon == 0
 
 

@@ -16,7 +16,9 @@ from dplit.accounting import Receipt, Release
 RNG = np.random.default_rng(0)
 EPS = np.array([0.5, 1.0, 2.0])
 RECEIPT = Receipt(
-    (Release("votes", "gaussian", times=4, mu=0.5), Release("count", "laplace", epsilon=0.1)), "add_remove", delta=1e-6
+    (Release("votes", "gaussian", times=4, mu=0.5), Release("count", "laplace", epsilon=0.1)),
+    "add_remove",
+    delta=1e-6,
 )
 CALLS = {
     "centers": lambda ax=None: P.plot_centers(
@@ -74,7 +76,11 @@ def test_series_differ_without_colour():
         assert len({s[part] for s in P.SERIES}) == len(P.SERIES)
     assert len({str(s["linestyle"]) for s in P.SERIES}) == len(P.SERIES)
     rgb = np.array([matplotlib.colors.to_rgb(s["color"]) for s in P.SERIES])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]
     light = 116 * np.cbrt(np.maximum(linear, 0.008856)) - 16  # CIE L*
     assert np.abs(np.diff(light)).min() > 12 and light.max() < 80
     seen = {(s["marker"], round(v)) for s, v in zip(P.SERIES, light, strict=True)}
@@ -84,7 +90,9 @@ def test_series_differ_without_colour():
 def test_a_drawn_curve_uses_its_series():
     ax = CALLS["loss"]()
     lines = [c.lines[0] for c in ax.containers]
-    assert [(x.get_marker(), x.get_color()) for x in lines] == [(s["marker"], s["color"]) for s in P.SERIES[:2]]
+    assert [(x.get_marker(), x.get_color()) for x in lines] == [
+        (s["marker"], s["color"]) for s in P.SERIES[:2]
+    ]
     assert lines[0].get_linestyle() != lines[1].get_linestyle()
 
 
@@ -109,7 +117,10 @@ def test_centers_project_on_a_public_plane_only():
     ax = P.plot_centers(None, C, basis=basis, center=np.ones(5), radius=2.0)
     assert len(ax.collections) == 1, "without rows there is one layer, the centres"
     assert np.allclose(ax.collections[0].get_offsets(), C @ basis.T)
-    assert np.allclose(ax.patches[0].get_center(), basis.sum(axis=1)) and ax.patches[0].get_radius() == 2
+    assert (
+        np.allclose(ax.patches[0].get_center(), basis.sum(axis=1))
+        and ax.patches[0].get_radius() == 2
+    )
 
 
 def test_images_are_laid_out_in_order():
@@ -133,17 +144,27 @@ def test_receipt_shares_are_of_rho_or_of_epsilon():
     ax = CALLS["receipt"]()
     widths = [bar.get_width() for bar in ax.patches]
     assert np.allclose(widths, [0.5 / 0.505, 0.005 / 0.505]) and ax.get_xlabel() == "share of rho"
-    pure = Receipt((Release("a", "laplace", times=3, epsilon=0.3), Release("b", "exponential", epsilon=0.1)), "replace")
+    pure = Receipt(
+        (Release("a", "laplace", times=3, epsilon=0.3), Release("b", "exponential", epsilon=0.1)),
+        "replace",
+    )
     ax = P.plot_receipt(pure)
-    assert np.allclose([bar.get_width() for bar in ax.patches], [0.9, 0.1]) and ax.get_xlabel() == "share of epsilon"
+    assert (
+        np.allclose([bar.get_width() for bar in ax.patches], [0.9, 0.1])
+        and ax.get_xlabel() == "share of epsilon"
+    )
     assert "3 times" in ax.texts[0].get_text() and "times" not in ax.texts[1].get_text()
     assert ax.patches[0].get_hatch() != ax.patches[1].get_hatch()
 
 
 def test_receipt_of_any_object_of_nothing_and_of_infinity():
-    release = SimpleNamespace(label="x", mechanism="gaussian", times=1, mu=1.0, epsilon=None, rho=0.5)
+    release = SimpleNamespace(
+        label="x", mechanism="gaussian", times=1, mu=1.0, epsilon=None, rho=0.5
+    )
     assert P.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
-    assert P.plot_receipt(SimpleNamespace(releases=[])).texts[0].get_text() == "nothing was released"
+    assert (
+        P.plot_receipt(SimpleNamespace(releases=[])).texts[0].get_text() == "nothing was released"
+    )
     release.rho = np.inf
     with pytest.raises(ValueError, match="finite price"):
         P.plot_receipt(SimpleNamespace(releases=[release]))
@@ -152,9 +173,17 @@ def test_receipt_of_any_object_of_nothing_and_of_infinity():
 @pytest.mark.parametrize("upper, broken", [(True, [3.5]), (False, [1.0])])
 def test_bound_crosses_out_the_violations(upper, broken):
     ax = P.plot_bound(
-        EPS, [[1.0, 2.0, 3.5]], [1.5, 2.0, 3.0] if upper else [1.5, 2.0, 3.4], upper=upper, xlabel="x", ylabel="y"
+        EPS,
+        [[1.0, 2.0, 3.5]],
+        [1.5, 2.0, 3.0] if upper else [1.5, 2.0, 3.4],
+        upper=upper,
+        xlabel="x",
+        ylabel="y",
     )
-    assert ax.lines[-1].get_ydata().tolist() == broken and ax.lines[-1].get_label() == "beyond the bound"
+    assert (
+        ax.lines[-1].get_ydata().tolist() == broken
+        and ax.lines[-1].get_label() == "beyond the bound"
+    )
     assert len(ax.collections) == 1 and ax.collections[0].get_hatch()
     low, high = ax.get_ylim()
     assert low < 1.0 and high > 3.5

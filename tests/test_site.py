@@ -13,7 +13,9 @@ import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-spec = importlib.util.spec_from_file_location("build_site", Path(__file__).parent.parent / "tools" / "build_site.py")
+spec = importlib.util.spec_from_file_location(
+    "build_site", Path(__file__).parent.parent / "tools" / "build_site.py"
+)
 site = sys.modules["build_site"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(site)
 
@@ -52,15 +54,27 @@ CHAPTER = [
         outputs=[
             new_output("stream", text="<3\n"),
             new_output("display_data", {"image/png": PIXEL, "text/plain": "<Figure>"}),
-            new_output("execute_result", {"text/html": "<table><tr><td>wide</td></tr></table>", "text/plain": "no"}),
-            new_output("execute_result", {"text/markdown": "**bold** `noisy_sum`", "text/plain": "no"}),
+            new_output(
+                "execute_result",
+                {"text/html": "<table><tr><td>wide</td></tr></table>", "text/plain": "no"},
+            ),
+            new_output(
+                "execute_result", {"text/markdown": "**bold** `noisy_sum`", "text/plain": "no"}
+            ),
         ],
     ),
 ]
 MODIDX = {"dplit.noise": {"dplit.noise.noisy_sum": ("noise.html#noisy_sum", "dplit/noise.py")}}
 
 
-def make_book(root, extra="", index=INDEX, chapters=("10_noise.ipynb",), listed=("10_noise.ipynb",), first=CHAPTER[0]):
+def make_book(
+    root,
+    extra="",
+    index=INDEX,
+    chapters=("10_noise.ipynb",),
+    listed=("10_noise.ipynb",),
+    first=CHAPTER[0],
+):
     """A book of two pages; `extra` is one more Markdown cell of the chapter."""
     (root / "nbs").mkdir(parents=True)
     (root / "dplit").mkdir()
@@ -75,8 +89,13 @@ def make_book(root, extra="", index=INDEX, chapters=("10_noise.ipynb",), listed=
         "navbar": {"left": [{"text": "Noise", "href": "10_noise.ipynb"}]},
         "sidebar": {"contents": sidebar},
     }
-    (root / "_quarto.yml").write_text(yaml.dump({"format": {"html": {"css": "styles.css"}}, "website": website}))
-    for name, cells in {"index.ipynb": index, **dict.fromkeys(chapters, [first, *CHAPTER[1:], extra])}.items():
+    (root / "_quarto.yml").write_text(
+        yaml.dump({"format": {"html": {"css": "styles.css"}}, "website": website})
+    )
+    for name, cells in {
+        "index.ipynb": index,
+        **dict.fromkeys(chapters, [first, *CHAPTER[1:], extra]),
+    }.items():
         cells = [new_markdown_cell(cell) if isinstance(cell, str) else cell for cell in cells]
         nbformat.write(new_notebook(cells=cells), root / "nbs" / name)
     return root
@@ -117,7 +136,9 @@ def test_code_and_outputs_are_shown(book, chapter):
     assert "&lt;3" in chapter and "wide</td>" in chapter and "<strong>bold</strong>" in chapter
     assert chapter.count("table-scroll") == 2
     assert (book / "figures" / "noise-1.png").read_bytes() == base64.b64decode(PIXEL)
-    assert ">source</a>" not in chapter  # no git_url in settings.ini: there is no public source to link to
+    assert (
+        ">source</a>" not in chapter
+    )  # no git_url in settings.ini: there is no public source to link to
 
 
 def test_exported_functions_are_documented_with_their_source(chapter):
@@ -126,18 +147,26 @@ def test_exported_functions_are_documented_with_their_source(chapter):
         "noisy_sum noisy_sum(x, *, scale=1.0) Sum of x plus noise. Parameters x : list of float: What to add up."
         in text
     )
-    assert "Raises ValueError: If scale is negative. Exported source def noisy_sum(x, *, scale=1.0):" in text
+    assert (
+        "Raises ValueError: If scale is negative. Exported source def noisy_sum(x, *, scale=1.0):"
+        in text
+    )
 
 
 def test_names_link_to_their_documentation(book, chapter):
     index = (book / "index.html").read_text(encoding="utf-8")
     assert index.count('<a href="noise.html#noisy_sum"><code>noisy_sum') == 2
-    assert 'id="noisy_sum"' in chapter and '<a href="noise.html#noisy_sum"><code>noisy_sum</code></a>' in chapter
+    assert (
+        'id="noisy_sum"' in chapter
+        and '<a href="noise.html#noisy_sum"><code>noisy_sum</code></a>' in chapter
+    )
 
 
 def test_mathematics_is_in_the_page_with_its_tex(chapter):
     assert (
-        "<mfrac>" in chapter and r"\frac{1}{2}</annotation>" in chapter and r"a \le b {}\tag{1}</annotation>" in chapter
+        "<mfrac>" in chapter
+        and r"\frac{1}{2}</annotation>" in chapter
+        and r"a \le b {}\tag{1}</annotation>" in chapter
     )
 
 
@@ -145,14 +174,24 @@ def test_navigation(book, chapter):
     index = (book / "index.html").read_text(encoding="utf-8")
     assert '<a href="noise.html" rel="next">Noise &amp; sums →</a>' in index
     assert '<a href="index.html" rel="prev">← A tiny book</a>' in chapter
-    assert '<li class="section">Foundations</li>' in chapter and 'aria-current="page">Noise &amp; sums</a>' in chapter
+    assert (
+        '<li class="section">Foundations</li>' in chapter
+        and 'aria-current="page">Noise &amp; sums</a>' in chapter
+    )
     assert '<li class="h2"><a href="#first-section">First section</a></li>' in chapter
 
 
 def test_search_index(book):
     text = (book / "site" / "search-index.js").read_text(encoding="utf-8")
-    entries = {address: rest for address, *rest in json.loads(re.fullmatch(r"const searchIndex = (.*);", text)[1])}
-    assert entries["noise.html#thm-one"] == ["Noise & sums", "Theorem 1 (Sums are private)", "Let x be small. Clear."]
+    entries = {
+        address: rest
+        for address, *rest in json.loads(re.fullmatch(r"const searchIndex = (.*);", text)[1])
+    }
+    assert entries["noise.html#thm-one"] == [
+        "Noise & sums",
+        "Theorem 1 (Sums are private)",
+        "Let x be small. Clear.",
+    ]
     assert {"index.html", "noise.html#first-section", "noise.html#noisy_sum"} <= set(entries)
     assert "frac" not in text  # readers search words, not TeX
 
@@ -202,10 +241,19 @@ def test_a_break_in_a_chapter_stops_the_build(tmp_path, extra, message):
 
 
 STRUCTURE = {
-    "unlisted notebook": (dict(chapters=("10_noise.ipynb", "11_more.ipynb")), "11_more.ipynb: .* not in the sidebar"),
-    "listed but missing": (dict(listed=("10_noise.ipynb", "12_gone.ipynb")), "12_gone.ipynb: .* not in nbs/"),
+    "unlisted notebook": (
+        dict(chapters=("10_noise.ipynb", "11_more.ipynb")),
+        "11_more.ipynb: .* not in the sidebar",
+    ),
+    "listed but missing": (
+        dict(listed=("10_noise.ipynb", "12_gone.ipynb")),
+        "12_gone.ipynb: .* not in nbs/",
+    ),
     "no title": (dict(first="> nothing"), "10_noise.ipynb: the first cell has no title"),
-    "text that nbdev would drop": (dict(first="# Title\n\nLost."), "10_noise.ipynb: the first cell may hold only"),
+    "text that nbdev would drop": (
+        dict(first="# Title\n\nLost."),
+        "10_noise.ipynb: the first cell may hold only",
+    ),
 }
 
 

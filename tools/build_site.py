@@ -41,10 +41,23 @@ PARTS = Path(__file__).resolve().parent / "site"  # template, style, script, KaT
 MARKER = ".built-by-build_site"  # lies in every folder we made: no other folder is ever replaced
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 KINDS = dict(
-    thm="Theorem", lem="Lemma", cor="Corollary", prp="Proposition", cnj="Conjecture", exm="Example", rem="Remark"
+    thm="Theorem",
+    lem="Lemma",
+    cor="Corollary",
+    prp="Proposition",
+    cnj="Conjecture",
+    exm="Example",
+    rem="Remark",
 )
 KINDS["def"] = "Definition"
-RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "text/latex", "text/plain"]
+RICHEST_FIRST = [
+    "text/html",
+    "text/markdown",
+    "image/svg+xml",
+    "image/png",
+    "text/latex",
+    "text/plain",
+]
 DIALECT = "markdown+lists_without_preceding_blankline+autolink_bare_uris-raw_tex"
 
 
@@ -65,7 +78,9 @@ class Page:
     @property
     def address(self):
         folder, name = posixpath.split(self.notebook)
-        return posixpath.join(folder, re.sub(r"^\d+[a-z0-9]*_", "", name.lower()).replace(".ipynb", ".html"))
+        return posixpath.join(
+            folder, re.sub(r"^\d+[a-z0-9]*_", "", name.lower()).replace(".ipynb", ".html")
+        )
 
     @property
     def root(self):
@@ -92,9 +107,15 @@ class Documentation(BasicMarkdownRenderer):
 
     def _repr_markdown_(self):
         head = super()._repr_markdown_().partition("```")[0]
-        text = re.sub(r"^(\w[\w ]*)\n-{3,}$", r"**\1**\n", inspect.getdoc(self.sym) or "", flags=re.M)
-        text = re.sub(r"^(\S.*)\n {4,}(?=\S)", r"- `\1`: ", text, flags=re.M)  # name : type, then what it means
-        text = re.sub(r"^>>> .*(\n.+)*", lambda example: fenced(example[0], "{.python}"), text, flags=re.M)
+        text = re.sub(
+            r"^(\w[\w ]*)\n-{3,}$", r"**\1**\n", inspect.getdoc(self.sym) or "", flags=re.M
+        )
+        # "name : type" and, indented below it, what it means
+        text = re.sub(r"^(\S.*)\n {4,}(?=\S)", r"- `\1`: ", text, flags=re.M)
+        text = re.sub(r"^(?!- `)(\w[\w, ]* : .+)$", r"- `\1`", text, flags=re.M)
+        text = re.sub(
+            r"^>>> .*(\n.+)*", lambda example: fenced(example[0], "{.python}"), text, flags=re.M
+        )
         signature = fenced(f"{self.nm}{self.sig or ''}", "{.python .signature}")
         return f"{head}{signature}\n{text}"
 
@@ -126,30 +147,50 @@ def output_markdown(page, output, options):
 
 def cell_markdown(page, cell):
     if cell.cell_type == "markdown":
-        return cell.source.replace(r"\tag{", r"{}\tag{")  # pandoc 3.9 refuses a \tag that follows a letter or a digit
+        return cell.source.replace(
+            r"\tag{", r"{}\tag{"
+        )  # pandoc 3.9 refuses a \tag that follows a letter or a digit
     if cell.cell_type != "code" or not cell.source:
         return ""
     lines = re.match(r"(?:#\|.*\n?)*", cell.source)[0]  # Quarto's cell options: #| key: value
-    options, code = yaml.safe_load(lines.replace("#|", "")) or {}, cell.source[len(lines) :].strip("\n")
+    options, code = (
+        yaml.safe_load(lines.replace("#|", "")) or {},
+        cell.source[len(lines) :].strip("\n"),
+    )
     language = cell.metadata.get("language", "python")
     shown = fenced(code, f"{{.{language}}}") if code and options.get("echo", True) else ""
     if shown and "code-fold" in options:
-        unfolded, summary = "" if options["code-fold"] is True else "open", options.get("code-summary", "Code")
+        unfolded, summary = (
+            "" if options["code-fold"] is True else "open",
+            options.get("code-summary", "Code"),
+        )
         shown = f"<details {unfolded} class='code-fold'><summary>{summary}</summary>\n{shown}\n</details>"
     outputs = "".join(output_markdown(page, output, options) for output in cell.get("outputs", []))
-    return shown + (f"\n::: cell-output\n{outputs}\n:::\n" if outputs and options.get("output", True) else "")
+    return shown + (
+        f"\n::: cell-output\n{outputs}\n:::\n" if outputs and options.get("output", True) else ""
+    )
 
 
 def pandoc(page, markdown):
     """HTML by pandoc. Formulas are written as MathML, which checks the TeX; the TeX itself stays inside, for KaTeX."""
-    command = [pypandoc.get_pandoc_path(), f"--from={DIALECT}", "--to=html", "--mathml", "--wrap=none"]
+    command = [
+        pypandoc.get_pandoc_path(),
+        f"--from={DIALECT}",
+        "--to=html",
+        "--mathml",
+        "--wrap=none",
+    ]
     command += ["--columns=9999", "--fail-if-warnings"]
     try:
-        done = subprocess.run(command, input=markdown, capture_output=True, encoding="utf-8", timeout=60)
+        done = subprocess.run(
+            command, input=markdown, capture_output=True, encoding="utf-8", timeout=60
+        )
     except subprocess.TimeoutExpired:
         raise page.error("pandoc did not finish within a minute.") from None
     if done.returncode:
-        complaint = done.stderr.replace("[WARNING] ", "").replace("Failing because there were warnings.", "")
+        complaint = done.stderr.replace("[WARNING] ", "").replace(
+            "Failing because there were warnings.", ""
+        )
         raise page.error("pandoc says: " + " ".join(complaint.split()))
     return BeautifulSoup(done.stdout, "html.parser")
 
@@ -157,11 +198,17 @@ def pandoc(page, markdown):
 def read_page(page, nbs):
     notebook = read_nb(nbs / page.notebook)
     if re.search(r"^(?!# |> |- |\s*$)", notebook.cells[0].source, flags=re.M):
-        raise page.error("the first cell may hold only '# Title' and '> description'; nbdev drops anything else in it.")
+        raise page.error(
+            "the first cell may hold only '# Title' and '> description'; nbdev drops anything else in it."
+        )
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="Found cells containing imports")  # they would be run whole
+        warnings.filterwarnings(
+            "error", message="Found cells containing imports"
+        )  # they would be run whole
         try:
-            Processing()(notebook)  # runs imports and exported cells: show_doc needs the functions themselves
+            Processing()(
+                notebook
+            )  # runs imports and exported cells: show_doc needs the functions themselves
         except Exception as error:
             raise page.error(str(error)) from error
     front = notebook.frontmatter_
@@ -169,13 +216,20 @@ def read_page(page, nbs):
         raise page.error("the first cell has no title; begin it with '# Title'.")
     head = f"# {front['title']} {{#title-block-header .title}}\n\n"
     head += f"::: description\n{front.get('description', '')}\n:::"
-    page.body = pandoc(page, "\n\n".join([head, *(cell_markdown(page, cell) for cell in notebook.cells)]))
-    page.title, page.description = text_of(page.body.h1), text_of(page.body.find(class_="description"))
+    page.body = pandoc(
+        page, "\n\n".join([head, *(cell_markdown(page, cell) for cell in notebook.cells)])
+    )
+    page.title, page.description = (
+        text_of(page.body.h1),
+        text_of(page.body.find(class_="description")),
+    )
 
 
 def text_of(tag, without=("pre", "annotation")):
     """The words a reader sees, without code blocks and without the TeX hidden in formulas."""
-    strings = (s for s in tag.descendants if type(s) is NavigableString and not s.find_parent(without))
+    strings = (
+        s for s in tag.descendants if type(s) is NavigableString and not s.find_parent(without)
+    )
     return " ".join("".join(strings).split())
 
 
@@ -233,7 +287,9 @@ def documentation(modidx, pages):
             while target not in there and "." in target.partition("#")[2]:
                 target = target.rpartition(".")[0]  # a method is documented with its class
             short = name.removeprefix(f"{module}.")
-            for spelling in (short, f"{module.rpartition('.')[2]}.{short}", name) if target in there else ():
+            for spelling in (
+                (short, f"{module.rpartition('.')[2]}.{short}", name) if target in there else ()
+            ):
                 places.setdefault(spelling, target)
     return places
 
@@ -251,7 +307,9 @@ def link_pages(page, pages):
         path, hash_, anchor = link["href"].partition("#")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page.notebook), path))
         if target not in pages:
-            raise page.error(f"links to {target}, which is not on the site; correct the link or add it to _quarto.yml.")
+            raise page.error(
+                f"links to {target}, which is not on the site; correct the link or add it to _quarto.yml."
+            )
         link["href"] = page.root + pages[target].address + hash_ + anchor
 
 
@@ -262,11 +320,17 @@ def check(page, by_address, nbs):
     """Every link leads somewhere, ids are unique, nothing is loaded from the network, no TeX stands outside formulas."""
     for name, times in page.ids.items():
         if times > 1:
-            raise page.error(f"the id '{name}' is used {times} times; an id may stand only once on a page.")
+            raise page.error(
+                f"the id '{name}' is used {times} times; an id may stand only once on a page."
+            )
     for label in page.body.select("span.citation"):
-        raise page.error(f"'{text_of(label)}' is not a label the site knows; write a link, as in [text](#thm-name).")
+        raise page.error(
+            f"'{text_of(label)}' is not a label the site knows; write a link, as in [text](#thm-name)."
+        )
     for stray in re.findall(r"\\[a-zA-Z]+", text_of(page.body, without=("pre", "code", "math"))):
-        raise page.error(f"'{stray}' stands outside a formula; is a dollar sign missing, or followed by a space?")
+        raise page.error(
+            f"'{stray}' stands outside a formula; is a dollar sign missing, or followed by a space?"
+        )
     for tag in page.body.select("[src], link[href]"):
         source = tag.get("src") or tag["href"]
         if "//" in source:
@@ -282,7 +346,9 @@ def check(page, by_address, nbs):
         if target not in by_address:
             raise page.error(f"links to {path}, which is not on the site.")
         if anchor and anchor not in by_address[target].ids:
-            raise page.error(f"links to {target}#{anchor}, but nothing on that page has the id '{anchor}'.")
+            raise page.error(
+                f"links to {target}#{anchor}, but nothing on that page has the id '{anchor}'."
+            )
 
 
 # ---- Around the text: navigation and search -------------------------------------------------------------------------
@@ -305,7 +371,9 @@ def link_to(page, other, text, extra=""):
 def navbar(page, pages, items):
     for item in items:
         if item["href"] not in pages:
-            raise SiteError(f"{item['href']}: the navbar in _quarto.yml links to this notebook, the sidebar does not.")
+            raise SiteError(
+                f"{item['href']}: the navbar in _quarto.yml links to this notebook, the sidebar does not."
+            )
     return "\n".join(link_to(page, pages[item["href"]], item["text"]) for item in items)
 
 
@@ -320,7 +388,10 @@ def sidebar(page, ordered):
 
 def contents(page):
     headings = page.body.select("h2[id], h3[id]")
-    lines = (f'<li class="{h.name}"><a href="#{h["id"]}">{html.escape(text_of(h))}</a></li>' for h in headings)
+    lines = (
+        f'<li class="{h.name}"><a href="#{h["id"]}">{html.escape(text_of(h))}</a></li>'
+        for h in headings
+    )
     return "\n".join(lines)
 
 
@@ -328,12 +399,21 @@ def search_entries(page):
     """One entry for each heading and theorem: [address, page, heading, text]."""
     entries = [[page.address, page.title, "", []]]
     for node in page.body.descendants:
-        if type(node) is NavigableString and not node.find_parent(["pre", "annotation", "summary", *HEADINGS]):
+        if type(node) is NavigableString and not node.find_parent(
+            ["pre", "annotation", "summary", *HEADINGS]
+        ):
             entries[-1][-1].append(node)
-        elif isinstance(node, Tag) and (node.name in HEADINGS[1:] or "theorem" in node.get("class", [])):
+        elif isinstance(node, Tag) and (
+            node.name in HEADINGS[1:] or "theorem" in node.get("class", [])
+        ):
             heading = node if node.name in HEADINGS else node.find(class_="theorem-title")
-            entries.append([f"{page.address}#{node.get('id', '')}", page.title, text_of(heading), []])
-    return [[*entry, " ".join("".join(text).split()).removeprefix(entry[2]).strip()] for *entry, text in entries]
+            entries.append(
+                [f"{page.address}#{node.get('id', '')}", page.title, text_of(heading), []]
+            )
+    return [
+        [*entry, " ".join("".join(text).split()).removeprefix(entry[2]).strip()]
+        for *entry, text in entries
+    ]
 
 
 # ---- The whole ------------------------------------------------------------------------------------------------------
@@ -351,12 +431,18 @@ def build(root=ROOT, out="_site"):
     pages = {page.notebook: page for page in outline(website["sidebar"]["contents"])}
     for name in pages:
         if not (nbs / name).is_file():
-            raise SiteError(f"{name}: _quarto.yml lists this notebook, but it is not in {nbs.name}/.")
+            raise SiteError(
+                f"{name}: _quarto.yml lists this notebook, but it is not in {nbs.name}/."
+            )
     for path in sorted(nbs.glob("[!._]*.ipynb")):
         if path.name not in pages:
-            raise SiteError(f"{path.name}: this notebook is not in the sidebar; add it to _quarto.yml.")
+            raise SiteError(
+                f"{path.name}: this notebook is not in the sidebar; add it to _quarto.yml."
+            )
     if "index.ipynb" not in pages:
-        raise SiteError("index.ipynb: the sidebar in _quarto.yml does not list it, so the site has no front page.")
+        raise SiteError(
+            "index.ipynb: the sidebar in _quarto.yml does not list it, so the site has no front page."
+        )
 
     ordered = list(pages.values())
     with contextlib.chdir(root):  # nbdev looks for settings.ini from the current folder upwards
@@ -373,10 +459,15 @@ def build(root=ROOT, out="_site"):
         link_pages(page, pages)
         check(page, {page.address: page for page in ordered}, nbs)
 
-    files = {f"site/{path.relative_to(PARTS).as_posix()}": path.read_bytes() for path in PARTS.rglob("*.*")}
+    files = {
+        f"site/{path.relative_to(PARTS).as_posix()}": path.read_bytes()
+        for path in PARTS.rglob("*.*")
+    }
     files["site/styles.css"] = (nbs / config["format"]["html"]["css"]).read_bytes()
     index = [entry for page in ordered for entry in search_entries(page)]
-    files["site/search-index.js"] = f"const searchIndex = {json.dumps(index, ensure_ascii=False)};".encode()
+    files["site/search-index.js"] = (
+        f"const searchIndex = {json.dumps(index, ensure_ascii=False)};".encode()
+    )
     template = Template(files.pop("site/page.html").decode())
     for page, before, after in zip(ordered, [None, *ordered], [*ordered[1:], None], strict=False):
         files |= page.files
@@ -399,7 +490,9 @@ def build(root=ROOT, out="_site"):
 def write(files, out):
     """Make the folder `out`, in place of an earlier one of ours, and write the files into it."""
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists()):
-        raise SiteError(f"{out} was not made by this builder, so it stays as it is; choose another folder with --out.")
+        raise SiteError(
+            f"{out} was not made by this builder, so it stays as it is; choose another folder with --out."
+        )
     if out.exists():
         shutil.rmtree(out)
     for name, content in {MARKER: b"", **files}.items():
@@ -408,7 +501,9 @@ def write(files, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Build the site from the notebooks, without Quarto.")
+    parser = argparse.ArgumentParser(
+        description="Build the site from the notebooks, without Quarto."
+    )
     parser.add_argument("--out", default="_site", help="folder to write (default: _site)")
     out = Path(parser.parse_args().out)
     try:
@@ -419,4 +514,7 @@ def main():
 
 
 if __name__ == "__main__":
+    # as a module of its own name: the shell that runs a notebook's cells takes the name __main__ for itself
+    from build_site import main
+
     main()

@@ -5,18 +5,28 @@
 # %% auto #0
 __all__ = ['round_sensitivity', 'center_error_bound', 'PrivateKMeans', 'NoisyLloyd']
 
-# %% ../../nbs/20_lloyd.ipynb #7ec5d5e5
+# %% ../../nbs/20_lloyd.ipynb #7c0609e4
 import math
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import check_epsilon_delta, gaussian_mu
-from ..geometry import NearestCenter, nearest, nearest_distance, sphere_packing
-from ..mechanisms import Noise, check_center, check_count, check_radius, count_weight, lattice, mean_in_ball
+from ..geometry import NearestCenter, clip_to_ball, nearest, nearest_distance, sphere_packing
+from dplit.mechanisms import (
+    Noise,
+    check_center,
+    check_count,
+    check_radius,
+    check_rows,
+    count_weight,
+    lattice,
+    mean_in_ball,
+)
 
-# %% ../../nbs/20_lloyd.ipynb #e3ea4ca9
+# %% ../../nbs/20_lloyd.ipynb #8ab24925
 def round_sensitivity(radius, weight, neighboring="add_remove"):
     """Euclidean sensitivity of one round's sums and weighted counts: equation (1).
 
@@ -33,11 +43,10 @@ def round_sensitivity(radius, weight, neighboring="add_remove"):
     float
         In the units of the data.
     """
-    return radius * (
-        math.hypot(1, weight) if neighboring == "add_remove" else max(2.0, math.sqrt(2) * math.hypot(1, weight))
-    )
+    one_row = math.hypot(1, weight)
+    return radius * (one_row if neighboring == "add_remove" else max(2.0, math.sqrt(2) * one_row))
 
-# %% ../../nbs/20_lloyd.ipynb #a35a4ebf
+# %% ../../nbs/20_lloyd.ipynb #35fe012b
 def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     """Distance of a noisy mean from the true mean, with probability 1 - beta, for add/remove neighbours: equation (2).
 
@@ -63,12 +72,12 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     w = count_weight(n_features) if weight is None else weight
     sigma, L = round_sensitivity(radius, w) / mu_round, math.sqrt(2 * math.log(2 / beta))
     rows = np.asarray(n_rows, dtype=float) - sigma * L / (w * radius)
-    error = (sigma * (math.sqrt(n_features) + L) + sigma * L / w) / np.maximum(rows, 1) + lattice(radius)[
-        0
-    ] * math.sqrt(n_features)
+    noise = sigma * (math.sqrt(n_features) + L) + sigma * L / w
+    rounding = lattice(radius)[0] * math.sqrt(n_features)
+    error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #3fcfd3a9
+# %% ../../nbs/20_lloyd.ipynb #a4ebe92a
 class PrivateKMeans(ClusterMixin, BaseEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
 
@@ -97,24 +106,28 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         ------
         ValueError, TypeError
             If a public parameter is missing or impossible (X is not read), or X is not a finite table (nothing is released).
+            Such a fit leaves the estimator as it was; no message quotes X.
         """
         owner = type(self).__name__
         check_count(self.n_clusters, "n_clusters", owner)
         check_epsilon_delta(self.epsilon, self.delta, owner)
         check_radius(self.radius, owner)
+        check_center(self.center, None, owner)
         self._check_public()
         noise = Noise(self.random_state, neighboring=self.neighboring)
-        X = validate_data(self, X, dtype="numeric")
-        center = check_center(self.center, X.shape[1], owner)
-        centers = self._release_centers(X, noise, center)
+        rows = check_rows(X, owner)
+        center = check_center(self.center, rows.shape[1], owner)
+        centers = self._release_centers(rows, noise, center)
+        validate_data(
+            self, X, skip_check_array=True
+        )  # notes the number and names of the columns, which are public
         self.cluster_centers_ = centers if center is None else centers + center
         self.spent_ = noise.receipt(self.delta, title=f"of {owner}")
         return self
 
     def predict(self, X):
         """Index of the nearest centre for each row of X, shape (n,). NOT private: it is a function of the rows you pass."""
-        check_is_fitted(self)
-        return nearest(validate_data(self, X, dtype="numeric", reset=False), self.cluster_centers_)
+        return nearest(self._rows(X), self.cluster_centers_)
 
     def fit_predict(self, X, y=None):
         """NOT private: fit(X), then predict(X). The labels of the training rows are for whoever holds the rows; never publish them."""
@@ -122,12 +135,16 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
 
     def score(self, X, y=None):
         """Minus the sum of squared distances of the rows of X to their nearest centres, units of X squared. NOT private."""
-        check_is_fitted(self)
-        return -float(
-            np.sum(nearest_distance(validate_data(self, X, dtype="numeric", reset=False), self.cluster_centers_))
-        )
+        return -float(np.sum(nearest_distance(self._rows(X), self.cluster_centers_)))
 
-# %% ../../nbs/20_lloyd.ipynb #41332f87
+    def _rows(self, X):
+        """X as rows with the columns of the fit."""
+        check_is_fitted(self)
+        rows = check_rows(X, type(self).__name__)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return rows
+
+# %% ../../nbs/20_lloyd.ipynb #96560a6c
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
@@ -147,7 +164,7 @@ class NoisyLloyd(PrivateKMeans):
     n_iter : int
         PUBLIC number of rounds, fixed: stopping early would leak.
     init : "packing" or array_like of shape (n_clusters, n_features)
-        Where to start: far-apart points in the ball (`sphere_packing`), or PUBLIC points. Never rows of X.
+        Where to start: far-apart points in the ball (`sphere_packing`), or PUBLIC points (pulled into the ball). Never rows of X.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects.
     random_state : None, int or Generator
@@ -206,39 +223,44 @@ class NoisyLloyd(PrivateKMeans):
 
     def _check_public(self):
         check_count(self.n_iter, "n_iter", "NoisyLloyd")
-        if isinstance(self.init, str) and self.init != "packing":
+        if isinstance(self.init, str) and self.init not in ("packing", "mean"):
             raise ValueError(
-                f'init={self.init!r}: NoisyLloyd starts from "packing" or from an array of public centres.'
+                f'init={self.init!r}: NoisyLloyd starts from "packing", "mean" or an array of public centres.'
             )
 
     def _release_centers(self, X, noise, center):
-        d, radius = X.shape[1], float(self.radius)
+        radius = float(self.radius)
         step, limit = lattice(radius)
-        centers = self._start(d, center, noise.public_rng)  # choose k starting centres, without the data
-        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(self.n_iter)  # split the budget evenly over the rounds
+        n_releases = self.n_iter + (isinstance(self.init, str) and self.init == "mean")
+        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(
+            n_releases
+        )  # split the budget evenly
+        buy = partial(noise.sums, X, radius=radius, center=center, mu=mu)
+        centers = self._start(
+            X.shape[1], center, noise.public_rng, buy
+        )  # choose k starting centres
         for _ in range(self.n_iter):  # T rounds, always all of them
-            assign = NearestCenter(centers / step, limit, whole=True)  # each row goes to its nearest released centre
-            sums, counts = noise.sums(  # noisy sum and noisy count of each cluster, one release
-                X,
-                radius=radius,
-                center=center,
-                groups=assign,
-                n_groups=self.n_clusters,
-                mu=mu,
-                label="a round: sums and counts",
+            # each row goes to its nearest released centre
+            assign = NearestCenter(centers / step, limit, whole=True)
+            # the noisy sum and the noisy count of each cluster, one release
+            sums, counts = buy(
+                groups=assign, n_groups=self.n_clusters, label="a round: sums and counts"
             )
-            centers = mean_in_ball(
-                sums, counts, radius, fallback=centers
-            )  # divide; a cluster that looks empty keeps its centre
+            # divide; a cluster that looks empty keeps its centre
+            centers = mean_in_ball(sums, counts, radius, fallback=centers)
         return centers
 
-    def _start(self, d, center, rng):
-        """Starting centres, relative to the centre of the ball."""
+    def _start(self, d, center, rng, buy):
+        """Starting centres in the ball, relative to its centre; none of them is a function of unreleased data."""
+        k, radius = self.n_clusters, float(self.radius)
+        if isinstance(self.init, str) and self.init == "packing":
+            return sphere_packing(k, d, radius, rng)
         if isinstance(self.init, str):
-            return sphere_packing(self.n_clusters, d, float(self.radius), rng)
+            mean = mean_in_ball(*buy(label="mean to start from"), radius)
+            return clip_to_ball(mean + sphere_packing(k, d, radius / 4, rng), radius)
         init = np.asarray(self.init, dtype=float)
-        if init.shape != (self.n_clusters, d) or not np.isfinite(init).all():
+        if init.shape != (k, d) or not np.isfinite(init).all():
             raise ValueError(
-                f"init has shape {init.shape}: NoisyLloyd needs {self.n_clusters} finite public centres of {d} columns each."
+                f"init has shape {init.shape}: NoisyLloyd needs {k} finite public centres of {d} columns each."
             )
-        return init if center is None else init - center
+        return clip_to_ball(init, radius, center) - (0.0 if center is None else center)

@@ -216,7 +216,7 @@ def classical_gaussian_mu(epsilon, delta):
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
     return _scalar(epsilon / np.sqrt(2 * np.log(1.25 / delta)))
 
-# %% ../nbs/10_accounting.ipynb #145be9c8
+# %% ../nbs/10_accounting.ipynb #a4da9dd8
 def _zcdp_curve(log_x, rho):
     """Equation (2) at alpha = 1 + x: (log delta, epsilon)."""
     x = np.exp(log_x)
@@ -251,9 +251,8 @@ def zcdp_epsilon(rho, delta):
     easy = (rho == 0) | (delta == 0) | (delta == 1)
     r, d = np.where(easy, 1.0, rho), np.where(easy, 0.5, delta)
     log_inverse = -np.log(d)
-    high = (
-        np.minimum(np.log(log_inverse / r) / 2, log_inverse) + 1e-9
-    )  # rho x^2 <= ln(1/delta), and ln(1+x) <= ln(1/delta)
+    # rho x^2 <= ln(1/delta), and ln(1+x) <= ln(1/delta)
+    high = np.minimum(np.log(log_inverse / r) / 2, log_inverse) + 1e-9
     log_x = _root(lambda t, r, g: _zcdp_curve(t, r)[0] + g, high - 80, high, r, log_inverse)
     epsilon = np.maximum(_zcdp_curve(log_x, r)[1], 0) * (1 + MARGIN)
     return _scalar(
@@ -294,7 +293,7 @@ def zcdp_delta(epsilon, rho):
         np.where(rho == 0, 0.0, np.minimum(np.exp(_zcdp_curve(log_x, r)[0]) * (1 + MARGIN), 1))
     )
 
-# %% ../nbs/10_accounting.ipynb #de50d7be
+# %% ../nbs/10_accounting.ipynb #5ee02b4e
 def zcdp_rho(epsilon, delta):
     """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP: how much zCDP budget (epsilon, delta) buys.
 
@@ -325,9 +324,8 @@ def zcdp_rho(epsilon, delta):
             f"epsilon={epsilon!r}, delta={delta!r}: zCDP converts only at epsilon > 0 and 0 < delta < 1; choose both."
         )
     log_inverse = -np.log(delta)
-    rho_at = lambda t, g: (
-        np.maximum(g - np.log1p(np.exp(t)), 0) / np.exp(2 * t)
-    )  # delta's half of (2), solved for rho
+    # delta's half of (2), solved for rho
+    rho_at = lambda t, g: np.maximum(g - np.log1p(np.exp(t)), 0) / np.exp(2 * t)
     high = np.log(np.expm1(np.minimum(log_inverse, 700)))  # rho = 0 here
     log_x = _root(
         lambda t, g, e: _zcdp_curve(t, rho_at(t, g))[1] - e,
@@ -554,7 +552,7 @@ class BudgetExceeded(ValueError):
 class PrivacyWarning(UserWarning):
     """A public parameter is legal but protects little."""
 
-# %% ../nbs/10_accounting.ipynb #6006e1ed
+# %% ../nbs/10_accounting.ipynb #e6ad85dc
 def check_epsilon_delta(epsilon, delta, owner, pure=False):
     """Validate PUBLIC privacy parameters; (float, float) back.
 
@@ -602,7 +600,7 @@ def check_epsilon_delta(epsilon, delta, owner, pure=False):
         )
     return epsilon, delta
 
-
+# %% ../nbs/10_accounting.ipynb #ac82a4fd
 class Spent(NamedTuple):
     """A price: epsilon and delta, both dimensionless."""
 

@@ -22,7 +22,7 @@ from sklearn import datasets as sk_datasets
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import Bunch, gen_batches
 
-# %% ../nbs/13_datasets.ipynb #5b6ac857
+# %% ../nbs/13_datasets.ipynb #598aea2a
 def kmeans_loss(X, centers, *, block_size=8192):
     """NOT private: mean squared distance from a row to the nearest centre.
 
@@ -46,21 +46,14 @@ def kmeans_loss(X, centers, *, block_size=8192):
         When `X` or `centers` is empty or their columns do not match.
     """
     X, centers = np.asarray(X), np.asarray(centers, dtype=float)
-    if (
-        X.ndim != 2
-        or centers.ndim != 2
-        or X.shape[1] != centers.shape[1]
-        or not (len(X) and len(centers))
-    ):
+    fits = X.ndim == centers.ndim == 2 and X.shape[1] == centers.shape[1]
+    if not (fits and len(X) and len(centers)):
         raise ValueError(
             f"X has shape {X.shape} and centers {centers.shape}: the loss compares rows with centres column by column. "
             "Give two matrices with the same number of columns and at least one row each."
         )
-    total, origin = (
-        0.0,
-        centers.mean(axis=0),
-    )  # far from the origin the search for the nearest centre would lose digits
-    centers = centers - origin
+    origin = centers.mean(axis=0)  # far from it the search for the nearest centre loses digits
+    centers, total = centers - origin, 0.0
     for rows in gen_batches(len(X), block_size):
         x = X[rows] - origin
         total += np.sum((x - centers[pairwise_distances_argmin(x, centers)]) ** 2)
@@ -389,7 +382,7 @@ def make_isotropic_blobs(
         expected_loss=planted_loss(n_samples, n_features, n_clusters, std),
     )
 
-# %% ../nbs/13_datasets.ipynb #86b5a1a3
+# %% ../nbs/13_datasets.ipynb #5f13f654
 def make_elongated_blobs(
     n_samples=10_000, n_features=4, n_clusters=16, *, box=10.0, random_state=None
 ):
@@ -427,9 +420,8 @@ def make_elongated_blobs(
     target = np.searchsorted(edges, np.arange(n_samples), side="right")
     centers = rng.uniform(-box, box, (n_clusters, n_features))
     axes, _ = np.linalg.qr(rng.standard_normal((n_clusters, n_features, n_features)))
-    roots = axes * np.sqrt(
-        rng.uniform(1, 10, (n_clusters, 1, n_features))
-    )  # root @ root.T is the covariance
+    # root @ root.T is the covariance
+    roots = axes * np.sqrt(rng.uniform(1, 10, (n_clusters, 1, n_features)))
     data = rng.standard_normal((n_samples, n_features))
     for j in range(n_clusters):
         data[target == j] = centers[j] + data[target == j] @ roots[j].T
@@ -446,7 +438,7 @@ def make_elongated_blobs(
         expected_loss=float(np.sum(spread * (sizes - 1)) / n_samples),
     )
 
-# %% ../nbs/13_datasets.ipynb #90c2527e
+# %% ../nbs/13_datasets.ipynb #e933e27b
 def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=None):
     """The three planar source-target sets of Schnapp and Sabato (TMLR 2025).
 
@@ -481,17 +473,12 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
 
     match kind:
         case 1:
-            source, target, stds = (
-                np.array([[0.15, 0.15]]),
-                np.array([[0.95, 0.95]]),
-                (np.sqrt(0.4), np.sqrt(0.4)),
-            )
+            source, target = np.array([[0.15, 0.15]]), np.array([[0.95, 0.95]])
+            stds = np.sqrt(0.4), np.sqrt(0.4)
         case 2:
             shared = grid(far, near)
-            source, target = (
-                np.vstack([grid(near + far, far), shared]),
-                np.vstack([grid(near, near), shared]),
-            )
+            source = np.vstack([grid(near + far, far), shared])
+            target = np.vstack([grid(near, near), shared])
             stds = 0.01, 0.01
         case 3:
             source, target, stds = rng.uniform(size=(6, 2)), rng.uniform(size=(12, 2)), (0.03, 0.01)
@@ -501,10 +488,8 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
             )
     _check_rows(n_source, len(source))
     _check_rows(n_target, len(target))
-    source_labels, target_labels = (
-        np.arange(n_source) % len(source),
-        np.arange(n_target) % len(target),
-    )
+    source_labels = np.arange(n_source) % len(source)
+    target_labels = np.arange(n_target) % len(target)
     shared = (target[:, None] == source).all(axis=2).any(axis=1)
     return Bunch(
         Xs=source[source_labels] + stds[0] * rng.standard_normal((n_source, 2)),
@@ -641,12 +626,10 @@ def make_contaminated_source(
         source_excess=float(2 * contamination**2),
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #46a94403
+# %% ../nbs/13_datasets.ipynb #c700cee7
 def _in_box(data, target, low, high, n_clusters, description):
     """Bunch of a real set whose column j has the PUBLIC range [low[j], high[j]]."""
-    low, high = (
-        np.broadcast_to(np.asarray(v, dtype=float), data.shape[1]).copy() for v in (low, high)
-    )
+    low, high = (np.zeros(data.shape[1]) + v for v in (low, high))  # one number for every column
     return Bunch(
         data=data, target=target, low=low, high=high, center=(low + high) / 2,
         radius=float(np.linalg.norm(high - low) / 2), n_clusters=n_clusters, description=description,
@@ -705,7 +688,7 @@ def load_breast_cancer():
         "Round ranges for a nucleus inside a disc of radius 50 pixels, grey levels up to 100, and ratios of order 1.",
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #e68f9c80
+# %% ../nbs/13_datasets.ipynb #eb82f68a
 def load_diabetes():
     """442 patients, ten measurements in raw units and the progression of the disease after a year, bundled with scikit-learn.
 
@@ -716,9 +699,8 @@ def load_diabetes():
         `low`, `high` (10,) PUBLIC ranges, stated for teaching, `center` (10,), `radius`, `target_bound` PUBLIC bound on the target,
         `n_clusters` None, `description`.
     """
-    b = sk_datasets.load_diabetes(
-        scaled=False
-    )  # the scaled form divides by the data's own spread, which leaks
+    # the scaled form divides by the data's own spread, which leaks
+    b = sk_datasets.load_diabetes(scaled=False)
     low = [0, 1, 10, 30, 50, 20, 10, 1, 2, 40]
     high = [120, 2, 60, 200, 500, 400, 150, 20, 8, 200]
     description = "Round ranges in the units of each column; the progression score is taken to lie between 0 and 400."
@@ -765,7 +747,7 @@ def _openml(name, version, what, files):
             _missing(what, files, f"the download from OpenML failed too ({type(error).__name__})")
         ) from error
 
-# %% ../nbs/13_datasets.ipynb #5109b079
+# %% ../nbs/13_datasets.ipynb #1ee0b372
 def fetch_mnist(subset="test"):
     """MNIST, images of handwritten digits of 28 by 28 pixels.
 
@@ -795,9 +777,8 @@ def fetch_mnist(subset="test"):
         X, y = b.X, b.y
     else:
         b = _openml("mnist_784", 1, "MNIST", f"{files[subset]} with arrays X (n, 784) and y (n,)")
-        rows = (
-            slice(60_000, None) if subset == "test" else slice(60_000)
-        )  # OpenML keeps the training images first
+        # OpenML keeps the training images first
+        rows = slice(60_000, None) if subset == "test" else slice(60_000)
         X, y = b.data[rows].astype(float), b.target[rows]
     return _in_box(
         X,
@@ -917,7 +898,7 @@ _CLUSTERING = {
     "adult6": (3, [0] * 6, [100, 1.5e6, 16, 99_999, 99_999, 100], "Age, survey weight, years of education, capital gain and loss, hours a week.", None),
 }  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #2896c297
+# %% ../nbs/13_datasets.ipynb #fcd69630
 def fetch_clustering(name):
     """A benchmark set for clustering, with a PUBLIC ball.
 
@@ -961,9 +942,9 @@ def fetch_clustering(name):
             f"name={name!r}: no such clustering set. Choose one of {', '.join(_CLUSTERING)}, wdbc, or g2_ with a number of columns."
         )
     n_clusters, low, high, description, source = _CLUSTERING[name]
-    what, files = (
-        f"The set {name!r}",
-        f"{name}.npz with an array X of shape (n, {len(low)}), or the same as text in {name}.txt,",
+    what = f"The set {name!r}"
+    files = (
+        f"{name}.npz with an array X of shape (n, {len(low)}), or the same as text in {name}.txt,"
     )
     if path := _local(f"{name}.npz", f"{name}.txt"):
         b = _arrays(path, len(low))

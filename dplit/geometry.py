@@ -97,13 +97,12 @@ def _norms(T):
         total += t * t
     return np.sqrt(total)
 
-# %% ../nbs/12_geometry.ipynb #7323d7b1
+# %% ../nbs/12_geometry.ipynb #3b9981b7
 def _clip_block(Z, radius):
     "Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."
     T = np.ascontiguousarray(Z.T)
-    largest = np.maximum(
-        np.abs(T).max(axis=0), radius
-    )  # divide by it first: squares cannot overflow
+    # divide by it first: squares cannot overflow
+    largest = np.maximum(np.abs(T).max(axis=0), radius)
     T /= largest
     norms = _norms(T)
     far = np.flatnonzero(norms > radius / largest)
@@ -188,7 +187,7 @@ def grid_regret(d, radius, k=1):
     "How much farther than the nearest of k centres the one chosen on the grid of `to_grid` can be."
     return 2 * np.sqrt(d) * radius / 2.0 ** grid_bits(d, k)
 
-# %% ../nbs/12_geometry.ipynb #c4ac3a14
+# %% ../nbs/12_geometry.ipynb #44008a78
 class NearestCenter:
     """The map from a row to the index of its nearest centre, prepared once, called on many blocks.
 
@@ -243,9 +242,8 @@ class NearestCenter:
             return S.argmin(axis=1)
         S = self._slope @ G.T
         S += self._offset[:, None]
-        return S.min(axis=0).astype(np.int64) & (
-            self._carry - 1
-        )  # the least score carries the lowest nearest index
+        # the least score carries the lowest nearest index
+        return S.min(axis=0).astype(np.int64) & (self._carry - 1)
 
     def __call__(self, X):
         "Labels of shape (n,), int64, of the rows of X (n, d)."
@@ -323,7 +321,7 @@ def covering_number_bound(d, radius, cover_radius):
         d, radius, cover_radius
     )
 
-# %% ../nbs/12_geometry.ipynb #ece6757a
+# %% ../nbs/12_geometry.ipynb #0443d6a5
 def sphere_packing(n_points, d, radius, rng=None, *, max_rejections=100, batch=512):
     """n points in a ball that keep their distance from one another and from the boundary.
 
@@ -360,13 +358,11 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
     scale = 2.0 ** grid_bits(d)
     P, squares, count, refused = np.empty((n_points, d)), np.empty(n_points), 0, 0
     while True:
-        Q = np.trunc(
-            uniform_in_ball(batch, d, 1 - a, rng=rng) * scale
-        )  # towards zero: stays inside
+        # towards zero: stays inside
+        Q = np.trunc(uniform_in_ball(batch, d, 1 - a, rng=rng) * scale)
         square = (Q * Q).sum(axis=1)
-        room = (
-            square - (2 * a * scale) ** 2
-        )  # |p - q|^2 >= (2a)^2 if and only if |p|^2 - 2 p.q + room >= 0
+        # |p - q|^2 >= (2a)^2 if and only if |p|^2 - 2 p.q + room >= 0
+        room = square - (2 * a * scale) ** 2
         free = np.ones(batch, dtype=bool)
         for old in _batches(count, batch):
             S = (-2 * Q) @ P[old].T
@@ -442,11 +438,10 @@ def jl_failure(d_out, distortion):
     "Bound on the probability that one squared length changes by more than a factor 1 -+ `distortion`, 0 < distortion < 1."
     return 2 * np.exp(-d_out / 2 * (distortion**2 / 2 - distortion**3 / 3))
 
-# %% ../nbs/12_geometry.ipynb #aa4428e6
+# %% ../nbs/12_geometry.ipynb #ddb70057
 def jl_dimension(n, distortion, beta=0.01):
     "Dimensions in which all squared distances of n points keep within a factor 1 -+ `distortion`, except with probability `beta`."
     if not 0 < beta <= 1:
         raise ValueError(f"beta={beta!r}: a probability of failure in (0, 1] is needed.")
-    return (
-        int(johnson_lindenstrauss_min_dim(_count(n, "n") / np.sqrt(beta), eps=distortion)) + 1
-    )  # scikit-learn rounds down
+    # scikit-learn rounds down
+    return int(johnson_lindenstrauss_min_dim(_count(n, "n") / np.sqrt(beta), eps=distortion)) + 1

@@ -172,7 +172,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #97222c89
+# %% ../nbs/11_mechanisms.ipynb #f9d6e952
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number of at least `low`, as an int; TypeError or ValueError otherwise."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -203,7 +203,7 @@ def check_points(points, shape, name, owner):
     fits = array.ndim == len(shape) and all(
         want in (None, got) for want, got in zip(shape, array.shape, strict=True)
     )
-    if not (fits and array.dtype.kind in "fiu" and np.isfinite(array).all()):
+    if not (fits and array.size and array.dtype.kind in "fiu" and np.isfinite(array).all()):
         shape = ", ".join("number of columns" if want is None else str(want) for want in shape)
         raise ValueError(
             f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), in the units of X."
@@ -257,7 +257,7 @@ def _length(Q, norm):
     """Length of integer rows: squared for norm 2. Exact wherever it does not exceed the limit (it only grows when it rounds)."""
     return np.einsum("ij,ij->i", Q, Q) if norm == 2 else np.abs(Q).sum(axis=1)
 
-# %% ../nbs/11_mechanisms.ipynb #d413ae9b
+# %% ../nbs/11_mechanisms.ipynb #90473e78
 def quantize(X, radius, center=None, norm=2):
     """Rows as integers: steps of the public lattice, each row inside the ball. Row-local.
 
@@ -307,9 +307,8 @@ def _finite(X):
 
 def _shorten(X, target, limit, norm):
     """Rows outside the ball, pulled onto it and truncated towards zero; column by column, so that each row is by itself."""
-    X = X / np.maximum(
-        np.abs(X).max(axis=1, keepdims=True), 1e-300
-    )  # the largest entry is 1: nothing overflows
+    # the largest entry is 1: nothing overflows
+    X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), 1e-300)
     length = np.zeros(len(X))
     for column in X.T:
         length += np.abs(column) ** norm
@@ -354,7 +353,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #fa3de454
+# %% ../nbs/11_mechanisms.ipynb #22654083
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -529,9 +528,8 @@ class Noise:
         X, center = _rows(X, center)
         step, limit = lattice(radius)
         d = X.shape[1]
-        share = round(
-            (count_weight(d) if weight is None else weight) * limit
-        )  # a count moves by this many steps
+        # a count moves by this many steps
+        share = round((count_weight(d) if weight is None else weight) * limit)
         labels = None if groups is None or callable(groups) else np.asarray(groups)
 
         def block_sums(start, block):
@@ -731,7 +729,7 @@ def noisy_avg_delta(epsilon, delta):
 def _noisy_avg_multiplier(epsilon, delta):
     return 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
 
-# %% ../nbs/11_mechanisms.ipynb #4bcf0b82
+# %% ../nbs/11_mechanisms.ipynb #671f79a5
 def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy average"):
     """Mean of PRIVATE rows whose number is private too, as NoisyAVG prints it.
 
@@ -769,9 +767,10 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
         Release(label, "noisy_avg", 2 * limit * step, None, epsilon=epsilon, delta=delta)
     )
     shift = math.ceil(5 / epsilon * math.log(2 / delta))
+    # line 1
     m_hat = (
         int(noise._add(m, 1, 1, 1, mu=None, epsilon=epsilon / 5, label=label, record=False)) - shift
-    )  # line 1
+    )
     if m_hat <= 0:  # line 2
         direction = noise.public_rng.normal(size=d)
         point = (
@@ -779,13 +778,13 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
         )
         return point if center is None else point + center
     z = _noisy_avg_multiplier(epsilon, delta)  # line 3
-    fine, _ = lattice(
-        z * 2 * limit * step / m_hat
-    )  # a lattice as fine as the noise needs, known from m_hat alone
+    # a lattice as fine as the noise needs, known from m_hat alone
+    fine, _ = lattice(z * 2 * limit * step / m_hat)
     total = quantize(X, radius, center).sum(axis=0).astype(np.int64)
     refine = int(step / fine) if step > fine else 1
     mean = [round(int(s) * refine / max(m, 1)) for s in total]
     moves = 2 * limit * refine / m_hat + math.sqrt(d)  # the mean's, and rounding's
+    # line 4
     noisy = noise._add(
         mean,
         moves * math.sqrt(d),
@@ -795,5 +794,5 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
         epsilon=None,
         label=label,
         record=False,
-    )  # line 4
+    )
     return noisy if center is None else noisy + center

@@ -154,7 +154,7 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return ax
 
-# %% ../nbs/14_plotting.ipynb #37a65e36
+# %% ../nbs/14_plotting.ipynb #dc94bd52
 @style()
 def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, ax=None):
     """A strip of grey images, such as the centres of digits.
@@ -192,9 +192,8 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
         raise ValueError(f"{len(titles)} titles for {k} images. Give one title an image, or none.")
     n_columns = min(n_columns, k)
     n_lines, gap, head = -(-k // n_columns), 1, 0 if titles is None else max(2, height // 3)
-    sheet = np.full(
-        (n_lines * (height + gap + head), n_columns * (width + gap)), np.nan
-    )  # nan stays white
+    # nan stays white
+    sheet = np.full((n_lines * (height + gap + head), n_columns * (width + gap)), np.nan)
     low, high = (np.nanmin(images), np.nanmax(images)) if value_range is None else value_range
     ax = _axes(ax, (0.75 * n_columns, 0.75 * n_lines * len(sheet) / n_lines / (height + gap)))
     for i, image in enumerate(images):
@@ -208,7 +207,7 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
     ax.set_axis_off()
     return ax
 
-# %% ../nbs/14_plotting.ipynb #020e5f40
+# %% ../nbs/14_plotting.ipynb #331baba9
 @style()
 def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, ax=None):
     """Loss against epsilon: median over seeds with whiskers from the first to the third quartile.
@@ -256,9 +255,8 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     ax = _axes(ax)
     for i, (name, runs) in enumerate(losses.items()):
         s, (q1, median, q3) = _series(i), np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
-        x = epsilon * 1.04 ** (
-            i - (len(losses) - 1) / 2
-        )  # side by side, or the whiskers hide one another
+        # side by side, or the whiskers hide one another
+        x = epsilon * 1.04 ** (i - (len(losses) - 1) / 2)
         ax.errorbar(
             x,
             median,
@@ -352,7 +350,7 @@ def plot_receipt(receipt, *, ax=None):
         ax.text(0.5, 0.5, "nothing was released", transform=ax.transAxes, ha="center", va="center")
     return ax
 
-# %% ../nbs/14_plotting.ipynb #259366b7
+# %% ../nbs/14_plotting.ipynb #ca039f09
 @style()
 def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True, ax=None):
     """Measured values against a theorem's bound; the forbidden side is hatched and violations are crossed out.
@@ -384,11 +382,8 @@ def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True
     ValueError
         When shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic axes.
     """
-    x, bound, measured = (
-        np.asarray(x, float),
-        np.asarray(bound, float),
-        np.atleast_2d(np.asarray(measured, float)),
-    )
+    x, bound = np.asarray(x, dtype=float), np.asarray(bound, dtype=float)
+    measured = np.atleast_2d(np.asarray(measured, dtype=float))
     if x.ndim != 1 or bound.shape != x.shape or measured.ndim != 2 or measured.shape[1] != len(x):
         raise ValueError(
             f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: give one bound and one column of measured values for each x."

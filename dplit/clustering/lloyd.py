@@ -19,6 +19,7 @@ from dplit.mechanisms import (
     Noise,
     check_center,
     check_count,
+    check_points,
     check_radius,
     check_rows,
     count_weight,
@@ -77,7 +78,7 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #a4ebe92a
+# %% ../../nbs/20_lloyd.ipynb #75d23e64
 class PrivateKMeans(ClusterMixin, BaseEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
 
@@ -118,9 +119,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         rows = check_rows(X, owner)
         center = check_center(self.center, rows.shape[1], owner)
         centers = self._release_centers(rows, noise, center)
-        validate_data(
-            self, X, skip_check_array=True
-        )  # notes the number and names of the columns, which are public
+        # notes the number and names of the columns, which are public
+        validate_data(self, X, skip_check_array=True)
         self.cluster_centers_ = centers if center is None else centers + center
         self.spent_ = noise.receipt(self.delta, title=f"of {owner}")
         return self
@@ -144,7 +144,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 
-# %% ../../nbs/20_lloyd.ipynb #96560a6c
+# %% ../../nbs/20_lloyd.ipynb #9361a7c6
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
@@ -223,7 +223,9 @@ class NoisyLloyd(PrivateKMeans):
 
     def _check_public(self):
         check_count(self.n_iter, "n_iter", "NoisyLloyd")
-        if isinstance(self.init, str) and self.init not in ("packing", "mean"):
+        if not isinstance(self.init, str):
+            check_points(self.init, (self.n_clusters, None), "init", "NoisyLloyd")
+        elif self.init not in ("packing", "mean"):
             raise ValueError(
                 f'init={self.init!r}: NoisyLloyd starts from "packing", "mean" or an array of public centres.'
             )
@@ -232,13 +234,11 @@ class NoisyLloyd(PrivateKMeans):
         radius = float(self.radius)
         step, limit = lattice(radius)
         n_releases = self.n_iter + (isinstance(self.init, str) and self.init == "mean")
-        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(
-            n_releases
-        )  # split the budget evenly
+        # split the budget evenly
+        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(n_releases)
         buy = partial(noise.sums, X, radius=radius, center=center, mu=mu)
-        centers = self._start(
-            X.shape[1], center, noise.public_rng, buy
-        )  # choose k starting centres
+        # choose k starting centres
+        centers = self._start(X.shape[1], center, noise.public_rng, buy)
         for _ in range(self.n_iter):  # T rounds, always all of them
             # each row goes to its nearest released centre
             assign = NearestCenter(centers / step, limit, whole=True)
@@ -258,9 +258,5 @@ class NoisyLloyd(PrivateKMeans):
         if isinstance(self.init, str):
             mean = mean_in_ball(*buy(label="mean to start from"), radius)
             return clip_to_ball(mean + sphere_packing(k, d, radius / 4, rng), radius)
-        init = np.asarray(self.init, dtype=float)
-        if init.shape != (k, d) or not np.isfinite(init).all():
-            raise ValueError(
-                f"init has shape {init.shape}: NoisyLloyd needs {k} finite public centres of {d} columns each."
-            )
+        init = check_points(self.init, (k, d), "init", "NoisyLloyd")
         return clip_to_ball(init, radius, center) - (0.0 if center is None else center)

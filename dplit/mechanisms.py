@@ -5,15 +5,17 @@
 # %% auto #0
 __all__ = ['SLACK', 'CHUNK', 'EXACT', 'PI', 'STEP_BITS', 'Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'lattice_law',
            'check_count', 'check_radius', 'check_points', 'check_center', 'check_rows', 'lattice', 'quantize',
-           'map_blocks', 'count_weight', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'map_blocks', 'count_weight', 'Event', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
-# %% ../nbs/11_mechanisms.ipynb #f196b3f7
+# %% ../nbs/11_mechanisms.ipynb #ed03d204
 import decimal
 import math
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby
 from numbers import Integral, Real
@@ -353,7 +355,59 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #22654083
+# %% ../nbs/11_mechanisms.ipynb #537424d5
+@dataclass(frozen=True)
+class Event:
+    """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
+
+    Attributes
+    ----------
+    label : str
+    mechanism : {"gaussian", "laplace", "exponential", "monotone"}
+        "monotone" is the exponential mechanism with scores that move in one direction.
+    value : ndarray
+        The exact whole numbers (lattice steps) before noise, or the scores.
+    outcome : ndarray or int
+        The same with noise, or the chosen index.
+    sensitivity, scale : float
+        As declared, in steps (or in units of the scores).
+    step : float
+        Lattice step, in the units of the query.
+    """
+
+    label: str
+    mechanism: str
+    value: np.ndarray
+    outcome: object
+    sensitivity: float
+    scale: float
+    step: float
+
+
+_watcher = ContextVar("watcher", default=None)
+
+# %% ../nbs/11_mechanisms.ipynb #6157cdf4
+@contextmanager
+def watch(watcher):
+    """While inside, `watcher(event)` sees every `Event` and returns the outcome to use; for audits.
+
+    Parameters
+    ----------
+    watcher : callable
+        Takes an `Event`; returns `event.outcome`, or another outcome of the same shape.
+    """
+    token = _watcher.set(watcher)
+    try:
+        yield watcher
+    finally:
+        _watcher.reset(token)
+
+
+def _pass(event):
+    watcher = _watcher.get()
+    return event.outcome if watcher is None else watcher(event)
+
+# %% ../nbs/11_mechanisms.ipynb #27c76d86
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -412,7 +466,8 @@ class Noise:
                 )
             )
         value = np.asarray(value, dtype=np.int64)
-        return (value + sampler(self._bits, scale, value.size).reshape(value.shape)) * step
+        noisy = value + sampler(self._bits, scale, value.size).reshape(value.shape)
+        return _pass(Event(label, kind, value, noisy, moves, scale, step)) * step
 
     def exponential(self, scores, *, sensitivity=1.0, epsilon, monotone=False, label="choice"):
         """Index of a candidate, chosen by the exponential mechanism, exactly.
@@ -442,7 +497,9 @@ class Noise:
         self.releases.append(
             Release(label, "exponential", sensitivity, 1 / factor, epsilon=epsilon)
         )
-        return _race(self._bits, scores, factor)
+        chosen = _race(self._bits, scores, factor)
+        kind = "monotone" if monotone else "exponential"
+        return _pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
 
     # -- queries --------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
 """The one door: exact samplers, exact sensitivity, and nothing that depends on anything else."""
 
 import ast
+import copy
 import inspect
 import math
 import multiprocessing
+import pickle
 from pathlib import Path
 
 import mpmath
@@ -72,13 +74,13 @@ def test_the_exact_path_decides_as_the_fast_one(kind, monkeypatch):
     for scale in (0.4, 31.7, 2.0**20):
         fast = SAMPLERS[kind](seeded(1), scale, 400)
         with monkeypatch.context() as patch:
-            patch.setattr(me, "SLACK", 1.0)  # distrust every float
+            patch.setattr(me, "_SLACK", 1.0)  # distrust every float
             assert np.array_equal(SAMPLERS[kind](seeded(1), scale, 400), fast)
 
 
 def test_the_exact_path_has_the_right_law_where_words_are_tiny():
     """Force the deep tail: a word of zeros means more bits are asked for, and the answer still has the conditional law."""
-    with me.decimal.localcontext(me.EXACT):
+    with me.decimal.localcontext(me._EXACT):
         deep = [me._exact_geometric(seeded(s), 0, 1.0) for s in range(300)]
         gauss = [me._exact_gaussian(seeded(s), 0, 10.0, 90) for s in range(300)]
     assert min(deep) >= 44 and np.mean(deep) == pytest.approx(
@@ -100,10 +102,10 @@ def test_floating_point_is_as_good_as_the_certificate_needs():
     with mpmath.workdps(40):
         for w, x, z in zip(words.tolist(), u, -special.ndtri(u), strict=True):
             exact = (mpmath.mpf(w) + 0.5) / mpmath.mpf(2) ** 64
-            assert abs(-np.log(x) + mpmath.log(exact)) < me.SLACK / 16 * (1 - np.log(x))
+            assert abs(-np.log(x) + mpmath.log(exact)) < me._SLACK / 16 * (1 - np.log(x))
             # z is right if its tail is: the derivative of z in u is 1 / phi(z)
             tail = mpmath.erfc(mpmath.mpf(float(z)) / mpmath.sqrt(2)) / 2
-            assert abs(tail - exact) / mpmath.npdf(float(z)) < me.SLACK / 4 * (1 + z)
+            assert abs(tail - exact) / mpmath.npdf(float(z)) < me._SLACK / 4 * (1 + z)
 
 
 def test_opendp_draws_from_the_same_laws():
@@ -238,7 +240,7 @@ def test_the_l1_bound_for_balls_is_an_integer_that_holds():
     """Rows in the Euclidean ball: the l1 length is at most floor(sqrt(d) * limit), also for the worst integer row."""
     for d in (1, 2, 3, 7, 50):
         Q = quantize(np.full((1, d), 10.0), 1.0)
-        l1, _ = Noise()._sum_sensitivity(lattice(1.0)[1], 0, d, 2, 1)
+        l1, _ = Noise()._sum_sensitivity(lattice(1.0)[1], 0, d, 2, 0)
         assert length(Q[0], 1) <= l1
 
 
@@ -368,7 +370,7 @@ def test_exponential_mechanism_has_the_exact_law(monotone):
 def test_race_decides_the_same_with_and_without_floats(monkeypatch):
     scores = np.random.default_rng(0).normal(size=30)
     fast = [me._race(seeded(s), scores, 0.7) for s in range(60)]
-    monkeypatch.setattr(me, "SLACK", 1.0)
+    monkeypatch.setattr(me, "_SLACK", 1.0)
     assert [me._race(seeded(s), scores, 0.7) for s in range(60)] == fast
 
 
@@ -452,3 +454,102 @@ def test_every_public_name_explains_itself():
         thing = getattr(me, name)
         if callable(thing):
             assert inspect.getdoc(thing), name
+
+
+# ---------------------------------------------------------------- ways to spend more than the receipt says
+
+
+@pytest.mark.parametrize("weight", [-1e-6, -0.999999, -5, math.nan, math.inf, 1e30, "1", True])
+def test_a_weight_cannot_shrink_the_sensitivity(weight):
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="weight"):
+        noise.sums(np.ones((5, 1)), radius=1.0, weight=weight, epsilon=1.0)
+    assert noise.releases == []
+
+
+@pytest.mark.parametrize("norm", [0, -1, 1.5, 3, math.nan, -math.inf, "l2", None])
+def test_only_three_norms_exist(norm):
+    with pytest.raises(ValueError, match="norm"):
+        Noise(0).sum(np.array([[1e6]]), radius=1.0, norm=norm, mu=0.1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(0, 60), st.sampled_from([1, 2, np.inf]), st.integers(0, 3), st.data())
+def test_heavy_counts_are_paid_for(weight, norm, n_groups, data):
+    """Any weight, any groups, a row replaced or leaving its group: integers against the declared integer sensitivities."""
+    seen = []
+    d = 2
+    X = np.array([data.draw(st.lists(st.floats(-9, 9), min_size=d, max_size=d)) for _ in range(4)])
+    groups = np.array(data.draw(st.lists(st.integers(-1, n_groups), min_size=4, max_size=4)))
+    X2, groups2 = X.copy(), groups.copy()
+    X2[0] = data.draw(st.lists(st.floats(-9, 9), min_size=d, max_size=d))
+    groups2[0] = data.draw(st.integers(-1, n_groups))
+
+    class Recorder(Noise):
+        def _add(self, value, l1, l2, step, **how):
+            seen.append((np.asarray(value), l1, l2))
+            return super()._add(value, l1, l2, step, **how)
+
+    for A, g in ((X, groups), (X2, groups2)):
+        which = {"groups": g, "n_groups": n_groups} if n_groups else {}
+        Recorder(0, neighboring="replace").sums(A, radius=2.0, norm=norm, weight=weight, mu=1.0, **which)
+    (a, l1, l2), (b, *_) = seen
+    moved = [abs(int(x)) for x in (a - b).ravel()]
+    assert sum(moved) <= l1 + 2 * (norm == 2) and sum(x * x for x in moved) <= l2**2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: n.histogram(np.zeros((100, 5), int), 2, epsilon=1.0),
+        lambda n: n.vote(np.zeros((100, 5), int), 2, epsilon=1.0),
+        lambda n: n.count(np.ones((10, 3), bool), epsilon=1.0),
+        lambda n: n.histogram([0.0, 1.0], 2, epsilon=1.0),
+        lambda n: n.histogram([0, 1], 0, epsilon=1.0),
+        lambda n: n.histogram([[0, 1], [1]], 2, epsilon=1.0),
+        lambda n: n.mean(np.ones(1000), radius=100.0, mu=1.0),
+        lambda n: n.sums(np.ones((1, 2)), radius=1.0, center=np.zeros((5, 2)), mu=1.0),
+        lambda n: n.sums(np.ones((1, 2)), radius=1.0, center=[0.0, math.nan], mu=1.0),
+        lambda n: n.sums(np.ones((3, 2)), radius=1.0, groups=[0, 1], n_groups=2, mu=1.0),
+        lambda n: n.sums(np.ones((3, 2)), radius=1.0, groups=["a", "b", "c"], n_groups=2, mu=1.0),
+        lambda n: n.sum(np.array([["alice", "2"]]), radius=1.0, mu=1.0),
+        lambda n: n.exponential([0.0, 1.0], epsilon=1.0, sensitivity=np.float64(0)),
+        lambda n: n.exponential([0.0, 1.0], epsilon=1.0, sensitivity=-1.0),
+        lambda n: n.exponential([0.0, 1.0], epsilon=1.0, sensitivity=math.nan),
+        lambda n: n.laplace(1.0, sensitivity=0.0, epsilon=1.0),
+        lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=0.0, delta=1e-6, noise=n),
+        lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=1.0, delta=0.0, noise=n),
+        lambda n: me.noisy_avg(np.array([[math.nan]]), radius=1.0, epsilon=1.0, delta=1e-6, noise=n),
+    ],
+)
+def test_what_one_person_could_do_twice_is_refused(call):
+    noise = Noise(0)
+    with pytest.raises((TypeError, ValueError)) as error:
+        call(noise)
+    assert noise.releases == [] and "alice" not in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_door_keeps_its_neighbours_and_cannot_be_copied():
+    noise = Noise(0)
+    with pytest.raises(AttributeError):
+        noise.neighboring = "replace"
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="receipt"):
+            attempt(noise)
+
+
+def test_real_values_are_brought_into_a_public_range():
+    assert Noise(0).laplace(1e11, sensitivity=1.0, epsilon=1.0) == pytest.approx(2**32, abs=100)
+    assert abs(Noise(0).gaussian(math.nan, sensitivity=1.0, mu=1.0)) < 100
+    assert Noise(0).vote([], 3, epsilon=1.0) in (0, 1, 2)
+
+
+def test_the_race_knows_what_it_does_not_know(monkeypatch):
+    """The largest words leave the exponential unbounded above: more bits decide, not the float in the middle."""
+
+    class Fixed(Bits):
+        def words(self, n):
+            return np.array([2**64 - 1, int(2**64 * (1 - math.exp(-1)))], dtype=np.uint64) if n == 2 else np.array([2**63], dtype=np.uint64)
+
+    # E_0 is at least 44.4, so its key is above 3.79; E_1 = 1 gives the key 3.7
+    assert me._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1

@@ -8,12 +8,14 @@ __all__ = ['MARGIN', 'NODES', 'WEIGHTS', 'mills', 'mills_slope', 'log_gaussian_d
            'basic_composition', 'advanced_composition', 'gdp_composition', 'subsampled', 'Release', 'Receipt',
            'BudgetExceeded', 'PrivacyWarning', 'check_epsilon_delta', 'Spent', 'PrivacyBudget']
 
-# %% ../nbs/10_accounting.ipynb #f0df2b71
+# %% ../nbs/10_accounting.ipynb #d901fd13
 import copy
 import math
+import os
 import threading
 import warnings
 from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -103,7 +105,7 @@ def gaussian_delta(epsilon, mu):
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
     return _scalar(np.minimum(np.exp(log_gaussian_delta(epsilon, mu)) * (1 + MARGIN), 1.0))
 
-# %% ../nbs/10_accounting.ipynb #db8dbd5f
+# %% ../nbs/10_accounting.ipynb #d114f917
 def gaussian_epsilon(delta, mu):
     """The smallest epsilon for which a mu-GDP release is (epsilon, delta)-DP.
 
@@ -130,7 +132,7 @@ def gaussian_epsilon(delta, mu):
     """
     delta, mu = _arrays(delta=delta, mu=mu)
     with np.errstate(divide="ignore", invalid="ignore"):
-        target = np.log(delta) - MARGIN
+        target = np.log(delta) - MARGIN * np.maximum(1, mu / 20)
         free = log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
         goal, m = (
             np.where(free | (delta == 0), -1.0, target),
@@ -142,7 +144,7 @@ def gaussian_epsilon(delta, mu):
         )
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
-# %% ../nbs/10_accounting.ipynb #021487f4
+# %% ../nbs/10_accounting.ipynb #4d4329c6
 def gaussian_mu(epsilon, delta):
     """The largest mu for which every mu-GDP release is (epsilon, delta)-DP: how much Gaussian budget (epsilon, delta) buys.
 
@@ -170,6 +172,12 @@ def gaussian_mu(epsilon, delta):
     Balle, Wang (ICML 2018), Algorithm 1 (the analytic Gaussian mechanism).
     """
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
+    if epsilon.ndim == 0:
+        return _one_gaussian_mu(float(epsilon), float(delta))
+    return _gaussian_mu(epsilon, delta)
+
+
+def _gaussian_mu(epsilon, delta):
     pure, certain = delta == 0, delta == 1
     d = np.where(pure | certain, 0.5, delta)
     log_inverse, total_variation = -np.log(d), 2 * np.sqrt(2) * special.erfinv(d)
@@ -181,6 +189,11 @@ def gaussian_mu(epsilon, delta):
     )
     mu = np.exp(log_mu) * (1 - 2 * MARGIN)
     return _scalar(np.where(pure, 0.0, np.where(certain, np.inf, mu)))
+
+
+@lru_cache(maxsize=256)  # many fits ask for the same price
+def _one_gaussian_mu(epsilon, delta):
+    return _gaussian_mu(np.asarray(epsilon), np.asarray(delta))
 
 # %% ../nbs/10_accounting.ipynb #8baf2582
 class Table:
@@ -293,7 +306,7 @@ def zcdp_delta(epsilon, rho):
         np.where(rho == 0, 0.0, np.minimum(np.exp(_zcdp_curve(log_x, r)[0]) * (1 + MARGIN), 1))
     )
 
-# %% ../nbs/10_accounting.ipynb #5ee02b4e
+# %% ../nbs/10_accounting.ipynb #04b9c729
 def zcdp_rho(epsilon, delta):
     """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP: how much zCDP budget (epsilon, delta) buys.
 
@@ -302,7 +315,7 @@ def zcdp_rho(epsilon, delta):
     epsilon : float or array_like
         Privacy loss, > 0, dimensionless.
     delta : float or array_like
-        Failure probability, 0 < delta < 1, dimensionless.
+        Failure probability, 0 < delta <= 0.5, dimensionless.
 
     Returns
     -------
@@ -319,9 +332,9 @@ def zcdp_rho(epsilon, delta):
     Canonne, Kamath, Steinke (NeurIPS 2020), Corollary 13.
     """
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
-    if not np.all((delta > 0) & (delta < 1) & (epsilon > 0)):
+    if not np.all((delta > 0) & (delta <= 0.5) & (epsilon > 0)):
         raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}: zCDP converts only at epsilon > 0 and 0 < delta < 1; choose both."
+            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0 and 0 < delta <= 0.5; more would protect nothing."
         )
     log_inverse = -np.log(delta)
     # delta's half of (2), solved for rho
@@ -342,7 +355,7 @@ def basic_composition(epsilons, deltas=0.0):
     epsilons, deltas = _arrays(epsilon=epsilons, delta=deltas)
     return math.fsum(epsilons.flat), math.fsum(deltas.flat)
 
-# %% ../nbs/10_accounting.ipynb #09035c60
+# %% ../nbs/10_accounting.ipynb #528cd663
 def advanced_composition(epsilon, delta, times, slack):
     """(epsilon', delta') of `times` releases of (epsilon, delta) each, with `slack` added to delta.
 
@@ -351,9 +364,10 @@ def advanced_composition(epsilon, delta, times, slack):
     Dwork, Rothblum, Vadhan (FOCS 2010), Theorem III.3, in the form of Dwork, Roth (2014), Theorem 3.20.
     """
     epsilon, delta, slack = (
-        float(a)
-        for a in (_arrays(epsilon=epsilon)[0], *_arrays(delta=delta), *_arrays(delta=slack))
+        float(a) for a in (*_arrays(epsilon=epsilon), *_arrays(delta=delta), *_arrays(delta=slack))
     )
+    if not 0 < slack < 1 or times < 0:
+        raise ValueError(f"slack={slack}, times={times}: choose 0 < slack < 1 and times >= 0.")
     return epsilon * math.sqrt(2 * times * math.log(1 / slack)) + times * epsilon * math.expm1(
         epsilon
     ), times * delta + slack
@@ -363,7 +377,7 @@ def gdp_composition(mus):
     """mu of several Gaussian releases together: the root of the sum of squares."""
     return math.hypot(*np.ravel(*_arrays(mu=mus)))
 
-# %% ../nbs/10_accounting.ipynb #2a15a5aa
+# %% ../nbs/10_accounting.ipynb #448a2450
 def subsampled(epsilon, delta, n_drawn, n_rows):
     """(epsilon', delta') of an (epsilon, delta)-DP mechanism run on `n_drawn` of `n_rows` rows, drawn without replacement.
 
@@ -379,9 +393,15 @@ def subsampled(epsilon, delta, n_drawn, n_rows):
             f"n_drawn={n_drawn}, n_rows={n_rows}: a subset has between 1 and n_rows rows."
         )
     share = n_drawn / n_rows
-    return _scalar(np.log1p(share * np.expm1(epsilon))), _scalar(share * delta)
+    # ln(1 + p (e^epsilon - 1)) without overflow
+    with np.errstate(divide="ignore"):
+        small, large = (
+            np.log1p(share * np.expm1(np.minimum(epsilon, 1))),
+            np.logaddexp(np.log1p(-share), np.log(share) + epsilon),
+        )
+    return _scalar(np.where(epsilon < 1, small, large)), _scalar(share * delta)
 
-# %% ../nbs/10_accounting.ipynb #ebea4b9e
+# %% ../nbs/10_accounting.ipynb #98bfa935
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
@@ -418,13 +438,23 @@ class Release:
             raise ValueError(
                 f"release {self.label!r}: give exactly one of mu and epsilon, the price of one such release."
             )
+        price = self.epsilon if self.mu is None else self.mu
+        if not (0 <= price < math.inf and 0 <= self.delta < 1):
+            raise ValueError(
+                f"release {self.label!r}: a price is a finite number >= 0, its delta in [0, 1)."
+            )
+        if isinstance(self.times, bool) or not isinstance(self.times, Integral) or self.times < 1:
+            raise ValueError(
+                f"release {self.label!r}: times={self.times!r} must be a whole number >= 1."
+            )
 
     @property
     def rho(self):
         """zCDP price of all `times` together (beside times * delta)."""
         if self.mu is not None:
             return self.times * self.mu**2 / 2
-        return self.times * self.epsilon**2 / (8 if self.mechanism == "exponential" else 2)
+        bounded_range = self.mechanism == "exponential" and not self.delta
+        return self.times * self.epsilon**2 / (8 if bounded_range else 2)
 
     @property
     def price(self):
@@ -435,7 +465,15 @@ class Release:
             f", delta = {self.delta:.2g}" if self.delta else ""
         )
 
-# %% ../nbs/10_accounting.ipynb #b767ac65
+# %% ../nbs/10_accounting.ipynb #781acaed
+def _rounded_up(value, digits=4):
+    """A printed price never claims less than was spent."""
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return f"{math.ceil(value / step * (1 - 1e-9)) * step:.{digits}g}"
+
+# %% ../nbs/10_accounting.ipynb #87c5e024
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -518,6 +556,9 @@ class Receipt:
             self.private and other.private,
         )
 
+    def __radd__(self, other):  # so that sum(receipts) works
+        return self if other == 0 else NotImplemented
+
     def _table(self):
         number = lambda v: "" if v is None else f"{v:.4g}"
         head = ("release", "mechanism", "sensitivity", "noise scale", "times", "price of one")
@@ -530,11 +571,10 @@ class Receipt:
         )
 
     def _total(self):
-        total = f"total: epsilon = {self.epsilon:.4g}, delta = {self.delta:.3g}" + (
-            f" (mu = {self.mu:.4g})" if self.mu else ""
-        )
-        seeded = "" if self.private else "; NOT private: drawn from a seed, for teaching and tests"
-        return f"{total}, neighbours: {self.neighboring}{seeded}"
+        total = f"total: epsilon = {_rounded_up(self.epsilon)}, delta = {_rounded_up(self.delta)}"
+        total += f" (mu = {_rounded_up(self.mu)})" if self.mu else ""
+        seeded = "; NOT private: drawn from a seed, for teaching and tests"
+        return f"{total}, neighbours: {self.neighboring}{'' if self.private else seeded}"
 
     def __str__(self):
         return "\n".join([f"Receipt {self.title}".strip(), str(self._table()), self._total()])
@@ -607,7 +647,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #637e73ea
+# %% ../nbs/10_accounting.ipynb #6d2b3a5e
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -641,7 +681,7 @@ class PrivacyBudget:
         self.epsilon, self.delta = check_epsilon_delta(
             self.epsilon, self.delta, "PrivacyBudget", pure=True
         )
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
 
     @property
     def spent(self):
@@ -656,7 +696,15 @@ class PrivacyBudget:
 
     def charge(self, epsilon, delta=0.0, *, name="charge", neighboring=None):
         """Charge (epsilon, delta), or raise `BudgetExceeded` and change nothing."""
-        epsilon, delta = check_epsilon_delta(epsilon, delta, name, pure=True)
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "this PrivacyBudget belongs to another process, which would not see the charge: charge there, and fit here."
+            )
+        if neighboring not in (None, "add_remove", "replace"):
+            raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # the fit says it once
+            epsilon, delta = check_epsilon_delta(epsilon, delta, name, pure=True)
         with self._lock:
             if neighboring and self.neighboring and neighboring != self.neighboring:
                 raise ValueError(
@@ -687,6 +735,8 @@ class PrivacyBudget:
             raise TypeError(
                 f"{type(estimator).__name__} states no epsilon for named neighbours, so it cannot be charged: hand budget.fit the private estimator itself, once for each fit."
             )
+        # a typo must not burn the budget: what is public is checked before it is charged
+        getattr(estimator, "_validate_public", lambda: None)()
         self.charge(
             estimator.epsilon,
             getattr(estimator, "delta", None) or 0.0,

@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['round_sensitivity', 'center_error_bound', 'PrivateKMeans', 'NoisyLloyd']
 
-# %% ../../nbs/20_lloyd.ipynb #7c0609e4
+# %% ../../nbs/20_lloyd.ipynb #e09c1e29
 import math
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import check_epsilon_delta, gaussian_mu
@@ -19,6 +19,7 @@ from dplit.mechanisms import (
     Noise,
     check_center,
     check_count,
+    check_neighboring,
     check_points,
     check_radius,
     check_rows,
@@ -78,12 +79,22 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #75d23e64
+# %% ../../nbs/20_lloyd.ipynb #03faf2e0
 class PrivateKMeans(ClusterMixin, BaseEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
 
     def _check_public(self):
-        """Validate PUBLIC parameters, before X is read."""
+        """Validate the PUBLIC parameters that only this estimator has."""
+
+    def _validate_public(self):
+        """Validate all PUBLIC parameters: before X is read, and before a budget is charged."""
+        owner = type(self).__name__
+        check_count(self.n_clusters, "n_clusters", owner)
+        check_epsilon_delta(self.epsilon, self.delta, owner)
+        check_radius(self.radius, owner)
+        check_center(self.center, None, owner)
+        check_neighboring(self.neighboring)
+        self._check_public()
 
     def _release_centers(self, X, noise, center):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
@@ -110,13 +121,12 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             Such a fit leaves the estimator as it was; no message quotes X.
         """
         owner = type(self).__name__
-        check_count(self.n_clusters, "n_clusters", owner)
-        check_epsilon_delta(self.epsilon, self.delta, owner)
-        check_radius(self.radius, owner)
-        check_center(self.center, None, owner)
-        self._check_public()
+        self._validate_public()
         noise = Noise(self.random_state, neighboring=self.neighboring)
         rows = check_rows(X, owner)
+        validate_data(
+            clone(self), X, skip_check_array=True
+        )  # column names, before anything is spent
         center = check_center(self.center, rows.shape[1], owner)
         centers = self._release_centers(rows, noise, center)
         # notes the number and names of the columns, which are public
@@ -144,11 +154,13 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 
-# %% ../../nbs/20_lloyd.ipynb #9361a7c6
+# %% ../../nbs/20_lloyd.ipynb #0a0a6d9e
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets, if no parameter was chosen by looking at X.
+    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least one row, if no parameter was
+    chosen by looking at X. The unit protected is one row. A scaler fitted on X before (`StandardScaler`) has read X without
+    protection: scale by public numbers instead, and let `center` and `radius` do the rest.
 
     Parameters
     ----------
@@ -163,8 +175,10 @@ class NoisyLloyd(PrivateKMeans):
         PUBLIC centre of the ball, default the origin.
     n_iter : int
         PUBLIC number of rounds, fixed: stopping early would leak.
-    init : "packing" or array_like of shape (n_clusters, n_features)
-        Where to start: far-apart points in the ball (`sphere_packing`), or PUBLIC points (pulled into the ball). Never rows of X.
+    init : "packing", "mean" or array_like of shape (n_clusters, n_features)
+        Where to start. "packing": far-apart points of the whole ball (`sphere_packing`), the paper's kind of start.
+        "mean", an extension that is nearly always better: far-apart points of a quarter of the radius around a noisy mean,
+        which is bought as one more release. An array: PUBLIC points, never rows of X.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects.
     random_state : None, int or Generator

@@ -18,7 +18,7 @@ from . import NoisyLloyd, datasets
 from .accounting import Table
 from .plotting import plot_images
 
-# %% ../nbs/00_tour.ipynb #da619f57
+# %% ../nbs/00_tour.ipynb #8a471ff9
 def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=print):
     """Non-private k-means beside NoisyLloyd at several epsilons.
 
@@ -26,10 +26,18 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     ----------
     X : ndarray of shape (n, d)
         Rows; the losses printed are NOT private, so use public data.
-    radius, center
-        PUBLIC ball of the rows.
+    radius, center : float, ndarray of shape (d,)
+        PUBLIC ball of the rows, in the units of X.
     epsilons : list of float
         One fit for each.
+    n_clusters : int
+        Number of centres.
+    delta : float
+        Failure probability of every private fit.
+    random_state : None, int or Generator
+        None: secret noise. A seed makes the comparison repeatable, and not private.
+    say : callable
+        Told what happens, one line at a time.
 
     Returns
     -------
@@ -59,9 +67,17 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
         models[f"epsilon = {epsilon:g}"] = model
     return rows, models
 
-# %% ../nbs/00_tour.ipynb #3eb495a8
+# %% ../nbs/00_tour.ipynb #350e729d
 def picture(models, path):
-    """Save the centres of each model as a strip of 8 x 8 images."""
+    """Save the centres of each model as a strip of 8 x 8 images.
+
+    Parameters
+    ----------
+    models : dict of name -> fitted estimator
+        At least two, with `cluster_centers_` of 64 columns.
+    path : str or Path
+        Where to save it.
+    """
     fig, axes = plt.subplots(len(models), 1, figsize=(9, 1.25 * len(models)))
     for ax, (name, model) in zip(axes, models.items(), strict=True):
         plot_images(model.cluster_centers_, (8, 8), ax=ax)
@@ -69,10 +85,23 @@ def picture(models, path):
     fig.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(fig)
 
-# %% ../nbs/00_tour.ipynb #ce6cee7b
+# %% ../nbs/00_tour.ipynb #b47ec0b2
 def main(argv=None):
-    """`python -m dplit`: cluster the handwritten digits privately, print what it cost, save a picture of the centres."""
-    parser = argparse.ArgumentParser(prog="python -m dplit", description=main.__doc__)
+    """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Options, default those of the command line.
+
+    Returns
+    -------
+    int or str
+        0, or what went wrong, for `sys.exit`.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m dplit", description="Private clustering of digits."
+    )
     parser.add_argument(
         "--epsilon",
         type=float,

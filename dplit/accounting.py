@@ -23,26 +23,65 @@ import numpy as np
 from scipy import special
 from scipy.optimize.elementwise import find_root
 
-# %% ../nbs/10_accounting.ipynb #e527be9e
+# %% ../nbs/10_accounting.ipynb #847ba61b
 MARGIN = 2e-12  # every conversion is rounded to the safe side by this much in log delta
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def mills(t):
-    """Mills' ratio (1 - Phi(t)) / phi(t) of the standard normal."""
+    """Mills' ratio R(t) = (1 - Phi(t)) / phi(t) of the standard normal.
+
+    Parameters
+    ----------
+    t : float or ndarray
+        Any real number, dimensionless.
+
+    Returns
+    -------
+    float or ndarray
+        R(t) > 0, dimensionless.
+    """
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
-# %% ../nbs/10_accounting.ipynb #738dc422
+# %% ../nbs/10_accounting.ipynb #b09a4815
 def mills_slope(t):
-    """-R'(t) = 1 - t R(t), by a continued fraction where the subtraction would cancel."""
+    """How fast Mills' ratio falls: -R'(t) = 1 - t R(t).
+
+    For t > 8, where the subtraction would cancel, it is computed by a continued fraction.
+
+    Parameters
+    ----------
+    t : float or ndarray
+        Any real number, dimensionless.
+
+    Returns
+    -------
+    ndarray
+        -R'(t) > 0, dimensionless.
+    """
     tail, fraction = np.maximum(t, 8.0), 0.0
     for k in range(24, 0, -1):
         fraction = k / (tail + fraction)
     return np.where(t > 8, fraction / (tail + fraction), 1 - t * mills(t))
 
-# %% ../nbs/10_accounting.ipynb #de1ef5d6
+# %% ../nbs/10_accounting.ipynb #579a080e
 def log_gaussian_delta(epsilon, mu):
-    """log delta(epsilon, mu), unrounded: equation (1) of the chapter."""
+    """Logarithm of `gaussian_delta`, unrounded: equation (1) of the chapter.
+
+    Parameters
+    ----------
+    epsilon, mu : ndarray
+        Privacy loss and Gaussian price, >= 0, dimensionless, of shapes that broadcast.
+
+    Returns
+    -------
+    ndarray
+        log delta <= 0; minus infinity where mu is 0.
+
+    References
+    ----------
+    Balle, Wang (ICML 2018), Theorem 8.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
         low, high = x - h, x + h
@@ -55,7 +94,7 @@ def log_gaussian_delta(epsilon, mu):
         bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * mills(high)))  # delta near 1
         return np.where(mu == 0, -np.inf, np.where(low < -3, bulk, tail))
 
-# %% ../nbs/10_accounting.ipynb #be28260c
+# %% ../nbs/10_accounting.ipynb #725c9d87
 def _arrays(**named):
     """Broadcast arguments to float arrays and check their public ranges."""
     limits = {"epsilon": (0, math.inf), "mu": (0, math.inf), "rho": (0, math.inf), "delta": (0, 1)}
@@ -63,7 +102,8 @@ def _arrays(**named):
         array, (low, high) = np.asarray(value, dtype=float), limits[name]
         if not np.all((array >= low) & (array <= high)):
             raise ValueError(
-                f"{name}={value!r} is outside [{low}, {high}]: no guarantee has such a value; check the arguments' order."
+                f"{name}={value!r} is outside [{low}, {high}]: no guarantee has such a value; "
+                "check the arguments' order."
             )
     return np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in named.values()))
 
@@ -86,7 +126,8 @@ def gaussian_delta(epsilon, mu):
     epsilon : float or array_like
         Privacy loss, >= 0, dimensionless.
     mu : float or array_like
-        Sensitivity over noise standard deviation, >= 0. For several releases, the root of the sum of squares.
+        Sensitivity over noise standard deviation, >= 0. For several releases, the root of the sum
+        of squares.
 
     Returns
     -------
@@ -144,11 +185,12 @@ def gaussian_epsilon(delta, mu):
         )
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
-# %% ../nbs/10_accounting.ipynb #4d4329c6
+# %% ../nbs/10_accounting.ipynb #7cf48bc9
 def gaussian_mu(epsilon, delta):
-    """The largest mu for which every mu-GDP release is (epsilon, delta)-DP: how much Gaussian budget (epsilon, delta) buys.
+    """The largest mu for which every mu-GDP release is (epsilon, delta)-DP.
 
-    The noise standard deviation for a query of Euclidean sensitivity s is s / gaussian_mu(epsilon, delta).
+    This is how much Gaussian budget (epsilon, delta) buys: the noise standard deviation for a query
+    of Euclidean sensitivity s is s / gaussian_mu(epsilon, delta).
 
     Parameters
     ----------
@@ -195,9 +237,17 @@ def _gaussian_mu(epsilon, delta):
 def _one_gaussian_mu(epsilon, delta):
     return _gaussian_mu(np.asarray(epsilon), np.asarray(delta))
 
-# %% ../nbs/10_accounting.ipynb #8baf2582
+# %% ../nbs/10_accounting.ipynb #17a9f022
 class Table:
-    """Rows of text under a head: plain text in a terminal, Markdown in a notebook."""
+    """Rows of text under a head: plain text in a terminal, Markdown in a notebook.
+
+    Parameters
+    ----------
+    head : sequence of str
+        Names of the columns.
+    rows : iterable of sequences
+        One cell for each column, shown as `str` shows it.
+    """
 
     def __init__(self, head, rows):
         self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
@@ -216,11 +266,29 @@ class Table:
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
 
-# %% ../nbs/10_accounting.ipynb #db505502
+# %% ../nbs/10_accounting.ipynb #98182a53
 def classical_gaussian_mu(epsilon, delta):
-    """mu bought by the textbook calibration, sigma = sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon.
+    """mu bought by the textbook calibration of Gaussian noise.
 
-    Kept to show what it costs; proved only for epsilon < 1, false for large epsilon.
+    It takes sigma = sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon. Kept to show what it costs;
+    proved only for epsilon < 1, false for large epsilon.
+
+    Parameters
+    ----------
+    epsilon : float or array_like
+        Privacy loss, >= 0, dimensionless.
+    delta : float or array_like
+        Failure probability, 0 < delta <= 1, dimensionless.
+
+    Returns
+    -------
+    float or ndarray
+        mu = sensitivity / sigma >= 0, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or NaN.
 
     References
     ----------
@@ -272,9 +340,9 @@ def zcdp_epsilon(rho, delta):
         np.where(rho == 0, 0.0, np.where(delta == 0, np.inf, np.where(delta == 1, 0.0, epsilon)))
     )
 
-# %% ../nbs/10_accounting.ipynb #e2f7f418
+# %% ../nbs/10_accounting.ipynb #7e119bcd
 def zcdp_delta(epsilon, rho):
-    """The delta for which a rho-zCDP release is (epsilon, delta)-DP: the inverse of `zcdp_epsilon` in its first value.
+    """The delta for which a rho-zCDP release is (epsilon, delta)-DP: `zcdp_epsilon` turned round.
 
     Parameters
     ----------
@@ -306,9 +374,11 @@ def zcdp_delta(epsilon, rho):
         np.where(rho == 0, 0.0, np.minimum(np.exp(_zcdp_curve(log_x, r)[0]) * (1 + MARGIN), 1))
     )
 
-# %% ../nbs/10_accounting.ipynb #04b9c729
+# %% ../nbs/10_accounting.ipynb #38c45518
 def zcdp_rho(epsilon, delta):
-    """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP: how much zCDP budget (epsilon, delta) buys.
+    """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP.
+
+    This is how much zCDP budget (epsilon, delta) buys.
 
     Parameters
     ----------
@@ -334,7 +404,8 @@ def zcdp_rho(epsilon, delta):
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
     if not np.all((delta > 0) & (delta <= 0.5) & (epsilon > 0)):
         raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0 and 0 < delta <= 0.5; more would protect nothing."
+            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0 and 0 < delta <= 0.5; "
+            "more would protect nothing."
         )
     log_inverse = -np.log(delta)
     # delta's half of (2), solved for rho
@@ -349,19 +420,59 @@ def zcdp_rho(epsilon, delta):
     )
     return _scalar(rho_at(log_x, log_inverse) * (1 - 10 * MARGIN))
 
-# %% ../nbs/10_accounting.ipynb #4360def8
+# %% ../nbs/10_accounting.ipynb #d345004c
 def basic_composition(epsilons, deltas=0.0):
-    """(sum of epsilons, sum of deltas): what any releases cost together, at most."""
-    epsilons, deltas = _arrays(epsilon=epsilons, delta=deltas)
-    return math.fsum(epsilons.flat), math.fsum(deltas.flat)
+    """Price of any releases together: the sums of their epsilons and of their deltas.
 
-# %% ../nbs/10_accounting.ipynb #528cd663
-def advanced_composition(epsilon, delta, times, slack):
-    """(epsilon', delta') of `times` releases of (epsilon, delta) each, with `slack` added to delta.
+    Parameters
+    ----------
+    epsilons, deltas : float or array_like
+        Price of each release, dimensionless, of shapes that broadcast.
+
+    Returns
+    -------
+    epsilon, delta : float
+        The totals.
+
+    Raises
+    ------
+    ValueError
+        If a price is out of range or NaN.
 
     References
     ----------
-    Dwork, Rothblum, Vadhan (FOCS 2010), Theorem III.3, in the form of Dwork, Roth (2014), Theorem 3.20.
+    Dwork, Roth (2014), Theorem 3.16.
+    """
+    epsilons, deltas = _arrays(epsilon=epsilons, delta=deltas)
+    return math.fsum(epsilons.flat), math.fsum(deltas.flat)
+
+# %% ../nbs/10_accounting.ipynb #cb585792
+def advanced_composition(epsilon, delta, times, slack):
+    """Price of many releases of one price each, growing like the root of their number.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Price of each, dimensionless.
+    times : int
+        How many releases, >= 0.
+    slack : float
+        What the total delta has beyond times * delta, 0 < slack < 1.
+
+    Returns
+    -------
+    epsilon, delta : float
+        The totals.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or NaN.
+
+    References
+    ----------
+    Dwork, Rothblum, Vadhan (FOCS 2010), Theorem III.3, in the form of Dwork, Roth (2014), Theorem
+    3.20.
     """
     epsilon, delta, slack = (
         float(a) for a in (*_arrays(epsilon=epsilon), *_arrays(delta=delta), *_arrays(delta=slack))
@@ -372,16 +483,53 @@ def advanced_composition(epsilon, delta, times, slack):
         epsilon
     ), times * delta + slack
 
-# %% ../nbs/10_accounting.ipynb #5fb51d85
+# %% ../nbs/10_accounting.ipynb #9673ca9c
 def gdp_composition(mus):
-    """mu of several Gaussian releases together: the root of the sum of squares."""
+    """mu of several Gaussian releases together: the root of the sum of squares.
+
+    Parameters
+    ----------
+    mus : float or array_like
+        Price of each, >= 0, dimensionless.
+
+    Returns
+    -------
+    float
+        The total mu, exact.
+
+    Raises
+    ------
+    ValueError
+        If a price is negative or NaN.
+
+    References
+    ----------
+    Dong, Roth, Su (JRSS B 2022), Corollary 3.3.
+    """
     return math.hypot(*np.ravel(*_arrays(mu=mus)))
 
-# %% ../nbs/10_accounting.ipynb #448a2450
+# %% ../nbs/10_accounting.ipynb #522b32d2
 def subsampled(epsilon, delta, n_drawn, n_rows):
-    """(epsilon', delta') of an (epsilon, delta)-DP mechanism run on `n_drawn` of `n_rows` rows, drawn without replacement.
+    """Price of a mechanism that runs on a random subset of the rows.
 
-    Both sizes are PUBLIC; neighbours replace one row.
+    The subset is drawn uniformly without replacement; neighbours replace one row.
+
+    Parameters
+    ----------
+    epsilon, delta : float or array_like
+        Price of the mechanism on data sets of `n_drawn` rows, dimensionless.
+    n_drawn, n_rows : int
+        PUBLIC sizes of the subset and of the data set, 1 <= n_drawn <= n_rows.
+
+    Returns
+    -------
+    epsilon, delta : float or ndarray
+        Price for one of the `n_rows` rows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or NaN.
 
     References
     ----------
@@ -401,7 +549,7 @@ def subsampled(epsilon, delta, n_drawn, n_rows):
         )
     return _scalar(np.where(epsilon < 1, small, large)), _scalar(share * delta)
 
-# %% ../nbs/10_accounting.ipynb #98bfa935
+# %% ../nbs/10_accounting.ipynb #97125cb6
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
@@ -415,13 +563,19 @@ class Release:
     mechanism : str
         "gaussian", "laplace", "exponential", or the name of a procedure with a theorem of its own.
     sensitivity, scale : float or None
-        How far the query moves between neighbours and the noise scale (standard deviation, or Laplace scale), both in the query's units.
+        How far the query moves between neighbours and the noise scale (standard deviation, or
+        Laplace scale), both in the query's units.
     times : int
         How often, each time with this price.
     mu : float, optional
         Gaussian price of each: the release is mu-GDP.
     epsilon, delta : float, optional
         Price of each, if not Gaussian: (epsilon, delta)-DP.
+
+    Raises
+    ------
+    ValueError
+        If the price is not one finite number >= 0, or `delta` or `times` is impossible.
     """
 
     label: str
@@ -436,7 +590,8 @@ class Release:
     def __post_init__(self):
         if (self.mu is None) == (self.epsilon is None):
             raise ValueError(
-                f"release {self.label!r}: give exactly one of mu and epsilon, the price of one such release."
+                f"release {self.label!r}: give exactly one of mu and epsilon, "
+                "the price of one such release."
             )
         price = self.epsilon if self.mu is None else self.mu
         if not (0 <= price < math.inf and 0 <= self.delta < 1):
@@ -473,7 +628,7 @@ def _rounded_up(value, digits=4):
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return f"{math.ceil(value / step * (1 - 1e-9)) * step:.{digits}g}"
 
-# %% ../nbs/10_accounting.ipynb #87c5e024
+# %% ../nbs/10_accounting.ipynb #0889c3a8
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -481,12 +636,14 @@ class Receipt:
     Parameters
     ----------
     releases : sequence of Release
+        What was released, in order.
     neighboring : {"add_remove", "replace"}
         The relation the price speaks of.
     delta : float
         The failure probability at which `epsilon` is quoted.
     private : bool
-        False if the noise was drawn from a seed: reproducible, for teaching and tests, and therefore no protection.
+        False if the noise was drawn from a seed: reproducible, for teaching and tests, and
+        therefore no protection.
     title : str
         Whose receipt it is.
 
@@ -498,6 +655,11 @@ class Receipt:
         Total zCDP price, or None if a release has a delta of its own.
     mu : float or None
         Total GDP price if every release is Gaussian, else None.
+
+    Raises
+    ------
+    ValueError
+        If `neighboring` names no relation.
     """
 
     releases: tuple
@@ -530,7 +692,23 @@ class Receipt:
         return self.epsilon_at(self.delta)
 
     def epsilon_at(self, delta):
-        """Total privacy loss at another delta. The curve of all pairs is equally true."""
+        """Total privacy loss at another delta. The curve of all pairs is equally true.
+
+        Parameters
+        ----------
+        delta : float
+            Failure probability in [0, 1], dimensionless.
+
+        Returns
+        -------
+        float
+            epsilon >= 0, rounded up; infinite if the releases' own deltas exceed `delta`.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is above 1 or NaN.
+        """
         other = [r for r in self.releases if r.mu is None]
         mu = gdp_composition(
             [r.mu * math.sqrt(r.times) for r in self.releases if r.mu is not None] or [0.0]
@@ -547,7 +725,8 @@ class Receipt:
         """The receipt of both fits together, quoted at the sum of their deltas."""
         if self.neighboring != other.neighboring:
             raise ValueError(
-                "these receipts speak of different neighbours (add_remove and replace); refit one of them with the other's `neighboring`."
+                "these receipts speak of different neighbours (add_remove and replace); "
+                "refit one of them with the other's `neighboring`."
             )
         return Receipt(
             self.releases + other.releases,
@@ -582,7 +761,8 @@ class Receipt:
     __repr__ = __str__
 
     def _repr_markdown_(self):
-        return f"**{('Receipt ' + self.title).strip()}**\n\n{self._table()._repr_markdown_()}\n\n{self._total()}"
+        head = f"**{('Receipt ' + self.title).strip()}**"
+        return "\n\n".join([head, self._table()._repr_markdown_(), self._total()])
 
 # %% ../nbs/10_accounting.ipynb #9f8bb445
 class BudgetExceeded(ValueError):
@@ -592,9 +772,17 @@ class BudgetExceeded(ValueError):
 class PrivacyWarning(UserWarning):
     """A public parameter is legal but protects little."""
 
-# %% ../nbs/10_accounting.ipynb #e6ad85dc
+# %% ../nbs/10_accounting.ipynb #c9a3daa2
+def _float(value):
+    """A float; infinity for a number that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def check_epsilon_delta(epsilon, delta, owner, pure=False):
-    """Validate PUBLIC privacy parameters; (float, float) back.
+    """Validate PUBLIC privacy parameters.
 
     Parameters
     ----------
@@ -605,36 +793,47 @@ def check_epsilon_delta(epsilon, delta, owner, pure=False):
     pure : bool
         Whether delta = 0 is possible for this owner.
 
+    Returns
+    -------
+    epsilon, delta : float
+        The same, as floats. A `PrivacyWarning` says if they protect little.
+
     Raises
     ------
     TypeError, ValueError
-        If epsilon is not a finite number > 0, or delta not a number with 0 < delta < 1 (0 too if `pure`).
+        If epsilon is not a finite number > 0, or delta not a number with 0 < delta < 1 (0 too if
+        `pure`).
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is None:
             raise ValueError(
-                f"{name}=None: {owner} needs a public {name}. Choose it from how much protection is promised, before looking at the data."
+                f"{name}=None: {owner} needs a public {name}. "
+                "Choose it from how much protection is promised, before looking at the data."
             )
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Integral)):
             raise TypeError(f"{name}={value!r}: {owner} needs a number.")
-    epsilon, delta = float(epsilon), float(delta)
+    epsilon, delta = _float(epsilon), _float(delta)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(
-            f"epsilon={epsilon}: {owner} needs a finite epsilon > 0. Without privacy, use the plain scikit-learn estimator."
+            f"epsilon={epsilon}: {owner} needs a finite epsilon > 0. Without privacy, "
+            "use the plain scikit-learn estimator."
         )
     if not (0 < delta < 1 or (pure and delta == 0)):
         raise ValueError(
-            f"delta={delta}: {owner} needs {'0 <=' if pure else '0 <'} delta < 1; a usual choice is well below one over the number of people."
+            f"delta={delta}: {owner} needs {'0 <=' if pure else '0 <'} delta < 1; "
+            "a usual choice is well below one over the number of people."
         )
     if epsilon > 10:
         warnings.warn(
-            f"epsilon={epsilon:g} protects little: likelihoods may change by a factor of exp(epsilon).",
+            f"epsilon={epsilon:g} protects little: likelihoods may change by a factor of "
+            "exp(epsilon).",
             PrivacyWarning,
             stacklevel=3,
         )
     if delta > 1e-3:
         warnings.warn(
-            f"delta={delta:g} is large: a mechanism may publish that share of all rows in the clear.",
+            f"delta={delta:g} is large: a mechanism may publish that share of all rows in the "
+            "clear.",
             PrivacyWarning,
             stacklevel=3,
         )
@@ -647,7 +846,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #6d2b3a5e
+# %% ../nbs/10_accounting.ipynb #4fa70661
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -663,13 +862,18 @@ class PrivacyBudget:
         What has been charged, fits that failed half-way included.
     ledger : list of tuple (name, epsilon, delta)
         One line for each charge, in order.
+    remaining : Spent(epsilon, delta)
+        What is left.
 
     Raises
     ------
+    TypeError, ValueError
+        If the limit is no possible price.
     BudgetExceeded
         By `fit` and `charge`, before anything is touched.
     TypeError
-        On pickling: a second copy of a limit is no limit. `copy` and `clone` give back the budget itself.
+        On pickling: a second copy of a limit is no limit. `copy` and `clone` give back the budget
+        itself.
     """
 
     epsilon: float
@@ -695,10 +899,30 @@ class PrivacyBudget:
         return Spent(max(self.epsilon - spent.epsilon, 0.0), max(self.delta - spent.delta, 0.0))
 
     def charge(self, epsilon, delta=0.0, *, name="charge", neighboring=None):
-        """Charge (epsilon, delta), or raise `BudgetExceeded` and change nothing."""
+        """Charge a price, or raise and change nothing.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The price, dimensionless.
+        name : str
+            What for, in the ledger.
+        neighboring : {"add_remove", "replace"}, optional
+            The relation the price speaks of.
+
+        Raises
+        ------
+        BudgetExceeded
+            If not enough is left.
+        TypeError, ValueError
+            If the price is impossible, or for other neighbours than the charges before.
+        RuntimeError
+            In another process than the budget's own.
+        """
         if os.getpid() != self._process:
             raise RuntimeError(
-                "this PrivacyBudget belongs to another process, which would not see the charge: charge there, and fit here."
+                "this PrivacyBudget belongs to another process, which would not see the charge: "
+                "charge there, and fit here."
             )
         if neighboring not in (None, "add_remove", "replace"):
             raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
@@ -708,32 +932,50 @@ class PrivacyBudget:
         with self._lock:
             if neighboring and self.neighboring and neighboring != self.neighboring:
                 raise ValueError(
-                    f"{name} protects {neighboring} neighbours, this budget counts {self.neighboring} neighbours: the two do not add up; use one relation or two budgets."
+                    f"{name} protects {neighboring} neighbours, "
+                    f"this budget counts {self.neighboring} neighbours: the two do not add up; "
+                    "use one relation or two budgets."
                 )
             e, d = self.spent
             if math.fsum((e, epsilon)) > self.epsilon * (1 + 1e-12) or math.fsum(
                 (d, delta)
             ) > self.delta * (1 + 1e-12):
                 raise BudgetExceeded(
-                    f"{name} needs epsilon = {epsilon:g}, delta = {delta:g}, but only {self.remaining.epsilon:g} and {self.remaining.delta:g} are left; nothing was charged or fitted."
+                    f"{name} needs epsilon = {epsilon:g}, delta = {delta:g}, "
+                    f"but only {self.remaining.epsilon:g} and {self.remaining.delta:g} are left; "
+                    "nothing was charged or fitted."
                 )
             self.ledger.append((name, epsilon, delta))
             self.neighboring = neighboring or self.neighboring
 
     def fit(self, estimator, *args, **kwargs):
-        """Charge what `estimator` says it costs, then return `estimator.fit(*args, **kwargs)`.
+        """Charge what an estimator says it costs, then fit it.
+
+        Parameters
+        ----------
+        estimator : estimator with `epsilon` and `neighboring`
+            A private one; its `delta` is 0 if it has none.
+        *args, **kwargs
+            Handed to `estimator.fit`, for example the PRIVATE rows.
+
+        Returns
+        -------
+        estimator
+            Fitted.
 
         Raises
         ------
         BudgetExceeded
             If not enough is left; the data are not read.
         TypeError
-            If the estimator states no epsilon for named neighbours: a pipeline or a search fits many times (charge each fit), and
-            the `epsilon` of, say, a support vector machine is no price.
+            If the estimator states no epsilon for named neighbours: a pipeline or a search fits
+            many times (charge each fit), and the `epsilon` of, say, a support vector machine is no
+            price.
         """
         if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
             raise TypeError(
-                f"{type(estimator).__name__} states no epsilon for named neighbours, so it cannot be charged: hand budget.fit the private estimator itself, once for each fit."
+                f"{type(estimator).__name__} states no epsilon for named neighbours, so it cannot "
+                "be charged: hand budget.fit the private estimator itself, once for each fit."
             )
         # a typo must not burn the budget: what is public is checked before it is charged
         getattr(estimator, "_validate_public", lambda: None)()
@@ -756,5 +998,6 @@ class PrivacyBudget:
 
     def __reduce__(self):
         raise TypeError(
-            "a PrivacyBudget cannot be pickled: a copy in another process would charge in vain; charge here, and fit there."
+            "a PrivacyBudget cannot be pickled: a copy in another process would charge in vain; "
+            "charge here, and fit there."
         )

@@ -22,7 +22,7 @@ from sklearn import datasets as sk_datasets
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import Bunch, gen_batches
 
-# %% ../nbs/13_datasets.ipynb #598aea2a
+# %% ../nbs/13_datasets.ipynb #13524661
 def kmeans_loss(X, centers, *, block_size=8192):
     """NOT private: mean squared distance from a row to the nearest centre.
 
@@ -49,7 +49,8 @@ def kmeans_loss(X, centers, *, block_size=8192):
     fits = X.ndim == centers.ndim == 2 and X.shape[1] == centers.shape[1]
     if not (fits and len(X) and len(centers)):
         raise ValueError(
-            f"X has shape {X.shape} and centers {centers.shape}: the loss compares rows with centres column by column. "
+            f"X has shape {X.shape} and centers {centers.shape}: "
+            "the loss compares rows with centres column by column. "
             "Give two matrices with the same number of columns and at least one row each."
         )
     origin = centers.mean(axis=0)  # far from it the search for the nearest centre loses digits
@@ -59,9 +60,9 @@ def kmeans_loss(X, centers, *, block_size=8192):
         total += np.sum((x - centers[pairwise_distances_argmin(x, centers)]) ** 2)
     return float(total / len(X))
 
-# %% ../nbs/13_datasets.ipynb #5fb08dcf
+# %% ../nbs/13_datasets.ipynb #7b3d0a9f
 def gaussian_radius(n_samples, n_features, std=1.0, *, beta=1e-6):
-    """Radius that holds `n_samples` centred Gaussian rows, all of them with probability at least 1 - `beta`.
+    """Radius that holds all of `n_samples` centred Gaussian rows, except with probability `beta`.
 
     Parameters
     ----------
@@ -76,16 +77,24 @@ def gaussian_radius(n_samples, n_features, std=1.0, *, beta=1e-6):
     -------
     float or array
         The radius, in the units of `std`.
+
+    Raises
+    ------
+    ValueError
+        If `beta` is not between 0 and 1.
     """
     if not 0 < beta < 1:
         raise ValueError(
-            f"beta={beta!r}: it is the chance that some row lies outside. Give a number between 0 and 1."
+            f"beta={beta!r}: it is the chance that some row lies outside. "
+            "Give a number between 0 and 1."
         )
     return std * (np.sqrt(n_features) + np.sqrt(2 * np.log(np.asarray(n_samples) / beta)))
 
-# %% ../nbs/13_datasets.ipynb #9b2c6705
+# %% ../nbs/13_datasets.ipynb #2a1f4d52
 def planted_loss(n_samples, n_features, n_clusters, std=1.0):
-    """Expected loss of the cluster means under the true labels: an upper bound on the expected optimal loss.
+    """Expected loss of the cluster means under the true labels.
+
+    It is an upper bound on the expected optimal loss.
 
     Parameters
     ----------
@@ -101,33 +110,52 @@ def planted_loss(n_samples, n_features, n_clusters, std=1.0):
     """
     return std**2 * n_features * (1 - n_clusters / n_samples)
 
-# %% ../nbs/13_datasets.ipynb #85653265
+# %% ../nbs/13_datasets.ipynb #738cb8ec
 def two_gaussians_loss(half_distance, std, n_features):
-    """Loss of the symmetric 2-means fixed point of two equal spherical Gaussians, in squared units of `std`.
+    """Loss of the symmetric 2-means fixed point of two equal spherical Gaussians.
 
     Parameters
     ----------
     half_distance : float
         Half the distance between the two means.
     std : float
-        Standard deviation of every column.
+        Standard deviation of every column, in the same units.
     n_features : int
         Number of columns d.
+
+    Returns
+    -------
+    float
+        In squared units of `std`.
     """
     folded = stats.foldnorm(half_distance / std, scale=std).mean()
     return float(std**2 * n_features + half_distance**2 - folded**2)
 
-# %% ../nbs/13_datasets.ipynb #a53ae5bb
+# %% ../nbs/13_datasets.ipynb #f2a1baeb
 def two_gaussians_error(half_distance, std):
-    """Share of rows that lie nearer to the other mean than to their own."""
+    """Share of rows that lie nearer to the other mean than to their own.
+
+    Parameters
+    ----------
+    half_distance : float
+        Half the distance between the two means.
+    std : float
+        Standard deviation of every column, in the same units.
+
+    Returns
+    -------
+    float
+        A share in (0, 0.5], dimensionless.
+    """
     return float(stats.norm.cdf(-half_distance / std))
 
-# %% ../nbs/13_datasets.ipynb #8744822e
+# %% ../nbs/13_datasets.ipynb #5305e0d9
 def _check_counts(**counts):
     for name, value in counts.items():
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(
-                f"{name}={value!r}: it counts rows, columns or clusters. Give an integer of at least 1."
+                f"{name}={value!r}: it counts rows, columns or clusters. "
+                "Give an integer of at least 1."
             )
 
 
@@ -172,7 +200,7 @@ def clipped_normal_moments(mean, std, low, high):
     variance = second + (low - first) ** 2 * below + (high - first) ** 2 * above
     return first, np.maximum(variance, 0)
 
-# %% ../nbs/13_datasets.ipynb #d8a4e53c
+# %% ../nbs/13_datasets.ipynb #a030cc60
 def make_clipped_gaussians(
     n_samples=50_000,
     n_features=100,
@@ -184,7 +212,7 @@ def make_clipped_gaussians(
     high=100.0,
     random_state=None,
 ):
-    """Equal Gaussian clusters clipped to a box; by default the 64 Gaussians in R^100 of Nguyen, Chaturvedi and Xu (AAAI 2021).
+    """Equal Gaussian clusters clipped to a box; by default 64 of them in 100 columns.
 
     Parameters
     ----------
@@ -201,17 +229,20 @@ def make_clipped_gaussians(
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,), `centers` (k, d) the means after clipping, `center` (d,) and `radius` of the PUBLIC ball around the
-        box, `expected_loss` an upper bound on the expected optimal loss (equal to it for far clusters).
+        `data` (n, d), `target` (n,), `centers` (k, d) the means after clipping, `center` (d,) and
+        `radius` of the PUBLIC ball around the box, `expected_loss` an upper bound on the expected
+        optimal loss (equal to it for far clusters).
 
     Raises
     ------
     ValueError
-        For counts below 1, fewer rows than clusters, lengths that are not positive, or an empty box.
+        For counts below 1, fewer rows than clusters, lengths that are not positive, or an empty
+        box.
 
-    Notes
-    -----
-    Source: the experiments of Nguyen, Chaturvedi and Xu (AAAI 2021), after Balcan, Dick, Liang, Mou and Zhang (ICML 2017).
+    References
+    ----------
+    The experiments of Nguyen, Chaturvedi and Xu (AAAI 2021), after Balcan, Dick, Liang, Mou and
+    Zhang (ICML 2017).
     """
     _check_counts(n_samples=n_samples, n_features=n_features, n_clusters=n_clusters)
     _check_rows(n_samples, n_clusters)
@@ -235,7 +266,7 @@ def make_clipped_gaussians(
         expected_loss=float(variances.sum(axis=1).mean() * (1 - n_clusters / n_samples)),
     )
 
-# %% ../nbs/13_datasets.ipynb #23514421
+# %% ../nbs/13_datasets.ipynb #73992795
 def make_separated_gaussians(
     n_samples=1000, n_clusters=4, n_features=4, *, distance=2048.0, std=1.0, random_state=None
 ):
@@ -250,7 +281,8 @@ def make_separated_gaussians(
     n_features : int
         Number of columns d.
     distance : float
-        R, the distance of every mean from the origin, in the units of X. The paper takes 2^5 to 2^9 for d = 1, 512 k for d = 4, and 256 sqrt(d) for k = 2.
+        R, the distance of every mean from the origin, in the units of X. The paper takes 2^5 to 2^9
+        for d = 1, 512 k for d = 4, and 256 sqrt(d) for k = 2.
     std : float
         Standard deviation of every column.
     random_state : None, int or numpy.random.Generator
@@ -258,23 +290,26 @@ def make_separated_gaussians(
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,), `centers` (k, d), `center` (d,) the origin, `radius` PUBLIC (holds all rows except with
-        probability 1e-6), `expected_loss` an upper bound on the expected optimal loss (equal to it for far clusters).
+        `data` (n, d), `target` (n,), `centers` (k, d), `center` (d,) the origin, `radius` PUBLIC
+        (holds all rows except with probability 1e-6), `expected_loss` an upper bound on the
+        expected optimal loss (equal to it for far clusters).
 
     Raises
     ------
     ValueError
-        For an odd `n_clusters`, more than 2 d clusters, counts below 1 or lengths that are not positive.
+        For an odd `n_clusters`, more than 2 d clusters, counts below 1 or lengths that are not
+        positive.
 
-    Notes
-    -----
-    Source: Cohen, Kaplan, Mansour, Stemmer and Tsfadia (ICML 2021), section 5, Tests 1 to 3.
+    References
+    ----------
+    Cohen, Kaplan, Mansour, Stemmer and Tsfadia (ICML 2021), section 5, Tests 1 to 3.
     """
     _check_counts(n_samples=n_samples, n_clusters=n_clusters, n_features=n_features)
     _check_positive(distance=distance, std=std)
     if n_clusters % 2 or n_clusters > 2 * n_features:
         raise ValueError(
-            f"n_clusters={n_clusters} with n_features={n_features}: the means sit in pairs at +R e_i and -R e_i. "
+            f"n_clusters={n_clusters} with n_features={n_features}: "
+            "the means sit in pairs at +R e_i and -R e_i. "
             "Choose an even number of clusters, at most two for each column."
         )
     rng = np.random.default_rng(random_state)
@@ -290,9 +325,9 @@ def make_separated_gaussians(
         expected_loss=planted_loss(n_samples, n_features, n_clusters, std),
     )
 
-# %% ../nbs/13_datasets.ipynb #335ef9d5
+# %% ../nbs/13_datasets.ipynb #214fffaa
 def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
-    """Two Gaussians with means (500, ..., 500) and (600, ..., 600), rounded to integers: the law of the G2 sets.
+    """Two Gaussians around (500, ..., 500) and (600, ..., 600), rounded: the law of the G2 sets.
 
     Parameters
     ----------
@@ -305,17 +340,19 @@ def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,), `centers` (2, d), `center` (d,) half-way between the means, `radius` PUBLIC (holds all rows except
-        with probability 1e-6), `expected_loss` the loss of the best symmetric pair of centres, `error` the share of rows nearer to the other mean.
+        `data` (n, d), `target` (n,), `centers` (2, d), `center` (d,) half-way between the means,
+        `radius` PUBLIC (holds all rows except with probability 1e-6), `expected_loss` the loss of
+        the best symmetric pair of centres, `error` the share of rows nearer to the other mean.
 
     Raises
     ------
     ValueError
         For counts below 1, fewer than two rows or a standard deviation that is not positive.
 
-    Notes
-    -----
-    Source: Fränti, Mariescu-Istodor and Zhong, "XNN graph" (S+SSPR 2016). These are fresh draws of the same law, not the published files.
+    References
+    ----------
+    Fränti, Mariescu-Istodor and Zhong, "XNN graph" (S+SSPR 2016). These are fresh draws of the same
+    law, not the published files.
     """
     _check_counts(n_samples=n_samples, n_features=n_features)
     _check_rows(n_samples, 2)
@@ -336,18 +373,18 @@ def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
         error=two_gaussians_error(half, std),
     )
 
-# %% ../nbs/13_datasets.ipynb #fd493d07
+# %% ../nbs/13_datasets.ipynb #8a556745
 def make_isotropic_blobs(
     n_samples=20_000, n_features=4, n_clusters=4, *, box=10.0, std=1.0, random_state=None
 ):
-    """Spherical Gaussian blobs of equal size with centres uniform in [-box, box]^d: scikit-learn's `make_blobs` with a public ball.
+    """Spherical Gaussian blobs of equal size: scikit-learn's `make_blobs` with a public ball.
 
     Parameters
     ----------
     n_samples, n_features, n_clusters : int
         n, d and k.
     box : float
-        Half the side of the cube of the centres, in the units of X.
+        Half the side of the cube in which centres are uniform, in the units of X.
     std : float
         Standard deviation of every column around its centre.
     random_state : None, int or numpy.random.Generator
@@ -356,8 +393,9 @@ def make_isotropic_blobs(
     Returns
     -------
     Bunch
-        `data` (n, d) rounded to four decimals, `target` (n,), `centers` (k, d), `center` (d,) the origin, `radius` PUBLIC (holds all
-        rows except with probability 1e-6), `expected_loss` an upper bound on the expected optimal loss (equal to it for far blobs).
+        `data` (n, d) rounded to four decimals, `target` (n,), `centers` (k, d), `center` (d,) the
+        origin, `radius` PUBLIC (holds all rows except with probability 1e-6), `expected_loss` an
+        upper bound on the expected optimal loss (equal to it for far blobs).
 
     Raises
     ------
@@ -382,11 +420,13 @@ def make_isotropic_blobs(
         expected_loss=planted_loss(n_samples, n_features, n_clusters, std),
     )
 
-# %% ../nbs/13_datasets.ipynb #5f13f654
+# %% ../nbs/13_datasets.ipynb #bf850250
 def make_elongated_blobs(
     n_samples=10_000, n_features=4, n_clusters=16, *, box=10.0, random_state=None
 ):
-    """Gaussian blobs of sizes 1 : 2 : ... : k with random covariances: a stand-in for the clusterGeneration sets.
+    """Gaussian blobs of sizes 1 : 2 : ... : k with random covariances.
+
+    A stand-in for the clusterGeneration sets.
 
     Parameters
     ----------
@@ -399,8 +439,9 @@ def make_elongated_blobs(
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,), `centers` (k, d), `covariances` (k, d, d) with eigenvalues between 1 and 10, `center` (d,) the
-        origin, `radius` PUBLIC (holds all rows except with probability 1e-6), `expected_loss` an upper bound on the expected optimal loss.
+        `data` (n, d), `target` (n,), `centers` (k, d), `covariances` (k, d, d) with eigenvalues
+        between 1 and 10, `center` (d,) the origin, `radius` PUBLIC (holds all rows except with
+        probability 1e-6), `expected_loss` an upper bound on the expected optimal loss.
 
     Raises
     ------
@@ -411,7 +452,8 @@ def make_elongated_blobs(
     _check_positive(box=box)
     if n_samples < n_clusters * (n_clusters + 1) // 2:
         raise ValueError(
-            f"n_samples={n_samples} with n_clusters={n_clusters}: sizes 1 : 2 : ... : k need k (k + 1) / 2 rows. "
+            f"n_samples={n_samples} with n_clusters={n_clusters}: sizes 1 : 2 : ... : "
+            "k need k (k + 1) / 2 rows. "
             "Ask for more rows or fewer clusters."
         )
     rng = np.random.default_rng(random_state)
@@ -438,16 +480,18 @@ def make_elongated_blobs(
         expected_loss=float(np.sum(spread * (sizes - 1)) / n_samples),
     )
 
-# %% ../nbs/13_datasets.ipynb #e933e27b
+# %% ../nbs/13_datasets.ipynb #913a7994
 def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=None):
-    """The three planar source-target sets of Schnapp and Sabato (TMLR 2025).
+    """Three planar sets with a source and a target that differ.
 
     Parameters
     ----------
     kind : {1, 2, 3}
         1: one wide Gaussian each, means (.15, .15) and (.95, .95), variance 0.4 in every column.
-        2: clusters of standard deviation .01; source 18 on top and 9 at the bottom right, target 9 at the bottom left and the same 9 at the bottom right.
-        3: 6 source clusters (standard deviation .03) and 12 target clusters (.01), means uniform in the unit square.
+        2: clusters of standard deviation .01; source 18 on top and 9 at the bottom right, target 9
+           at the bottom left and the same 9 at the bottom right.
+        3: 6 source clusters (standard deviation .03) and 12 target clusters (.01), means uniform in
+           the unit square.
     n_source, n_target : int
         Rows of the PRIVATE source and of the PUBLIC target, spread evenly over their clusters.
     random_state : None, int or numpy.random.Generator
@@ -455,14 +499,19 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
     Returns
     -------
     Bunch
-        `Xs` (n_source, 2), `Xt` (n_target, 2), `source_labels`, `target_labels`, `source_centers`, `target_centers`, `center` (2,) and
-        `radius` of a PUBLIC ball that holds all rows except with probability 1e-6, `uncovered`: numbers of the target clusters that no
-        source cluster sits on (for kind 2 the best nine medoids lie in exactly those).
+        `Xs` (n_source, 2), `Xt` (n_target, 2), `source_labels`, `target_labels`, `source_centers`,
+        `target_centers`, `center` (2,) and `radius` of a PUBLIC ball that holds all rows except
+        with probability 1e-6, `uncovered`: numbers of the target clusters that no source cluster
+        sits on (for kind 2 the best nine medoids lie in exactly those).
 
     Raises
     ------
     ValueError
         For another kind, counts below 1 or fewer rows than clusters.
+
+    References
+    ----------
+    The experiments of Schnapp and Sabato (TMLR 2025).
     """
     _check_counts(n_source=n_source, n_target=n_target)
     rng = np.random.default_rng(random_state)
@@ -503,25 +552,34 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
         uncovered=np.flatnonzero(~shared),
     )
 
-# %% ../nbs/13_datasets.ipynb #579f53e2
+# %% ../nbs/13_datasets.ipynb #0591972d
 def sphere_risk(coef, true_coef, noise):
-    """Expected squared error of x -> <coef, x> for x uniform on the unit sphere and y = <true_coef, x> + noise.
+    """Expected squared error of a linear predictor on the unit sphere.
+
+    The predictor is x -> <coef, x>, x is uniform on the sphere, and y = <true_coef, x> + noise.
 
     Parameters
     ----------
     coef, true_coef : arrays of shape (d,)
+        In the units of y.
     noise : float
         Standard deviation of the noise, in the units of y.
+
+    Returns
+    -------
+    float
+        In squared units of y.
     """
     gap = np.asarray(coef, dtype=float) - np.asarray(true_coef, dtype=float)
     return float(noise**2 + gap @ gap / len(gap))
 
-# %% ../nbs/13_datasets.ipynb #7d99542a
+# %% ../nbs/13_datasets.ipynb #5715f0aa
 def _two_rules(rng, n_features):
-    """Two random orthogonal vectors of length sqrt(d), so that <w, x> has variance 1 on the unit sphere."""
+    """Two random orthogonal vectors of length sqrt(d): <w, x> has variance 1 on the unit sphere."""
     if n_features < 2:
         raise ValueError(
-            f"n_features={n_features}: two different directions need two columns. Ask for at least 2."
+            f"n_features={n_features}: two different directions need two columns. "
+            "Ask for at least 2."
         )
     return np.sqrt(n_features) * np.linalg.qr(rng.standard_normal((n_features, 2)))[0].T
 
@@ -534,7 +592,7 @@ def _labelled(rng, coefs, noise, bound):
         np.sum(coefs * x, axis=1) + noise * rng.standard_normal(len(x)), -bound, bound
     )
 
-# %% ../nbs/13_datasets.ipynb #823bf474
+# %% ../nbs/13_datasets.ipynb #d1fec9f1
 def make_shifted_regression(
     n_source=600, n_target=40, n_features=20, *, angle=0.4, noise=0.5, random_state=None
 ):
@@ -553,20 +611,24 @@ def make_shifted_regression(
     Returns
     -------
     Bunch
-        `Xs`, `ys`, `Xt`, `yt`; `coef_source`, `coef_target` (d,), of length sqrt(d); the PUBLIC bounds `radius` = 1 on a row,
-        `target_bound` on abs(y) (four standard deviations; labels beyond it are clipped) and `weight_radius` = 2 sqrt(d) on a predictor;
-        `noise`; `source_excess`, the excess risk on the target of the source's own rule, 4 sin(angle / 2)^2. The best target risk is noise^2.
+        `Xs`, `ys`, `Xt`, `yt`; `coef_source`, `coef_target` (d,), of length sqrt(d); the PUBLIC
+        bounds `radius` = 1 on a row, `target_bound` on abs(y) (four standard deviations; labels
+        beyond it are clipped) and `weight_radius` = 2 sqrt(d) on a predictor; `noise`;
+        `source_excess`, the excess risk on the target of the source's own rule, 4 sin(angle / 2)^2.
+        The best target risk is noise^2.
 
     Raises
     ------
     ValueError
-        For counts below 1, fewer than two columns, an angle outside [0, pi] or a noise that is not positive.
+        For counts below 1, fewer than two columns, an angle outside [0, pi] or a noise that is not
+        positive.
     """
     _check_counts(n_source=n_source, n_target=n_target, n_features=n_features)
     _check_positive(noise=noise)
     if not 0 <= angle <= np.pi:
         raise ValueError(
-            f"angle={angle!r}: it is the angle between two rules, in radians. Give a number in [0, pi]."
+            f"angle={angle!r}: it is the angle between two rules, in radians. "
+            "Give a number in [0, pi]."
         )
     rng = np.random.default_rng(random_state)
     coef_target, across = _two_rules(rng, n_features)
@@ -580,7 +642,7 @@ def make_shifted_regression(
         source_excess=float(4 * np.sin(angle / 2) ** 2),
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #6f248934
+# %% ../nbs/13_datasets.ipynb #c525aa58
 def make_contaminated_source(
     n_source=600, n_target=40, n_features=20, *, contamination=0.4, noise=0.5, random_state=None
 ):
@@ -591,7 +653,8 @@ def make_contaminated_source(
     n_source, n_target, n_features : int
         Rows of the PUBLIC source, rows of the PRIVATE target, columns d (at least 2).
     contamination : float
-        Share of bad source rows, in [0, 1]; their number is rounded to the nearest integer and their places are random.
+        Share of bad source rows, in [0, 1]; their number is rounded to the nearest integer and
+        their places are random.
     noise : float
         Standard deviation of the noise in y; the signal has standard deviation 1.
     random_state : None, int or numpy.random.Generator
@@ -599,19 +662,22 @@ def make_contaminated_source(
     Returns
     -------
     Bunch
-        As `make_shifted_regression`, with `bad` (n_source,) true for the bad rows, `coef_bad` (d,) orthogonal to `coef_target`, and
-        `source_excess` = 2 contamination^2, the excess risk on the target of least squares on an endless source.
+        As `make_shifted_regression`, with `bad` (n_source,) true for the bad rows, `coef_bad` (d,)
+        orthogonal to `coef_target`, and `source_excess` = 2 contamination^2, the excess risk on the
+        target of least squares on an endless source.
 
     Raises
     ------
     ValueError
-        For counts below 1, fewer than two columns, a contamination outside [0, 1] or a noise that is not positive.
+        For counts below 1, fewer than two columns, a contamination outside [0, 1] or a noise that
+        is not positive.
     """
     _check_counts(n_source=n_source, n_target=n_target, n_features=n_features)
     _check_positive(noise=noise)
     if not 0 <= contamination <= 1:
         raise ValueError(
-            f"contamination={contamination!r}: it is the share of bad source rows. Give a number in [0, 1]."
+            f"contamination={contamination!r}: it is the share of bad source rows. "
+            "Give a number in [0, 1]."
         )
     rng = np.random.default_rng(random_state)
     coef_target, coef_bad = _two_rules(rng, n_features)
@@ -621,29 +687,31 @@ def make_contaminated_source(
     Xs, ys = _labelled(rng, np.where(bad[:, None], coef_bad, coef_target), noise, bound)
     Xt, yt = _labelled(rng, np.tile(coef_target, (n_target, 1)), noise, bound)
     return Bunch(
-        Xs=Xs, ys=ys, Xt=Xt, yt=yt, bad=bad, coef_bad=coef_bad, coef_target=coef_target, noise=noise,
+        Xs=Xs, ys=ys, Xt=Xt, yt=yt, bad=bad, noise=noise,
+        coef_bad=coef_bad, coef_target=coef_target,
         radius=1.0, target_bound=float(bound), weight_radius=float(2 * np.sqrt(n_features)),
         source_excess=float(2 * contamination**2),
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #c700cee7
+# %% ../nbs/13_datasets.ipynb #6e376f3a
 def _in_box(data, target, low, high, n_clusters, description):
     """Bunch of a real set whose column j has the PUBLIC range [low[j], high[j]]."""
     low, high = (np.zeros(data.shape[1]) + v for v in (low, high))  # one number for every column
     return Bunch(
         data=data, target=target, low=low, high=high, center=(low + high) / 2,
-        radius=float(np.linalg.norm(high - low) / 2), n_clusters=n_clusters, description=description,
+        radius=float(np.linalg.norm(high - low) / 2),
+        n_clusters=n_clusters, description=description,
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #5f02da0c
+# %% ../nbs/13_datasets.ipynb #f191db2e
 def load_digits():
     """1,797 images of handwritten digits, 8 by 8 pixels, bundled with scikit-learn.
 
     Returns
     -------
     Bunch
-        `data` (1797, 64), `target` (1797,) the digit, `low`, `high` (64,) the PUBLIC range 0 to 16 of a pixel, `center` (64,) all 8,
-        `radius` = 64, `n_clusters` = 10, `description`.
+        `data` (1797, 64), `target` (1797,) the digit, `low`, `high` (64,) the PUBLIC range 0 to 16
+        of a pixel, `center` (64,) all 8, `radius` = 64, `n_clusters` = 10, `description`.
     """
     b = sk_datasets.load_digits()
     return _in_box(
@@ -655,58 +723,67 @@ def load_digits():
         "A pixel counts the inked dots of a 4 by 4 block, so it lies between 0 and 16.",
     )
 
-# %% ../nbs/13_datasets.ipynb #5de041ba
+# %% ../nbs/13_datasets.ipynb #0b407a02
 def load_iris():
     """150 iris flowers, four lengths in centimetres, bundled with scikit-learn.
 
     Returns
     -------
     Bunch
-        `data` (150, 4), `target` (150,) the species, `low`, `high` (4,) the PUBLIC range 0 to 10 cm, `center`, `radius` = 10,
-        `n_clusters` = 3, `description`.
+        `data` (150, 4), `target` (150,) the species, `low`, `high` (4,) the PUBLIC range 0 to 10
+        cm, `center`, `radius` = 10, `n_clusters` = 3, `description`.
     """
     b = sk_datasets.load_iris()
     return _in_box(
         b.data, b.target, 0, 10, 3, "Parts of an iris flower are taken to be shorter than 10 cm."
     )
 
-# %% ../nbs/13_datasets.ipynb #b2e38686
+# %% ../nbs/13_datasets.ipynb #5ea288b9
 def load_breast_cancer():
-    """569 images of cell nuclei, 30 measurements each, bundled with scikit-learn (Wisconsin diagnostic breast cancer).
+    """569 images of cell nuclei, 30 measurements each, bundled with scikit-learn.
+
+    Known as Wisconsin diagnostic breast cancer.
 
     Returns
     -------
     Bunch
-        `data` (569, 30), `target` (569,), `low`, `high` (30,) PUBLIC ranges, stated for teaching, `center` (30,), `radius`, `n_clusters` = 2, `description`.
-        The area (in square pixels) decides the radius: scale each column to [0, 1] by `low` and `high` before clustering.
+        `data` (569, 30), `target` (569,), `low`, `high` (30,) PUBLIC ranges, stated for teaching,
+        `center` (30,), `radius`, `n_clusters` = 2, `description`. The area (in square pixels)
+        decides the radius: scale each column to [0, 1] by `low` and `high` before clustering.
     """
     b = sk_datasets.load_breast_cancer()
-    # radius, texture, perimeter, area, smoothness, compactness, concavity, concave points, symmetry, fractal dimension
+    # radius, texture, perimeter, area, smoothness, compactness, concavity, concave points,
+    # symmetry, fractal dimension
     high = np.tile([50, 100, 400, 8000, 1, 2, 2, 1, 1, 1], 3)  # mean, standard error, worst
     return _in_box(
         b.data, b.target, 0, high, 2,
-        "Round ranges for a nucleus inside a disc of radius 50 pixels, grey levels up to 100, and ratios of order 1.",
+        "Round ranges for a nucleus inside a disc of radius 50 pixels, grey levels up to 100, "
+        "and ratios of order 1.",
     )  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #eb82f68a
+# %% ../nbs/13_datasets.ipynb #3ba4cf18
 def load_diabetes():
-    """442 patients, ten measurements in raw units and the progression of the disease after a year, bundled with scikit-learn.
+    """442 diabetes patients, ten measurements in raw units, bundled with scikit-learn.
 
     Returns
     -------
     Bunch
-        `data` (442, 10): age in years, sex (1 or 2), body mass index, blood pressure, six blood values; `target` (442,) the progression;
-        `low`, `high` (10,) PUBLIC ranges, stated for teaching, `center` (10,), `radius`, `target_bound` PUBLIC bound on the target,
-        `n_clusters` None, `description`.
+        `data` (442, 10): age in years, sex (1 or 2), body mass index, blood pressure, six blood
+        values; `target` (442,) the progression of the disease after a year; `low`, `high` (10,)
+        PUBLIC ranges, stated for teaching, `center` (10,), `radius`, `target_bound` PUBLIC bound on
+        the target, `n_clusters` None, `description`.
     """
     # the scaled form divides by the data's own spread, which leaks
     b = sk_datasets.load_diabetes(scaled=False)
     low = [0, 1, 10, 30, 50, 20, 10, 1, 2, 40]
     high = [120, 2, 60, 200, 500, 400, 150, 20, 8, 200]
-    description = "Round ranges in the units of each column; the progression score is taken to lie between 0 and 400."
+    description = (
+        "Round ranges in the units of each column; the progression score is taken to lie between "
+        "0 and 400."
+    )
     return Bunch(**_in_box(b.data, b.target, low, high, None, description), target_bound=400.0)
 
-# %% ../nbs/13_datasets.ipynb #10613281
+# %% ../nbs/13_datasets.ipynb #3958cdc0
 def _local(*names):
     """First of the files `names` in the folder DPLIT_DATA, or None."""
     folder = os.environ.get("DPLIT_DATA")
@@ -715,7 +792,7 @@ def _local(*names):
 
 
 def _arrays(path, n_features):
-    """Arrays of an .npz file (X, and y if there), or X from a text file; X must have `n_features` columns."""
+    """Arrays of an .npz file (X, perhaps y), or X from a text file; X has `n_features` columns."""
     if path.suffix == ".npz":
         with np.load(path) as z:
             arrays = dict(z)
@@ -725,7 +802,8 @@ def _arrays(path, n_features):
     if X is None or X.ndim != 2 or X.shape[1] != n_features:
         found = "no array X" if X is None else f"an X of shape {X.shape}"
         raise ValueError(
-            f"{path.name} holds {found}: this set has {n_features} columns. Replace the file by one with X of shape (n, {n_features})."
+            f"{path.name} holds {found}: this set has {n_features} columns. "
+            f"Replace the file by one with X of shape (n, {n_features})."
         )
     return Bunch(X=np.asarray(X, dtype=float), y=arrays.get("y"))
 
@@ -736,7 +814,10 @@ def _missing(what, files, why):
         if os.environ.get("DPLIT_DATA")
         else "DPLIT_DATA names no folder"
     )
-    return f"{what} is not on this machine ({where}); {why}. Put {files} into a folder and name that folder in the environment variable DPLIT_DATA."
+    return (
+        f"{what} is not on this machine ({where}); {why}. "
+        f"Put {files} into a folder and name that folder in the environment variable DPLIT_DATA."
+    )
 
 
 def _openml(name, version, what, files):
@@ -747,7 +828,7 @@ def _openml(name, version, what, files):
             _missing(what, files, f"the download from OpenML failed too ({type(error).__name__})")
         ) from error
 
-# %% ../nbs/13_datasets.ipynb #1ee0b372
+# %% ../nbs/13_datasets.ipynb #9e5b1115
 def fetch_mnist(subset="test"):
     """MNIST, images of handwritten digits of 28 by 28 pixels.
 
@@ -759,8 +840,8 @@ def fetch_mnist(subset="test"):
     Returns
     -------
     Bunch
-        `data` (n, 784) floats, `target` (n,) int, `low`, `high` (784,) the PUBLIC range 0 to 255 of a pixel, `center`, `radius` = 3570,
-        `n_clusters` = 10, `description`.
+        `data` (n, 784) floats, `target` (n,) int, `low`, `high` (784,) the PUBLIC range 0 to 255 of
+        a pixel, `center`, `radius` = 3570, `n_clusters` = 10, `description`.
 
     Raises
     ------
@@ -789,8 +870,9 @@ def fetch_mnist(subset="test"):
         "A pixel is one byte of grey, 0 to 255.",
     )
 
-# %% ../nbs/13_datasets.ipynb #27b34998
-# PUBLIC: the names of the set's published description; the tops are the census's largest codes or round numbers
+# %% ../nbs/13_datasets.ipynb #6516f99a
+# PUBLIC: the names of the set's published description; the tops are the census's largest codes or
+# round numbers
 _ADULT_RANGES = {
     "age": 100,
     "education_num": 16,
@@ -799,10 +881,13 @@ _ADULT_RANGES = {
     "hours_per_week": 100,
 }
 _ADULT_VALUES = {
-    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked",
-    "marital_status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent Married-AF-spouse",
-    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners Machine-op-inspct "
-    "Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces",
+    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov "
+    "Without-pay Never-worked",
+    "marital_status": "Married-civ-spouse Divorced Never-married Separated Widowed "
+    "Married-spouse-absent Married-AF-spouse",
+    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty "
+    "Handlers-cleaners Machine-op-inspct Adm-clerical Farming-fishing Transport-moving "
+    "Priv-house-serv Protective-serv Armed-Forces",
     "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
     "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
 }  # fmt: skip
@@ -821,18 +906,20 @@ def _adult_from_openml(what, files):
         columns[name.replace("-", "_")] = column
     return columns
 
-# %% ../nbs/13_datasets.ipynb #416fb60f
+# %% ../nbs/13_datasets.ipynb #7b34b9d6
 def fetch_adult():
     """Adult (census income), the 32,561 training rows, as features with PUBLIC bounds.
 
     Returns
     -------
     Bunch
-        `data` (32561, 45): five numbers divided by the top of their PUBLIC range and clipped to [0, 1], and five columns of names as
-        one 0/1 feature for each name of the published description (an unknown name gives zeros); `target` (32561,) 1 for an income above 50,000
-        dollars, else 0; `sex` (32561,) "Male" or "Female", which splits source and target in the adaptation paper; `feature_names`;
-        `center` (45,) the origin; `radius` = sqrt(10), because a number adds at most 1 to the squared norm and so does a column of names.
-        The survey weight and the country are left out; `education_num` stands for the education.
+        `data` (32561, 45): five numbers divided by the top of their PUBLIC range and clipped to [0,
+        1], and five columns of names as one 0/1 feature for each name of the published description
+        (an unknown name gives zeros); `target` (32561,) 1 for an income above 50,000 dollars, else
+        0; `sex` (32561,) "Male" or "Female", which splits source and target in the adaptation
+        paper; `feature_names`; `center` (45,) the origin; `radius` = sqrt(10), because a number
+        adds at most 1 to the squared norm and so does a column of names. The survey weight and the
+        country are left out; `education_num` stands for the education.
 
     Raises
     ------
@@ -854,7 +941,8 @@ def fetch_adult():
         }
     if missing := {*_ADULT_RANGES, *_ADULT_VALUES, "sex", "income"} - set(columns):
         raise ValueError(
-            f"adult.csv.gz has no column {sorted(missing)[0]!r}: it is needed. Replace the file by {files}."
+            f"adult.csv.gz has no column {sorted(missing)[0]!r}: it is needed. "
+            f"Replace the file by {files}."
         )
     numbers_ = {
         name: np.clip(columns[name].astype(float) / top, 0, 1)
@@ -874,49 +962,63 @@ def fetch_adult():
         description="Each number is divided by the top of its public range; each name is 0 or 1.",
     )
 
-# %% ../nbs/13_datasets.ipynb #2c303e59
-_SIPU = "it is published as the 'clustering basic benchmark' of the University of Eastern Finland (Fränti and Sieranoja, Applied Intelligence 2018)"
+# %% ../nbs/13_datasets.ipynb #65b610c6
+_SIPU = (
+    "it is published as the 'clustering basic benchmark' of the University of Eastern Finland "
+    "(Fränti and Sieranoja, Applied Intelligence 2018)"
+)
 _GAS = "it is published by the UCI repository as 'Gas Turbine CO and NOx Emission Data Set'"
 _PLANE = "Integer coordinates of a published picture of side 1,000,000."
 
-# name: clusters, low, high, what the columns mean, public source (None: there is another way, see fetch_clustering)
+# name: clusters, low, high, what the columns mean, public source (None: fetch_clustering knows a
+# way)
 _CLUSTERING = {
     "birch2": (100, [0] * 2, [1e6] * 2, _PLANE, _SIPU),
     "s1": (15, [0] * 2, [1e6] * 2, _PLANE, _SIPU),
     "s2": (15, [0] * 2, [1e6] * 2, _PLANE, _SIPU),
     "unbalance": (8, [0] * 2, [1e6] * 2, _PLANE, _SIPU),
-    "letter": (26, [0] * 16, [15] * 16, "Sixteen counts and moments of a letter's image, scaled by the authors to 0 to 15.", None),
+    "letter": (
+        26, [0] * 16, [15] * 16,
+        "Sixteen counts and moments of a letter's image, scaled by the authors to 0 to 15.", None,
+    ),
     "gas": (
         6,
-        # air temperature (C), pressure (mbar), humidity (%), filter difference (mbar), exhaust (mbar), inlet and outlet temperature of the turbine (C),
-        # energy (MWh), compressor pressure (mbar), CO and NOx (mg per cubic metre), year
+        # air temperature (C), pressure (mbar), humidity (%), filter difference (mbar), exhaust
+        # (mbar), inlet and outlet temperature of the turbine (C), energy (MWh), compressor pressure
+        # (mbar), CO and NOx (mg per cubic metre), year
         [-30, 900, 0, 0, 0, 900, 400, 0, 0, 0, 0, 2010],
         [50, 1100, 100, 10, 50, 1200, 600, 200, 20, 100, 150, 2016],
         "Round ranges for the instruments and the weather, and the year.",
         _GAS,
     ),
-    "adult6": (3, [0] * 6, [100, 1.5e6, 16, 99_999, 99_999, 100], "Age, survey weight, years of education, capital gain and loss, hours a week.", None),
+    "adult6": (
+        3, [0] * 6, [100, 1.5e6, 16, 99_999, 99_999, 100],
+        "Age, survey weight, years of education, capital gain and loss, hours a week.", None,
+    ),
 }  # fmt: skip
 
-# %% ../nbs/13_datasets.ipynb #fcd69630
+# %% ../nbs/13_datasets.ipynb #c518a993
 def fetch_clustering(name):
     """A benchmark set for clustering, with a PUBLIC ball.
 
     Parameters
     ----------
     name : str
-        "birch2", "s1", "s2", "unbalance", "letter", "gas", "adult6", "wdbc", or "g2_d" for a number d of columns, such as "g2_16".
+        "birch2", "s1", "s2", "unbalance", "letter", "gas", "adult6", "wdbc", or "g2_d" for a number
+        d of columns, such as "g2_16".
 
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,) or None, `low`, `high` (d,) PUBLIC ranges of the columns, `center`, `radius`, `n_clusters`, `description`.
-        ("g2_d" has `centers` and `expected_loss` instead of ranges, see `make_g2`.)
+        `data` (n, d), `target` (n,) or None, `low`, `high` (d,) PUBLIC ranges of the columns,
+        `center`, `radius`, `n_clusters`, `description`. ("g2_d" has `centers` and `expected_loss`
+        instead of ranges, see `make_g2`.)
 
     Raises
     ------
     FileNotFoundError
-        When the set is not in `DPLIT_DATA` and cannot be had otherwise; the message names the file and the public source.
+        When the set is not in `DPLIT_DATA` and cannot be had otherwise; the message names the file
+        and the public source.
     ValueError
         For an unknown name, or a file of the wrong shape.
 
@@ -939,7 +1041,8 @@ def fetch_clustering(name):
         return load_breast_cancer()
     if name not in _CLUSTERING:
         raise ValueError(
-            f"name={name!r}: no such clustering set. Choose one of {', '.join(_CLUSTERING)}, wdbc, or g2_ with a number of columns."
+            f"name={name!r}: no such clustering set. Choose one of {', '.join(_CLUSTERING)}, "
+            "wdbc, or g2_ with a number of columns."
         )
     n_clusters, low, high, description, source = _CLUSTERING[name]
     what = f"The set {name!r}"

@@ -19,12 +19,13 @@ from sklearn.random_projection import johnson_lindenstrauss_min_dim
 # %% ../nbs/12_geometry.ipynb #c6abd6a1
 _CELLS = 2**17  # numbers in one block: 1 MiB of float64 stays in the cache of one core
 
-# %% ../nbs/12_geometry.ipynb #42595be6
+# %% ../nbs/12_geometry.ipynb #7da94e1c
 def _number(value, name, low=1e-290, high=1e290):
-    "`value` as a float in `[low, high]`: the range in which squares of ratios neither overflow nor vanish."
+    "`value` as a float in `[low, high]`, where squares of ratios neither overflow nor vanish."
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         raise ValueError(
-            f"{name}={value!r}: one number between {low:g} and {high:g} is needed, in the units of the rows; "
+            f"{name}={value!r}: one number between {low:g} and {high:g} is needed, "
+            "in the units of the rows; "
             "choose it from what the columns mean, never from private rows."
         )
     return float(value)
@@ -38,7 +39,7 @@ def _count(value, name, low=1):
 
 
 def _table(X, name="X", d=None, low=0):
-    "`X` as a 2-d array of real numbers with `d` columns; nothing is copied, and no error quotes a value of `X`."
+    "`X` as a 2-d array of real numbers with `d` columns, not copied; no error quotes a value."
     try:
         X = np.asarray(X)
         X = X.astype(np.float64) if X.dtype.kind == "O" else X
@@ -46,7 +47,8 @@ def _table(X, name="X", d=None, low=0):
         X = np.array("not numbers")
     if X.dtype.kind not in "fiub":
         raise ValueError(
-            f"{name} must hold real numbers, one row per record: convert it to a numeric table first."
+            f"{name} must hold real numbers, one row per record: "
+            "convert it to a numeric table first."
         )
     if X.ndim != 2 or X.shape[1] == 0 or (d is not None and X.shape[1] != d):
         shape = ", ".join(["n", *map(str, X.shape[1:])][: X.ndim])  # n may be private
@@ -81,23 +83,23 @@ def _point(center, d):
 
 
 def _batches(n, width, block_rows=None):
-    "Slices over n rows, each of `block_rows` rows, or as many as make `width` columns fit the cache."
+    "Slices over n rows, `block_rows` rows each, or as many as fit the cache with `width` columns."
     step = max(32, _CELLS // width) if block_rows is None else _count(block_rows, "block_rows")
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
-# %% ../nbs/12_geometry.ipynb #1ad1f516
+# %% ../nbs/12_geometry.ipynb #1f070473
 def _norms(T):
     """Euclidean norms of the columns of `T` (d, n), added up coordinate by coordinate.
 
-    `np.sum` may change its order of addition with the shape of the array, so a row's norm would depend on how many
-    rows it travels with. This loop cannot.
+    `np.sum` may change its order of addition with the shape of the array, so a row's norm would
+    depend on how many rows it travels with. This loop cannot.
     """
     total = np.zeros(T.shape[1])
     for t in T:
         total += t * t
     return np.sqrt(total)
 
-# %% ../nbs/12_geometry.ipynb #3b9981b7
+# %% ../nbs/12_geometry.ipynb #4c910ae2
 def _clip_block(Z, radius):
     "Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."
     T = np.ascontiguousarray(Z.T)
@@ -106,7 +108,8 @@ def _clip_block(Z, radius):
     T /= largest
     norms = _norms(T)
     far = np.flatnonzero(norms > radius / largest)
-    # a little too short (d + 8 units in the last place), so that rounding never leads out of the ball again
+    # a little too short (d + 8 units in the last place), so that rounding never leads out of the
+    # ball again
     shrink = radius / norms[far] * (1 - (len(T) + 8) * np.finfo(float).eps)
     return far, (T[:, far] * shrink).T
 
@@ -114,10 +117,10 @@ def _clip_block(Z, radius):
 def clip_to_ball(X, radius, center=None, *, block_rows=None):
     """Shorten every row outside the ball of `radius` around `center` until it lies on it.
 
-    Each row is treated by itself: its result does not depend on the other rows, on their number, on memory order or
-    on `block_rows`, bit for bit. Rows inside the ball come back unchanged. The norm is a rounded
-    sum, so the true one may exceed the radius by about d units in the last place (never more after shortening). PRIVATE rows are welcome; `radius` and
-    `center` must be PUBLIC.
+    Each row is treated by itself: its result does not depend on the other rows, on their number, on
+    memory order or on `block_rows`, bit for bit. Rows inside the ball come back unchanged. The norm
+    is a rounded sum, so the true one may exceed the radius by about d units in the last place
+    (never more after shortening). PRIVATE rows are welcome; `radius` and `center` must be PUBLIC.
 
     Parameters
     ----------
@@ -126,7 +129,8 @@ def clip_to_ball(X, radius, center=None, *, block_rows=None):
     radius : float
         Radius of the ball, in the units of X.
     center : array-like of shape (d,), default: the origin
-        Centre of the ball. Adding it back rounds once more, so subtract it yourself if the last bit matters.
+        Centre of the ball. Adding it back rounds once more, so subtract it yourself if the last bit
+        matters.
     block_rows : int, optional
         Rows handled at a time; changes memory, never the result.
 
@@ -148,64 +152,175 @@ def clip_to_ball(X, radius, center=None, *, block_rows=None):
         out[rows.start + far] = center + clipped
     return out
 
-# %% ../nbs/12_geometry.ipynb #ae430b55
+# %% ../nbs/12_geometry.ipynb #a83634df
 def uniform_on_sphere(n, d, radius=1.0, rng=None):
-    "n points uniform on the sphere of `radius` in d dimensions, shape (n, d): a Gaussian vector has no favourite direction."
+    """Points uniform on a sphere: a Gaussian vector has no favourite direction.
+
+    Parameters
+    ----------
+    n, d : int
+        How many points (0 is allowed), in how many dimensions. PUBLIC.
+    radius : float
+        Radius of the sphere around the origin. PUBLIC.
+    rng : Generator or int, optional
+        Source of the points; it never sees data.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        In the units of `radius`.
+
+    Raises
+    ------
+    ValueError
+        For a bad count or radius.
+    """
     n, d, radius = _count(n, "n", 0), _count(d, "d"), _number(radius, "radius")
     Z = np.random.default_rng(rng).standard_normal((n, d))
     return Z * (radius / _norms(Z.T))[:, None]
 
-# %% ../nbs/12_geometry.ipynb #872a91a1
+# %% ../nbs/12_geometry.ipynb #4e819fae
 def uniform_in_ball(n, d, radius=1.0, center=None, rng=None):
-    """n points uniform in the ball of `radius` around `center` in d dimensions, shape (n, d).
+    """Points uniform in a ball.
 
-    All inputs are PUBLIC. `rng` is a Generator or a seed; it never sees data.
+    Parameters
+    ----------
+    n, d : int
+        How many points (0 is allowed), in how many dimensions. PUBLIC.
+    radius : float
+        Radius of the ball. PUBLIC.
+    center : array-like of shape (d,), default: the origin
+        Centre of the ball, in the units of `radius`. PUBLIC.
+    rng : Generator or int, optional
+        Source of the points; it never sees data.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        In the units of `radius`.
+
+    Raises
+    ------
+    ValueError
+        For a bad count, radius or centre.
     """
     rng = np.random.default_rng(rng)
     X = uniform_on_sphere(n, d, radius, rng) * rng.random((n, 1)) ** (1 / d)
     return _point(center, d) + clip_to_ball(X, radius)  # the clip only mends rounding
 
-# %% ../nbs/12_geometry.ipynb #1df197c7
+# %% ../nbs/12_geometry.ipynb #93f7bcdf
 def index_bits(k):
-    "How many low bits of a score carry the index of its centre: enough for k up to 64, none for more."
+    """How many low bits of a score carry the index of its centre.
+
+    Parameters
+    ----------
+    k : int
+        Number of centres, at least 1.
+
+    Returns
+    -------
+    int
+        Enough bits for k up to 64, none for more.
+    """
     return (k - 1).bit_length() if k <= 64 else 0
 
-# %% ../nbs/12_geometry.ipynb #10f11d19
+# %% ../nbs/12_geometry.ipynb #6ef69409
 def grid_bits(d, k=1):
-    "The b for which scores of d-dimensional vectors with whole entries up to 2**b against k centres are exact in float64."
+    """How fine a grid may be, so that scores of its points are exact in float64.
+
+    Parameters
+    ----------
+    d, k : int
+        Number of columns and of centres, at least 1 each.
+
+    Returns
+    -------
+    int
+        The b for which whole entries up to 2**b are allowed.
+
+    Raises
+    ------
+    ValueError
+        If d or k is not a whole number of at least 1.
+    """
     return (51 - (_count(d, "d") - 1).bit_length() - index_bits(_count(k, "k"))) // 2
 
-# %% ../nbs/12_geometry.ipynb #3d83d8a2
+# %% ../nbs/12_geometry.ipynb #ee4ea3e7
 def to_grid(X, radius, k=1):
-    "X (n, d) in units of radius * 2**-b, b = `grid_bits(d, k)`, rounded to whole numbers in [-2**b, 2**b], as float64."
+    """Rows in whole multiples of the grid step radius * 2**-b, where b = `grid_bits(d, k)`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows, finite floats; PRIVATE rows are welcome, each is rounded by itself.
+    radius : float
+        Bound on the entries, in the units of X; larger ones count as +-radius. PUBLIC.
+    k : int
+        Number of centres the rows will be compared with. PUBLIC.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Whole numbers in [-2**b, 2**b], as float64, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If d or k is not a whole number of at least 1.
+    """
     G = np.clip(X, -radius, radius)
     G *= 2.0 ** grid_bits(X.shape[1], k) / radius
     return np.rint(G, out=G)
 
-# %% ../nbs/12_geometry.ipynb #6b550c80
+# %% ../nbs/12_geometry.ipynb #2ee7d607
 def grid_regret(d, radius, k=1):
-    "How much farther than the nearest of k centres the one chosen on the grid of `to_grid` can be."
+    """How much farther than the nearest centre the one chosen on the grid of `to_grid` can be.
+
+    Parameters
+    ----------
+    d, k : int
+        Number of columns and of centres.
+    radius : float
+        Bound on the entries of rows and centres.
+
+    Returns
+    -------
+    float
+        A distance, in the units of `radius`.
+
+    Raises
+    ------
+    ValueError
+        If d or k is not a whole number of at least 1.
+    """
     return 2 * np.sqrt(d) * radius / 2.0 ** grid_bits(d, k)
 
-# %% ../nbs/12_geometry.ipynb #44008a78
+# %% ../nbs/12_geometry.ipynb #1c1d7015
 class NearestCenter:
     """The map from a row to the index of its nearest centre, prepared once, called on many blocks.
 
-    With `radius`, rows and centres are rounded to a grid on which every dot product is exact (`grid_bits`), so a row's
-    label depends on that row and the centres alone: not on the other rows, the block, or the linear algebra library.
-    Entries beyond +-radius count as +-radius. Without `radius`, distances are computed pair by pair (slower).
-    Ties go to the lowest index. Rows may be PRIVATE; centres and radius must be PUBLIC or already released.
+    With `radius`, rows and centres are rounded to a grid on which every dot product is exact
+    (`grid_bits`), so a row's label depends on that row and the centres alone: not on the other
+    rows, the block, or the linear algebra library. Entries beyond +-radius count as +-radius.
+    Without `radius`, distances are computed pair by pair (slower). Ties go to the lowest index.
+    Rows may be PRIVATE; centres and radius must be PUBLIC or already released.
 
     Parameters
     ----------
     centers : array-like of shape (k, d)
+        In the units of the rows.
     radius : float, optional
         Bound on the entries of rows and centres, for example the radius of the ball they lie in.
     whole : bool
-        True if rows are whole numbers already, inside the ball of a radius of at most 2**22, as `Noise.sums` hands them
-        out: then only the centres are rounded, which is faster.
+        True if rows are whole numbers already, inside the ball of a radius of at most 2**22, as
+        `Noise.sums` hands them out: then only the centres are rounded, which is faster.
     block_rows : int, optional
         Rows handled at a time; changes memory and speed, never a label.
+
+    Raises
+    ------
+    ValueError
+        For a bad radius (at most 2**22 if `whole`), a wrong shape, or NaN and infinite values.
     """
 
     def __init__(self, centers, radius=None, *, whole=False, block_rows=None):
@@ -217,7 +332,8 @@ class NearestCenter:
         self.whole = whole
         if whole and not (self.radius or np.inf) <= 2**22:
             raise ValueError(
-                f"radius={radius!r}: whole=True needs a radius of at most 2**22 lattice steps, or scores would round."
+                f"radius={radius!r}: whole=True needs a radius of at most 2**22 lattice steps, "
+                "or scores would round."
             )
         if self.radius is not None:
             k = len(self.centers)
@@ -254,14 +370,57 @@ class NearestCenter:
             labels[rows] = self._label(X[rows] if self.whole else _floats(X[rows]))
         return labels
 
-# %% ../nbs/12_geometry.ipynb #da7a4959
+# %% ../nbs/12_geometry.ipynb #8bd95463
 def nearest(X, centers, *, radius=None, block_rows=None):
-    "Index of the nearest centre for each row, shape (n,), int64; ties to the lowest. See `NearestCenter`."
+    """Index of the nearest centre for each row; ties go to the lowest. See `NearestCenter`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Rows, PRIVATE ones are welcome.
+    centers : array-like of shape (k, d)
+        PUBLIC or already released, in the units of X.
+    radius : float, optional
+        Bound on all entries, in the units of X, for exact scores on a grid. PUBLIC.
+    block_rows : int, optional
+        Rows handled at a time; changes memory and speed, never a label.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+
+    Raises
+    ------
+    ValueError
+        For a bad radius, a wrong shape, or NaN and infinite values.
+    """
     return NearestCenter(centers, radius, block_rows=block_rows)(X)
 
-# %% ../nbs/12_geometry.ipynb #821d382b
+# %% ../nbs/12_geometry.ipynb #bce89c60
 def nearest_distance(X, centers, *, block_rows=None):
-    "Squared distance of each row of X (n, d) to its nearest centre, shape (n,). PRIVATE if the rows are: it serves to evaluate, not to release."
+    """Squared distance of each row to its nearest centre.
+
+    It serves to evaluate, not to release: the result is PRIVATE if the rows are.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Rows.
+    centers : array-like of shape (k, d)
+        In the units of X.
+    block_rows : int, optional
+        Rows handled at a time; changes memory, never the result.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        In squared units of X.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, or NaN and infinite values.
+    """
     centers = _floats(_table(centers, "centers", low=1), "centers")
     X, (k, d) = _table(X, d=centers.shape[1]), centers.shape
     out = np.empty(len(X))
@@ -269,20 +428,33 @@ def nearest_distance(X, centers, *, block_rows=None):
         out[rows] = cdist(_floats(X[rows]), centers, "sqeuclidean").min(axis=1)
     return out
 
-# %% ../nbs/12_geometry.ipynb #1dacbac0
+# %% ../nbs/12_geometry.ipynb #b4e573ee
 def t_nearest(queries, points, t):
-    """The t points nearest to each query, ties broken by value: shape (q, t), int64, nearest first.
+    """The t points nearest to each query, ties broken by value.
 
-    Points are ordered by (distance to the query, then their coordinates, compared like words in a dictionary). The
-    order reads nothing but values, so equal points are interchangeable and adding or removing one point changes the chosen
-    values by at most one, whatever order the points are stored in. Queries must be PUBLIC, points may be PRIVATE.
+    Points are ordered by (distance to the query, then their coordinates, compared like words in a
+    dictionary). The order reads nothing but values, so equal points are interchangeable and adding
+    or removing one point changes the chosen values by at most one, whatever order the points are
+    stored in. Queries must be PUBLIC, points may be PRIVATE.
 
     Parameters
     ----------
     queries : array-like of shape (q, d)
+        PUBLIC.
     points : array-like of shape (m, d)
+        PRIVATE ones are welcome; in the units of the queries.
     t : int
         At most m. Pad the points with public ones first if m is private: otherwise the error tells.
+
+    Returns
+    -------
+    ndarray of shape (q, t), int64
+        Indices of the points, nearest first. PRIVATE if the points are.
+
+    Raises
+    ------
+    ValueError
+        For too few points, a wrong shape, or NaN and infinite values.
     """
     t = _count(t, "t")
     points = _floats(_table(points, "points"), "points")
@@ -301,35 +473,84 @@ def t_nearest(queries, points, t):
             chosen[i] = near[np.argsort(row[near], kind="stable")[:t]]
     return order[chosen]
 
-# %% ../nbs/12_geometry.ipynb #db0a942e
+# %% ../nbs/12_geometry.ipynb #103951f1
 def ball_volume_log(d, radius=1.0):
-    "Natural logarithm of the volume of a ball of `radius` in d dimensions."
+    """Natural logarithm of the volume of a ball.
+
+    Parameters
+    ----------
+    d : int or array
+        Dimension, at least 1.
+    radius : float or array
+        Radius of the ball.
+
+    Returns
+    -------
+    float or ndarray
+        Logarithm of the volume in units of `radius` to the power d.
+    """
     return d / 2 * np.log(np.pi) - gammaln(d / 2 + 1) + d * np.log(radius)
 
-# %% ../nbs/12_geometry.ipynb #39a6c0d4
+# %% ../nbs/12_geometry.ipynb #c2a0f6d6
 def packing_number_bound(d, radius, separation):
-    "Logarithm of (1 + 2 radius / separation)**d: no more points of a ball can be pairwise at least `separation` apart."
+    """How many points of a ball of radius R can be pairwise at least s apart: a bound.
+
+    At most (1 + 2 R / s)**d.
+
+    Parameters
+    ----------
+    d : int
+        Dimension.
+    radius, separation : float or array
+        R and s, both above 0, in the same units.
+
+    Returns
+    -------
+    float or ndarray
+        Natural logarithm of the bound.
+
+    References
+    ----------
+    Vershynin, High-Dimensional Probability (2018), section 4.2.
+    """
     return d * np.log1p(2 * radius / np.asarray(separation))
 
-# %% ../nbs/12_geometry.ipynb #36d77fbc
+# %% ../nbs/12_geometry.ipynb #9d8f5643
 def covering_number_bound(d, radius, cover_radius):
-    """Logarithms of (radius / c)**d and (1 + 2 radius / c)**d for c = `cover_radius`, at most `radius`.
+    """How many balls of radius c cover a ball of radius R.
 
-    At least so many balls of radius c are needed to cover a ball, and so many are enough.
+    At least (R / c)**d are needed, and (1 + 2 R / c)**d are enough.
+
+    Parameters
+    ----------
+    d : int
+        Dimension.
+    radius, cover_radius : float or array
+        R and c, 0 < c <= R, in the same units.
+
+    Returns
+    -------
+    low, high : float or ndarray
+        Natural logarithms of both bounds.
+
+    References
+    ----------
+    Vershynin, High-Dimensional Probability (2018), section 4.2.
     """
     return d * np.log(radius / np.asarray(cover_radius)), packing_number_bound(
         d, radius, cover_radius
     )
 
-# %% ../nbs/12_geometry.ipynb #0443d6a5
+# %% ../nbs/12_geometry.ipynb #31c74205
 def sphere_packing(n_points, d, radius, rng=None, *, max_rejections=100, batch=512):
     """n points in a ball that keep their distance from one another and from the boundary.
 
-    The method of Su et al. (2016), for a ball instead of a cube as in PE-means (2026): with a = radius / 2, draw points uniformly in the ball of
-    radius - a, refuse those nearer than 2a to an accepted one; after `max_rejections` refusals in a row halve a and
-    start again from nothing. Candidates are drawn `batch` at a time and judged in order, which leaves the law
-    unchanged; they are truncated to the grid of `to_grid`, so that every distance is exact and the result does not depend on
-    the linear algebra library. All inputs are PUBLIC.
+    The method of Su et al., for a ball instead of a cube as in PE-means: with a = radius / 2, draw
+    points uniformly in the ball of radius - a, refuse those nearer than 2a to an accepted one;
+    after `max_rejections` refusals in a row halve a and start again from nothing. Candidates are
+    drawn `batch` at a time and judged in order, which leaves the law unchanged; they are truncated
+    to the grid of `to_grid`, so that every distance is exact and the result does not depend on the
+    linear algebra library. All inputs are PUBLIC.
 
     Parameters
     ----------
@@ -339,11 +560,24 @@ def sphere_packing(n_points, d, radius, rng=None, *, max_rejections=100, batch=5
         Radius of the ball around the origin.
     rng : Generator or int, optional
         The source of the points; the same state gives the same packing.
+    max_rejections : int
+        How many refusals in a row halve a.
+    batch : int
+        Candidates drawn at a time.
 
     Returns
     -------
     ndarray of shape (n_points, d)
         Points at least 2a apart and of norm at most radius - a, for some a = radius / 2**j.
+
+    Raises
+    ------
+    ValueError
+        For a bad count or radius.
+
+    References
+    ----------
+    Su, Cao, Li, Bertino, Jin (CODASPY 2016); PE-means (2026).
     """
     n_points, radius = _count(n_points, "n_points"), _number(radius, "radius")
     max_rejections, batch = _count(max_rejections, "max_rejections"), _count(batch, "batch")
@@ -380,9 +614,27 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
                 if refused == max_rejections:
                     return None
 
-# %% ../nbs/12_geometry.ipynb #ecdc9911
+# %% ../nbs/12_geometry.ipynb #5a3f8e51
 def net_cover(X, radius):
-    "Indices of rows such that every row of X lies within `radius` of one, and they lie further than `radius` apart. X must be PUBLIC."
+    """Rows that cover all rows: walks through them and keeps each that no kept one covers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        PUBLIC rows, at least one.
+    radius : float
+        Every row lies within it of a kept one, and kept ones lie further than it apart; units of X.
+
+    Returns
+    -------
+    ndarray of shape (m,), int64
+        Indices of the kept rows, in their order.
+
+    Raises
+    ------
+    ValueError
+        For a bad radius, no rows, a wrong shape, or NaN and infinite values.
+    """
     X, radius = _floats(_table(X, low=1)), _number(radius, "radius")
     left, chosen = np.arange(len(X)), []
     while len(left):
@@ -390,16 +642,42 @@ def net_cover(X, radius):
         left = left[cdist(X[left], X[left[:1]])[:, 0] > radius]
     return np.array(chosen, dtype=np.int64)
 
-# %% ../nbs/12_geometry.ipynb #f830795d
+# %% ../nbs/12_geometry.ipynb #e88aff02
 def farthest_point_cover(X, radius=None, n_points=None):
-    """Indices of rows, each the farthest from those before it, until `radius` is reached or `n_points` are chosen.
+    """Rows that cover all rows: each is the farthest from those chosen before it.
 
-    Gonzalez (1985): no set of as many points covers X with less than half the radius this one needs. The first is the row nearest the mean.
-    It stops early when every row equals a chosen one. X must be PUBLIC.
+    No set of as many points covers X with less than half the radius this one needs. The first is
+    the row nearest the mean. It stops when `radius` is reached, `n_points` are chosen, or every row
+    equals a chosen one.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        PUBLIC rows, at least one.
+    radius : float, optional
+        Distance within which every row shall have a chosen one, in the units of X.
+    n_points : int, optional
+        How many rows to choose at most.
+
+    Returns
+    -------
+    ndarray of shape (m,), int64
+        Indices of the chosen rows, in the order of choice.
+
+    Raises
+    ------
+    ValueError
+        Without radius and n_points, for a bad one, no rows, a wrong shape, or NaN and infinite
+        values.
+
+    References
+    ----------
+    Gonzalez (Theor. Comput. Sci. 1985).
     """
     if radius is None and n_points is None:
         raise ValueError(
-            "farthest_point_cover needs a radius, a number of points, or both: otherwise every row is chosen."
+            "farthest_point_cover needs a radius, a number of points, or both: "
+            "otherwise every row is chosen."
         )
     X, radius = _floats(_table(X, low=1)), 0.0 if radius is None else _number(radius, "radius")
     n_points = len(X) if n_points is None else min(_count(n_points, "n_points"), len(X))
@@ -410,37 +688,123 @@ def farthest_point_cover(X, radius=None, n_points=None):
         np.minimum(distance, cdist(X, X[chosen[-1:]])[:, 0], out=distance)
     return np.array(chosen, dtype=np.int64)
 
-# %% ../nbs/12_geometry.ipynb #02f301e6
+# %% ../nbs/12_geometry.ipynb #0a2a4d22
 def cover(X, radius=None, *, method="net", n_points=None):
-    """A few rows of a PUBLIC set that stand for all of it: indices (m,) of representatives, and for each row (n,) which one is nearest.
+    """A few rows of a PUBLIC set that stand for all of it, and for each row which one is nearest.
 
-    method "net" walks through the rows and keeps each that no kept one covers; "farthest" (`farthest_point_cover`)
-    also takes a budget `n_points`. With a radius and no budget every row is within `radius` of its representative.
-    Neither ever holds an n x n matrix.
+    Neither method ever holds an n x n matrix.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        PUBLIC rows, at least one.
+    radius : float, optional
+        With it and without `n_points`, every row lies within it of its representative; units of X.
+    method : {"net", "farthest"}
+        `net_cover`, which needs a radius and takes no budget, or `farthest_point_cover`.
+    n_points : int, optional
+        Budget for "farthest": how many rows to choose at most.
+
+    Returns
+    -------
+    chosen : ndarray of shape (m,), int64
+        Indices of the representatives.
+    labels : ndarray of shape (n,), int64
+        For each row the place of its nearest representative in `chosen`.
+
+    Raises
+    ------
+    ValueError
+        For another method, arguments it does not take, a bad radius, or rows that are no finite
+        table.
     """
     if method not in ("net", "farthest") or (
         method == "net" and (radius is None or n_points is not None)
     ):
         raise ValueError(
-            'cover takes method="net" with a radius, or method="farthest" with a radius, n_points, or both.'
+            'cover takes method="net" with a radius, or method="farthest" with a radius, '
+            "n_points, or both."
         )
     chosen = net_cover(X, radius) if method == "net" else farthest_point_cover(X, radius, n_points)
     return chosen, nearest(X, np.asarray(X)[chosen])
 
-# %% ../nbs/12_geometry.ipynb #4bf32528
+# %% ../nbs/12_geometry.ipynb #0f6e6780
 def gaussian_projection(d, d_out, rng=None):
-    "Matrix W (d, d_out) of independent N(0, 1/d_out) entries: |xW|^2 is |x|^2 on average. Draw it before you look at the data."
+    """Matrix W of independent N(0, 1 / d_out) entries: |xW|^2 is |x|^2 on average.
+
+    Parameters
+    ----------
+    d, d_out : int
+        Columns before and after. PUBLIC.
+    rng : Generator or int, optional
+        Source of the matrix: draw it before you look at the data.
+
+    Returns
+    -------
+    ndarray of shape (d, d_out)
+        Dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If d or d_out is not a whole number of at least 1.
+
+    References
+    ----------
+    Johnson, Lindenstrauss (1984); Dasgupta, Gupta (Random Struct. Algorithms 2003).
+    """
     d, d_out = _count(d, "d"), _count(d_out, "d_out")
     return np.random.default_rng(rng).normal(scale=d_out**-0.5, size=(d, d_out))
 
-# %% ../nbs/12_geometry.ipynb #0eb885a0
+# %% ../nbs/12_geometry.ipynb #c54d7756
 def jl_failure(d_out, distortion):
-    "Bound on the probability that one squared length changes by more than a factor 1 -+ `distortion`, 0 < distortion < 1."
+    """Chance that a projection changes one squared length by a factor beyond 1 -+ e: a bound.
+
+    Parameters
+    ----------
+    d_out : int or array
+        Columns after the projection.
+    distortion : float or array
+        e, 0 < e < 1, dimensionless.
+
+    Returns
+    -------
+    float or ndarray
+        A bound on a probability; above 1 it says nothing.
+
+    References
+    ----------
+    Dasgupta, Gupta (Random Struct. Algorithms 2003), Lemma 2.2; with Gaussian entries as here.
+    """
     return 2 * np.exp(-d_out / 2 * (distortion**2 / 2 - distortion**3 / 3))
 
-# %% ../nbs/12_geometry.ipynb #ddb70057
+# %% ../nbs/12_geometry.ipynb #ec1061f2
 def jl_dimension(n, distortion, beta=0.01):
-    "Dimensions in which all squared distances of n points keep within a factor 1 -+ `distortion`, except with probability `beta`."
+    """Dimensions in which all squared distances of n points keep within a factor 1 -+ distortion.
+
+    Parameters
+    ----------
+    n : int
+        Number of points, fixed before the projection is drawn.
+    distortion : float
+        Between 0 and 1, dimensionless.
+    beta : float
+        Chance that some distance does not keep, in (0, 1].
+
+    Returns
+    -------
+    int
+        Columns after the projection.
+
+    Raises
+    ------
+    ValueError
+        For a bad count, or a distortion or a beta out of range.
+
+    References
+    ----------
+    Dasgupta, Gupta (Random Struct. Algorithms 2003), Theorem 2.1, which is the case beta = 1.
+    """
     if not 0 < beta <= 1:
         raise ValueError(f"beta={beta!r}: a probability of failure in (0, 1] is needed.")
     # scikit-learn rounds down

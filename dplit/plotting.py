@@ -14,7 +14,7 @@ from cycler import cycler
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter, NullFormatter, PercentFormatter
 
-# %% ../nbs/14_plotting.ipynb #7d394ff0
+# %% ../nbs/14_plotting.ipynb #5394b0b5
 SERIES = (
     {"color": "#000000", "marker": "o", "linestyle": "-", "hatch": ""},
     {"color": "#0072B2", "marker": "s", "linestyle": "--", "hatch": "///"},
@@ -45,14 +45,17 @@ _RC = {
 
 @contextmanager
 def style():
-    """The look of every figure in the book, as a context manager or a decorator; matplotlib's settings come back afterwards.
+    """The look of every figure in the book, as a context manager or a decorator.
+
+    Matplotlib's settings come back afterwards.
 
     Examples
     --------
     >>> with style():
     ...     fig, ax = plt.subplots()
     """
-    # plt.rc_context would also take back what the notebook's backend sets at its first figure, and later figures would not be shown
+    # plt.rc_context would also take back what the notebook's backend sets at its first figure, and
+    # later figures would not be shown
     before = {name: plt.rcParams[name] for name in _RC}
     plt.rcParams.update(_RC)
     try:
@@ -75,15 +78,16 @@ def _series(i):
     """Style of the i-th series; after the last one the cycle starts again."""
     return SERIES[i % len(SERIES)]
 
-# %% ../nbs/14_plotting.ipynb #51fd5e61
+# %% ../nbs/14_plotting.ipynb #c304989b
 @style()
 def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, basis=None, ax=None):
-    """Centres in the plane, and if given the rows behind them, the true centres and the public ball.
+    """Centres in the plane; if given, also rows, true centres and the public ball.
 
     Parameters
     ----------
     X : array of shape (n, d) or None
-        Rows behind the centres. Pass synthetic or PUBLIC rows, or None: with private rows the figure is NOT private.
+        Rows behind the centres. Pass synthetic or PUBLIC rows, or None: with private rows the
+        figure is NOT private.
     centers : array of shape (k, d)
         Released centres, in the units of X.
     true_centers : array of shape (j, d), optional
@@ -109,13 +113,15 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
     d = centers.shape[1]
     if basis is None and d != 2:
         raise ValueError(
-            f"basis=None with {d} columns: a figure has two. Give a public basis of shape (2, {d}) with orthonormal rows, "
+            f"basis=None with {d} columns: a figure has two. "
+            f"Give a public basis of shape (2, {d}) with orthonormal rows, "
             "for example from released centres, never from private rows."
         )
     basis = np.eye(2) if basis is None else np.asarray(basis, dtype=float)
     if basis.shape != (2, d) or not np.allclose(basis @ basis.T, np.eye(2), atol=1e-6):
         raise ValueError(
-            f"basis of shape {basis.shape}: the plane needs two orthonormal rows of length {d}. Take them from numpy.linalg.qr or svd."
+            f"basis of shape {basis.shape}: the plane needs two orthonormal rows of length {d}. "
+            "Take them from numpy.linalg.qr or svd."
         )
     ax = _axes(ax, (4.2, 4.0))
     if X is not None:
@@ -154,7 +160,7 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return ax
 
-# %% ../nbs/14_plotting.ipynb #dc94bd52
+# %% ../nbs/14_plotting.ipynb #81d700c9
 @style()
 def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, ax=None):
     """A strip of grey images, such as the centres of digits.
@@ -162,7 +168,8 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
     Parameters
     ----------
     images : array of shape (k, height * width)
-        One image a row; released centres, or PUBLIC rows. With private rows the figure is NOT private.
+        One image a row; released centres, or PUBLIC rows. With private rows the figure is NOT
+        private.
     shape : (int, int)
         Height and width of an image in pixels.
     titles : sequence of k strings, optional
@@ -186,7 +193,8 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
     k = len(images)
     if images.ndim != 2 or images.shape[1] != height * width:
         raise ValueError(
-            f"images of shape {images.shape} cannot be cut into {height} by {width} pixels. Give one image a row and its shape."
+            f"images of shape {images.shape} cannot be cut into {height} by {width} pixels. "
+            "Give one image a row and its shape."
         )
     if titles is not None and len(titles) != k:
         raise ValueError(f"{len(titles)} titles for {k} images. Give one title an image, or none.")
@@ -207,7 +215,7 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
     ax.set_axis_off()
     return ax
 
-# %% ../nbs/14_plotting.ipynb #331baba9
+# %% ../nbs/14_plotting.ipynb #15173239
 @style()
 def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, ax=None):
     """Loss against epsilon: median over seeds with whiskers from the first to the third quartile.
@@ -235,7 +243,8 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     Raises
     ------
     ValueError
-        When a method's array does not fit `epsilon`, a number is not finite, or a number cannot be shown on a logarithmic axis.
+        When a method's array does not fit `epsilon`, a number is not finite, or a number cannot be
+        shown on a logarithmic axis.
     """
     epsilon = np.asarray(epsilon, dtype=float)
     if epsilon.ndim != 1 or not (np.isfinite(epsilon) & (epsilon > 0)).all():
@@ -246,11 +255,13 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     for name, runs in losses.items():
         if runs.ndim != 2 or runs.shape[1] != len(epsilon) or not len(runs):
             raise ValueError(
-                f"losses[{name!r}] has shape {runs.shape}: one run needs {len(epsilon)} numbers, one for each epsilon. Give (seeds, {len(epsilon)})."
+                f"losses[{name!r}] has shape {runs.shape}: one run needs {len(epsilon)} numbers, "
+                f"one for each epsilon. Give (seeds, {len(epsilon)})."
             )
         if not np.isfinite(runs).all() or (log and (runs <= 0).any()):
             raise ValueError(
-                f"losses[{name!r}] holds a number that the axis cannot show: a failed run would vanish silently. Remove it, or say log=False for losses of 0."
+                f"losses[{name!r}] holds a number that the axis cannot show: "
+                "a failed run would vanish silently. Remove it, or say log=False for losses of 0."
             )
     ax = _axes(ax)
     for i, (name, runs) in enumerate(losses.items()):
@@ -288,7 +299,7 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     ax.legend()
     return ax
 
-# %% ../nbs/14_plotting.ipynb #5bdde81a
+# %% ../nbs/14_plotting.ipynb #4127ca8f
 @style()
 def plot_receipt(receipt, *, ax=None):
     """What each release cost, as a share of the whole price.
@@ -296,13 +307,19 @@ def plot_receipt(receipt, *, ax=None):
     Parameters
     ----------
     receipt : Receipt
-        Anything with `.releases`; each release has `.label`, `.times`, `.mechanism`, `.mu`, `.epsilon` and `.rho` (its zCDP price with all
-        `times` together). PUBLIC, like every receipt.
+        Anything with `.releases`; each release has `.label`, `.times`, `.mechanism`, `.mu`,
+        `.epsilon` and `.rho` (its zCDP price with all `times` together). PUBLIC, like every
+        receipt.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        When a release has no finite price.
 
     Notes
     -----
@@ -315,7 +332,8 @@ def plot_receipt(receipt, *, ax=None):
         shares = prices / prices.sum() if prices.sum() > 0 else np.zeros(len(prices))
     if not np.isfinite(shares).all():
         raise ValueError(
-            "a release of this receipt has no finite price: shares of an infinite price say nothing. Plot the other releases."
+            "a release of this receipt has no finite price: "
+            "shares of an infinite price say nothing. Plot the other releases."
         )
     ax = _axes(ax, (5.5, 0.9 + 0.32 * max(len(releases), 1)))
     kinds = list(dict.fromkeys(r.mechanism for r in releases))
@@ -350,12 +368,13 @@ def plot_receipt(receipt, *, ax=None):
         ax.text(0.5, 0.5, "nothing was released", transform=ax.transAxes, ha="center", va="center")
     return ax
 
-# %% ../nbs/14_plotting.ipynb #ca039f09
+# %% ../nbs/14_plotting.ipynb #8b89d93d
 @style()
 def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True, ax=None):
-    """Measured values against a theorem's bound; the forbidden side is hatched and violations are crossed out.
+    """Measured values against a theorem's bound.
 
-    NOT private when the values were measured on private rows.
+    The forbidden side is hatched and violations are crossed out. NOT private when the values were
+    measured on private rows.
 
     Parameters
     ----------
@@ -380,18 +399,21 @@ def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True
     Raises
     ------
     ValueError
-        When shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic axes.
+        When shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic
+        axes.
     """
     x, bound = np.asarray(x, dtype=float), np.asarray(bound, dtype=float)
     measured = np.atleast_2d(np.asarray(measured, dtype=float))
     if x.ndim != 1 or bound.shape != x.shape or measured.ndim != 2 or measured.shape[1] != len(x):
         raise ValueError(
-            f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: give one bound and one column of measured values for each x."
+            f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: "
+            "give one bound and one column of measured values for each x."
         )
     for name, values in (("x", x), ("bound", bound), ("measured", measured)):
         if not np.isfinite(values).all() or (log and (values <= 0).any()):
             raise ValueError(
-                f"{name} holds a number that the axes cannot show: the point would vanish silently. Remove it, or say log=False for numbers of 0 and below."
+                f"{name} holds a number that the axes cannot show: the point would vanish "
+                "silently. Remove it, or say log=False for numbers of 0 and below."
             )
     ax = _axes(ax)
     if log:

@@ -307,6 +307,9 @@ def test_budget_refuses_what_it_cannot_price():
     ]
     + [
         (None, 1e-6, ValueError),
+        (10**400, 1e-6, ValueError),
+        (-(10**400), 1e-6, ValueError),
+        (1, 10**400, ValueError),
         (1j, 1e-6, TypeError),
         (1, 0, ValueError),
         (1, 1, ValueError),

@@ -1,5 +1,6 @@
 """What every private estimator promises. A new estimator joins by one line in ESTIMATORS and gets every test here."""
 
+import ast
 import contextlib
 import copy
 import doctest
@@ -10,6 +11,7 @@ import logging
 import pickle
 import pkgutil
 import re
+import textwrap
 import warnings
 from functools import partial
 from pathlib import Path
@@ -572,14 +574,103 @@ def test_a_broken_promise_is_noticed(saboteur, promise):
 
 # ---------------------------------------------------------------- words
 
-MODULES = [
-    importlib.import_module(m.name)
-    for m in pkgutil.walk_packages(dplit.__path__, "dplit.")
-    if "__main__" not in m.name
-]
+MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(dplit.__path__, "dplit.")]
 PUBLIC = {
-    f"{m.__name__}.{name}": getattr(m, name) for m in MODULES for name in getattr(m, "__all__", [])
+    f"{m.__name__}.{name}": thing
+    for m in MODULES
+    for name, thing in [(name, getattr(m, name)) for name in getattr(m, "__all__", [])]
+    if inspect.isfunction(thing) or inspect.isclass(thing)
 }
+PUBLIC |= {
+    f"{owner}.{name}": method
+    for owner, kind in PUBLIC.items()
+    if inspect.isclass(kind)
+    for name, method in vars(kind).items()
+    if inspect.isfunction(method) and not name.startswith("_")
+}
+# these still owe a section or two; take a name out when it has them
+UNFINISHED_IN = {
+    "audit": """
+        Findings Recording check_draws check_law check_receipt neighbors sabotage
+        transcripts
+    """,
+    "clustering.lloyd": """
+        PrivateKMeans.fit_predict PrivateKMeans.predict PrivateKMeans.score
+    """,
+    "mechanisms": """
+        Bits Bits.extend Bits.words Event Noise check_center check_count check_neighboring
+        check_points check_radius check_rows count_weight geometric_int lattice lattice_law
+        map_blocks noisy_avg noisy_avg_delta
+    """,
+}
+UNFINISHED = {
+    f"dplit.{module}.{name}" for module, names in UNFINISHED_IN.items() for name in names.split()
+}
+
+
+def parameters(thing):
+    """Names that whoever calls a function or a class may pass."""
+    if inspect.isclass(thing) and "__init__" not in vars(thing):
+        return set()
+    star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    found = inspect.signature(thing).parameters.values()
+    return {star.get(p.kind, "") + p.name for p in found} - {"self"}
+
+
+def documented(thing, section):
+    """Names that a section of a docstring speaks of; `a, b : float` are two."""
+    text = inspect.cleandoc(thing.__doc__)
+    body = re.search(rf"^{section}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S)
+    heads = re.findall(r"^(\S.*?)(?: : .*)?$", body[1], re.M) if body else []
+    return {name for head in heads for name in head.split(", ")}
+
+
+def bodies(thing):
+    """The functions that run when a function or a class is called, without generated ones."""
+    found = [vars(thing).get(name) for name in ("__init__", "__post_init__")]
+    found = [inspect.unwrap(f) for f in (found if inspect.isclass(thing) else [thing]) if f]
+    return [f for f in found if inspect.isfunction(f) and f.__code__.co_filename != "<string>"]
+
+
+def raises(thing, seen=()):
+    """Whether it raises an error by itself, or through a helper of its module or a `check_...`."""
+    for function in (f for f in bodies(thing) if f not in seen):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        calls = [
+            n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and hasattr(n.func, "id")
+        ]
+        helpers = [function.__globals__.get(name) for name in calls]
+        ours = [
+            h
+            for h in helpers
+            if getattr(h, "__module__", None) == function.__module__
+            or getattr(h, "__name__", "").startswith("check_")
+        ]
+        if any(isinstance(n, ast.Raise) for n in ast.walk(tree)):
+            return True
+        if any(raises(h, (*seen, function)) for h in ours if callable(h)):
+            return True
+    return False
+
+
+def returns(thing):
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing))))
+    return any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(tree))
+
+
+def omissions(thing):
+    """What `help` does not say about a function or a class, in words."""
+    if not thing.__doc__ or thing.__doc__.startswith(f"{thing.__name__}("):  # Python's own words
+        return ["it has no docstring"]
+    lines = inspect.cleandoc(thing.__doc__).split("\n")
+    found = [] if lines[1:2] in ([], [""]) else ["its first line is not a sentence of its own"]
+    wanted, said = parameters(thing), documented(thing, "Parameters")
+    found += [f"Parameters differ by {sorted(wanted ^ said)}"] if wanted != said else []
+    found += ["no Raises"] if raises(thing) and not documented(thing, "Raises") else []
+    if inspect.isfunction(thing) and returns(thing):
+        said = documented(thing, "Returns") | documented(thing, "Yields")
+        found += [] if said else ["no Returns"]
+    return found
 
 
 @every
@@ -595,18 +686,26 @@ def test_help_says_what_is_public_what_is_raised_and_where_it_is_from(make):
     assert "PRIVATE" in kind.fit.__doc__
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, thing in PUBLIC.items() if inspect.isfunction(thing) or inspect.isclass(thing)],
-)
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - UNFINISHED))
 def test_every_public_name_explains_itself(name):
-    thing = PUBLIC[name]
-    text = thing.__doc__ or ""
-    assert text and not text.startswith(
-        f"{thing.__name__}("
-    )  # what Python writes by itself is none
-    if inspect.isfunction(thing) and len(names := inspect.signature(thing).parameters) > 4:
-        assert "Parameters\n" in text or all(re.search(rf"\b{name}\b", text) for name in names)
+    assert omissions(PUBLIC[name]) == []
+
+
+def test_what_help_does_not_say_is_noticed():
+    def silent(x, *rest, rng=None):
+        """Add.
+
+        Parameters
+        ----------
+        x, y : float
+        """
+        if rng is not None:
+            raise ValueError(rest)
+        return x
+
+    missing = "Parameters differ by ['*rest', 'rng', 'y']"
+    assert omissions(silent) == [missing, "no Raises", "no Returns"]
+    assert omissions(lambda: 0) == ["it has no docstring"]
 
 
 @pytest.mark.parametrize(

@@ -492,7 +492,9 @@ def test_heavy_counts_are_paid_for(weight, norm, n_groups, data):
 
     for A, g in ((X, groups), (X2, groups2)):
         which = {"groups": g, "n_groups": n_groups} if n_groups else {}
-        Recorder(0, neighboring="replace").sums(A, radius=2.0, norm=norm, weight=weight, mu=1.0, **which)
+        Recorder(0, neighboring="replace").sums(
+            A, radius=2.0, norm=norm, weight=weight, mu=1.0, **which
+        )
     (a, l1, l2), (b, *_) = seen
     moved = [abs(int(x)) for x in (a - b).ravel()]
     assert sum(moved) <= l1 + 2 * (norm == 2) and sum(x * x for x in moved) <= l2**2 * (1 + 1e-12)
@@ -519,7 +521,9 @@ def test_heavy_counts_are_paid_for(weight, norm, n_groups, data):
         lambda n: n.laplace(1.0, sensitivity=0.0, epsilon=1.0),
         lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=0.0, delta=1e-6, noise=n),
         lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=1.0, delta=0.0, noise=n),
-        lambda n: me.noisy_avg(np.array([[math.nan]]), radius=1.0, epsilon=1.0, delta=1e-6, noise=n),
+        lambda n: me.noisy_avg(
+            np.array([[math.nan]]), radius=1.0, epsilon=1.0, delta=1e-6, noise=n
+        ),
     ],
 )
 def test_what_one_person_could_do_twice_is_refused(call):
@@ -549,7 +553,11 @@ def test_the_race_knows_what_it_does_not_know(monkeypatch):
 
     class Fixed(Bits):
         def words(self, n):
-            return np.array([2**64 - 1, int(2**64 * (1 - math.exp(-1)))], dtype=np.uint64) if n == 2 else np.array([2**63], dtype=np.uint64)
+            return (
+                np.array([2**64 - 1, int(2**64 * (1 - math.exp(-1)))], dtype=np.uint64)
+                if n == 2
+                else np.array([2**63], dtype=np.uint64)
+            )
 
     # E_0 is at least 44.4, so its key is above 3.79; E_1 = 1 gives the key 3.7
     assert me._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from . import mechanisms
 from .mechanisms import Noise, watch
 
-# %% ../nbs/15_audit.ipynb #316dbaeb
+# %% ../nbs/15_audit.ipynb #692a4ae2
 def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_random=4, seed=0):
     """A zoo of neighbouring pairs, each aimed at a way in which programs go wrong, and some random ones.
 
@@ -42,7 +42,13 @@ def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_rand
     Returns
     -------
     list of tuple (name, D, D')
-        D' has one row more than D, or one other row. The last pair's row is NaN: a fit must refuse it, or treat it as a row.
+        D' has one row more than D, or one other row. The last pair's row is NaN: a fit must refuse
+        it, or treat it as a row.
+
+    Raises
+    ------
+    ValueError
+        If `neighboring` is neither.
     """
     if neighboring not in ("add_remove", "replace"):
         raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
@@ -67,10 +73,18 @@ def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_rand
         return [(name, D, np.vstack([row, D[1:]])) for name, D, row in zoo]
     return [(name, D, np.vstack([D, row])) for name, D, row in zoo]
 
-# %% ../nbs/15_audit.ipynb #d5245371
+# %% ../nbs/15_audit.ipynb #c8934361
 @dataclass
 class Recording:
-    """One fit: what went through the door, and what the world could see afterwards. PRIVATE."""
+    """One fit: what went through the door, and what the world could see afterwards. PRIVATE.
+
+    Parameters
+    ----------
+    events : list of Event
+    public : dict of str
+        Fitted attributes and the estimator (pickled), refusal, display, warnings.
+
+    """
 
     events: list
     public: dict
@@ -113,9 +127,17 @@ def record(estimator, data, seed, *, fit=None, watcher=None):
     public["warnings"] = [str(w.message) for w in caught]
     return Recording(events, public)
 
-# %% ../nbs/15_audit.ipynb #54b11b1b
+# %% ../nbs/15_audit.ipynb #4a508163
 class Findings(list):
-    """What an audit found: sentences, none if it is clean."""
+    """What an audit found: sentences, none if it is clean.
+
+    Parameters
+    ----------
+    sentences : iterable of str
+    what : str
+        What was audited.
+
+    """
 
     def __init__(self, sentences, what):
         super().__init__(sentences)
@@ -125,14 +147,15 @@ class Findings(list):
         head = f"{self.what}: {len(self)} finding{'' if len(self) == 1 else 's'}"
         return "\n".join([head, *(f"  - {sentence}" for sentence in self)])
 
-# %% ../nbs/15_audit.ipynb #2d694d85
+# %% ../nbs/15_audit.ipynb #b4151c34
 def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
     """Record fits, replay them on neighbours, and report every difference that the receipt does not cover.
 
     Parameters
     ----------
     estimator : estimator
-        Makes all its releases through one `Noise`; has `random_state`, `epsilon` and, fitted, `spent_`.
+        Makes all its releases through one `Noise`; has `random_state`, `epsilon` and, fitted,
+        `spent_`.
     pairs : list of tuple (name, D, D')
         For example from `neighbors`.
     seeds : iterable of int
@@ -212,9 +235,22 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #022af137
+# %% ../nbs/15_audit.ipynb #2087dbd4
 def check_receipt(estimator, recording):
-    """Sentences if the releases cost more than the estimator claims, or are missing from the receipt."""
+    """Sentences if the releases cost more than the estimator claims, or are missing from the receipt.
+
+    Parameters
+    ----------
+    estimator : estimator
+        States `epsilon` and, if it has one, `neighboring`.
+    recording : Recording
+        Of one of its fits.
+
+    Returns
+    -------
+    list of str
+
+    """
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]
@@ -228,9 +264,20 @@ def check_receipt(estimator, recording):
         found.append(f"receipt for {spent.neighboring}, claimed {claimed}")
     return found
 
-# %% ../nbs/15_audit.ipynb #c330b539
+# %% ../nbs/15_audit.ipynb #8e42e824
 def check_draws(events):
-    """Sentences if coordinates, or releases, share their noise."""
+    """Sentences if coordinates, or releases, share their noise.
+
+    Parameters
+    ----------
+    events : list of Event
+        Of one fit.
+
+    Returns
+    -------
+    list of str
+
+    """
     found, seen = [], {}
     for event in events:
         if event.mechanism not in ("gaussian", "laplace") or event.scale < 2**10:
@@ -244,9 +291,22 @@ def check_draws(events):
         seen[key] = True
     return found
 
-# %% ../nbs/15_audit.ipynb #3c0bd3ab
+# %% ../nbs/15_audit.ipynb #4a8cbc75
 def check_law(events, false_alarm=1e-6):
-    """Sentences if the noise of many recordings does not have the law and the scale it declares."""
+    """Sentences if the noise of many recordings does not have the law and the scale it declares.
+
+    Parameters
+    ----------
+    events : list of Event
+        Of many fits with different seeds.
+    false_alarm : float
+        Probability of a sentence about honest noise.
+
+    Returns
+    -------
+    list of str
+
+    """
     rng, uniform = np.random.default_rng(0), []
     for event in events:
         if event.mechanism in ("gaussian", "laplace"):
@@ -272,15 +332,17 @@ def _position(mechanism, noise, scale, rng):
     )
     return below + share * mechanisms.lattice_law("laplace", scale, noise)
 
-# %% ../nbs/15_audit.ipynb #abb5f3d7
+# %% ../nbs/15_audit.ipynb #2088e1f2
 def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
-    """Released numbers of many fits, one row each: outcomes at the door in units of the query, their changes from one
-    release to the next of the same shape (where reused noise would cancel), and fitted arrays.
+    """Released numbers of many fits, one row each.
+
+    Outcomes at the door in units of the query; their changes from one release to the next of the
+    same shape (where reused noise would cancel); fitted arrays.
 
     Parameters
     ----------
     estimator, data, fit
-        See `record`.
+        As in `record`.
     n_runs : int
     seed : int
         Runs use the seeds seed, seed + 1, ...
@@ -454,7 +516,7 @@ def brute_force_sensitivity(query, pairs, norm=2):
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
-# %% ../nbs/15_audit.ipynb #c4760e55
+# %% ../nbs/15_audit.ipynb #f8389707
 SABOTAGE = (
     "half the noise, declared",
     "half the noise, hidden",
@@ -484,6 +546,11 @@ def sabotage(bug, estimator, fit=None):
     ------
     estimator, fit, neighboring
         Hand the first two to `replay` or `transcripts`, with pairs of these neighbours.
+
+    Raises
+    ------
+    ValueError
+        If there is no such bug.
     """
     if bug not in SABOTAGE:
         raise ValueError(f"bug={bug!r}: choose one of {', '.join(SABOTAGE)}.")

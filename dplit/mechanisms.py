@@ -27,20 +27,49 @@ from threadpoolctl import threadpool_limits
 
 from .accounting import Receipt, Release, check_epsilon_delta, gaussian_delta
 
-# %% ../nbs/11_mechanisms.ipynb #2a7388bd
+# %% ../nbs/11_mechanisms.ipynb #234018d2
 class Bits:
-    """Random 64-bit words: from the operating system, or from a seeded generator (reproducible, therefore not private)."""
+    """Random 64-bit words: from the operating system, or from a seeded generator.
+
+    Parameters
+    ----------
+    rng : numpy Generator, optional
+        None: the operating system. A generator makes draws reproducible and therefore not private.
+
+    """
 
     def __init__(self, rng=None):
         self.rng = rng
 
     def words(self, n):
+        """Random words.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        ndarray of uint64, shape (n,)
+        """
         if self.rng is None:
             return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
         return self.rng.integers(0, 2**64, size=n, dtype=np.uint64)
 
     def extend(self, numerator, n_bits):
-        """The next 64 bits of a number whose first `n_bits` are known."""
+        """The next 64 bits of a random number in [0, 1) of which some are known.
+
+        Parameters
+        ----------
+        numerator, n_bits : int
+            The number is in numerator / 2**n_bits + [0, 2**-n_bits).
+
+        Returns
+        -------
+        numerator, n_bits : int
+            The same with 64 bits more.
+
+        """
         return (numerator << 64) | int(self.words(1)[0]), n_bits + 64
 
 
@@ -51,9 +80,25 @@ _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
 )
 
-# %% ../nbs/11_mechanisms.ipynb #acbc0e6f
+# %% ../nbs/11_mechanisms.ipynb #f4d55c6d
 def geometric_int(bits, scale, size):
-    """`size` exact draws of floor(-scale ln U): geometric with ratio exp(-1 / scale)."""
+    """Exact draws of floor(-scale ln U): geometric with ratio exp(-1 / scale).
+
+    Parameters
+    ----------
+    bits : Bits
+        Where randomness comes from.
+    scale : float
+        In lattice steps, > 0. PUBLIC.
+    size : int
+        How many.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        At least 0.
+
+    """
     words = bits.words(size)
     log_u = -np.log((words.astype(float) + 0.5) * 2.0**-64)
     value = scale * log_u
@@ -165,18 +210,52 @@ def gaussian_int(bits, scale, size):
     ] or [np.empty(0, np.int64)]
     return np.concatenate(chunks)
 
-# %% ../nbs/11_mechanisms.ipynb #067efb23
+# %% ../nbs/11_mechanisms.ipynb #676d8873
 def lattice_law(kind, scale, support):
-    """Exact probability of each integer of `support`: kind "laplace" (two-sided geometric) or "gaussian" (rounded)."""
+    """Exact probability of each integer of `support`.
+
+    Parameters
+    ----------
+    kind : {"laplace", "gaussian"}
+        Two-sided geometric, or rounded Gaussian.
+    scale : float
+        In lattice steps, > 0.
+    support : array_like of int
+
+    Returns
+    -------
+    ndarray
+        The shape of `support`.
+
+    """
     support = np.asarray(support, dtype=float)
     if kind == "laplace":
         return np.tanh(0.5 / scale) * np.exp(-np.abs(support) / scale)
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #92bd4c72
+# %% ../nbs/11_mechanisms.ipynb #a03df0de
 def check_count(value, name, owner, low=1):
-    """A PUBLIC whole number of at least `low`, as an int; TypeError or ValueError otherwise."""
+    """A PUBLIC whole number, checked.
+
+    Parameters
+    ----------
+    value : int
+    name, owner : str
+        What it is called, and who needs it; for the message.
+    low : int
+        Smallest value allowed.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no whole number, or below `low`.
+
+    """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
     if value < low:
@@ -185,18 +264,49 @@ def check_count(value, name, owner, low=1):
 
 
 def check_neighboring(neighboring):
-    """Which PUBLIC relation a guarantee speaks of; ValueError unless it is "add_remove" or "replace"."""
+    """Which PUBLIC relation a guarantee speaks of, checked.
+
+    Parameters
+    ----------
+    neighboring : {"add_remove", "replace"}
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    """
     if neighboring not in ("add_remove", "replace"):
         raise ValueError(
-            f'neighboring={neighboring!r}: choose "add_remove" (one row more or less) or "replace" (one row exchanged).'
+            f'neighboring={neighboring!r}: choose "add_remove" (one row more or less) '
+            'or "replace" (one row exchanged).'
         )
 
 
 def check_radius(radius, owner):
-    """A PUBLIC radius > 0, as a float; ValueError if it is missing, TypeError if it is no number."""
+    """A PUBLIC radius, checked.
+
+    Parameters
+    ----------
+    radius : float
+        In the units of the data.
+    owner : str
+        Who needs it; for the message.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is missing, no number, or outside [1e-100, 1e100].
+
+    """
     if radius is None:
         raise ValueError(
-            f"radius=None: {owner} needs a public bound on the norm of a row, in the units of X. Choose it from what the columns mean, never from X itself."
+            f"radius=None: {owner} needs a public bound on the norm of a row, in the units of X. "
+            "Choose it from what the columns mean, never from X itself."
         )
     if isinstance(radius, (bool, np.bool_)) or not isinstance(radius, Real):
         raise TypeError(f"radius={radius!r}: {owner} needs one number, in the units of X.")
@@ -205,7 +315,26 @@ def check_radius(radius, owner):
 
 
 def check_points(points, shape, name, owner):
-    """A PUBLIC array of finite numbers, as floats; ValueError unless it has this shape (None: any length)."""
+    """A PUBLIC array of finite numbers, checked.
+
+    Parameters
+    ----------
+    points : array_like
+    shape : tuple of int or None
+        The shape it must have; None allows any length.
+    name, owner : str
+        What it is called, and who needs it; for the message.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+
+    """
     try:
         array = np.asarray(points)
     except ValueError:  # rows of different lengths
@@ -216,18 +345,59 @@ def check_points(points, shape, name, owner):
     if not (fits and array.size and array.dtype.kind in "fiu" and np.isfinite(array).all()):
         shape = ", ".join("number of columns" if want is None else str(want) for want in shape)
         raise ValueError(
-            f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), in the units of X."
+            f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), "
+            "in the units of X."
         )
     return array.astype(float)
 
 
 def check_center(center, n_features, owner):
-    """A PUBLIC centre of shape (n_features,) as floats, or None; ValueError otherwise. `n_features` None: before X is read."""
+    """A PUBLIC centre, checked.
+
+    Parameters
+    ----------
+    center : array_like of shape (n_features,), or None
+        In the units of the data; None is the origin.
+    n_features : int or None
+        None before X is read: any length will do.
+    owner : str
+        Who needs it; for the message.
+
+    Returns
+    -------
+    ndarray of float64, or None
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+
+    """
     return None if center is None else check_points(center, (n_features,), "center", owner)
 
 
 def check_rows(X, owner, name="X", **options):
-    """PRIVATE rows as a finite numeric array: scikit-learn's `check_array`, but no error quotes a value or counts the rows."""
+    """PRIVATE rows as a finite numeric array: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        PRIVATE.
+    owner, name : str
+        Who needs the rows, and what they are called; for the message.
+    **options
+        Passed on to `sklearn.utils.check_array`.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is not a table of finite numbers.
+
+    """
     try:
         return check_array(X, input_name=name, **options)
     except (TypeError, ValueError, OverflowError) as error:
@@ -239,17 +409,30 @@ def check_rows(X, owner, name="X", **options):
         f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."
     )
 
-# %% ../nbs/11_mechanisms.ipynb #028a23f3
+# %% ../nbs/11_mechanisms.ipynb #ee0aa89d
 _STEP_BITS = 20
 
 
 def lattice(radius):
-    """The PUBLIC lattice of a radius: (step, limit), where step is a power of two and limit = ceil(radius / step) < 2**21 + 1.
+    """The PUBLIC lattice of a radius.
+
+    Parameters
+    ----------
+    radius : float
+        In the units of the data.
+
+    Returns
+    -------
+    step : float
+        A power of two, in the units of the data.
+    limit : int
+        ceil(radius / step), between 2**20 and 2**21.
 
     Raises
     ------
     ValueError
-        If radius is not a finite number in [1e-100, 1e100].
+        If radius is not a number in [1e-100, 1e100].
+
     """
     if (
         isinstance(radius, (bool, np.bool_))
@@ -258,7 +441,8 @@ def lattice(radius):
         or not 1e-100 <= radius <= 1e100
     ):
         raise ValueError(
-            f"radius={radius!r}: the lattice needs a number between 1e-100 and 1e100, in the units of the data."
+            f"radius={radius!r}: the lattice needs a number between 1e-100 and 1e100, "
+            "in the units of the data."
         )
     step = 2.0 ** (math.floor(math.log2(radius)) - _STEP_BITS)
     return step, math.ceil(radius / step)
@@ -268,7 +452,7 @@ def _length(Q, norm):
     """Length of integer rows: squared for norm 2. Exact wherever it does not exceed the limit (it only grows when it rounds)."""
     return np.einsum("ij,ij->i", Q, Q) if norm == 2 else np.abs(Q).sum(axis=1)
 
-# %% ../nbs/11_mechanisms.ipynb #5f5a3eb9
+# %% ../nbs/11_mechanisms.ipynb #9d493037
 def quantize(X, radius, center=None, norm=2):
     """Rows as integers: steps of the public lattice, each row inside the ball. Row-local.
 
@@ -313,7 +497,8 @@ def _finite(X):
     """True, or an error that says nothing else about X. (A row with NaN or infinity is never inside the ball.)"""
     if not np.isfinite(X).all():
         raise ValueError(
-            "X contains NaN or infinity: the guarantee is over finite rows; clean the data row by row before fitting."
+            "X contains NaN or infinity: the guarantee is over finite rows; "
+            "clean the data row by row before fitting."
         )
     return True
 
@@ -330,18 +515,25 @@ def _shorten(X, target, limit, norm):
         Q[over] = np.trunc(Q[over] * (1 - 2.0**-20))
     return Q
 
-# %% ../nbs/11_mechanisms.ipynb #7f4862b8
+# %% ../nbs/11_mechanisms.ipynb #5f85dc5f
 def map_blocks(function, X, block_rows=None):
-    """Results of `function(start, block)` over blocks of rows, in order; large inputs use all cores.
+    """Results of a function over blocks of rows, in order; large inputs use all cores.
 
     Parameters
     ----------
     function : callable
-        Takes the index of the first row and a C-contiguous float64 block of shape (<= block_rows, d).
+        Takes the index of the first row and a C-contiguous float64 block of shape (<= block_rows,
+        d).
     X : array_like of shape (n, d)
         Anything with a length, a shape and slices of rows (memory maps too).
     block_rows : int, optional
-        Default: about a quarter of a million numbers to a block.
+        Default: about 131,000 numbers to a block.
+
+    Yields
+    ------
+    object
+        What the function returned for each block.
+
     """
     n, d = X.shape
     block_rows = block_rows or max(256, 2**17 // max(d, 1))
@@ -357,21 +549,35 @@ def map_blocks(function, X, block_rows=None):
         for first in range(0, len(blocks), 256):  # a bounded number in flight
             yield from pool.map(run, blocks[first : first + 256])
 
-# %% ../nbs/11_mechanisms.ipynb #3cb92d82
+# %% ../nbs/11_mechanisms.ipynb #a3ff321b
 def count_weight(n_features, spread=0.6):
     """How heavily a count should weigh beside a sum, when both are bought together: sqrt(spread) * d**(-1/4).
 
-    A row adds (x, w R) to its group. The error of the mean s / n is about sigma sqrt(d + |x|^2 / (w R)^2) / n with
-    sigma proportional to R sqrt(1 + w^2); its minimum over w is at (|x| / R)^(1/2) d^(-1/4). `spread` is the guess for |x| / R.
+    A row adds (x, w R) to its group. The error of the mean s / n is about sigma sqrt(d + |x|^2 / (w
+    R)^2) / n with sigma proportional to R sqrt(1 + w^2); its minimum over w is at (|x| / R)^(1/2)
+    d^(-1/4).
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    spread : float
+        A PUBLIC guess for |x| / R.
+
+    Returns
+    -------
+    float
+        Dimensionless.
+
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #537424d5
+# %% ../nbs/11_mechanisms.ipynb #474356ce
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
 
-    Attributes
+    Parameters
     ----------
     label : str
     mechanism : {"gaussian", "laplace", "exponential", "monotone"}
@@ -418,7 +624,7 @@ def _pass(event):
     watcher = _watcher.get()
     return event.outcome if watcher is None else watcher(event)
 
-# %% ../nbs/11_mechanisms.ipynb #415e4536
+# %% ../nbs/11_mechanisms.ipynb #9d4e6e0f
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -437,6 +643,13 @@ class Noise:
         For randomness that never meets private data.
     private : bool
         Whether the noise is secret.
+
+    Raises
+    ------
+    ValueError
+        If `neighboring` is neither, or `random_state` is no seed.
+    TypeError
+        On copying or pickling.
     """
 
     def __init__(self, random_state=None, *, neighboring="add_remove"):
@@ -476,7 +689,8 @@ class Noise:
         ]
         return Receipt(lines, self.neighboring, delta, self.private, title)
 
-    # -- the only two ways out ------------------------------------------------------------------------------------
+    # -- the only two ways out
+    # ------------------------------------------------------------------------------------
 
     def _add(self, value, l1, l2, step, *, mu, epsilon, label, record=True):
         """Integer `value` plus noise for the given integer sensitivities; the result in units of `step`, and the release."""
@@ -484,7 +698,8 @@ class Noise:
         scale = moves / price * (1 + 1e-15)  # a rounding error must not sell more than it says
         if not scale < 2.0**50:
             raise ValueError(
-                f"{kind} noise at this price needs {scale:.2g} lattice steps, more than 2**50: spend more on {label!r}."
+                f"{kind} noise at this price needs {scale:.2g} lattice steps, more than 2**50: "
+                f"spend more on {label!r}."
             )
         if record:
             self.releases.append(
@@ -541,7 +756,8 @@ class Noise:
         kind = "monotone" if monotone else "exponential"
         return _pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
 
-    # -- queries --------------------------------------------------------------------------------------------------
+    # -- queries
+    # --------------------------------------------------------------------------------------------------
 
     def count(self, n, *, mu=None, epsilon=None, label="count"):
         """Noisy number of rows.
@@ -549,7 +765,8 @@ class Noise:
         Parameters
         ----------
         n : int, or array_like of bool of shape (n_rows,)
-            PRIVATE number of rows, or a mask whose true entries are counted: one entry for each row.
+            PRIVATE number of rows, or a mask whose true entries are counted: one entry for each
+            row.
         mu, epsilon : float
             Price, exactly one of them.
         label : str
@@ -587,12 +804,14 @@ class Noise:
         Returns
         -------
         ndarray of shape (n_bins,)
-            Whole numbers, possibly negative. Neighbours: one bin moves by 1 (add_remove), or two do (replace).
+            Whole numbers, possibly negative. Neighbours: one bin moves by 1 (add_remove), or two do
+            (replace).
 
         Raises
         ------
         ValueError
-            If there is not exactly one price > 0, or the bins are not one whole number for each row.
+            If there is not exactly one price > 0, or the bins are not one whole number for each
+            row.
         """
         counts = self._exact_counts(bins, n_bins)
         l1, l2 = (1, 1.0) if self.neighboring == "add_remove" else (2, math.sqrt(2))
@@ -655,13 +874,15 @@ class Noise:
         radius, center, norm
             PUBLIC ball of the rows; see `quantize`.
         groups : callable or array_like of int of shape (n,), optional
-            Group of each row, 0 .. n_groups - 1 (other values: no group). A callable is handed blocks of rows as
-            integers, `quantize(block)`, and must decide for each row by that row and released numbers alone: the
-            receipt relies on it. Default: everybody is in the one group.
+            Group of each row, 0 .. n_groups - 1 (other values: no group). A callable is handed
+            blocks of rows as integers, `quantize(block)`, and must decide for each row by that row
+            and released numbers alone: the receipt relies on it. Default: everybody is in the one
+            group.
         n_groups : int
             PUBLIC.
         weight : float, optional
-            PUBLIC weight of a count beside a sum, in [0, 1000], default `count_weight(d)`; 0 buys no counts.
+            PUBLIC weight of a count beside a sum, in [0, 1000], default `count_weight(d)`; 0 buys
+            no counts.
         mu, epsilon : float
             Price, exactly one of them.
         label : str
@@ -676,7 +897,8 @@ class Noise:
         Raises
         ------
         TypeError, ValueError
-            If a PUBLIC argument is impossible, or X is not a table of finite numbers; nothing is released.
+            If a PUBLIC argument is impossible, or X is not a table of finite numbers; nothing is
+            released.
         """
         check_radius(radius, "Noise")
         check_count(n_groups, "n_groups", "Noise")
@@ -804,8 +1026,9 @@ class Noise:
         value : float or array_like
             PRIVATE. Entries are first brought into +-2**32 times the sensitivity; NaN counts as 0.
         sensitivity : float
-            The caller's PUBLIC claim how far the value *as computed* moves between neighbours (sum of absolute values),
-            in the units of the value. Rounding to the lattice adds one step to each coordinate, which is accounted for.
+            The caller's PUBLIC claim how far the value *as computed* moves between neighbours (sum
+            of absolute values), in the units of the value. Rounding to the lattice adds one step to
+            each coordinate, which is accounted for.
         epsilon : float
             Price: the release is epsilon-DP.
         label : str
@@ -860,7 +1083,7 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     )
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #2b4e1541
+# %% ../nbs/11_mechanisms.ipynb #1e8c537d
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
     if isinstance(random_state, np.random.Generator):
@@ -872,7 +1095,8 @@ def _streams(random_state):
             random_state = np.random.SeedSequence(random_state)
         except (TypeError, ValueError) as error:
             raise type(error)(
-                f"random_state={random_state!r}: give None, a whole number >= 0 or a numpy Generator."
+                f"random_state={random_state!r}: give None, "
+                "a whole number >= 0 or a numpy Generator."
             ) from None
     return [np.random.default_rng(s) for s in random_state.spawn(2)]
 
@@ -966,13 +1190,23 @@ def _race(bits, scores, factor):
             known = {i: bits.extend(*known[i]) for i in known if bounds[i][0] <= best}
     return int(next(iter(known)))
 
-# %% ../nbs/11_mechanisms.ipynb #bc960eb7
+# %% ../nbs/11_mechanisms.ipynb #edea8372
 def noisy_avg_delta(epsilon, delta):
-    """What NoisyAVG's second parameter is really worth: equation (3), the proved delta* of its printed constants.
+    """What NoisyAVG's delta is really worth: equation (3), the proved delta* of its printed constants.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        As claimed.
+
+    Returns
+    -------
+    float
 
     References
     ----------
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; the exact price is this chapter's.
+
     """
     return (
         gaussian_delta(0.8 * epsilon, 1 / _noisy_avg_multiplier(epsilon, delta))
@@ -983,7 +1217,7 @@ def noisy_avg_delta(epsilon, delta):
 def _noisy_avg_multiplier(epsilon, delta):
     return 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
 
-# %% ../nbs/11_mechanisms.ipynb #e13b72db
+# %% ../nbs/11_mechanisms.ipynb #b0265495
 def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy average"):
     """Mean of PRIVATE rows whose number is private too, as NoisyAVG prints it.
 
@@ -997,6 +1231,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
         Price of the whole, (epsilon, delta)-DP.
     noise : Noise
         The door.
+    label : str
+        For the receipt.
 
     Returns
     -------
@@ -1010,7 +1246,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
 
     References
     ----------
-    Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 3.
+    Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm
+    3.
     """
     epsilon, delta = check_epsilon_delta(epsilon, delta, "noisy_avg")
     X = _table(X)
@@ -1020,7 +1257,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     )  # refuses NaN before anything is spent
     if noisy_avg_delta(epsilon, delta) > delta:
         raise ValueError(
-            f"epsilon={epsilon}, delta={delta}: NoisyAVG's printed constants do not deliver this delta; use Noise.mean."
+            f"epsilon={epsilon}, delta={delta}: NoisyAVG's printed constants do not deliver this "
+            "delta; use Noise.mean."
         )
     (step, limit), (m, d) = lattice(radius), X.shape
     noise.releases.append(

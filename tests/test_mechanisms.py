@@ -18,6 +18,7 @@ from scipy import special, stats
 
 import dplit
 from dplit import mechanisms as me
+from dplit.accounting import PrivacyWarning
 from dplit.mechanisms import Bits, Noise, lattice, quantize
 
 SAMPLERS = {"laplace": me.laplace_int, "gaussian": me.gaussian_int}
@@ -407,7 +408,7 @@ def test_noisy_avg_receipt_and_refusal():
     noise = Noise(0)
     me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=0.7, delta=1e-7, noise=noise)
     assert noise.receipt(1e-7).epsilon == pytest.approx(0.7)
-    with pytest.raises(ValueError, match="printed constants"):
+    with pytest.raises(ValueError, match="printed constants"), pytest.warns(PrivacyWarning):
         me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=80.0, delta=1e-7, noise=noise)
 
 

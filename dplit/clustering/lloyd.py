@@ -79,7 +79,7 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #03faf2e0
+# %% ../../nbs/20_lloyd.ipynb #f25b1cd9
 class PrivateKMeans(ClusterMixin, BaseEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
 
@@ -117,8 +117,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a public parameter is missing or impossible (X is not read), or X is not a finite table (nothing is released).
-            Such a fit leaves the estimator as it was; no message quotes X.
+            If a public parameter is missing or impossible (X is not read), or X is not a finite
+            table (nothing is released). Such a fit leaves the estimator as it was; no message
+            quotes X.
         """
         owner = type(self).__name__
         self._validate_public()
@@ -136,15 +137,66 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        """Index of the nearest centre for each row of X, shape (n,). NOT private: it is a function of the rows you pass."""
+        """Index of the nearest centre for each row. NOT private: it is a function of the rows you pass.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            If there was no fit, or X is not a finite table with the columns of the fit.
+
+        """
         return nearest(self._rows(X), self.cluster_centers_)
 
     def fit_predict(self, X, y=None):
-        """NOT private: fit(X), then predict(X). The labels of the training rows are for whoever holds the rows; never publish them."""
+        """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, n_features)
+            PRIVATE.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `fit`.
+
+        """
         return self.fit(X, y).predict(X)
 
     def score(self, X, y=None):
-        """Minus the sum of squared distances of the rows of X to their nearest centres, units of X squared. NOT private."""
+        """Minus the sum of squared distances of rows to their nearest centres. NOT private.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            In the units of X squared.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As in `predict`.
+
+        """
         return -float(np.sum(nearest_distance(self._rows(X), self.cluster_centers_)))
 
     def _rows(self, X):
@@ -154,13 +206,14 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 
-# %% ../../nbs/20_lloyd.ipynb #0a0a6d9e
+# %% ../../nbs/20_lloyd.ipynb #38e314f7
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least one row, if no parameter was
-    chosen by looking at X. The unit protected is one row. A scaler fitted on X before (`StandardScaler`) has read X without
-    protection: scale by public numbers instead, and let `center` and `radius` do the rest.
+    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
+    one row, if no parameter was chosen by looking at X. The unit protected is one row. A scaler
+    fitted on X before (`StandardScaler`) has read X without protection: scale by public numbers
+    instead, and let `center` and `radius` do the rest.
 
     Parameters
     ----------
@@ -169,20 +222,22 @@ class NoisyLloyd(PrivateKMeans):
     epsilon, delta : float
         Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
     radius : float
-        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows are shortened to it. Required:
-        reading it from X would leak X.
+        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
+        are shortened to it. Required: reading it from X would leak X.
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_iter : int
         PUBLIC number of rounds, fixed: stopping early would leak.
     init : "packing", "mean" or array_like of shape (n_clusters, n_features)
-        Where to start. "packing": far-apart points of the whole ball (`sphere_packing`), the paper's kind of start.
-        "mean", an extension that is nearly always better: far-apart points of a quarter of the radius around a noisy mean,
-        which is bought as one more release. An array: PUBLIC points, never rows of X.
+        Where to start. "packing": far-apart points of the whole ball (`sphere_packing`), the
+        paper's kind of start. "mean", an extension that is nearly always better: far-apart points
+        of a quarter of the radius around a noisy mean, which is bought as one more release. An
+        array: PUBLIC points, never rows of X.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects.
     random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not private; the receipt says so.
+        None: noise from the operating system. A seed makes the fit repeatable and therefore not
+        private; the receipt says so.
 
     Attributes
     ----------
@@ -200,7 +255,8 @@ class NoisyLloyd(PrivateKMeans):
 
     References
     ----------
-    Su, Cao, Li, Bertino, Jin (CODASPY 2016); Blum, Dwork, McSherry, Nissim (PODS 2005). Differs from them: see the chapter's card.
+    Su, Cao, Li, Bertino, Jin (CODASPY 2016); Blum, Dwork, McSherry, Nissim (PODS 2005). Differs
+    from them: see the chapter's card.
 
     Examples
     --------
@@ -241,7 +297,8 @@ class NoisyLloyd(PrivateKMeans):
             check_points(self.init, (self.n_clusters, None), "init", "NoisyLloyd")
         elif self.init not in ("packing", "mean"):
             raise ValueError(
-                f'init={self.init!r}: NoisyLloyd starts from "packing", "mean" or an array of public centres.'
+                f'init={self.init!r}: NoisyLloyd starts from "packing", '
+                '"mean" or an array of public centres.'
             )
 
     def _release_centers(self, X, noise, center):

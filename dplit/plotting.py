@@ -63,7 +63,7 @@ def style():
     finally:
         plt.rcParams.update(before)
 
-# %% ../nbs/14_plotting.ipynb #e114541c
+# %% ../nbs/14_plotting.ipynb #5242a57e
 def _axes(ax, figsize=None):
     return plt.subplots(figsize=figsize)[1] if ax is None else ax
 
@@ -71,7 +71,7 @@ def _axes(ax, figsize=None):
 def _plain_log_ticks(axis):
     """Ticks 4, 6, 10 instead of 4 x 10^0, 6 x 10^0, 10^1."""
     axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
 
 
 def _series(i):

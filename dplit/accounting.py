@@ -620,13 +620,13 @@ class Release:
             f", delta = {self.delta:.2g}" if self.delta else ""
         )
 
-# %% ../nbs/10_accounting.ipynb #781acaed
+# %% ../nbs/10_accounting.ipynb #6098e528
 def _rounded_up(value, digits=4):
     """A printed price never claims less than was spent."""
     if not 0 < value < math.inf:
         return f"{value:g}"
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return f"{math.ceil(value / step * (1 - 1e-9)) * step:.{digits}g}"
+    return f"{math.ceil(value / step * (1 - 1e-14)) * step:.{digits}g}"
 
 # %% ../nbs/10_accounting.ipynb #0889c3a8
 @dataclass(frozen=True)

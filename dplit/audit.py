@@ -6,12 +6,13 @@
 __all__ = ['SABOTAGE', 'neighbors', 'Recording', 'record', 'Findings', 'replay', 'check_receipt', 'check_draws', 'check_law',
            'transcripts', 'epsilon_lower_bound', 'mu_lower_bound', 'brute_force_sensitivity', 'sabotage']
 
-# %% ../nbs/15_audit.ipynb #a4a7220d
+# %% ../nbs/15_audit.ipynb #350e69db
+import io
 import itertools
 import math
 import pickle
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest import mock
 
@@ -23,7 +24,7 @@ from sklearn.base import clone
 from . import mechanisms
 from .mechanisms import Noise, watch
 
-# %% ../nbs/15_audit.ipynb #692a4ae2
+# %% ../nbs/15_audit.ipynb #8a8c3a06
 def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_random=4, seed=0):
     """A zoo of neighbouring pairs, each aimed at a way in which programs go wrong, and some random ones.
 
@@ -62,6 +63,7 @@ def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_rand
         ("a lonely row", 0.5 * radius * e1[None], -0.5 * radius * e1),
         ("one more of the same", np.tile(0.3 * radius * e1, (n_rows, 1)), 0.3 * radius * e1),
         ("between two groups", np.outer(np.resize([-0.6, 0.6], n_rows) * radius, e1), 0 * e1),
+        ("a crowd", np.tile(0.2 * radius * e1, (150, 1)), -0.7 * radius * e1),
         ("a cloud", cloud, rng.normal(size=n_features) * radius / math.sqrt(n_features)),
     ]
     for i in range(n_random):
@@ -89,7 +91,15 @@ class Recording:
     events: list
     public: dict
 
-# %% ../nbs/15_audit.ipynb #5f3d0a15
+# %% ../nbs/15_audit.ipynb #1e649ff3
+def _pickled(estimator):
+    """The estimator as bytes; of a class that pickle cannot find again, its attributes."""
+    try:
+        return pickle.dumps(estimator)
+    except (AttributeError, pickle.PicklingError):
+        return pickle.dumps(vars(estimator))
+
+# %% ../nbs/15_audit.ipynb #8fd3d987
 def record(estimator, data, seed, *, fit=None, watcher=None):
     """Fit a clone of `estimator` with a seed, and record the passages through the door and everything public.
 
@@ -114,17 +124,22 @@ def record(estimator, data, seed, *, fit=None, watcher=None):
         events.append(event)
         return event.outcome if watcher is None else watcher(event)
 
-    with warnings.catch_warnings(record=True) as caught, watch(look):
+    said = io.StringIO()
+    with ExitStack() as stack:
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
+        stack.enter_context(redirect_stdout(said))
+        stack.enter_context(redirect_stderr(said))
+        stack.enter_context(watch(look))
         try:
             (fit or (lambda model, rows: model.fit(rows)))(estimator, data)
             refusal = None
         except Exception as error:  # what a program says when it stops is public too
             refusal = f"{type(error).__name__}: {error}"
-    fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    fitted = {name: value for name, value in vars(estimator).items() if name != "random_state"}
     public = {f"attribute {name}": pickle.dumps(value) for name, value in fitted.items()}
-    public |= {"refusal": refusal, "display": repr(estimator), "pickle": pickle.dumps(estimator)}
-    public["warnings"] = [str(w.message) for w in caught]
+    public |= {"refusal": refusal, "display": repr(estimator), "pickle": _pickled(estimator)}
+    public |= {"warnings": [str(w.message) for w in caught], "printed": said.getvalue()}
     return Recording(events, public)
 
 # %% ../nbs/15_audit.ipynb #4a508163
@@ -235,36 +250,48 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #2087dbd4
+# %% ../nbs/15_audit.ipynb #382f9304
 def check_receipt(estimator, recording):
-    """Sentences if the releases cost more than the estimator claims, or are missing from the receipt.
+    """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
 
     Parameters
     ----------
     estimator : estimator
-        States `epsilon` and, if it has one, `neighboring`.
+        States `epsilon` and, if it has them, `delta` and `neighboring`.
     recording : Recording
         Of one of its fits.
 
     Returns
     -------
     list of str
-
     """
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]
-    found = []
-    if spent.epsilon > estimator.epsilon * (1 + 1e-6):
-        found.append(
-            f"releases cost epsilon = {spent.epsilon:.3g}, claimed {estimator.epsilon:.3g}"
-        )
+    found, delta = [], getattr(estimator, "delta", None) or 0.0
+    if spent.delta > delta:
+        found.append(f"receipt quoted at delta = {spent.delta:.3g}, claimed {delta:.3g}")
+    epsilon = spent.epsilon_at(delta)
+    if epsilon > estimator.epsilon * (1 + 1e-6):
+        found.append(f"releases cost epsilon = {epsilon:.3g}, claimed {estimator.epsilon:.3g}")
     claimed = getattr(estimator, "neighboring", spent.neighboring)
     if spent.neighboring != claimed:
         found.append(f"receipt for {spent.neighboring}, claimed {claimed}")
+    # what each passage really cost, by its own sensitivity and scale, beside what is written down
+    written = sum(r.rho for r in spent.releases)
+    if sum(_rho(event) for event in recording.events) > written * (1 + 1e-6):
+        found.append("more went through the door than the receipt says")
     return found
 
-# %% ../nbs/15_audit.ipynb #8e42e824
+
+def _rho(event):
+    """zCDP price of one passage through the door."""
+    ratio = event.sensitivity / event.scale
+    if event.mechanism == "exponential":
+        return (2 * ratio) ** 2 / 8
+    return ratio**2 / (8 if event.mechanism == "monotone" else 2)
+
+# %% ../nbs/15_audit.ipynb #d6bbeef5
 def check_draws(events):
     """Sentences if coordinates, or releases, share their noise.
 
@@ -278,20 +305,23 @@ def check_draws(events):
     list of str
 
     """
-    found, seen = [], {}
+    found, earlier = [], []
     for event in events:
         if event.mechanism not in ("gaussian", "laplace") or event.scale < 2**10:
             continue  # on a coarse lattice equal draws are common
-        noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value))
-        if noise.size > 1 and np.all(noise == noise[0]):
+        noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / event.scale
+        if noise.size > 1 and np.ptp(noise) == 0:
             found.append(f"{event.label}: coordinates share one draw")
-        key = (event.mechanism, round(float(noise[0]) / event.scale, 4), noise.size)
-        if key in seen:
-            found.append(f"{event.label}: the same draws as an earlier release")
-        seen[key] = True
+        for kind, other, scale in earlier:
+            common = min(noise.size, other.size)
+            apart = np.abs(noise[:common] - other[:common]).max()
+            # two coordinates that agree to the lattice step do so by chance once in 1e5 at least
+            if common > 1 and kind == event.mechanism and apart < 2 / min(scale, event.scale):
+                found.append(f"{event.label}: the same draws as an earlier release")
+        earlier.append((event.mechanism, noise, event.scale))
     return found
 
-# %% ../nbs/15_audit.ipynb #4a8cbc75
+# %% ../nbs/15_audit.ipynb #33adae38
 def check_law(events, false_alarm=1e-6):
     """Sentences if the noise of many recordings does not have the law and the scale it declares.
 
@@ -307,15 +337,25 @@ def check_law(events, false_alarm=1e-6):
     list of str
 
     """
-    rng, uniform = np.random.default_rng(0), []
+    rng, uniform = np.random.default_rng(0), {"noise": [], "choice": []}
+    vectors = []
     for event in events:
         if event.mechanism in ("gaussian", "laplace"):
             noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)).astype(float)
-            uniform.append(_position(event.mechanism, noise, event.scale, rng))
-    if not uniform:
-        return []
-    p = stats.kstest(np.concatenate(uniform), "uniform").pvalue
-    return [f"the noise does not have its declared law (p = {p:.0e})"] if p < false_alarm else []
+            uniform["noise"].append(_position(event.mechanism, noise, event.scale, rng))
+            vectors += [noise] if noise.size > 1 else []
+        else:
+            law = np.r_[0.0, np.cumsum(special.softmax(np.asarray(event.value) / event.scale))]
+            low, high = law[event.outcome], law[event.outcome + 1]
+            uniform["choice"].append([low + rng.uniform() * (high - low)])
+    found = []
+    for what, positions in uniform.items():
+        p = stats.kstest(np.concatenate(positions), "uniform").pvalue if positions else 1.0
+        if p < false_alarm:
+            found.append(f"the {what} does not have its declared law (p = {p:.0e})")
+    if len(vectors) >= 20 and all(np.ptp(noise) == 0 for noise in vectors):
+        found.append("coordinates share one draw in every release")
+    return found
 
 
 def _position(mechanism, noise, scale, rng):
@@ -332,12 +372,12 @@ def _position(mechanism, noise, scale, rng):
     )
     return below + share * mechanisms.lattice_law("laplace", scale, noise)
 
-# %% ../nbs/15_audit.ipynb #2088e1f2
+# %% ../nbs/15_audit.ipynb #85a41b91
 def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
     """Released numbers of many fits, one row each.
 
     Outcomes at the door in units of the query; their changes from one release to the next of the
-    same shape (where reused noise would cancel); fitted arrays.
+    same shape (where reused noise would cancel); whether the fit refused; fitted arrays.
 
     Parameters
     ----------
@@ -357,12 +397,13 @@ def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
         recording = record(estimator, data, run, fit=fit)
         numbers = [np.ravel(e.outcome) * e.step for e in recording.events]
         numbers += [b - a for a, b in itertools.pairwise(numbers) if a.shape == b.shape]
+        numbers.append([recording.public["refusal"] is not None])
         for name, value in recording.public.items():
-            if name.startswith("attribute "):
-                array = np.asarray(pickle.loads(value), dtype=object)
-                if array.ndim and array.size:
+            if name.startswith("attribute ") and name.endswith("_"):
+                array = np.asarray(pickle.loads(value))
+                if array.ndim and array.dtype.kind in "fiub":
                     numbers.append(np.ravel(array).astype(float))
-        rows.append(np.concatenate(numbers) if numbers else np.zeros(0))
+        rows.append(np.concatenate(numbers))
     return np.array(list(itertools.zip_longest(*rows, fillvalue=np.nan))).T.reshape(n_runs, -1)
 
 
@@ -516,7 +557,7 @@ def brute_force_sensitivity(query, pairs, norm=2):
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
-# %% ../nbs/15_audit.ipynb #f8389707
+# %% ../nbs/15_audit.ipynb #50c18d3f
 SABOTAGE = (
     "half the noise, declared",
     "half the noise, hidden",
@@ -550,10 +591,14 @@ def sabotage(bug, estimator, fit=None):
     Raises
     ------
     ValueError
-        If there is no such bug.
+        If there is no such bug, or this estimator cannot have it.
     """
     if bug not in SABOTAGE:
         raise ValueError(f"bug={bug!r}: choose one of {', '.join(SABOTAGE)}.")
+    if bug == SABOTAGE[4] and not hasattr(estimator, "neighboring"):
+        raise ValueError(f"{bug!r} needs an estimator with a `neighboring` parameter.")
+    if bug == SABOTAGE[2] and not hasattr(estimator, "radius"):
+        raise ValueError(f"{bug!r} needs an estimator with a `radius`.")
     fit = fit or (lambda model, rows: model.fit(rows))
     add, choose, init, receipt = Noise._add, Noise.exponential, Noise.__init__, Noise.receipt
     gaussian, laplace, race = mechanisms.gaussian_int, mechanisms.laplace_int, mechanisms._race

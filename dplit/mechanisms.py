@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'lattice_law', 'check_count', 'check_neighboring',
-           'check_radius', 'check_points', 'check_center', 'check_rows', 'lattice', 'quantize', 'map_blocks',
-           'count_weight', 'Event', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'check_random_state', 'check_radius', 'check_points', 'check_center', 'check_rows', 'lattice', 'quantize',
+           'map_blocks', 'count_weight', 'Event', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
 # %% ../nbs/11_mechanisms.ipynb #88ddadcc
 import decimal
@@ -148,11 +148,14 @@ def laplace_int(bits, scale, size):
     ] or [np.empty(0, np.int64)]
     return np.concatenate([c[::2] - c[1::2] for c in chunks])
 
-# %% ../nbs/11_mechanisms.ipynb #b9b68151
+# %% ../nbs/11_mechanisms.ipynb #eff0c55f
 def _half_gaussian_int(bits, scale, size):
     words = bits.words(size)
     sign, words = 1 - 2 * (words & np.uint64(1)).astype(np.int64), words >> np.uint64(1)
-    z = -special.ndtri((words.astype(float) + 0.5) * 2.0**-64)
+    u = (words.astype(float) + 0.5) * 2.0**-64
+    # ndtri has a slower branch for small u: take both branches always, or the time would tell the size
+    tail, bulk = special.ndtri(np.minimum(u, 0.1353)), special.ndtri(np.maximum(u, 0.1354))
+    z = -np.where(u < 0.1353, tail, bulk)
     value = scale * z
     result = np.rint(value)
     unsure = 0.5 - np.abs(value - result) < _SLACK * scale * (1 + z)
@@ -234,7 +237,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #a03df0de
+# %% ../nbs/11_mechanisms.ipynb #e8628860
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -281,6 +284,29 @@ def check_neighboring(neighboring):
             f'neighboring={neighboring!r}: choose "add_remove" (one row more or less) '
             'or "replace" (one row exchanged).'
         )
+
+
+def check_random_state(random_state):
+    """A seed, checked without drawing from it.
+
+    Parameters
+    ----------
+    random_state : None, int, Generator, RandomState or SeedSequence
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is anything else.
+    """
+    kinds = np.random.Generator, np.random.RandomState, np.random.SeedSequence
+    if isinstance(random_state, kinds):
+        return
+    try:
+        np.random.SeedSequence(random_state)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"random_state={random_state!r}: give None, a whole number >= 0 or a numpy Generator."
+        ) from None
 
 
 def check_radius(radius, owner):
@@ -376,6 +402,19 @@ def check_center(center, n_features, owner):
     return None if center is None else check_points(center, (n_features,), "center", owner)
 
 
+# scikit-learn's reasons that speak of shapes and types only
+_SAFE_WORDS = (
+    "Expected",
+    "Found array",
+    "Input",
+    "Complex data",
+    "Sparse",
+    "could not convert string to float",
+    "float() argument must",
+    "setting an array element",
+)
+
+
 def check_rows(X, owner, name="X", **options):
     """PRIVATE rows as a finite numeric array: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
 
@@ -400,9 +439,10 @@ def check_rows(X, owner, name="X", **options):
     """
     try:
         return check_array(X, input_name=name, **options)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # a cell may raise anything when asked for its number
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        reason = re.sub(r"\(\d+,", "(,", re.split(r":|\n|\. ", str(error))[0].rstrip("."))
+        text = re.sub(r"\(\d+,", "(,", re.split(r":|\n|\. ", str(error))[0].rstrip("."))
+        reason = text if text.startswith(_SAFE_WORDS) else "its entries are not numbers"
     advice = "Reshape your data" if "Expected 2D" in reason else "Mend them row by row"
     # raised out here, so that the quoting error does not travel along
     raise kind(
@@ -603,10 +643,10 @@ class Event:
 
 _watcher = ContextVar("watcher", default=None)
 
-# %% ../nbs/11_mechanisms.ipynb #6157cdf4
+# %% ../nbs/11_mechanisms.ipynb #8ae2c4c9
 @contextmanager
 def watch(watcher):
-    """While inside, `watcher(event)` sees every `Event` and returns the outcome to use; for audits.
+    """For doors opened inside, `watcher(event)` sees every `Event` and returns the outcome to use; for audits.
 
     Parameters
     ----------
@@ -619,12 +659,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-
-def _pass(event):
-    watcher = _watcher.get()
-    return event.outcome if watcher is None else watcher(event)
-
-# %% ../nbs/11_mechanisms.ipynb #9d4e6e0f
+# %% ../nbs/11_mechanisms.ipynb #3c25855b
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -655,8 +690,12 @@ class Noise:
     def __init__(self, random_state=None, *, neighboring="add_remove"):
         check_neighboring(neighboring)
         self._neighboring, self.releases, self.private = neighboring, [], random_state is None
+        self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         streams = _streams(random_state)
         self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
+
+    def _pass(self, event):
+        return event.outcome if self._watcher is None else self._watcher(event)
 
     @property
     def neighboring(self):
@@ -713,7 +752,7 @@ class Noise:
             )
         value = np.asarray(value, dtype=np.int64)
         noisy = value + sampler(self._bits, scale, value.size).reshape(value.shape)
-        return _pass(Event(label, kind, value, noisy, moves, scale, step)) * step
+        return self._pass(Event(label, kind, value, noisy, moves, scale, step)) * step
 
     def exponential(self, scores, *, sensitivity=1.0, epsilon, monotone=False, label="choice"):
         """Index of a candidate, chosen by the exponential mechanism, exactly.
@@ -743,7 +782,7 @@ class Noise:
         """
         _price(None, epsilon, 1, 1)
         _lattice_of(sensitivity)
-        scores = np.asarray(scores, dtype=float)
+        scores = _floats(scores, "scores")
         if scores.ndim != 1 or not scores.size or not np.all(np.isfinite(scores)):
             raise ValueError(
                 "scores must be a non-empty list of finite numbers, one for each candidate."
@@ -754,7 +793,7 @@ class Noise:
         )
         chosen = _race(self._bits, scores, factor)
         kind = "monotone" if monotone else "exponential"
-        return _pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
+        return self._pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
 
     # -- queries
     # --------------------------------------------------------------------------------------------------
@@ -782,7 +821,10 @@ class Noise:
         ValueError
             If there is not exactly one price > 0, or the mask is not one-dimensional.
         """
-        n = int(n) if np.ndim(n) == 0 else int(np.count_nonzero(_one_each(n, "the mask")))
+        if isinstance(n, (Integral, np.bool_)):
+            n = int(n)
+        else:
+            n = int(np.count_nonzero(_one_each(n, "the mask")))
         return float(self._add(n, 1, 1.0, 1.0, mu=mu, epsilon=epsilon, label=label))
 
     def histogram(self, bins, n_bins, *, mu=None, epsilon=None, label="histogram"):
@@ -1048,7 +1090,7 @@ class Noise:
 
     def _real(self, value, sensitivity, *, mu, epsilon, label):
         step, limit = _lattice_of(sensitivity)
-        value = np.nan_to_num(np.asarray(value, dtype=float))
+        value = np.nan_to_num(_floats(value, "the value"))
         with np.errstate(over="ignore"):
             steps = np.clip(np.rint(value / step), -(2.0**52), 2.0**52)
         l1, l2 = limit + value.size, limit + math.sqrt(value.size)
@@ -1083,21 +1125,16 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     )
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #1e8c537d
+# %% ../nbs/11_mechanisms.ipynb #b805f140
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
+    check_random_state(random_state)
     if isinstance(random_state, np.random.Generator):
         return random_state.spawn(2)
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31, size=4)
     if not isinstance(random_state, np.random.SeedSequence):
-        try:
-            random_state = np.random.SeedSequence(random_state)
-        except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"random_state={random_state!r}: give None, "
-                "a whole number >= 0 or a numpy Generator."
-            ) from None
+        random_state = np.random.SeedSequence(random_state)
     return [np.random.default_rng(s) for s in random_state.spawn(2)]
 
 
@@ -1115,11 +1152,21 @@ def _table(X):
     """Rows as they are, if they are a numeric table; anything else as an array, or an error that quotes nothing."""
     if not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
         X = check_rows(X, "Noise", ensure_min_samples=0, ensure_all_finite=False)
+        X = _floats(X, "X")
     if len(X.shape) != 2 or X.shape[1] == 0:
         raise ValueError(
             "X must be a table with one row for each person; a single column is X.reshape(-1, 1)."
         )
     return X
+
+
+def _floats(values, name):
+    """Numbers as float64, or an error that quotes nothing."""
+    try:
+        return np.asarray(values, dtype=float)
+    except Exception:
+        pass
+    raise ValueError(f"{name} must hold numbers.")
 
 
 def _one_each(values, name, whole=False, length=None):

@@ -1,17 +1,19 @@
 """Every estimator is attacked; so is every attack: one that finds nothing in a broken program proves nothing."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from test_estimators import ESTIMATORS
 
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms
-from dplit.accounting import gaussian_mu
+from dplit.accounting import Receipt, gaussian_mu
 from dplit.audit import SABOTAGE
 from dplit.mechanisms import Noise
 
@@ -208,3 +210,126 @@ def test_time_does_not_tell_the_noise(kind):
         sizes.append(abs(draw))
     # 8000 independent pairs: |rank correlation| exceeds 0.05 by chance once in 130,000
     assert abs(stats.spearmanr(times, sizes).statistic) < 0.05 and math.isfinite(np.mean(times))
+
+
+# ---------------------------------------------------------------- broken estimators that someone might write
+
+
+REAL_RACE = mechanisms._race
+
+
+class Honest(BaseEstimator):
+    """A private mean; the base of the broken ones."""
+
+    def __init__(self, epsilon=1.0, delta=1e-6, random_state=None):
+        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
+
+    def fit(self, X, y=None):
+        noise = Noise(self.random_state)
+        self.mean_ = noise.mean(X, radius=1.0, mu=gaussian_mu(self.epsilon, self.delta))
+        self.spent_ = noise.receipt(self.delta)
+        return self
+
+
+class OffTheReceipt(Honest):
+    def fit(self, X, y=None):
+        Noise(self.random_state).sum(X, radius=1.0, mu=1000.0)
+        return super().fit(X)
+
+
+class EmptyReceipt(Honest):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.spent_ = Receipt([], "add_remove")
+        return self
+
+
+class LargeDelta(Honest):
+    def fit(self, X, y=None):
+        noise = Noise(self.random_state)
+        self.mean_ = noise.mean(X, radius=1.0, mu=3.0)
+        self.spent_ = noise.receipt(0.9)
+        return self
+
+
+class PrintsRows(Honest):
+    def fit(self, X, y=None):
+        print(len(X))
+        return super().fit(X)
+
+
+class KeepsRowsPrivately(Honest):
+    def fit(self, X, y=None):
+        self._rows = len(X)
+        return super().fit(X)
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k != "_rows"}
+
+
+class CountsTheCrowd(Honest):
+    def fit(self, X, y=None):
+        self.crowded_ = len(X) > 150
+        return super().fit(X)
+
+
+class HalfVote(Honest):
+    """A vote whose sampler is fed twice the price."""
+
+    def fit(self, X, y=None):
+        noise = Noise(self.random_state)
+        with mock.patch.object(mechanisms, "_race", lambda b, s, f: self.race(b, s, 2 * f)):
+            self.vote_ = noise.vote((X[:, 0] > 0).astype(int), 2, epsilon=self.epsilon)
+        self.spent_ = noise.receipt()
+        return self
+
+    race = staticmethod(REAL_RACE)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        OffTheReceipt,
+        EmptyReceipt,
+        LargeDelta,
+        PrintsRows,
+        KeepsRowsPrivately,
+        CountsTheCrowd,
+    ],
+)
+def test_replay_catches_what_people_write(broken):
+    assert audit.replay(broken(), audit.neighbors(2, 1.0)[:-1], seeds=range(20))
+
+
+def test_replay_accuses_no_honest_estimator():
+    pairs = audit.neighbors(2, 3.0)
+    assert not audit.replay(Honest(), pairs)
+    many_rounds = NoisyLloyd(2, epsilon=4.0, delta=1e-5, radius=3.0, n_iter=30)
+    assert not audit.replay(many_rounds, pairs[:6])
+
+
+class Threaded(Honest):
+    def fit(self, X, y=None):
+        noise = Noise(self.random_state)
+        with ThreadPoolExecutor(1) as pool:
+            self.n_ = pool.submit(noise.count, len(X), epsilon=self.epsilon).result()
+        self.spent_ = noise.receipt()
+        return self
+
+
+def test_replay_sees_releases_made_in_other_threads():
+    assert not audit.replay(Threaded(), audit.neighbors(2, 1.0))
+
+
+def test_replay_judges_choices_too():
+    """Five hundred votes of 12 against 11: the law of the choice is tested, and halved noise rejected."""
+    D = np.resize([[-1.0, 0.0], [1.0, 0.0]], (25, 2))
+    pair = [("a close vote", D[:-2], D[:-1])]
+    assert audit.replay(HalfVote(), pair, seeds=range(500))
+    with mock.patch.object(HalfVote, "race", staticmethod(lambda b, s, f: REAL_RACE(b, s, f / 2))):
+        assert not audit.replay(HalfVote(), pair, seeds=range(500))
+
+
+def test_sabotage_says_where_it_does_not_apply():
+    with pytest.raises(ValueError, match="neighboring"), audit.sabotage(SABOTAGE[4], Honest()):
+        pass

@@ -6,6 +6,7 @@ import inspect
 import math
 import multiprocessing
 import pickle
+from decimal import Decimal
 from pathlib import Path
 
 import mpmath
@@ -562,3 +563,30 @@ def test_the_race_knows_what_it_does_not_know(monkeypatch):
 
     # E_0 is at least 44.4, so its key is above 3.79; E_1 = 1 gives the key 3.7
     assert me._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1
+
+
+class Secretive:
+    """A cell that tells its secret when asked for a number."""
+
+    def __float__(self):
+        raise ValueError("secret 42")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: n.sums([["alice secret", None]], radius=1.0, mu=1.0),
+        lambda n: n.sum([[None, "b secret"]], radius=1.0, mu=1.0),
+        lambda n: n.sum([[Secretive(), 1]], radius=1.0, mu=1.0),
+        lambda n: n.laplace("secret", sensitivity=1.0, epsilon=1.0),
+        lambda n: n.exponential(["secret"], epsilon=1.0),
+        lambda n: n.count("17secret", mu=1.0),
+        lambda n: n.sum([[Decimal("sNaN"), 1]], radius=1.0, mu=1.0),
+    ],
+)
+def test_no_error_at_the_door_quotes_a_cell(call):
+    noise = Noise(0)
+    with pytest.raises((TypeError, ValueError)) as error:
+        call(noise)
+    assert "secret" not in str(error.value) and error.value.__context__ is None
+    assert noise.releases == []

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['round_sensitivity', 'center_error_bound', 'PrivateKMeans', 'NoisyLloyd']
 
-# %% ../../nbs/20_lloyd.ipynb #e09c1e29
+# %% ../../nbs/20_lloyd.ipynb #1f1a2fd9
 import math
 from functools import partial
 
@@ -22,6 +22,7 @@ from dplit.mechanisms import (
     check_neighboring,
     check_points,
     check_radius,
+    check_random_state,
     check_rows,
     count_weight,
     lattice,
@@ -79,7 +80,7 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #f25b1cd9
+# %% ../../nbs/20_lloyd.ipynb #85d00eaf
 class PrivateKMeans(ClusterMixin, BaseEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
 
@@ -94,6 +95,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         check_radius(self.radius, owner)
         check_center(self.center, None, owner)
         check_neighboring(self.neighboring)
+        check_random_state(self.random_state)
         self._check_public()
 
     def _release_centers(self, X, noise, center):

@@ -372,7 +372,7 @@ def _position(mechanism, noise, scale, rng):
     )
     return below + share * mechanisms.lattice_law("laplace", scale, noise)
 
-# %% ../nbs/15_audit.ipynb #85a41b91
+# %% ../nbs/15_audit.ipynb #470dec2c
 def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
     """Released numbers of many fits, one row each.
 
@@ -468,7 +468,13 @@ def _best_event(A, B, measure):
     return best[1]
 
 
-def _lower_bound(A, B, measure):
+def _lower_bound(A, B, confidence, value):
+    """`value` of a lower bound for the hits and an upper bound for the false alarms of the best event."""
+
+    def measure(hits, misses, n):
+        beta = (1 - confidence) / 2
+        return value(_clopper_pearson(hits, n, beta)[0], _clopper_pearson(misses, n, beta)[1])
+
     width = max(A.shape[1], B.shape[1])
     A, B = (np.pad(T, ((0, 0), (0, width - T.shape[1])), constant_values=np.nan) for T in (A, B))
     train = len(A) // 2
@@ -480,7 +486,7 @@ def _lower_bound(A, B, measure):
     hits = [np.sum(sign * v > sign * t) for v in (x, y)]
     return max(0.0, float(measure(*hits, len(x))))
 
-# %% ../nbs/15_audit.ipynb #be7db9a1
+# %% ../nbs/15_audit.ipynb #a06b90d8
 def epsilon_lower_bound(A, B, *, delta=0.0, confidence=0.999):
     """A lower bound on epsilon from transcripts on two neighbouring data sets: equation (1).
 
@@ -499,16 +505,12 @@ def epsilon_lower_bound(A, B, *, delta=0.0, confidence=0.999):
         At least 0. Above the claim: the claim is refuted.
     """
 
-    def measure(hits, misses, n):
-        p, q = (
-            _clopper_pearson(hits, n, (1 - confidence) / 2)[0],
-            _clopper_pearson(misses, n, (1 - confidence) / 2)[1],
-        )
+    def value(p, q):
         return math.log((p - delta) / q) if p > delta else -math.inf
 
-    return _lower_bound(A, B, measure)
+    return _lower_bound(A, B, confidence, value)
 
-# %% ../nbs/15_audit.ipynb #a1b8cac5
+# %% ../nbs/15_audit.ipynb #78fddee3
 def mu_lower_bound(A, B, *, confidence=0.999):
     """A lower bound on mu, for claims of Gaussian differential privacy: equation (1).
 
@@ -525,14 +527,10 @@ def mu_lower_bound(A, B, *, confidence=0.999):
         At least 0. Above the claim: the claim is refuted.
     """
 
-    def measure(hits, misses, n):
-        p, q = (
-            _clopper_pearson(hits, n, (1 - confidence) / 2)[0],
-            _clopper_pearson(misses, n, (1 - confidence) / 2)[1],
-        )
+    def value(p, q):
         return float(special.ndtri(p) - special.ndtri(q)) if p > 0 and q < 1 else -math.inf
 
-    return _lower_bound(A, B, measure)
+    return _lower_bound(A, B, confidence, value)
 
 # %% ../nbs/15_audit.ipynb #889d8f14
 def brute_force_sensitivity(query, pairs, norm=2):

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import multiprocessing
 import pickle
 import threading
 
@@ -329,3 +330,90 @@ def test_weak_parameters_warn():
     with pytest.warns(ac.PrivacyWarning, match="large"):
         ac.check_epsilon_delta(1, 0.01, "Thing")
     assert ac.check_epsilon_delta(1, 0, "Thing", pure=True) == (1.0, 0.0)
+
+
+# ---------------------------------------------------------------- ways to talk a receipt or a budget into less
+
+
+@pytest.mark.parametrize(
+    "price",
+    [
+        {"epsilon": -0.9},
+        {"epsilon": math.nan},
+        {"mu": math.inf},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": -1e-9},
+        {"mu": 0.1, "times": 0},
+        {"mu": 0.1, "times": 0.5},
+        {"mu": 0.1, "times": True},
+    ],
+)
+def test_impossible_prices_are_refused(price):
+    with pytest.raises(ValueError, match="release"):
+        ac.Release("x", "laplace", **price)
+
+
+def test_choices_with_a_delta_get_no_discount():
+    fifty = ac.Receipt(
+        [ac.Release("c", "exponential", epsilon=3.0, delta=1e-7, times=50)], "replace", 1e-4
+    )
+    pure = ac.Receipt(
+        [ac.Release("c", "laplace", epsilon=3.0, delta=1e-7, times=50)], "replace", 1e-4
+    )
+    assert fifty.epsilon == pure.epsilon
+
+
+def test_printed_totals_are_rounded_up():
+    receipt = ac.Receipt([ac.Release("x", "laplace", epsilon=1.00049)], "add_remove")
+    assert "epsilon = 1.001," in str(receipt)
+    third = ac.Receipt([ac.Release("x", "laplace", epsilon=0.1, times=3)], "add_remove")
+    assert "epsilon = 0.3," in str(third)
+    assert sum([receipt, third]).epsilon == pytest.approx(1.30049)
+
+
+def test_a_budget_is_not_spent_in_another_process():
+    budget = ac.PrivacyBudget(1.0)
+    with multiprocessing.get_context("fork").Pool(1, initializer=_keep, initargs=(budget,)) as pool:
+        assert pool.apply(_spend_there) == "RuntimeError"
+    assert budget.spent.epsilon == 0
+
+
+def _keep(budget):
+    global kept
+    kept = budget
+
+
+def _spend_there():
+    try:
+        kept.charge(0.5)
+    except RuntimeError as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize(
+    "typo",
+    [
+        {"radius": None},
+        {"n_clusters": 0},
+        {"neighboring": "add-remove"},
+        {"random_state": "x"},
+        {"init": "rows"},
+        {"n_iter": 0},
+    ],
+)
+def test_a_typo_does_not_burn_the_budget(typo):
+    from dplit import NoisyLloyd
+
+    budget = ac.PrivacyBudget(1.0, 1e-5)
+    right = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    with pytest.raises((TypeError, ValueError)):
+        budget.fit(NoisyLloyd(**right | typo), np.zeros((5, 2)))
+    assert budget.spent == (0, 0)
+    budget.fit(NoisyLloyd(**right), np.zeros((5, 2)))
+
+
+def test_large_epsilons_do_not_overflow():
+    assert ac.subsampled(1000.0, 0.0, 1, 10)[0] == pytest.approx(1000 - math.log(10))
+    for slack, times in ((0.0, 3), (1.0, 3), (1e-6, -1)):
+        with pytest.raises(ValueError, match="slack"):
+            ac.advanced_composition(0.1, 0.0, times, slack)

@@ -659,7 +659,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #3c25855b
+# %% ../nbs/11_mechanisms.ipynb #beb5ef8c
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -729,7 +729,6 @@ class Noise:
         return Receipt(lines, self.neighboring, delta, self.private, title)
 
     # -- the only two ways out
-    # ------------------------------------------------------------------------------------
 
     def _add(self, value, l1, l2, step, *, mu, epsilon, label, record=True):
         """Integer `value` plus noise for the given integer sensitivities; the result in units of `step`, and the release."""
@@ -796,7 +795,6 @@ class Noise:
         return self._pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
 
     # -- queries
-    # --------------------------------------------------------------------------------------------------
 
     def count(self, n, *, mu=None, epsilon=None, label="count"):
         """Noisy number of rows.
@@ -1125,7 +1123,7 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     )
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #b805f140
+# %% ../nbs/11_mechanisms.ipynb #7854411a
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
     check_random_state(random_state)
@@ -1164,8 +1162,9 @@ def _floats(values, name):
     """Numbers as float64, or an error that quotes nothing."""
     try:
         return np.asarray(values, dtype=float)
-    except Exception:
+    except Exception:  # a cell may raise anything when asked for its number
         pass
+    # raised out here, so that the quoting error does not travel along
     raise ValueError(f"{name} must hold numbers.")
 
 
@@ -1264,7 +1263,7 @@ def noisy_avg_delta(epsilon, delta):
 def _noisy_avg_multiplier(epsilon, delta):
     return 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
 
-# %% ../nbs/11_mechanisms.ipynb #b0265495
+# %% ../nbs/11_mechanisms.ipynb #f4207e24
 def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy average"):
     """Mean of PRIVATE rows whose number is private too, as NoisyAVG prints it.
 
@@ -1299,9 +1298,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     epsilon, delta = check_epsilon_delta(epsilon, delta, "noisy_avg")
     X = _table(X)
     center = check_center(center, X.shape[1], "noisy_avg")
-    total = (
-        quantize(X, radius, center).sum(axis=0).astype(np.int64)
-    )  # refuses NaN before anything is spent
+    # refuses NaN before anything is spent
+    total = quantize(X, radius, center).sum(axis=0).astype(np.int64)
     if noisy_avg_delta(epsilon, delta) > delta:
         raise ValueError(
             f"epsilon={epsilon}, delta={delta}: NoisyAVG's printed constants do not deliver this "
@@ -1326,7 +1324,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     # a lattice as fine as the noise needs, known from m_hat alone
     fine, _ = lattice(z * 2 * limit * step / m_hat)
     refine = int(step / fine) if step > fine else 1
-    mean = [round(int(s) * refine / max(m, 1)) for s in total]
+    rows = max(m, 1)
+    mean = [(2 * int(s) * refine + rows) // (2 * rows) for s in total]  # rounded, in whole numbers
     moves = 2 * limit * refine / m_hat + math.sqrt(d)  # the mean's, and rounding's
     # line 4
     noisy = noise._add(

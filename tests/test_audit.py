@@ -1,6 +1,5 @@
 """Every estimator is attacked; so is every attack: one that finds nothing in a broken program proves nothing."""
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from unittest import mock
@@ -209,7 +208,7 @@ def test_time_does_not_tell_the_noise(kind):
         times.append(time.perf_counter_ns() - start)
         sizes.append(abs(draw))
     # 8000 independent pairs: |rank correlation| exceeds 0.05 by chance once in 130,000
-    assert abs(stats.spearmanr(times, sizes).statistic) < 0.05 and math.isfinite(np.mean(times))
+    assert abs(stats.spearmanr(times, sizes).statistic) < 0.05
 
 
 # ---------------------------------------------------------------- broken estimators that someone might write

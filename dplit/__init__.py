@@ -3,6 +3,6 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .clustering import NoisyLloyd
+from .clustering import MaxCoverKMeans, NoisyLloyd
 
-__all__ = ["BudgetExceeded", "NoisyLloyd", "PrivacyBudget"]
+__all__ = ["BudgetExceeded", "MaxCoverKMeans", "NoisyLloyd", "PrivacyBudget"]

@@ -5,22 +5,25 @@
 # %% auto #0
 __all__ = ['mills', 'mills_slope', 'log_gaussian_delta', 'gaussian_delta', 'gaussian_epsilon', 'gaussian_mu', 'Table',
            'classical_gaussian_mu', 'zcdp_epsilon', 'zcdp_delta', 'zcdp_rho', 'basic_composition',
-           'advanced_composition', 'gdp_composition', 'subsampled', 'Release', 'Receipt', 'BudgetExceeded',
-           'PrivacyWarning', 'check_epsilon_delta', 'Spent', 'PrivacyBudget']
+           'advanced_composition', 'gdp_composition', 'subsampled', 'cover_delta', 'cover_exponent', 'mixture_delta',
+           'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'PrivacyWarning', 'check_epsilon_delta', 'Spent',
+           'PrivacyBudget']
 
-# %% ../nbs/10_accounting.ipynb #d901fd13
+# %% ../nbs/10_accounting.ipynb #c617e059
 import copy
 import math
 import os
 import threading
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
+from scipy.optimize import brentq, minimize_scalar
 from scipy.optimize.elementwise import find_root
 
 # %% ../nbs/10_accounting.ipynb #5ad71160
@@ -549,12 +552,179 @@ def subsampled(epsilon, delta, n_drawn, n_rows):
         )
     return _scalar(np.where(epsilon < 1, small, large)), _scalar(share * delta)
 
-# %% ../nbs/10_accounting.ipynb #97125cb6
+# %% ../nbs/10_accounting.ipynb #f99aa9ab
+def cover_delta(epsilon, exponent):
+    """What a greedy cover of this exponent costs, for neighbours that add or remove a row: equation (3).
+
+    Parameters
+    ----------
+    epsilon : float or array_like
+        Privacy loss, >= 0, dimensionless.
+    exponent : float or array_like
+        e' > 0: a candidate that covers c more rows is exp(e' c) times as likely to be chosen.
+
+    Returns
+    -------
+    float or ndarray
+        delta in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is negative or NaN.
+    """
+    epsilon, exponent = _arrays(epsilon=epsilon, mu=exponent)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        waits = np.where(exponent > 0, (epsilon + exponent) / np.expm1(exponent), np.inf)
+        waits = np.where(exponent > 700, 0.0, waits)
+    return _scalar(-np.expm1(-exponent) * np.exp(-waits))
+
+# %% ../nbs/10_accounting.ipynb #bc18da19
+def cover_exponent(epsilon, delta):
+    """The largest exponent whose cover is (epsilon, delta)-DP, for neighbours that add or remove a row.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss, > 0, dimensionless.
+    delta : float
+        Failure probability, 0 < delta < 1, dimensionless.
+
+    Returns
+    -------
+    float
+        e' > 0, rounded down.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is not a finite number > 0, or delta not in (0, 1).
+    """
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
+        raise ValueError(
+            f"epsilon={epsilon!r}, delta={delta!r}: a cover needs a finite epsilon > 0 and "
+            "0 < delta < 1."
+        )
+
+    def excess(log_exponent):  # logarithm of (3), over delta
+        e = math.exp(log_exponent)
+        return math.log(-math.expm1(-e)) - (epsilon + e) / math.expm1(e) - math.log(delta)
+
+    low = math.log(min(epsilon, 1.0) / (800 - math.log(delta)))
+    high = math.log(min(math.log1p(epsilon) + 2 * math.log(4 / (1 - delta)) + 2, 700.0))
+    return math.exp(brentq(excess, low, high, xtol=1e-13)) * (1 - 1e-9)
+
+# %% ../nbs/10_accounting.ipynb #976a95d3
+def mixture_delta(epsilon, *, mu=0.0, pure=(), exponent=0.0, neighboring="add_remove"):
+    """What Gaussian releases, pure releases and one cover cost together: equation (4), averaged over coins.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss, >= 0, dimensionless.
+    mu : float
+        Gaussian price of all Gaussian releases together.
+    pure : sequence of tuple (float, int)
+        Price of each pure release, and how many there are of it.
+    exponent : float
+        Of the cover; 0 if there is none.
+    neighboring : {"add_remove", "replace"}
+        The prices above must be for these neighbours, except `exponent`, which is the cover's own.
+
+    Returns
+    -------
+    float
+        delta in [0, 1], rounded up.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative or NaN.
+    """
+    _check_neighboring(neighboring)
+    _arrays(epsilon=[epsilon, *(price for price, _ in pure)])
+    _arrays(mu=[mu, exponent])
+    if epsilon == math.inf or not (exponent or len(pure)):
+        return gaussian_delta(epsilon, mu)
+    if mu == math.inf or exponent > 700:
+        return 1.0
+    mu, exponent = (max(price, 1e-100) if price else 0.0 for price in (mu, exponent))
+    losses, chances = _coins(pure)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if neighboring == "replace":
+            left = _without(epsilon - exponent - losses, mu, exponent)
+            worst = math.exp(exponent) * float(chances @ left)
+        else:
+            sides = (side(epsilon - losses, mu, exponent) for side in (_without, _with))
+            worst = max(float(chances @ side) for side in sides)
+    return min(worst * (1 + 1e-10), 1.0)
+
+
+def _check_neighboring(neighboring):
+    if neighboring not in ("add_remove", "replace"):
+        raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
+
+
+def _coins(pure):
+    """Values and probabilities of the total loss of coins that tell the truth with probability e^epsilon / (1 + e^epsilon)."""
+    losses, chances = np.zeros(1), np.ones(1)
+    for epsilon, times in pure:
+        truths = np.arange(times + 1)
+        coin = stats.binom.pmf(truths, times, special.expit(epsilon))
+        losses = np.add.outer(losses, (2 * truths - times) * epsilon).ravel()
+        chances = np.outer(chances, coin).ravel()
+    return losses[chances > 0], chances[chances > 0]
+
+
+def _continued(epsilon, mu):
+    """Equation (1) for every real epsilon."""
+    delta = np.exp(log_gaussian_delta(np.abs(epsilon), np.asarray(mu, dtype=float)))
+    below = np.minimum(epsilon, 0)
+    return np.where(epsilon >= 0, delta, -np.expm1(below) + np.exp(below) * delta)
+
+
+def _tilted(u, z, half):
+    """phi(u) R(z), where half = (z^2 - u^2) / 2, which is not above 0 if z is not."""
+    positive = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * mills(np.maximum(z, 0))
+    return np.where(z > 0, positive, np.exp(np.minimum(half, 0) + special.log_ndtr(-z)))
+
+
+def _without(epsilon, mu, exponent):
+    """Equation (4) for every real epsilon: P is the law without the row."""
+    a, x = math.expm1(exponent), epsilon + exponent
+    if not exponent:
+        return _continued(x, mu) if mu else -np.expm1(np.minimum(x, 0))
+    if not mu:  # equation (3)
+        alone = -math.expm1(-exponent) * np.exp(-np.maximum(x, 0) / a)
+        return np.where(x >= 0, alone, -np.expm1(np.minimum(epsilon, 0)))
+    u, half = mu / 2 - x / mu, (mu * mu * (1 + a) / (2 * a) - x) / a
+    both = _tilted(u, mu - u, x) + _tilted(u, u + mu / a, half)
+    return _continued(x, mu) - math.expm1(-exponent) * both
+
+
+def _with(epsilon, mu, exponent):
+    """The same with P and Q exchanged: P is the law with the row."""
+    a, x = math.expm1(exponent), epsilon - exponent
+    mirrored = np.minimum(epsilon, 0)  # below 0 by reflection, where nothing cancels
+    mirrored = -np.expm1(mirrored) + np.exp(mirrored) * _without(-mirrored, mu, exponent)
+    if not exponent or (mu and exponent > 8):  # above 0 it is smaller, and beyond 8 not by much
+        above = _without(epsilon, mu, exponent)
+    elif mu:
+        u, half = mu / 2 - x / mu, (x + mu * mu / (2 * a)) * (1 + a) / a
+        fall = _tilted(u, mu - u, x) - _tilted(u, mu - u + mu / a, half)
+        above = _continued(x, mu) - a * fall
+    else:
+        t = np.maximum(-x, 0) / a  # the loss e' - a s is above epsilon for waiting times s < t
+        loss = np.minimum(epsilon, exponent)
+        above = np.expm1(loss) * np.expm1(-t) - np.exp(-t) * np.expm1(-a * t)
+    return np.where(epsilon < 0, mirrored, np.maximum(above, 0))
+
+# %% ../nbs/10_accounting.ipynb #003838ce
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
 
-    Exactly one of `mu` and `epsilon` states its price. Everything here is PUBLIC.
+    Exactly one of `mu`, `epsilon` and `exponent` states its price. Everything here is PUBLIC.
 
     Parameters
     ----------
@@ -571,6 +741,8 @@ class Release:
         Gaussian price of each: the release is mu-GDP.
     epsilon, delta : float, optional
         Price of each, if not Gaussian: (epsilon, delta)-DP.
+    exponent : float, optional
+        Price of each, if it is a cover: all choices of one greedy cover together.
 
     Raises
     ------
@@ -586,15 +758,16 @@ class Release:
     mu: float | None = None
     epsilon: float | None = None
     delta: float = 0.0
+    exponent: float | None = None
 
     def __post_init__(self):
-        if (self.mu is None) == (self.epsilon is None):
+        prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
+        if len(prices) != 1:
             raise ValueError(
-                f"release {self.label!r}: give exactly one of mu and epsilon, "
+                f"release {self.label!r}: give exactly one of mu, epsilon and exponent, "
                 "the price of one such release."
             )
-        price = self.epsilon if self.mu is None else self.mu
-        if not (0 <= price < math.inf and 0 <= self.delta < 1):
+        if not (0 <= prices[0] < math.inf and 0 <= self.delta < 1):
             raise ValueError(
                 f"release {self.label!r}: a price is a finite number >= 0, its delta in [0, 1)."
             )
@@ -605,7 +778,9 @@ class Release:
 
     @property
     def rho(self):
-        """zCDP price of all `times` together (beside times * delta)."""
+        """zCDP price of all `times` together (beside times * delta); None for a cover."""
+        if self.exponent is not None:
+            return None
         if self.mu is not None:
             return self.times * self.mu**2 / 2
         bounded_range = self.mechanism == "exponential" and not self.delta
@@ -616,9 +791,154 @@ class Release:
         """The price of one, in words."""
         if self.mu is not None:
             return f"mu = {self.mu:.4g}"
+        if self.exponent is not None:
+            return f"exponent = {self.exponent:.4g}"
         return f"epsilon = {self.epsilon:.4g}" + (
             f", delta = {self.delta:.2g}" if self.delta else ""
         )
+
+# %% ../nbs/10_accounting.ipynb #7d1ad17a
+def _own_delta(releases):
+    """Probability that some release with a delta of its own shows the data in the clear."""
+    some = -math.expm1(math.fsum(r.times * math.log1p(-r.delta) for r in releases))
+    return min(some, math.fsum(r.times * r.delta for r in releases))
+
+
+def _parts(releases):
+    """(mu, pure, exponents) of releases: all Gaussian ones as one, equal pure prices together."""
+    mu = gdp_composition([r.mu * math.sqrt(r.times) for r in releases if r.mu] or [0.0])
+    pure = Counter()
+    for r in releases:
+        if r.epsilon:
+            pure[r.epsilon] += r.times
+    covers = [r.exponent for r in releases if r.exponent for _ in range(r.times)]
+    return mu, list(pure.items()), covers
+
+
+def _has_bounded_range(release):
+    """An exponential mechanism costs less than the coin of its epsilon in the long run."""
+    return release.mechanism == "exponential" and bool(release.epsilon) and not release.delta
+
+
+def _renyi(alpha, releases, neighboring):
+    """Renyi divergence of order alpha > 1 of all releases together, own deltas aside."""
+    mu, pure, covers = _parts([r for r in releases if not _has_bounded_range(r)])
+    ranged = math.fsum(r.rho for r in releases if _has_bounded_range(r))
+    total = alpha * (mu**2 / 2 + ranged)
+    for epsilon, times in pure:
+        lie = -np.logaddexp(0, epsilon)  # logarithm of the probability of a lie
+        moment = np.logaddexp(lie + alpha * epsilon, lie + (1 - alpha) * epsilon)
+        total += times * max(moment, 0.0) / (alpha - 1)
+    for exponent in covers:
+        rest = math.expm1(exponent) * (alpha - 1)
+        if rest >= 1:
+            return math.inf
+        total -= exponent + math.log1p(-rest) / (alpha - 1)
+        total += exponent * alpha / (alpha - 1) if neighboring == "replace" else 0.0
+    return float(total)
+
+
+def _renyi_delta(epsilon, releases, neighboring):
+    """Renyi divergences, added up and converted at the best order: any order gives a valid delta."""
+
+    def log_delta(log_x):  # alpha = 1 + x
+        x = math.exp(log_x)
+        loss = x * (_renyi(1 + x, releases, neighboring) - epsilon)
+        return loss + x * log_x - (1 + x) * math.log1p(x)
+
+    steepest = max((math.expm1(r.exponent) for r in releases if r.exponent), default=0.0)
+    high = -math.log(steepest) - 1e-9 if steepest else 25.0
+    bounds = (min(-12.0, high - 1), high)
+    found = minimize_scalar(log_delta, bounds=bounds, method="bounded", options={"xatol": 1e-9})
+    return math.exp(min(found.fun + 1e-9, 0.0))
+
+
+def _mixture_delta(epsilon, releases, neighboring):
+    """The smallest delta that is proved here for releases without deltas of their own."""
+    mu, pure, covers = _parts(releases)
+    summed = math.fsum(price * times for price, times in pure)
+    exact = len(covers) < 2 and math.prod(times + 1 for _, times in pure) <= 2**14
+    deltas = [1.0]
+    if exact:
+        cover = {"exponent": sum(covers), "neighboring": neighboring}
+        deltas.append(mixture_delta(epsilon, mu=mu, pure=pure, **cover))
+    elif not covers and epsilon >= summed:  # pure beside Gaussian
+        deltas.append(gaussian_delta(epsilon - summed, mu))
+    if not exact or any(map(_has_bounded_range, releases)):
+        deltas.append(_renyi_delta(epsilon, releases, neighboring))
+    return min(deltas)
+
+
+def _mixture_epsilon(delta, releases, neighboring):
+    """`_mixture_delta` turned round."""
+    mu, pure, covers = _parts(releases)
+    if not (pure or covers):
+        return gaussian_epsilon(delta, mu)
+    if delta < 1e-300:
+        return math.inf if mu or covers else math.fsum(price * times for price, times in pure)
+
+    def excess(epsilon):
+        cost = _mixture_delta(epsilon, releases, neighboring)
+        return math.log(max(cost, 1e-320)) - math.log(delta)
+
+    low, high = 0.0, 1.0
+    if excess(low) <= 0:
+        return 0.0
+    while excess(high) > 0:
+        low, high = high, 2 * high
+    root = brentq(excess, low, high, xtol=1e-14)
+    while excess(root) > 0:  # rounded up
+        root += 1e-12 * (1 + root)
+    return root
+
+# %% ../nbs/10_accounting.ipynb #38b7ccb2
+def largest_scale(releases, epsilon, delta, neighboring):
+    """How far a program's prices can be scaled up until it costs (epsilon, delta).
+
+    Parameters
+    ----------
+    releases : callable
+        From a scale > 0 to the list of Releases the program would make; all prices grow with it.
+    epsilon, delta : float
+        What the whole may cost, epsilon > 0, 0 < delta < 1, dimensionless.
+    neighboring : {"add_remove", "replace"}
+
+    Returns
+    -------
+    float
+        The largest scale, rounded down. PUBLIC: it depends on public numbers only.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, the releases' own deltas exceed `delta`, or they cost nothing.
+    """
+
+    if not (epsilon > 0 and 0 < delta < 1):
+        raise ValueError(
+            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0, 0 < delta < 1."
+        )
+
+    def excess(log_scale):
+        cost = Receipt(releases(math.exp(log_scale)), neighboring).delta_at(epsilon)
+        return math.log(max(cost, 1e-320)) - math.log(delta)
+
+    low = high = 0.0
+    while excess(low) > 0:
+        low -= 1.0
+        if low < -60:
+            raise ValueError(
+                f"epsilon={epsilon:g}, delta={delta:g}: the deltas of the releases alone exceed "
+                "this delta; choose a larger one."
+            )
+    while excess(high) <= 0:
+        high += 1.0
+        if high > 60:
+            raise ValueError("the releases cost nothing at any scale: check what they return.")
+    root = brentq(excess, low, high, xtol=1e-12) - 1e-9
+    while excess(root) > 0:  # rounded down
+        root -= 1e-9
+    return math.exp(root)
 
 # %% ../nbs/10_accounting.ipynb #6098e528
 def _rounded_up(value, digits=4):
@@ -628,7 +948,7 @@ def _rounded_up(value, digits=4):
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return f"{math.ceil(value / step * (1 - 1e-14)) * step:.{digits}g}"
 
-# %% ../nbs/10_accounting.ipynb #0889c3a8
+# %% ../nbs/10_accounting.ipynb #96af84a2
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -652,7 +972,7 @@ class Receipt:
     epsilon : float
         Total privacy loss at `delta`. PUBLIC.
     rho : float or None
-        Total zCDP price, or None if a release has a delta of its own.
+        Total zCDP price, or None if a release has a delta of its own or is a cover.
     mu : float or None
         Total GDP price if every release is Gaussian, else None.
 
@@ -669,10 +989,9 @@ class Receipt:
     title: str = ""
 
     def __post_init__(self):
-        if self.neighboring not in ("add_remove", "replace"):
-            raise ValueError(f'neighboring={self.neighboring!r}: choose "add_remove" or "replace".')
+        _check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", tuple(self.releases))
-        if self.delta and all(r.mu is None and not r.delta for r in self.releases):
+        if self.delta and all(r.epsilon is not None and not r.delta for r in self.releases):
             object.__setattr__(self, "delta", 0.0)  # only pure releases: nothing was spent of delta
 
     @property
@@ -683,9 +1002,9 @@ class Receipt:
 
     @property
     def rho(self):
-        return (
-            None if any(r.delta for r in self.releases) else math.fsum(r.rho for r in self.releases)
-        )
+        if any(r.delta or r.rho is None for r in self.releases):
+            return None
+        return math.fsum(r.rho for r in self.releases)
 
     @property
     def epsilon(self):
@@ -708,18 +1027,39 @@ class Receipt:
         ------
         ValueError
             If `delta` is above 1 or NaN.
+
+        Notes
+        -----
+        Exact where `mixture_delta` is: at most one cover, and not too many different pure prices.
+        Otherwise, and for exponential mechanisms, Renyi divergences or a plain sum if they are smaller.
         """
-        other = [r for r in self.releases if r.mu is None]
-        mu = gdp_composition(
-            [r.mu * math.sqrt(r.times) for r in self.releases if r.mu is not None] or [0.0]
-        )
-        left = delta - math.fsum(r.delta * r.times for r in other)
-        if left < 0:
-            return math.inf
-        summed = math.fsum(r.epsilon * r.times for r in other) + gaussian_epsilon(left, mu)
-        if not other or not left:
-            return summed
-        return min(summed, zcdp_epsilon(math.fsum(r.rho for r in self.releases), left))
+        own = _own_delta(self.releases)
+        _arrays(delta=delta)
+        if own > delta or delta == 1:
+            return 0.0 if delta == 1 else math.inf
+        return _mixture_epsilon((delta - own) / (1 - own), self.releases, self.neighboring)
+
+    def delta_at(self, epsilon):
+        """The failure probability at a privacy loss: `epsilon_at` turned round.
+
+        Parameters
+        ----------
+        epsilon : float
+            >= 0, dimensionless.
+
+        Returns
+        -------
+        float
+            delta in [0, 1], rounded up.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is negative or NaN.
+        """
+        _arrays(epsilon=epsilon)
+        own = _own_delta(self.releases)
+        return own + (1 - own) * _mixture_delta(epsilon, self.releases, self.neighboring)
 
     def __add__(self, other):
         """The receipt of both fits together, quoted at the sum of their deltas."""

@@ -204,9 +204,11 @@ def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
         found.setdefault(sentence, None)
     return Findings(found, f"replay of {type(estimator).__name__}, {runs} recordings")
 
-# %% ../nbs/15_audit.ipynb #9d4eb38b
+# %% ../nbs/15_audit.ipynb #02610f40
 def _movement(first, second):
     """How far the private value of a release moved between two neighbours, in the norm that its mechanism declares."""
+    if first.mechanism == "cover":
+        return float(np.abs(_moved_candidates(first, second)[1]).max(initial=0.0))
     moved = np.asarray(second.value, dtype=float) - np.asarray(first.value, dtype=float)
     if first.mechanism == "gaussian":
         return float(np.sqrt(np.sum(moved**2)))
@@ -217,9 +219,29 @@ def _movement(first, second):
     return float(np.abs(moved).max(initial=0.0))
 
 
+def _moved_candidates(first, second):
+    """(numbers, changes) of the candidates of a cover that cover more or fewer rows than before."""
+    keys, where = np.unique(np.r_[first.value.keys, second.value.keys], return_inverse=True)
+    moved = np.bincount(where, np.r_[-first.value.counts, second.value.counts])
+    return keys[moved != 0], moved[moved != 0]
+
+
+def _check_cover(first, second, left, neighboring):
+    """Sentences if rows of a cover come back. `left` remembers which of the two changed rows is covered by now."""
+    keys, moved = _moved_candidates(first, second)
+    found, chosen = [], np.sign(moved[keys == first.outcome])
+    if neighboring == "add_remove" and len(set(np.sign(moved))) > 1:
+        found.append(f"{first.label}: counts move both ways")
+    if left & set(np.sign(moved)):
+        found.append(f"{first.label}: a row counts after it was covered")
+    left |= set(chosen)
+    return found
+
+
 def _compare(before, estimator, data, seed, fit):
     """Replay a recording on other data; sentences about every difference."""
-    recorded, found = list(before.events), []
+    recorded, found, left, branches = list(before.events), [], {}, {}
+    neighboring = getattr(estimator, "neighboring", "add_remove")
 
     def hand_out_again(event):
         if not recorded:
@@ -227,7 +249,7 @@ def _compare(before, estimator, data, seed, fit):
             return event.outcome
         first = recorded.pop(0)
         declared = [
-            (e.label, e.mechanism, np.shape(e.value), e.sensitivity, e.scale, e.step)
+            (e.label, e.mechanism, np.shape(e.value), e.sensitivity, e.scale, e.step, e.branch)
             for e in (first, event)
         ]
         if declared[0] != declared[1]:
@@ -237,6 +259,14 @@ def _compare(before, estimator, data, seed, fit):
         if not moved <= first.sensitivity * (1 + 1e-9):
             ratio = moved / first.sensitivity
             found.append(f"{event.label}: moved {ratio:.3g} times the declared sensitivity")
+        if event.mechanism == "cover":
+            covered = left.setdefault(event.label, set())
+            found.extend(_check_cover(first, event, covered, neighboring))
+        if event.branch and moved:
+            touched = branches.setdefault(event.branch[0], set())
+            touched.add(event.branch[1])
+            if len(touched) > (2 if neighboring == "replace" else 1):
+                found.append(f"{event.label}: a row is in more than one parallel branch")
         return first.outcome
 
     after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
@@ -250,7 +280,7 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #382f9304
+# %% ../nbs/15_audit.ipynb #6cdddae4
 def check_receipt(estimator, recording):
     """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
 
@@ -278,18 +308,33 @@ def check_receipt(estimator, recording):
     if spent.neighboring != claimed:
         found.append(f"receipt for {spent.neighboring}, claimed {claimed}")
     # what each passage really cost, by its own sensitivity and scale, beside what is written down
-    written = sum(r.rho for r in spent.releases)
-    if sum(_rho(event) for event in recording.events) > written * (1 + 1e-6):
+    neighbors = 2 if spent.neighboring == "replace" else 1
+    written = sum(r.rho for r in spent.releases if r.exponent is None)
+    if _rho(recording.events, neighbors) > written * (1 + 1e-6):
         found.append("more went through the door than the receipt says")
+    covers = {r.label: r.exponent for r in spent.releases if r.exponent is not None}
+    for event in recording.events:
+        if event.mechanism == "cover":
+            exponent = event.sensitivity / event.scale
+            if exponent > covers.get(event.label, 0.0) * (1 + 1e-6):
+                found.append(f"{event.label}: a dearer choice than the receipt says")
     return found
 
 
-def _rho(event):
-    """zCDP price of one passage through the door."""
-    ratio = event.sensitivity / event.scale
-    if event.mechanism == "exponential":
-        return (2 * ratio) ** 2 / 8
-    return ratio**2 / (8 if event.mechanism == "monotone" else 2)
+def _rho(events, neighbors):
+    """zCDP price of passages through the door, covers aside; of parallel branches the dearest counts, or the two dearest."""
+    total, groups = 0.0, {}
+    for event in events:
+        if event.mechanism == "cover":
+            continue
+        ratio = event.sensitivity / event.scale
+        rho = ratio**2 / {"exponential": 2, "monotone": 8}.get(event.mechanism, 2)
+        if event.branch is None:
+            total += rho
+        else:
+            group = groups.setdefault(event.branch[0], {})
+            group[event.branch[1]] = group.get(event.branch[1], 0.0) + rho
+    return total + sum(sum(sorted(g.values())[-neighbors:]) for g in groups.values())
 
 # %% ../nbs/15_audit.ipynb #d6bbeef5
 def check_draws(events):
@@ -321,7 +366,7 @@ def check_draws(events):
         earlier.append((event.mechanism, noise, event.scale))
     return found
 
-# %% ../nbs/15_audit.ipynb #33adae38
+# %% ../nbs/15_audit.ipynb #16aa4156
 def check_law(events, false_alarm=1e-6):
     """Sentences if the noise of many recordings does not have the law and the scale it declares.
 
@@ -344,6 +389,8 @@ def check_law(events, false_alarm=1e-6):
             noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)).astype(float)
             uniform["noise"].append(_position(event.mechanism, noise, event.scale, rng))
             vectors += [noise] if noise.size > 1 else []
+        elif event.mechanism == "cover":
+            uniform["choice"].append([_cover_position(event, rng)])
         else:
             law = np.r_[0.0, np.cumsum(special.softmax(np.asarray(event.value) / event.scale))]
             low, high = law[event.outcome], law[event.outcome + 1]
@@ -356,6 +403,17 @@ def check_law(events, false_alarm=1e-6):
     if len(vectors) >= 20 and all(np.ptp(noise) == 0 for noise in vectors):
         found.append("coordinates share one draw in every release")
     return found
+
+
+def _cover_position(event, rng):
+    """Where the chosen candidate's count falls in the law of counts, spread at random over its interval: exactly uniform."""
+    chosen = event.value.counts[event.value.keys == event.outcome]
+    counts, many = np.unique(event.value.counts, return_counts=True)
+    uncovered = event.value.size - int(many.sum())
+    counts, many = np.r_[0, counts], [max(uncovered, 1e-300), *many]
+    chance = special.softmax(np.log(np.array(many, dtype=float)) + counts / event.scale)
+    at = np.searchsorted(counts, chosen[0] if chosen.size else 0)
+    return float(chance[:at].sum() + rng.uniform() * chance[at])
 
 
 def _position(mechanism, noise, scale, rng):
@@ -555,7 +613,7 @@ def brute_force_sensitivity(query, pairs, norm=2):
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
-# %% ../nbs/15_audit.ipynb #50c18d3f
+# %% ../nbs/15_audit.ipynb #6f7ab1e7
 SABOTAGE = (
     "half the noise, declared",
     "half the noise, hidden",
@@ -598,7 +656,8 @@ def sabotage(bug, estimator, fit=None):
     if bug == SABOTAGE[2] and not hasattr(estimator, "radius"):
         raise ValueError(f"{bug!r} needs an estimator with a `radius`.")
     fit = fit or (lambda model, rows: model.fit(rows))
-    add, choose, init, receipt = Noise._add, Noise.exponential, Noise.__init__, Noise.receipt
+    add, choose, cover = Noise._add, Noise.exponential, Noise.cover
+    init, receipt = Noise.__init__, Noise.receipt
     gaussian, laplace, race = mechanisms.gaussian_int, mechanisms.laplace_int, mechanisms._race
     patches, neighboring = {}, getattr(estimator, "neighboring", "add_remove")
 
@@ -617,10 +676,16 @@ def sabotage(bug, estimator, fit=None):
         def choose_twice(self, *args, epsilon, **named):
             return choose(self, *args, epsilon=2 * epsilon, **named)
 
+        def cover_twice(self, exponent, *args, **named):
+            return cover(self, 2 * exponent, *args, **named)
+
         patches |= {"Noise._add": add_twice, "Noise.exponential": choose_twice}
+        patches["Noise.cover"] = cover_twice
     elif bug == SABOTAGE[1]:  # a factor of two in the sampler
         samplers(lambda draw, bits, scale, size: draw(bits, scale / 2, size))
-        patches["_race"] = lambda bits, scores, factor: race(bits, scores, 2 * factor)
+        patches["_race"] = lambda bits, scores, factor, *sizes: race(
+            bits, scores, 2 * factor, *sizes
+        )
     elif bug == SABOTAGE[2]:  # divide by the largest norm in the data
         honest_fit = fit
 
@@ -672,6 +737,8 @@ def sabotage(bug, estimator, fit=None):
             for name, new in patches.items():
                 stack.enter_context(mock.patch(f"dplit.mechanisms.{name}", new))
             if bug == SABOTAGE[8]:
+                unchecked = lambda rows, name="X": np.ascontiguousarray(rows, dtype=float)
+                stack.enter_context(mock.patch("dplit.geometry._floats", unchecked))
                 stack.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore")
             yield estimator, fit, neighboring

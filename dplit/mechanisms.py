@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'lattice_law', 'check_count', 'check_neighboring',
            'check_random_state', 'check_radius', 'check_points', 'check_center', 'check_rows', 'lattice', 'quantize',
-           'map_blocks', 'count_weight', 'Event', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'map_blocks', 'count_weight', 'Event', 'Coverage', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta',
+           'noisy_avg']
 
 # %% ../nbs/11_mechanisms.ipynb #88ddadcc
 import decimal
@@ -27,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from .accounting import Receipt, Release, check_epsilon_delta, gaussian_delta
 
-# %% ../nbs/11_mechanisms.ipynb #234018d2
+# %% ../nbs/11_mechanisms.ipynb #984f18ae
 class Bits:
     """Random 64-bit words: from the operating system, or from a seeded generator.
 
@@ -71,6 +72,27 @@ class Bits:
 
         """
         return (numerator << 64) | int(self.words(1)[0]), n_bits + 64
+
+    def below(self, n):
+        """A uniform whole number.
+
+        Parameters
+        ----------
+        n : int
+            At least 1, however large.
+
+        Returns
+        -------
+        int
+            In 0 .. n - 1, each with the same probability, exactly.
+
+        """
+        n_bits = (n - 1).bit_length()
+        while True:
+            number = int.from_bytes(self.words(-(-n_bits // 64)).tobytes(), "little")
+            number &= (1 << n_bits) - 1
+            if number < n:
+                return number
 
 
 _SLACK = 2.0**-43  # relative error allowed to log, log1p and ndtri; measured below 2**-47
@@ -612,7 +634,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #474356ce
+# %% ../nbs/11_mechanisms.ipynb #7e5de741
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
@@ -620,25 +642,53 @@ class Event:
     Parameters
     ----------
     label : str
-    mechanism : {"gaussian", "laplace", "exponential", "monotone"}
-        "monotone" is the exponential mechanism with scores that move in one direction.
-    value : ndarray
-        The exact whole numbers (lattice steps) before noise, or the scores.
+    mechanism : {"gaussian", "laplace", "exponential", "monotone", "cover"}
+        "monotone" is the exponential mechanism with scores that move in one direction; "cover" is
+        one choice of a cover.
+    value : ndarray or Coverage
+        The exact whole numbers (lattice steps) before noise, the scores, or who covers how many.
     outcome : ndarray or int
         The same with noise, or the chosen index.
     sensitivity, scale : float
         As declared, in steps (or in units of the scores).
     step : float
         Lattice step, in the units of the query.
+    branch : tuple of int, optional
+        Which parallel group, and which branch of it.
     """
 
     label: str
     mechanism: str
-    value: np.ndarray
+    value: object
     outcome: object
     sensitivity: float
     scale: float
     step: float
+    branch: tuple | None = None
+
+# %% ../nbs/11_mechanisms.ipynb #0c3edb22
+@dataclass(frozen=True)
+class Coverage:
+    """How many rows each candidate of a cover covers, where it is not none. PRIVATE.
+
+    Parameters
+    ----------
+    keys : ndarray of int64
+        Numbers of the candidates, increasing, within 0 .. size - 1.
+    counts : ndarray of int
+        How many rows each covers, at least 1.
+    size : int
+        Number of all candidates, however large.
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    size: int
+
+    @property
+    def shape(self):
+        """One count for every candidate."""
+        return (self.size,)
 
 
 _watcher = ContextVar("watcher", default=None)
@@ -659,7 +709,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #beb5ef8c
+# %% ../nbs/11_mechanisms.ipynb #6be3087c
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -693,8 +743,10 @@ class Noise:
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         streams = _streams(random_state)
         self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
+        self._branch, self._groups = None, 0
 
-    def _pass(self, event):
+    def _pass(self, *event):
+        event = Event(*event, self._branch)
         return event.outcome if self._watcher is None else self._watcher(event)
 
     @property
@@ -751,7 +803,7 @@ class Noise:
             )
         value = np.asarray(value, dtype=np.int64)
         noisy = value + sampler(self._bits, scale, value.size).reshape(value.shape)
-        return self._pass(Event(label, kind, value, noisy, moves, scale, step)) * step
+        return self._pass(label, kind, value, noisy, moves, scale, step) * step
 
     def exponential(self, scores, *, sensitivity=1.0, epsilon, monotone=False, label="choice"):
         """Index of a candidate, chosen by the exponential mechanism, exactly.
@@ -792,7 +844,100 @@ class Noise:
         )
         chosen = _race(self._bits, scores, factor)
         kind = "monotone" if monotone else "exponential"
-        return self._pass(Event(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0))
+        return self._pass(label, kind, scores, chosen, sensitivity, 1 / factor, 1.0)
+
+    def cover(self, exponent, label="cover"):
+        """Open a greedy cover: choices from sets of candidates too large to list, by the exponential mechanism, exactly.
+
+        All choices together are paid here, once, whatever their number. The price holds if a row
+        counts for a candidate or not by itself alone, by at most 1, and no longer counts after the
+        choice of a candidate that covers it, in this and every later set of candidates.
+
+        Parameters
+        ----------
+        exponent : float
+            Price: a candidate that covers c rows has weight exp(exponent * c).
+        label : str
+            For the receipt.
+
+        Returns
+        -------
+        callable
+            From candidates to the number of the chosen one. Candidates have `size` (how many there
+            are, an int without limit), `histogram` (how many of them cover c rows, for c = 0, 1,
+            ...; the first entry is ignored), `find(c, rank)` (number of the rank-th of those that
+            cover c >= 1 rows) and `coverage()` (for audits).
+
+        Raises
+        ------
+        ValueError
+            If exponent is not a finite number > 0.
+
+        References
+        ----------
+        Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2 and Lemma 8; price: `cover_delta`.
+        """
+        _price(None, exponent, 1, 1)
+        factor = float(np.nextafter(exponent, 0))
+        self.releases.append(Release(label, "cover", 1.0, 1 / factor, exponent=exponent))
+
+        def choose(candidates):
+            counts = np.flatnonzero(candidates.histogram)
+            counts = np.r_[0, counts[counts > 0]]  # 0 stands for: anyone, uniformly
+            sizes = [candidates.size, *(int(m) for m in candidates.histogram[counts[1:]])]
+            drawn = _race(self._bits, counts, factor, sizes)
+            rank = self._bits.below(sizes[drawn])
+            chosen = candidates.find(int(counts[drawn]), rank) if drawn else rank
+            if self._watcher is None:
+                return chosen
+            coverage = candidates.coverage()
+            return int(self._pass(label, "cover", coverage, chosen, 1.0, 1 / factor, 1.0))
+
+        return choose
+
+    def parallel(self, branches):
+        """Run procedures of which each sees the rows of its own group only; together they cost what one costs.
+
+        Parameters
+        ----------
+        branches : iterable of callables without arguments
+            All make the same releases through this door. A row's group depends on that row and
+            released numbers alone.
+
+        Returns
+        -------
+        list
+            What they returned.
+
+        Raises
+        ------
+        ValueError
+            If two branches made different releases: then their price is the sum.
+
+        References
+        ----------
+        McSherry (SIGMOD 2009). Under replace a row may leave one group for another: two branches
+        are paid.
+        """
+        before, results, made = self.releases, [], []
+        self._groups += 1
+        try:
+            for i, branch in enumerate(branches):
+                self.releases, self._branch = [], (self._groups, i)
+                made.append(self.releases)
+                results.append(branch())
+        finally:
+            alike = all(releases == made[0] for releases in made)
+            twice = 2 if self.neighboring == "replace" and len(made) > 1 else 1
+            paid = [replace(r, times=twice * r.times) for r in made[0]] if made else []
+            self.releases = before + (paid if alike else sum(made, []))
+            self._branch = None
+        if not alike:
+            raise ValueError(
+                "parallel branches must make the same releases; these did not, "
+                "and the receipt has the sum of them all."
+            )
+        return results
 
     # -- queries
 
@@ -1123,7 +1268,7 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     )
     return np.where(counts[:, None] >= 1, means, empty)
 
-# %% ../nbs/11_mechanisms.ipynb #7854411a
+# %% ../nbs/11_mechanisms.ipynb #e0831006
 def _streams(random_state):
     """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
     check_random_state(random_state)
@@ -1203,38 +1348,51 @@ def _price(mu, epsilon, l1, l2):
     )
 
 
-def _race(bits, scores, factor):
-    """Index i of the smallest ln E_i - factor * scores_i with exact exponential E_i: P(i) proportional to exp(factor * scores_i)."""
-    words = bits.words(scores.size)
+def _race(bits, scores, factor, sizes=None):
+    """Index i with probability proportional to exp(factor * scores_i), by the smallest ln E_i - ln w_i with exact exponential E_i.
+
+    With `sizes` (whole numbers), w_i is sizes_i * (exp(factor * scores_i) - 1), or sizes_i where the score is 0.
+    """
+    words = bits.words(len(scores))
     u = (words.astype(float) + 0.5) * 2.0**-64
-    leader = scores.max()
-    with np.errstate(over="ignore"):
+    leader = 0.0 if sizes is not None else scores.max()
+    with np.errstate(over="ignore", divide="ignore"):
         e = -np.log1p(-np.minimum(u, 1 - 2.0**-53))
         gain = factor * np.maximum(scores - leader, -1e300)
+        doubt = np.abs(gain)
+        if sizes is not None:
+            many = np.array([math.log(size) for size in sizes])
+            excess = np.where(scores > 0, np.log(-np.expm1(-gain)), 0.0)
+            gain, doubt = many + gain + excess, many + doubt - excess
+            doubt += doubt.max()
         key = np.log(e) - gain
         error = (
-            _SLACK * (2 + np.abs(np.log(e)) + np.abs(gain))
+            _SLACK * (2 + np.abs(np.log(e)) + doubt)
             + 2.0**-52 / (np.maximum(1 - u, 2.0**-53) * e)
             + 2.0**-64 / u
         )
     error[words > 2**64 - 2**12] = np.inf  # so near 1 that the unknown bits decide
     rivals = np.flatnonzero(key - error <= np.min(key + error))
-    known = {i: (int(words[i]), 64) for i in rivals}
+    known = {int(i): (int(words[i]), 64) for i in rivals}
     with decimal.localcontext(_EXACT):
+
+        def log_weight(i):
+            exact = Decimal(float(factor)) * (Decimal(float(scores[i])) - Decimal(float(leader)))
+            if sizes is None:
+                return exact
+            return Decimal(int(sizes[i])).ln() + (exact + (1 - (-exact).exp()).ln() if exact else 0)
+
         while len(known) > 1:
             bounds = {}
             for i, (numerator, n_bits) in known.items():
                 ends = [1 - Decimal(numerator + j) / Decimal(2) ** n_bits for j in (0, 1)]
-                offset = Decimal(float(factor)) * (
-                    Decimal(float(scores[i])) - Decimal(float(leader))
-                )
                 if 0 < ends[1] and ends[0] < 1:
-                    bounds[i] = tuple((-x.ln()).ln() - offset for x in ends)
+                    bounds[i] = tuple((-x.ln()).ln() - log_weight(i) for x in ends)
                 else:
                     bounds[i] = (Decimal("-Infinity"), Decimal("Infinity"))
             best = min(high for _, high in bounds.values())
             known = {i: bits.extend(*known[i]) for i in known if bounds[i][0] <= best}
-    return int(next(iter(known)))
+    return next(iter(known))
 
 # %% ../nbs/11_mechanisms.ipynb #edea8372
 def noisy_avg_delta(epsilon, delta):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SERIES', 'style', 'plot_centers', 'plot_images', 'plot_loss_curve', 'plot_receipt', 'plot_bound']
 
-# %% ../nbs/14_plotting.ipynb #2451f24c
+# %% ../nbs/14_plotting.ipynb #5b69980e
 from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
@@ -13,6 +13,8 @@ import numpy as np
 from cycler import cycler
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter, NullFormatter, PercentFormatter
+
+from .accounting import Receipt
 
 # %% ../nbs/14_plotting.ipynb #5394b0b5
 SERIES = (
@@ -299,7 +301,7 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
     ax.legend()
     return ax
 
-# %% ../nbs/14_plotting.ipynb #4127ca8f
+# %% ../nbs/14_plotting.ipynb #1c28ee74
 @style()
 def plot_receipt(receipt, *, ax=None):
     """What each release cost, as a share of the whole price.
@@ -307,9 +309,7 @@ def plot_receipt(receipt, *, ax=None):
     Parameters
     ----------
     receipt : Receipt
-        Anything with `.releases`; each release has `.label`, `.times`, `.mechanism`, `.mu`,
-        `.epsilon` and `.rho` (its zCDP price with all `times` together). PUBLIC, like every
-        receipt.
+        What was released. PUBLIC, like every receipt.
     ax : matplotlib Axes, optional
 
     Returns
@@ -323,11 +323,18 @@ def plot_receipt(receipt, *, ax=None):
 
     Notes
     -----
-    Shares are of epsilon if every release is pure (has no mu and no delta), else of rho.
+    Shares are of epsilon if every release is pure, else of rho if every release has one (a cover
+    has none), else of what each would cost alone: its epsilon at the receipt's delta.
     """
     releases = list(receipt.releases)
-    pure = all(r.mu is None and not getattr(r, "delta", 0) for r in releases)
-    prices = np.array([r.times * r.epsilon if pure else r.rho for r in releases], dtype=float)
+    if all(r.epsilon is not None and not r.delta for r in releases):
+        currency, prices = "epsilon", [r.times * r.epsilon for r in releases]
+    elif all(r.rho is not None for r in releases):
+        currency, prices = "rho", [r.rho for r in releases]
+    else:
+        currency = "epsilon, each priced alone"
+        prices = [Receipt([r], receipt.neighboring).epsilon_at(receipt.delta) for r in releases]
+    prices = np.array(prices, dtype=float)
     with np.errstate(invalid="ignore"):
         shares = prices / prices.sum() if prices.sum() > 0 else np.zeros(len(prices))
     if not np.isfinite(shares).all():
@@ -349,17 +356,16 @@ def plot_receipt(receipt, *, ax=None):
             hatch=s["hatch"],
             label=r.mechanism if first_of_kind else None,
         )
-        price = f"mu = {r.mu:.3g}" if r.mu is not None else f"epsilon = {r.epsilon:.3g}"
         ax.text(
             share + 0.01,
             row,
-            f"{share:.0%}  ({price}{f' each, {r.times} times' if r.times > 1 else ''})",
+            f"{share:.0%}  ({r.price}{f' each, {r.times} times' if r.times > 1 else ''})",
             va="center",
             fontsize=8,
         )
     ax.set_yticks(range(len(releases)), [r.label for r in releases])
     ax.invert_yaxis()
-    ax.set(xlim=(0, 1.75), xlabel=f"share of {'epsilon' if pure else 'rho'}")
+    ax.set(xlim=(0, 1.75), xlabel=f"share of {currency}")
     ax.set_xticks(np.linspace(0, 1, 5))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     if releases:

@@ -175,11 +175,12 @@ def test_gaussian_receipts_are_exact_pure_ones_are_sums():
     assert sums.rho == pytest.approx(3 * 0.005 + 0.49 / 8)
 
 
-def test_mixed_receipts_take_the_smaller_valid_price():
+def test_mixed_receipts_cost_less_than_the_plain_sum_and_than_zcdp():
     few = ac.Receipt([gaussian(0.2), pure(0.5)], "add_remove", 1e-6)
-    assert few.epsilon == pytest.approx(0.5 + ac.gaussian_epsilon(1e-6, 0.2))
+    assert 0.5 < few.epsilon < 0.5 + ac.gaussian_epsilon(1e-6, 0.2)
     many = ac.Receipt([gaussian(0.2), pure(0.01, 10_000)], "add_remove", 1e-6)
-    assert many.epsilon == pytest.approx(ac.zcdp_epsilon(0.02 + 10_000 * 0.01**2 / 2, 1e-6))
+    assert many.epsilon == pytest.approx(ac.gaussian_epsilon(1e-6, math.hypot(0.2, 1)), rel=1e-2)
+    assert many.epsilon < ac.zcdp_epsilon(0.02 + 10_000 * 0.01**2 / 2, 1e-6)
 
 
 def test_releases_with_their_own_delta_use_it_up():
@@ -213,6 +214,337 @@ def test_receipts_print_in_terminal_and_notebook():
     assert ac.Receipt([], "add_remove").epsilon == 0
     with pytest.raises(ValueError, match="exactly one"):
         ac.Release("x", "gaussian")
+
+
+# ---------------------------------------------------------------- mixtures and covers
+
+MIX = [
+    ac.Release("c", "cover", exponent=0.033),
+    gaussian(0.17),
+    pure(0.1),
+    pure(0.06),
+]
+BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+
+
+def true_side(epsilon, mu, exponent, without=True):
+    """Equation (4) before it was rearranged, with many digits."""
+    e, m, y = (mpmath.mpf(float(v)) for v in (exponent, mu, epsilon))
+    if not without:
+        return 1 - mpmath.exp(y) + mpmath.exp(y) * true_side(-epsilon, mu, exponent)
+    a, phi = mpmath.expm1(e), lambda t: mpmath.erfc(-t / mpmath.sqrt(2)) / 2
+    if mu == 0:
+        return -mpmath.expm1(-e) * mpmath.exp(-(y + e) / a) if y >= -e else -mpmath.expm1(y)
+    u = m / 2 - (y + e) / m
+    z = u + m / a
+    tail = mpmath.exp((z**2 - u**2) / 2) * phi(-z)
+    return phi(u) - mpmath.exp(y) * phi(u - m) - mpmath.expm1(-e) * tail
+
+
+def true_mixture(epsilon, mu, exponent, coin, neighboring):
+    p = 1 / (1 + mpmath.exp(-mpmath.mpf(float(coin))))
+    coins = [(coin, p), (-coin, 1 - p)] if coin else [(0.0, mpmath.mpf(1))]
+    side = lambda shift, without: sum(  # noqa: E731
+        c
+        * true_side(
+            mpmath.mpf(float(epsilon)) - shift - mpmath.mpf(float(v)), mu, exponent, without
+        )
+        for v, c in coins
+    )
+    if neighboring == "replace":
+        return min(mpmath.exp(exponent) * side(mpmath.mpf(float(exponent)), True), 1)
+    return max(side(0, True), side(0, False))
+
+
+@BOTH
+@pytest.mark.filterwarnings("error")
+def test_mixtures_hold_to_9_digits_and_never_overclaim(neighboring):
+    prices = [0.0, 1e-6, 0.03, 0.5, 7.0], [1e-5, 0.03, 1.0, 7.9, 12.0], [0.0, 0.1, 30.0]
+    checked = 0
+    for mu, exponent, coin in itertools.product(*prices):
+        for epsilon in (0.0, 0.08, 2.0, 60.0):
+            given = {"mu": mu, "exponent": exponent, "pure": [(coin, 1)] if coin else []}
+            ours = ac.mixture_delta(epsilon, **given, neighboring=neighboring)
+            with mpmath.workdps(250):
+                truth = true_mixture(epsilon, mu, exponent, coin, neighboring)
+            assert 0 <= ours <= 1
+            if truth > 1e-150:
+                assert -1e-10 < relative(ours, truth), (epsilon, given)
+                if exponent < 8 or not coin:
+                    assert relative(ours, truth) < 1e-9, (epsilon, given)
+                checked += 1
+    assert checked > 150
+
+
+@pytest.mark.filterwarnings("error")
+def test_mixtures_at_the_ends_of_floating_point():
+    tiny, huge = 5e-324, 1e300
+    for mu, exponent, epsilon in itertools.product((0.0, tiny, 1.0, huge), repeat=3):
+        for neighboring in ("add_remove", "replace"):
+            for prices in ((), [(tiny, 1)], [(1.0, 1)], [(1e4, 3)]):
+                delta = ac.mixture_delta(
+                    epsilon, mu=mu, exponent=exponent, pure=prices, neighboring=neighboring
+                )
+                assert 0 <= delta <= 1, (mu, exponent, epsilon, prices)
+        assert 0 <= ac.cover_delta(epsilon, exponent) <= 1
+    assert ac.mixture_delta(math.inf, mu=1.0, exponent=0.1, pure=[(1.0, 1)]) == 0
+    assert ac.mixture_delta(1.0, mu=math.inf, exponent=0.1) == 1
+    assert ac.cover_delta(1.0, 0.0) == 0 and ac.cover_delta(1.0, math.inf) == 1
+    for epsilon, delta in itertools.product((1e-12, 1.0, 1e4), (1e-320, 1e-12, 0.5, 1 - 1e-9)):
+        exponent = ac.cover_exponent(epsilon, delta)
+        assert ac.cover_delta(epsilon, exponent) <= delta
+        assert ac.cover_delta(epsilon, exponent * (1 + 1e-7)) > delta or delta < 1e-308
+
+
+@BOTH
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(*[st.floats(-9, 1.5)] * 5), st.integers(0, 4))
+def test_a_mixture_grows_with_each_price_and_falls_with_epsilon(neighboring, logs, grown):
+    def delta(t):
+        epsilon, mu, exponent, first, second = t
+        return ac.mixture_delta(
+            epsilon,
+            mu=mu,
+            exponent=exponent,
+            pure=[(first, 1), (second, 2)],
+            neighboring=neighboring,
+        )
+
+    prices = [10**t for t in logs]
+    more = [p * (1.1 if i == grown else 1) for i, p in enumerate(prices)]
+    less, larger = sorted([prices, more], key=lambda t: -t[0] if grown == 0 else t[grown])
+    slack = 1 + 3e-9 + 1e-15 * sum(prices) / prices[2]  # what the last digit of epsilon is worth
+    assert delta(less) <= delta(larger) * slack or max(prices[2], more[2]) > 8
+
+
+@BOTH
+@pytest.mark.parametrize("delta", [1e-250, 1e-9, 1e-3, 0.5])
+@pytest.mark.parametrize(
+    "releases",
+    [
+        MIX,
+        MIX + MIX,
+        [gaussian(0.5)],
+        [pure(0.5), pure(0.7)],
+        [gaussian(0.5), pure(0.1, 9)],
+        [gaussian(0.2), pure(0.3, 40, "exponential")],
+        [ac.Release("avg", "noisy_avg", epsilon=0.5, delta=1e-251), gaussian(0.3)],
+    ],
+)
+def test_delta_at_and_epsilon_at_are_inverse(releases, delta, neighboring):
+    receipt = ac.Receipt(releases, neighboring)
+    epsilon = receipt.epsilon_at(delta)
+    assert 0 < epsilon < math.inf or delta == 0.5
+    if epsilon > 0:
+        assert receipt.delta_at(epsilon) == pytest.approx(delta, rel=1e-6)
+        assert receipt.delta_at(epsilon) <= delta * (1 + 1e-9)
+    else:
+        assert receipt.delta_at(0.0) <= delta
+
+
+def test_mixtures_agree_with_privacy_loss_distributions():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    grid = {"value_discretization_interval": 1e-4}
+    noise = pld.from_gaussian_mechanism(2.0, **grid)
+    coins = pld.from_discrete_laplace_mechanism(0.3, **grid).self_compose(2)
+    laplace = pld.from_laplace_mechanism(1 / 0.3, **grid).self_compose(2)
+    receipt = ac.Receipt([gaussian(0.3), pure(0.3), gaussian(0.4), pure(0.3)], "add_remove", 1e-6)
+    oracle = noise.compose(coins).get_epsilon_for_delta(1e-6)  # rounds up
+    assert receipt.epsilon <= oracle == pytest.approx(receipt.epsilon, rel=1e-3)
+    assert noise.compose(laplace).get_epsilon_for_delta(1e-6) <= receipt.epsilon
+
+
+def pick_laws(sets, rows, exponent, forced=None):
+    """Every sequence of three choices and its probability; covered rows leave."""
+    laws = {(): (1.0, frozenset(rows))}
+    for _ in range(3):
+        found = {}
+        for past, (p, left) in laws.items():
+            now = sets[hash(past) % len(sets)]  # the next candidates depend on the choices so far
+            weights = [math.exp(exponent * len(s & left)) for s in now]
+            for i, w in enumerate(weights):
+                found[(*past, i)] = p * w / sum(weights), left - now[i]
+        laws = found
+    return {choices: p for choices, (p, _) in laws.items()}
+
+
+def excess(p, q, epsilon):
+    return math.fsum(max(p[k] - math.exp(epsilon) * q[k], 0.0) for k in p)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_covers_of_small_set_systems_never_exceed_their_price(seed):
+    rng, closest = np.random.default_rng(seed), 0.0
+    for _ in range(12):
+        n, exponent = int(rng.integers(1, 7)), float(10 ** rng.uniform(-1.3, 0.6))
+        sets = [
+            [
+                frozenset(np.flatnonzero(rng.random(n) < rng.uniform(0.1, 0.9)).tolist())
+                for _ in range(m)
+            ]
+            for m in rng.integers(2, 7, size=3)
+        ]
+        without, first, second = (
+            pick_laws(sets, rows, exponent)
+            for rows in (range(2, n), [*range(2, n), 0], [*range(2, n), 1])
+        )
+        for epsilon in (0.0, 0.3 * exponent, 0.8 * exponent, 2 * exponent):
+            price = ac.cover_delta(epsilon, exponent) * (1 + 1e-9)
+            for one in (first, second):
+                assert excess(without, one, epsilon) <= price
+                assert excess(one, without, epsilon) <= price
+                closest = max(closest, excess(without, one, epsilon) / price)
+            price = ac.mixture_delta(epsilon, exponent=exponent, neighboring="replace")
+            assert excess(first, second, epsilon) <= price
+            assert excess(second, first, epsilon) <= price
+    assert closest > 0.3  # the systems are not trivial
+
+
+@pytest.mark.parametrize(("epsilon", "exponent"), [(0.5, 0.1), (1.0, 0.0916), (2.0, 0.7)])
+def test_a_ladder_costs_nearly_the_whole_price_of_a_cover(epsilon, exponent):
+    """At each of many choices, one of N equal candidates covers the extra row, so that hardly anything is learnt at once."""
+    n, a = 20_000, math.expm1(exponent)
+    rungs = np.arange(int(30 * n))
+    p = np.exp(rungs * np.log1p(-1 / n)) / n  # the extra row's set is chosen at this rung first
+    q = np.exp(rungs * math.log((n - 1) / (n + a)) + exponent) / (n + a)
+    cost = np.maximum(p - math.exp(epsilon) * q, 0).sum()
+    assert 0.99 < cost / ac.cover_delta(epsilon, exponent) <= 1
+
+
+def test_receipts_of_one_kind_keep_their_prices():
+    assert ac.mixture_delta(1.0, mu=0.4) == ac.gaussian_delta(1.0, 0.4)
+    assert ac.mixture_delta(1.0, exponent=0.1) == pytest.approx(ac.cover_delta(1.0, 0.1))
+    one_gaussian, one_pure = (
+        ac.Receipt([gaussian(0.4)], "replace"),
+        ac.Receipt([pure(0.4)], "replace"),
+    )
+    assert one_gaussian.epsilon_at(1e-7) == ac.gaussian_epsilon(1e-7, 0.4)
+    assert one_gaussian.epsilon == math.inf and one_pure.epsilon == 0.4
+    # a coin: P - e^epsilon Q, where it is right
+    coin = (math.exp(0.4) - math.exp(0.1)) / (1 + math.exp(0.4))
+    assert one_pure.delta_at(0.1) == pytest.approx(coin) and one_pure.delta_at(0.4) == 0
+    assert ac.Receipt(MIX, "add_remove").epsilon == math.inf  # delta = 0
+    assert ac.Receipt([], "replace").epsilon_at(0.0) == 0 == ac.Receipt([], "replace").delta_at(0.0)
+    zeros = [gaussian_zero, pure_zero, cover_zero] = [
+        ac.Release("0", "nothing", **{price: 0.0}) for price in ("mu", "epsilon", "exponent")
+    ]
+    assert ac.Receipt(zeros, "add_remove").epsilon == 0 == ac.Receipt(zeros, "replace").epsilon
+    assert ac.Receipt([*zeros, *MIX], "replace", 1e-7).epsilon == pytest.approx(
+        ac.Receipt(MIX, "replace", 1e-7).epsilon
+    )
+
+
+@BOTH
+def test_renyi_is_never_below_the_exact_price(neighboring):
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        mu, exponent, first, second = 10 ** rng.uniform(-2.5, 0.3, size=4)
+        kinds = (
+            gaussian(mu),
+            ac.Release("c", "cover", exponent=exponent),
+            pure(first),
+            pure(second, 3),
+        )
+        releases = [r for r in kinds if rng.random() < 0.7] or [pure(first)]
+        epsilon = float(rng.uniform(0, 3))
+        exact = ac._mixture_delta(epsilon, releases, neighboring)
+        assert exact <= ac._renyi_delta(epsilon, releases, neighboring) * (1 + 1e-9)
+
+
+def test_choices_cost_the_smaller_of_coin_and_bounded_range():
+    many, few = [gaussian(0.2), pure(0.05, 400, "exponential")], [pure(0.5, 2, "exponential")]
+    for releases in (many, few):
+        coins = [
+            r if r.mu else ac.Release("p", "laplace", epsilon=r.epsilon, times=r.times)
+            for r in releases
+        ]
+        choices, coins = (ac.Receipt(rs, "replace").epsilon_at(1e-6) for rs in (releases, coins))
+        renyi = ac.zcdp_epsilon(ac.Receipt(releases, "replace").rho, 1e-6)
+        assert choices == pytest.approx(min(coins, renyi), rel=1e-6)
+    assert renyi > coins  # few: the coin; many: the bounded range
+    assert ac.Receipt(many, "replace").epsilon_at(1e-6) < ac.zcdp_epsilon(0.02 + 0.5, 1e-6)
+
+
+@BOTH
+def test_two_covers_cost_at_most_their_sum(neighboring):
+    one = ac.Receipt(MIX, neighboring, 1e-7)
+    both = one + ac.Receipt([ac.Release("c", "cover", exponent=0.02), pure(0.1)], neighboring, 1e-7)
+    alone = ac.Receipt(both.releases[-2:], neighboring, 1e-7)
+    assert one.epsilon_at(2e-7) < both.epsilon < one.epsilon + alone.epsilon
+    assert both.delta == 2e-7 and both.rho is None and both.mu is None
+
+
+def test_many_different_pure_prices_cost_at_most_the_plain_sum():
+    releases = [gaussian(1.0)] + [pure(0.0001 * (i + 1)) for i in range(20)]
+    receipt = ac.Receipt(releases, "replace", 1e-6)
+    alone = ac.gaussian_epsilon(1e-6, 1.0)
+    assert alone < receipt.epsilon <= (0.021 + alone) * (1 + 1e-9)
+    assert ac.Receipt(releases[1:], "replace").epsilon_at(1e-30) == pytest.approx(0.021)
+
+
+@BOTH
+def test_the_largest_scale_is_the_largest(neighboring):
+    programs = {
+        "mixture": lambda t: [
+            ac.Release("c", "cover", exponent=0.1 * t),
+            gaussian(0.3 * t),
+            pure(0.2 * t),
+        ],
+        "gaussian": lambda t: [gaussian(t, 3)],
+        "two covers": lambda t: [ac.Release("c", "cover", exponent=t, times=2), pure(t)],
+        "choices": lambda t: [gaussian(t), pure(t, 100, "exponential")],
+        "own delta": lambda t: [gaussian(t), ac.Release("a", "avg", epsilon=t, delta=1e-8)],
+    }
+    for epsilon, delta in ((1.0, 1e-6), (0.05, 1e-7), (8.0, 1e-3)):
+        for name, program in programs.items():
+            scale = ac.largest_scale(program, epsilon, delta, neighboring)
+            receipt = ac.Receipt(program(scale), neighboring, delta)
+            assert receipt.epsilon <= epsilon and receipt.delta_at(epsilon) <= delta, name
+            more = ac.Receipt(program(scale * 1.001), neighboring, delta)
+            assert more.epsilon > epsilon and more.delta_at(epsilon) > delta, name
+    with pytest.raises(ValueError, match="deltas of the releases alone"):
+        ac.largest_scale(programs["own delta"], 1.0, 1e-9, neighboring)
+
+
+def test_own_deltas_are_beside_the_mixture():
+    own = ac.Release("a", "avg", epsilon=0.1, delta=1e-7)
+    plain = ac.Receipt([pure(0.1), gaussian(0.2)], "replace")
+    with_own = ac.Receipt([own, gaussian(0.2)], "replace")
+    for epsilon in (0.0, 0.5, 1.0):
+        assert with_own.delta_at(epsilon) == pytest.approx(
+            1e-7 + (1 - 1e-7) * plain.delta_at(epsilon), rel=1e-12
+        )
+    assert with_own.epsilon_at(0.99e-7) == math.inf and with_own.epsilon_at(1.0) == 0
+    for d in np.random.default_rng(0).uniform(0, 0.5, size=50).tolist():
+        exactly = ac.Receipt([ac.Release("a", "avg", epsilon=0.1, delta=d)], "replace", d)
+        assert exactly.epsilon == 0.1  # no digit of delta is lost
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ac.mixture_delta(-1.0),
+        lambda: ac.mixture_delta(1.0, mu=-1.0),
+        lambda: ac.mixture_delta(1.0, exponent=math.nan),
+        lambda: ac.mixture_delta(1.0, pure=[(-0.1, 2)]),
+        lambda: ac.mixture_delta(1.0, mu=1.0, neighboring="both"),
+        lambda: ac.cover_delta(-1.0, 0.1),
+        lambda: ac.cover_exponent(0.0, 1e-6),
+        lambda: ac.cover_exponent(1.0, 0.0),
+        lambda: ac.cover_exponent(math.nan, 1e-6),
+        lambda: ac.Release("c", "cover", exponent=-0.1),
+        lambda: ac.Release("c", "cover", exponent=0.1, epsilon=0.1),
+        lambda: ac.Receipt(MIX, "replace").epsilon_at(1.5),
+        lambda: ac.Receipt(MIX, "replace").epsilon_at(math.nan),
+        lambda: ac.Receipt(MIX, "replace").delta_at(-0.1),
+        lambda: ac.largest_scale(lambda t: [], 1.0, 1e-6, "replace"),
+        lambda: ac.largest_scale(lambda t: MIX, 1.0, 0.0, "replace"),
+    ],
+)
+def test_impossible_prices_of_mixtures_are_refused(call):
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        call()
 
 
 # ---------------------------------------------------------------- budgets

@@ -28,7 +28,7 @@ from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dplit
-from dplit import NoisyLloyd, PrivacyBudget
+from dplit import MaxCoverKMeans, NoisyLloyd, PrivacyBudget
 from dplit.accounting import BudgetExceeded, PrivacyWarning
 from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
@@ -38,6 +38,10 @@ COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "ran
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2),
     "NoisyLloyd from the mean": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
+    "MaxCoverKMeans as printed": partial(
+        MaxCoverKMeans, **COMMON, variant="paper", n_public=60, n_lloyd=1
+    ),
 }
 # half the rows lie outside the ball; all are exact in float32
 X = np.random.default_rng(8).normal(scale=3.0, size=(61, 2)).astype(np.float32).astype(float)
@@ -168,12 +172,17 @@ def test_scikit_learn_finds_nothing_else_to_object_to(estimator, check):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (5, 1e-4)])
 def test_a_fit_spends_what_it_was_given_and_no_more(make, epsilon, delta, neighboring):
     spent = make(epsilon=epsilon, delta=delta, neighboring=neighboring).fit(X).spent_
-    assert 0.99 * epsilon <= spent.epsilon <= epsilon * (1 + 1e-9) and spent.delta <= delta
+    assert least(make) * epsilon <= spent.epsilon <= epsilon * (1 + 1e-9) and spent.delta <= delta
     assert spent.neighboring == neighboring and spent.releases
 
 
+def least(make):
+    """Share of the budget that is surely spent: printed constants add up what the receipt composes exactly."""
+    return 0.5 if getattr(make(), "variant", None) == "paper" else 0.99
+
+
 @every
-@pytest.mark.parametrize(("parameter", "value"), [("epsilon", 500.0), ("delta", 0.01)])
+@pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
 def test_a_legal_price_that_protects_little_is_computed_with_a_warning(make, parameter, value):
     with pytest.warns(PrivacyWarning, match=parameter):
         model = make(**{parameter: value}).fit(X)
@@ -229,9 +238,9 @@ def test_cross_validation_leaves_one_receipt_for_each_fit(make):
     fits = cross_validate(make(), X, cv=3, return_estimator=True)
     assert np.all(fits["test_score"] < 0)
     assert len({id(model.spent_) for model in fits["estimator"]}) == 3
-    assert all(model.spent_.epsilon == pytest.approx(1.0) for model in fits["estimator"])
+    assert all(least(make) < model.spent_.epsilon <= 1 for model in fits["estimator"])
     search = GridSearchCV(make(), {"n_clusters": [1, 2]}, cv=2).fit(X)
-    assert search.best_estimator_.spent_.epsilon == pytest.approx(1.0)
+    assert least(make) < search.best_estimator_.spent_.epsilon <= 1
 
 
 # ---------------------------------------------------------------- public parameters

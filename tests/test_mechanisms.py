@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import pickle
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import mpmath
@@ -588,3 +589,259 @@ def test_no_error_at_the_door_quotes_a_cell(call):
         call(noise)
     assert "secret" not in str(error.value) and error.value.__context__ is None
     assert noise.releases == []
+
+
+# ---------------------------------------------------------------- whole numbers of any size
+
+
+def uniform_p(drawn, n_cells):
+    return stats.chisquare(np.bincount(drawn, minlength=n_cells)).pvalue
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 64, 100])
+def test_below_is_uniform(n):
+    bits = seeded(n)
+    assert uniform_p([bits.below(n) for _ in range(20_000)], n) > 1e-6  # false-alarm rate 1e-6
+
+
+@pytest.mark.parametrize("n", [3 * 2**62, 3 * 2**200, 10**300])
+def test_below_is_uniform_beyond_the_words(n):
+    """Six equal parts of the range; a word taken modulo n would fill the first third twice as often."""
+    bits, draw = seeded(2), lambda: int.from_bytes(bits.words(-(-n.bit_length() // 64)).tobytes())
+    drawn = [bits.below(n) for _ in range(20_000)]
+    assert max(drawn) < n and uniform_p([6 * x // n for x in drawn], 6) > 1e-6
+    if n == 3 * 2**62:
+        assert uniform_p([6 * (draw() % n) // n for _ in range(20_000)], 6) < 1e-6
+
+
+def test_below_one_is_zero_and_powers_of_two_need_no_second_try():
+    assert Bits().below(1) == seeded(0).below(1) == 0
+    for n_bits in (1, 63, 64, 65, 128):
+        one, two = seeded(4), seeded(4)
+        word = int.from_bytes(two.words(-(-n_bits // 64)).tobytes(), "little")
+        assert one.below(2**n_bits) == word % 2**n_bits
+        assert one.words(1)[0] == two.words(1)[0]  # as many words were drawn
+
+
+# ---------------------------------------------------------------- covers
+
+
+class Counted:
+    """Candidates of a cover, the first of which cover so many rows each, the others none."""
+
+    def __init__(self, counts, size=None):
+        self.counts, self.size = np.asarray(counts), size or len(counts)
+        self.histogram = np.bincount(self.counts, minlength=1)
+
+    def find(self, count, rank):
+        return int(np.flatnonzero(self.counts == count)[rank])
+
+    def coverage(self):
+        at = np.flatnonzero(self.counts)
+        return me.Coverage(at, self.counts[at], self.size)
+
+
+SEVEN = np.array([0, 1, 3, 2, 0, 0, 1])
+
+
+def draws(counts, exponent, n, seed=0, size=None):
+    choose, candidates = Noise(seed).cover(exponent), Counted(counts, size)
+    return [choose(candidates) for _ in range(n)]
+
+
+def mixed(counts, exponent, p_covered, uniform):
+    """The law of programs that flip a coin: a covered node by its excess weight, or a node of another law."""
+    excess = np.expm1(exponent * counts)
+    return p_covered * excess / excess.sum() + (1 - p_covered) * uniform / uniform.sum()
+
+
+def wrong_laws(counts, exponent):
+    """What was printed or programmed instead of the exponential mechanism, by name."""
+    size, weights, covered = len(counts), np.exp(exponent * counts), counts > 0
+    everyone, true = np.ones(size), 1 - size / weights.sum()
+    total = weights[covered].sum() + size - math.log(covered.sum())
+    relative = (np.expm1(exponent * counts) / weights.max()).sum()
+    product = 1 - size / (relative * size - covered.sum())
+    return {
+        "ln len": mixed(counts, exponent, 1 - size / total, everyone),
+        "uncovered nodes only": mixed(counts, exponent, true, ~covered),
+        "positive orthant": mixed(counts, exponent, true, np.arange(size) >= size // 2),
+        "a product for a sum": mixed(counts, exponent, np.clip(product, 0, 1), everyone),
+    }
+
+
+@pytest.mark.parametrize("exponent", [0.05, 0.2, 1.0])
+def test_a_cover_is_the_exponential_mechanism_over_all_nodes(exponent):
+    # false-alarm rate 1e-6 a case
+    drawn = np.bincount(draws(SEVEN, exponent, 30_000), minlength=7)
+    assert stats.chisquare(drawn, 30_000 * special.softmax(exponent * SEVEN)).pvalue > 1e-6
+
+
+def rejects(law, counts, exponent, n=30_000):
+    """Whether the test above would notice another law: another witness draws from it."""
+    drawn = np.random.default_rng(1).multinomial(n, law)
+    return stats.chisquare(drawn, n * special.softmax(exponent * counts)).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("name", wrong_laws(SEVEN, 0.2))
+def test_as_many_draws_reject_every_wrong_law(name):
+    assert rejects(wrong_laws(SEVEN, 0.2)[name], SEVEN, 0.2)
+    assert not rejects(special.softmax(0.2 * SEVEN), SEVEN, 0.2)
+
+
+def test_a_product_for_a_sum_is_rejected_where_it_is_a_probability():
+    crowd = np.array([3, 3, 0, 3, 3, 3, 3])
+    assert rejects(wrong_laws(crowd, 1.0)["a product for a sum"], crowd, 1.0)
+
+
+def test_a_cover_chooses_from_astronomically_many():
+    """2**1300 nodes, one of which covers a million rows: the exact chance of that one is near one half."""
+    size, count, n = 2**1300, 10**6, 1000
+    exponent = 1300 * math.log(2) / count
+    counts = np.zeros(4, dtype=np.int64)
+    counts[2] = count
+    with np.errstate(all="raise", under="ignore"):
+        drawn = draws(counts, exponent, n, size=size)
+    heavy = drawn.count(2)
+    with mpmath.workdps(60):
+        weight = mpmath.expm1(mpmath.mpf(float(np.nextafter(exponent, 0))) * count)
+        chance = float(weight / (weight + size))
+    assert 0.4 < chance < 0.6
+    assert stats.binomtest(heavy, n, chance).pvalue > 1e-6  # false-alarm rate 1e-6
+    rest = [8 * x // size for x in drawn if x != 2]
+    assert uniform_p(rest, 8) > 1e-6
+
+
+def test_a_cover_of_nothing_is_uniform_and_extreme_weights_decide():
+    size = int(mpmath.exp(900))
+    with np.errstate(all="raise", under="ignore"):
+        assert uniform_p([8 * x // size for x in draws([0, 0], 1.0, 4000, size=size)], 8) > 1e-6
+        assert set(draws([0, 10**6, 10**6 - 1000], 1.0, 50, size=size)) == {1}
+        assert 1 not in draws([0, 5], 1e-3, 50, size=size)
+        for exponent in (1e-300, 1e-12):  # weights 1 + 1e-300
+            assert set(draws([0, 10**6], exponent, 50)) == {0, 1}
+        assert set(draws([0, 1, 2], 1e3, 50)) == {2}
+
+
+def test_the_race_takes_multiplicities_of_any_size():
+    big, scores = 10**300, np.array([0, 1, 2])
+    sizes = [2 * big, 3 * big, big]
+    weights = np.array([2.0, 3 * math.expm1(0.7), math.expm1(1.4)])
+    bits, n = seeded(3), 20_000
+    with np.errstate(all="raise", under="ignore"):
+        drawn = np.bincount([me._race(bits, scores, 0.7, sizes) for _ in range(n)], minlength=3)
+        lonely = {me._race(bits, scores, 1e-3, [10**600, 1, 1]) for _ in range(50)}
+    assert stats.chisquare(drawn, n * weights / weights.sum()).pvalue > 1e-6
+    assert lonely == {0}
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.7, 40.0])
+def test_race_with_multiplicities_decides_the_same_with_and_without_floats(monkeypatch, factor):
+    scores = np.r_[0, 1 + np.arange(12)]
+    excess = [mpmath.expm1(factor * s) or 1 for s in scores.tolist()]
+    sizes = [int(mpmath.mpf(10) ** 300 / e) for e in excess]  # all weights alike
+    fast = [me._race(seeded(s), scores, factor, sizes) for s in range(40)]
+    monkeypatch.setattr(me, "_SLACK", 1.0)
+    assert [me._race(seeded(s), scores, factor, sizes) for s in range(40)] == fast
+    assert len(set(fast)) > 1
+
+
+def test_a_cover_is_paid_once_whatever_the_number_of_choices():
+    noise = Noise(0)
+    choose = noise.cover(0.03, label="covers")
+    for _ in range(20):
+        choose(Counted(SEVEN))
+    (line,) = noise.releases
+    assert (line.mechanism, line.exponent, line.times) == ("cover", 0.03, 1)
+    assert 1 / line.scale <= 0.03 and line.scale == pytest.approx(1 / 0.03)
+
+
+@pytest.mark.parametrize("exponent", [0.0, -1.0, math.nan, math.inf, None, True, "1"])
+def test_a_cover_wants_a_finite_price(exponent):
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="price"):
+        noise.cover(exponent)
+    assert noise.releases == []
+
+
+def test_auditors_see_every_choice_of_a_cover():
+    seen = []
+    with me.watch(lambda event: seen.append(event) or event.outcome):
+        choose = Noise(0).cover(0.5, label="covers")
+        chosen = [choose(Counted(SEVEN, size=10**30)) for _ in range(5)]
+    assert [e.outcome for e in seen] == chosen
+    for event in seen:
+        assert event.mechanism == "cover" and event.value.shape == (10**30,)
+        assert np.array_equal(event.value.keys, [1, 2, 3, 6])
+        assert np.array_equal(event.value.counts, [1, 3, 2, 1])
+
+
+# ---------------------------------------------------------------- parallel groups
+
+
+@pytest.mark.parametrize(("neighboring", "times"), [("add_remove", 1), ("replace", 2)])
+def test_parallel_groups_cost_what_one_costs_or_two_under_replace(neighboring, times):
+    noise = Noise(0, neighboring=neighboring)
+    noise.count(9, mu=0.5)
+    results = noise.parallel([lambda i=i: noise.count(10**6 * i, epsilon=0.1) for i in range(4)])
+    assert [round(x / 1e6) for x in results] == [0, 1, 2, 3]
+    assert [(r.mechanism, r.times) for r in noise.releases] == [("gaussian", 1), ("laplace", times)]
+    noise.count(9, mu=0.5)  # the door is open again, outside of all groups
+    assert [r.times for r in noise.releases] == [1, times, 1]
+    assert noise.receipt().releases[1].epsilon == 0.1
+
+
+def test_one_group_or_none_costs_no_more():
+    noise = Noise(0, neighboring="replace")
+    assert noise.parallel([]) == [] and noise.releases == []
+    noise.parallel([lambda: noise.count(3, epsilon=0.1)])
+    assert [r.times for r in noise.releases] == [1]
+
+
+def test_groups_that_release_different_things_are_refused_and_charged_in_sum():
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="same releases"):
+        noise.parallel([partial(noise.count, 3, epsilon=e) for e in (0.1, 0.1, 0.2)])
+    assert sorted(r.epsilon for r in noise.releases) == [0.1, 0.1, 0.2]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_an_error_inside_a_group_still_charges(neighboring, at):
+    noise = Noise(0, neighboring=neighboring)
+
+    def branch(i):
+        noise.count(3, epsilon=0.1)
+        if i == at:
+            raise RuntimeError("inside")
+        noise.count(3, epsilon=0.2)
+
+    with pytest.raises(RuntimeError, match="inside"):
+        noise.parallel([partial(branch, i) for i in range(3)])
+    # what has really gone out, for a row of one group, or of the two that went furthest
+    spent = sum(r.epsilon * r.times for r in noise.releases)
+    groups = sorted([0.3 - 1e-12] * at + [0.1 - 1e-12])
+    assert spent >= sum(groups[-1 if neighboring == "add_remove" else -2 :])
+    seen = []
+    noise._watcher = lambda event: seen.append(event.branch) or event.outcome
+    noise.count(3, epsilon=0.1)
+    assert seen == [None]
+
+
+def test_groups_within_groups_are_charged():
+    """A group that splits its rows again must not lose what the parts release."""
+    noise = Noise(0)
+    noise.parallel(
+        [lambda: noise.parallel([lambda: noise.count(3, epsilon=0.1)] * 2) for _ in range(2)]
+    )
+    assert sum(r.epsilon * r.times for r in noise.releases) >= 0.1
+
+
+def test_events_name_their_group_and_branch():
+    seen = []
+    with me.watch(lambda event: seen.append(event.branch) or event.outcome):
+        noise = Noise(0)
+        noise.count(1, epsilon=0.1)
+        for _ in range(2):
+            noise.parallel([partial(noise.count, 1, epsilon=0.1)] * 2)
+    assert seen == [None, (1, 0), (1, 1), (2, 0), (2, 1)]

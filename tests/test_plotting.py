@@ -157,9 +157,21 @@ def test_receipt_shares_are_of_rho_or_of_epsilon():
     assert ax.patches[0].get_hatch() != ax.patches[1].get_hatch()
 
 
+def test_receipt_with_a_cover_prices_each_release_alone():
+    cover = Release("choices", "cover", exponent=0.03)
+    mixed = Receipt((*RECEIPT.releases, cover), "replace", delta=1e-6)
+    alone = [Receipt([r], "replace").epsilon_at(1e-6) for r in mixed.releases]
+    ax = P.plot_receipt(mixed)
+    assert np.allclose([bar.get_width() for bar in ax.patches], np.divide(alone, sum(alone)))
+    assert ax.get_xlabel() == "share of epsilon, each priced alone"
+    assert "exponent = 0.03" in ax.texts[2].get_text()
+    with pytest.raises(ValueError, match="finite price"):
+        P.plot_receipt(Receipt([cover], "replace", delta=0.0))
+
+
 def test_receipt_of_any_object_of_nothing_and_of_infinity():
     release = SimpleNamespace(
-        label="x", mechanism="gaussian", times=1, mu=1.0, epsilon=None, rho=0.5
+        label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, price="mu = 1"
     )
     assert P.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
     assert (

@@ -709,7 +709,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #6be3087c
+# %% ../nbs/11_mechanisms.ipynb #06f409fe
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -919,19 +919,20 @@ class Noise:
         McSherry (SIGMOD 2009). Under replace a row may leave one group for another: two branches
         are paid.
         """
-        before, results, made = self.releases, [], []
+        before, outer, results, made = self.releases, self._branch, [], []
         self._groups += 1
+        group = self._groups
         try:
             for i, branch in enumerate(branches):
-                self.releases, self._branch = [], (self._groups, i)
+                self.releases, self._branch = [], (group, i)
                 made.append(self.releases)
                 results.append(branch())
         finally:
             alike = all(releases == made[0] for releases in made)
             twice = 2 if self.neighboring == "replace" and len(made) > 1 else 1
             paid = [replace(r, times=twice * r.times) for r in made[0]] if made else []
-            self.releases = before + (paid if alike else sum(made, []))
-            self._branch = None
+            before.extend(paid if alike else sum(made, []))
+            self.releases, self._branch = before, outer
         if not alike:
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "

@@ -939,3 +939,26 @@ def test_a_large_budget_comes_near_k_means_on_the_candidates(gaussians):
     ours = KMeans(k, n_init=10, random_state=0).fit(candidates, sample_weight=weights)
     assert kmeans_loss(candidates, heads) <= 1.3 * kmeans_loss(candidates, ours.cluster_centers_)
     assert private <= 1.2 * gaussians.expected_loss
+
+
+# ---------------------------------------------------------------- lower bounds
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-3), (0.5, 1e-4), (1.0, 1e-3), (0.3, 0.0)])
+def test_the_lower_bound_is_what_its_proof_needs(epsilon, delta):
+    """Two witnesses: the largest L for which the share of words found stays at a half, by search; the cost by its parts."""
+    k, words, distance = 3, 2**20, 0.25
+    cost, copies = mc.cost_lower_bound(k, epsilon, delta, words, distance, diameter=2.0)
+
+    def found(L):
+        """The most that an algorithm can find on average, from the chain of inequalities."""
+        chain = math.exp(-2 * L * epsilon)
+        leak = delta * (1 - chain) / math.expm1(epsilon)
+        return (k / (words - k) + leak) / chain
+
+    assert found(copies) <= 0.5 + 1e-12
+    assert cost == pytest.approx(0.25 * (k / 2) * copies * distance * 2.0**2)
+    assert copies > 0 and (delta or found(copies + 1) > 0.5)
+    with pytest.raises(ValueError, match="n_words=10"):
+        mc.cost_lower_bound(k, 1.0, 1e-3, 10, distance)
+    assert mc.cost_lower_bound(k, 50.0, 0.0, words, distance) == (0.0, 0)

@@ -259,7 +259,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #e8628860
+# %% ../nbs/11_mechanisms.ipynb #0f52b0b9
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -285,6 +285,8 @@ def check_count(value, name, owner, low=1):
         raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
     if value < low:
         raise ValueError(f"{name}={value}: {owner} needs at least {low}.")
+    if value > 2**53:
+        raise ValueError(f"{name}: {owner} needs a whole number of at most 2**53.")
     return int(value)
 
 
@@ -709,7 +711,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #06f409fe
+# %% ../nbs/11_mechanisms.ipynb #57c001df
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -1132,10 +1134,10 @@ class Noise:
         if self.neighboring == "add_remove":
             return row1 + share, math.hypot(row2, share)
         stays = 2 * row1, 2 * row2  # the count does not move
-        if not n_groups:
+        if not n_groups and self._branch is None:
             return stays
-        # the row leaves its group, for nowhere or, if there are several, for another
-        pairs = min(n_groups, 2)
+        # the row leaves its group, for another branch or, if there are several groups, for another
+        pairs = min(max(n_groups, 1), 2)
         leaves = pairs * (row1 + share), math.sqrt(pairs) * math.hypot(row2, share)
         return max(stays[0], leaves[0]), max(stays[1], leaves[1])
 

@@ -7,15 +7,16 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #97064c6f
+# %% ../../nbs/30_max_cover.ipynb #5783382d
 import math
+import warnings
 from functools import lru_cache, partial
 from numbers import Real
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ..accounting import Release, cover_exponent, gaussian_mu, largest_scale
+from ..accounting import PrivacyWarning, Release, cover_exponent, gaussian_mu, largest_scale
 from .lloyd import PrivateKMeans
 from dplit.geometry import (
     ball_volume_log,
@@ -101,7 +102,7 @@ def movement_bound(
     inside = growth * best_cost + n_rows * radii[0] ** 2 + 4 * (1 - missed) * n_clusters * loss
     return width**2 * inside / (1 - missed * growth)
 
-# %% ../../nbs/30_max_cover.ipynb #f85f886c
+# %% ../../nbs/30_max_cover.ipynb #1e70c6a4
 def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, diameter=1.0):
     """Theorems 5 and 6: what every private algorithm must pay on some data set whose optimal cost is 0: equation (3).
 
@@ -125,7 +126,7 @@ def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, dia
     Raises
     ------
     ValueError
-        If the code is too small for this delta.
+        If epsilon is not > 0, or the code too small for this delta or this number of clusters.
 
     References
     ----------
@@ -136,6 +137,10 @@ def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, dia
         raise ValueError(
             f"n_words={n_words}: this delta needs a code with at least "
             f"{math.ceil(n_clusters * (1 + math.expm1(epsilon) / delta))} words."
+        )
+    if not (epsilon > 0 and others > 0):
+        raise ValueError(
+            f"epsilon={epsilon}, n_words={n_words}: need epsilon > 0 and more words than clusters."
         )
     odds = math.expm1(epsilon) / (4 * delta) if delta else others / (2 * n_clusters)
     copies = max(0, math.floor(math.log(odds) / (2 * epsilon)))
@@ -231,7 +236,7 @@ def stencil(d, ratio=1.0, snap=True):
         offsets, total = np.column_stack([offsets[i], steps[j]]), longer[i, j]
     return offsets
 
-# %% ../../nbs/30_max_cover.ipynb #a09c8425
+# %% ../../nbs/30_max_cover.ipynb #ca338634
 class GridCover:
     """The nodes of one grid as candidates, and how many of the live points each of them covers.
 
@@ -257,6 +262,11 @@ class GridCover:
     histogram : ndarray of int64
         How many nodes cover c >= 1 live points, for each c. PRIVATE, like everything else here.
 
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2.
@@ -266,7 +276,10 @@ class GridCover:
         d = points.shape[1]
         self.unit, self.offsets, self.high, self.size = _grid(d, radius, ratio, snap)
         if self.size >= 2**63:
-            raise ValueError(f"radius={radius:g}: a grid in {d} dimensions needs a larger radius.")
+            raise ValueError(
+                f"radius={radius:g}: a grid of this fineness in {d} dimensions has too many nodes; "
+                "choose a larger radius or ratio."
+            )
         self._side, self._reach2 = 2 * self.high + 1, d * (1 + 1 / ratio) ** 2
         radix = self._side ** np.arange(d - 1, -1, -1)
         self._jumps = self.offsets @ radix  # from a point's key to the keys of its nodes
@@ -405,7 +418,7 @@ def _merge(keys, weights):
     keys, where = np.unique(keys, return_inverse=True)
     return keys, np.bincount(where, weights, minlength=len(keys)).astype(np.int64)
 
-# %% ../../nbs/30_max_cover.ipynb #3fd641a2
+# %% ../../nbs/30_max_cover.ipynb #83a2568f
 _DENSE = 2**25  # nodes counted in one array
 _PAIRS = 2**26  # pairs of a point and a node that may cover it, otherwise
 _STENCIL = 2**20  # nodes that may cover one point
@@ -472,10 +485,11 @@ def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKM
     hint = " A public number of rows (n_public) allows finer grids." if n_public is None else ""
     raise ValueError(
         f"n_components={d}, finest={finest:.3g}{rows}: the grid has too many nodes for {owner} to "
-        f"count; what fits: {' or '.join(advice) or 'a larger ratio'}.{hint}"
+        f"count; what fits: {' or '.join(advice) or 'a larger ratio'}. If X has fewer columns, say "
+        f"so by n_components.{hint}"
     )
 
-# %% ../../nbs/30_max_cover.ipynb #79270918
+# %% ../../nbs/30_max_cover.ipynb #541724a4
 def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     """Algorithm 2: choose nodes that cover many points, greedily and privately.
 
@@ -497,6 +511,11 @@ def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     nodes : ndarray of shape (n_picks, d)
     live : ndarray of bool, shape (n,)
         PRIVATE: the points not covered. Only they may enter the next cover.
+
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
 
     References
     ----------
@@ -537,7 +556,7 @@ def cover_radii(finest, ratio=1.0, coarsest=2.0):
         radii.append(radii[-1] * (1 + ratio))
     return np.array(radii)
 
-# %% ../../nbs/30_max_cover.ipynb #92c2477a
+# %% ../../nbs/30_max_cover.ipynb #10b18f96
 def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     """Step 2: candidate centres from covers of growing radius, each of the points that are left.
 
@@ -554,6 +573,11 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     -------
     ndarray of shape (m * n_picks, d)
         Candidates, paid for by `choose`.
+
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
 
     References
     ----------
@@ -720,7 +744,7 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #60749465
+# %% ../../nbs/30_max_cover.ipynb #8d9c8e5b
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -745,7 +769,7 @@ class MaxCoverKMeans(PrivateKMeans):
         with composition by sums; needs `n_public`, ignores `finest`, `n_picks` and `shares`.
     n_components : int, optional
         PUBLIC dimension of the grid, at most; rows with more columns are projected. Default: 4 if
-        `n_public` is given and the grid then fits, else 3; as printed, ln(n_public) / 2.
+        that grid fits (`n_public` allows finer ones), else 3; as printed, ln(n_public) / 2.
     finest : float
         PUBLIC radius of the finest cover, as a share of the radius.
     ratio : float, optional
@@ -852,7 +876,9 @@ class MaxCoverKMeans(PrivateKMeans):
             _check_between(self.ratio, "ratio", 1e-3, 1e3, owner)
         _check_shares(self.shares, owner)
         if self.variant == "paper":
-            _check_printed_delta(self.epsilon / (1 + self.n_lloyd), self.delta / (1 + self.n_lloyd))
+            _check_printed_delta(self.epsilon, self.delta, self._parts())
+        else:
+            _check_prices(*self._prices())
         d, finest, ratio, _, snap = self._plan()
         if self.variant == "paper" and not _fits(d, finest, ratio, snap, self.n_public):
             raise ValueError(
@@ -861,6 +887,16 @@ class MaxCoverKMeans(PrivateKMeans):
                 'n_components, a larger ratio, or variant="extension".'
             )
         check_grid(d, finest, ratio, snap, self.n_public, owner)
+
+    def _prices(self):
+        """Prices of the mean, the distances, the covers, the weights, one average: PUBLIC."""
+        shares, n_lloyd = tuple(float(s) for s in self.shares), int(self.n_lloyd)
+        return _prices(float(self.epsilon), float(self.delta), self.neighboring, shares, n_lloyd)
+
+    def _parts(self):
+        """Into how many parts the printed price of the averages goes: PUBLIC."""
+        two_clusters = self.neighboring == "replace" and self.n_clusters > 1
+        return (1 + self.n_lloyd) * (2 if two_clusters else 1)
 
     def _plan(self, n_columns=math.inf):
         """(dimension of the grid, finest radius, ratio, picks for each radius, snap): PUBLIC."""
@@ -881,13 +917,7 @@ class MaxCoverKMeans(PrivateKMeans):
         d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, fallback = _public_draws(noise.public_rng, k, d)
         matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
-        mean_mu, ring_epsilon, exponent, weight_epsilon, mu = _prices(
-            float(self.epsilon),
-            float(self.delta),
-            self.neighboring,
-            tuple(self.shares),
-            self.n_lloyd,
-        )
+        mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
         X = _Inside(X, float(self.radius), center)
         # step 0, ours: where the data are, and how far they reach
         origin = np.zeros(d) if center is None else center
@@ -948,25 +978,22 @@ class MaxCoverKMeans(PrivateKMeans):
         # step 4: Lloyd on D'', then NoisyAVG of every cluster
         heads = cluster_candidates(candidates, np.maximum(weights, 0), k, seed)
         rows = clip_to_ball(X, radius, center) - (0.0 if center is None else center)
-        parts = (1 + self.n_lloyd) * (2 if self.neighboring == "replace" and k > 1 else 1)
-        average = partial(
-            noisy_avg,
-            radius=radius,
-            epsilon=mean_epsilon / parts,
-            delta=delta / parts,
-            noise=noise,
-        )
+        parts = self._parts()
+        price = {"epsilon": mean_epsilon / parts, "delta": delta / parts}
+        average = partial(noisy_avg, radius=radius, **price, noise=noise)
 
         def averages(groups):
             branches = [partial(average, rows[groups == j]) for j in range(k)]
-            return clip_to_ball(np.array(noise.parallel(branches)), radius)
+            with warnings.catch_warnings():  # fit has spoken of epsilon and delta once
+                warnings.simplefilter("ignore", PrivacyWarning)
+                return clip_to_ball(np.array(noise.parallel(branches)), radius)
 
         centers = averages(nearest(points, heads, radius=1.0))
         for _ in range(self.n_lloyd):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #8d631e89
+# %% ../../nbs/30_max_cover.ipynb #bf90b4c6
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
 
 
@@ -979,7 +1006,8 @@ def _check_between(value, name, low, high, owner):
 
 def _check_shares(shares, owner):
     try:
-        parts = np.asarray(shares, dtype=float)
+        parts = np.asarray(shares)
+        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
     except (TypeError, ValueError):
         parts = np.zeros(0)
     good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
@@ -990,12 +1018,23 @@ def _check_shares(shares, owner):
         )
 
 
-def _check_printed_delta(epsilon, delta):
-    epsilon *= _PAPER_SHARES[2]
-    if noisy_avg_delta(epsilon, delta / 2) > delta / 2:
+def _check_printed_delta(epsilon, delta, parts):
+    if noisy_avg_delta(_PAPER_SHARES[2] * epsilon / parts, delta / 2 / parts) > delta / 2 / parts:
         raise ValueError(
-            f"epsilon={epsilon / _PAPER_SHARES[2]:g}: the printed constants of NoisyAVG do not "
-            'deliver this delta at so large an epsilon; use variant="extension".'
+            f"epsilon={epsilon:g}: the printed constants of NoisyAVG do not deliver this delta at "
+            'so large an epsilon; use variant="extension".'
+        )
+
+
+def _check_prices(mean_mu, ring_epsilon, exponent, weight_epsilon, mu):
+    # noise of 2**50 lattice steps is the most there is
+    if (
+        min(weight_epsilon, ring_epsilon or 1, exponent) < 2.0**-48
+        or min(mu, mean_mu or 1) < 2.0**-26
+    ):
+        raise ValueError(
+            f"a part of the budget is too small to buy anything (mu = {min(mu, mean_mu or mu):.1g}, "
+            f"epsilon = {weight_epsilon:.1g}): choose a larger epsilon, or other shares."
         )
 
 

@@ -424,7 +424,7 @@ def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
     bias = beyond @ counts / np.sum(counts)
     return bias**2 + n_features * (np.asarray(radii) / (n_cluster * noise_mu)) ** 2
 
-# %% ../../nbs/50_private_evolution.ipynb #4b6ade21
+# %% ../../nbs/50_private_evolution.ipynb #1185310a
 def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     """To which length a step should shorten residuals: the r with the least `step_error`.
 
@@ -447,9 +447,11 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
 
     Returns
     -------
-    float
+    r : float
         One of 80 lengths from 1e-4 to 2 radii, evenly spaced in the logarithm; if the histogram
         is mostly noise, 3/4 of the median distance between neighbouring centres.
+    kept : float
+        The share of its length that a residual keeps on average, as far as the histogram tells.
     """
     edges = 2 * radius * np.geomspace(5e-5, 1, 80)
     step, _ = lattice(2 * radius)
@@ -465,10 +467,11 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     if noise.releases[-1].scale > 0.1 * n_total or not counts.any():
         gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
         np.fill_diagonal(gaps, 2 * radius)
-        return float(np.clip(0.75 * np.median(gaps.min(axis=1)), edges[0], edges[-1]))
+        return float(np.clip(0.75 * np.median(gaps.min(axis=1)), edges[0], edges[-1])), 1.0
     middles = edges * math.sqrt(edges[0] / edges[1])
     errors = step_error(counts, middles, edges, residuals.shape[1], n_total / len(centers), sum_mu)
-    return float(edges[np.argmin(errors)])
+    r = edges[np.argmin(errors)]
+    return float(r), float(np.average(np.minimum(r / middles, 1), weights=counts))
 
 # %% ../../nbs/50_private_evolution.ipynb #c95a0df0
 def shrink(steps, variance):
@@ -493,7 +496,7 @@ def shrink(steps, variance):
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
 
-# %% ../../nbs/50_private_evolution.ipynb #bc165fbe
+# %% ../../nbs/50_private_evolution.ipynb #8590da24
 def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     """One step of Lloyd's from released centres, by noisy sums of short residuals.
 
@@ -521,12 +524,12 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
     """
-    residuals = _Residuals(X, radius, center, centers, labels)
+    residuals = partial(_Residuals, X, radius, center, centers, labels)
     # mu^2 divided: 5 % to the lengths; of the rest, 15 % to the counts
     mu_lengths, mu_sums = mu * math.sqrt(LENGTHS), mu * math.sqrt(1 - LENGTHS)
     weight = math.sqrt(COUNTS / (1 - COUNTS))
-    r = residual_radius(
-        residuals,
+    r, kept = residual_radius(
+        residuals(unit=1.0),
         centers,
         radius=radius,
         mu=mu_lengths,
@@ -534,9 +537,9 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         n_total=n_total,
         noise=noise,
     )
-    sums, counts = noise.sums(
-        residuals,
-        radius=r,
+    sums, counts = noise.sums(  # in units of r: the receipt is the same whatever r came out
+        residuals(unit=r),
+        radius=1.0,
         groups=labels,
         n_groups=len(centers),
         weight=weight,
@@ -544,30 +547,32 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         label="sums of residuals, and counts",
     )
     deviation, rows = noise.releases[-1].scale, np.maximum(counts, 1)
-    steps = shrink(sums / rows[:, None], (deviation / rows) ** 2)
-    doubt = 2 * deviation / (weight * r)  # two deviations of a count
+    # shortened residuals make a short step: undone on average, within reason
+    unit = r / max(kept, 0.3)
+    steps = unit * shrink(sums / rows[:, None], (deviation / rows) ** 2)
+    doubt = 2 * deviation / weight  # two deviations of a count
     certain = counts > doubt
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
     return moved, np.where(certain, counts, counts - doubt)
 
-# %% ../../nbs/50_private_evolution.ipynb #d52182d3
+# %% ../../nbs/50_private_evolution.ipynb #a03ef9be
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2
 EXTRA = 1.5  # centres for each cluster, until the first step
 
 
 class _Residuals:
-    """Rows minus their released centres, when a block of them is asked for."""
+    """Rows minus their released centres, over a released unit, when a block of them is asked for."""
 
-    def __init__(self, X, radius, center, centers, labels):
-        self._parts = X, radius, center, centers, labels
+    def __init__(self, X, radius, center, centers, labels, unit):
+        self._parts = X, radius, center, centers, labels, unit
         self.shape, self.dtype = X.shape, np.dtype(float)
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, rows):
-        X, radius, center, centers, labels = self._parts
-        return _inside(X[rows], radius, center) - centers[labels[rows]]
+        X, radius, center, centers, labels, unit = self._parts
+        return (_inside(X[rows], radius, center) - centers[labels[rows]]) / unit
 
 
 def _inside(rows, radius, center):
@@ -582,7 +587,7 @@ def _labels(X, centers, radius, center):
     blocks = map_blocks(lambda start, rows: find(_inside(rows, radius, center)), X)
     return np.concatenate(list(blocks))
 
-# %% ../../nbs/50_private_evolution.ipynb #30d7d16a
+# %% ../../nbs/50_private_evolution.ipynb #eeb17355
 def evolution_prices(mu, n_refine, projected=False, counted=False):
     """How the default divides its budget: equation (3).
 
@@ -605,11 +610,11 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
         count^2 + votes^2 + n_refine step^2 = mu^2.
     """
     rows = 0.01 if counted else 0.0
-    votes = (1 - rows) * (0.3 if projected else 0.5)
+    votes = (1 - rows) * (0.15 if projected else 0.35)
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #45772dbe
+# %% ../../nbs/50_private_evolution.ipynb #ae45d5b4
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -629,15 +634,15 @@ class PEMeans(PrivateKMeans):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     variant : {"extension", "paper"}
-        "extension": half of the budget goes to steps of refinement, candidates come in antithetic
+        "extension": most of the budget goes to steps of refinement, candidates come in antithetic
         pairs, rows with many columns are projected for the votes. "paper": Algorithm 1 with the
         paper's rules for the numbers of rounds and variations; needs `n_public`, ignores
         `n_components`, `n_refine` and `population`.
-    n_components : int, optional
-        PUBLIC number of columns that vote, default 32; rows with more are projected.
+    n_components : int
+        PUBLIC number of columns that vote; rows with more are projected.
     n_votes : int, optional
         PUBLIC number of rounds of votes, default `paper_rounds` (in the extension: without epsilon,
-        at most 16 after a projection, and fewer if votes would drown in noise).
+        5 after a projection, and fewer if votes would drown in noise).
     n_refine : int
         PUBLIC number of steps of refinement, at least 1.
     population : int
@@ -680,8 +685,6 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
-    _default_components = 32
-
     def __init__(
         self,
         n_clusters=8,
@@ -691,7 +694,7 @@ class PEMeans(PrivateKMeans):
         radius=None,
         center=None,
         variant="extension",
-        n_components=None,
+        n_components=32,
         n_votes=None,
         n_refine=3,
         population=2000,
@@ -719,7 +722,8 @@ class PEMeans(PrivateKMeans):
             raise ValueError(f'variant={self.variant!r}: {owner} has "extension" and "paper".')
         check_count(self.n_refine, "n_refine", owner)
         check_count(self.population, "population", owner)
-        for name in ("n_components", "n_votes", "n_public"):
+        check_count(self.n_components, "n_components", owner)
+        for name in ("n_votes", "n_public"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name, owner)
         if self.variant == "paper" and self.n_public is None:
@@ -728,16 +732,12 @@ class PEMeans(PrivateKMeans):
                 "number of rows, which must then be public: give one that does not come from X."
             )
 
-    @property
-    def _q(self):
-        return self.n_components or self._default_components
-
     def _release_centers(self, X, noise, center):
         mu = gaussian_mu(self.epsilon, self.delta)
         if self.variant == "paper":
             return self._release_as_printed(X, noise, center, mu)
         k, d, radius, rng = self.n_clusters, X.shape[1], float(self.radius), noise.public_rng
-        projected, seed = d > self._q, int(rng.integers(2**31))
+        projected, seed = d > self.n_components, int(rng.integers(2**31))
         prices = evolution_prices(mu, self.n_refine, projected, self.n_public is None)
         count_mu, votes_mu, step_mu = prices
         n_total = self.n_public or max(noise.count(len(X), mu=count_mu, label="number of rows"), 1)
@@ -753,8 +753,10 @@ class PEMeans(PrivateKMeans):
             noise=noise,
         )
         if projected:
-            axes = np.linalg.qr(gaussian_projection(d, self._q, rng))[0]
-            unit = 1.25 * math.sqrt(self._q / d)  # the ball that holds nearly all projected rows
+            axes = np.linalg.qr(gaussian_projection(d, self.n_components, rng))[0]
+            unit = 1.25 * math.sqrt(
+                self.n_components / d
+            )  # the ball that holds nearly all projected rows
             points = project(X, axes, radius=radius, center=center, divisor=unit)
             heads = search(vote_grid(points))
             labels = NearestCenter(heads, 1.0)(points)
@@ -776,7 +778,7 @@ class PEMeans(PrivateKMeans):
         """Rounds of votes; `signal`: a fifth of a cluster's rows, in deviations of a single round's noise."""
         if self.n_votes is not None:
             return self.n_votes
-        rounds = min(paper_rounds(self._q), 16) if d > self._q else paper_rounds(d)
+        rounds = 5 if d > self.n_components else paper_rounds(d)
         return max(1, min(rounds, int(min(signal, 1e3) ** 2)))
 
     def _release_as_printed(self, X, noise, center, mu):
@@ -788,14 +790,41 @@ class PEMeans(PrivateKMeans):
             private_evolution(Q, k, L, n_rounds, antithetic=False, **price), 1.0
         )
 
-# %% ../../nbs/50_private_evolution.ipynb #18ce43d2
+# %% ../../nbs/50_private_evolution.ipynb #1d23dab6
 class HDPEMeans(PEMeans):
     """PE-means for many columns: rows vote in 16 dimensions, averages bring the centres back.
 
-    The same as `PEMeans` with `n_components=16`. With `variant="paper"` it is Algorithm 3: a
-    Gaussian projection, whatever the number of columns; 16 releases at one noise multiplier, of
-    which 14 are votes, one is the counts and one the sums of the clusters (`n_votes` counts all).
-    Parameters, attributes and promises are those of `PEMeans`.
+    Privacy: as `PEMeans`, of which it is the case `n_components=16`; with `variant="paper"` it is
+    Algorithm 3.
+
+    Parameters
+    ----------
+    n_clusters, epsilon, delta, radius, center, neighboring, random_state
+        PUBLIC; see `PEMeans`.
+    variant : {"extension", "paper"}
+        "paper": a Gaussian projection, whatever the number of columns; 16 releases at one noise
+        multiplier, of which 14 are votes, one is the counts and one the sums of the clusters. Needs
+        `n_public`.
+    n_components : int
+        PUBLIC number of columns that vote.
+    n_votes : int, optional
+        PUBLIC number of rounds of votes; with "paper", of all releases, at least 3.
+    n_refine, population, n_public
+        PUBLIC; see `PEMeans`.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        PUBLIC. In the units of X, inside the ball.
+    spent_ : Receipt
+        PUBLIC. What was released and what it cost.
+    n_features_in_ : int
+        PUBLIC.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By `fit`, if a public parameter is missing or impossible, before X is read.
 
     References
     ----------
@@ -812,7 +841,38 @@ class HDPEMeans(PEMeans):
     ((1, 50), 1.0)
     """
 
-    _default_components = 16
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        epsilon=None,
+        delta=None,
+        radius=None,
+        center=None,
+        variant="extension",
+        n_components=16,
+        n_votes=None,
+        n_refine=3,
+        population=2000,
+        n_public=None,
+        neighboring="add_remove",
+        random_state=None,
+    ):
+        super().__init__(
+            n_clusters,
+            epsilon=epsilon,
+            delta=delta,
+            radius=radius,
+            center=center,
+            variant=variant,
+            n_components=n_components,
+            n_votes=n_votes,
+            n_refine=n_refine,
+            population=population,
+            n_public=n_public,
+            neighboring=neighboring,
+            random_state=random_state,
+        )
 
     def _check_public(self):
         super()._check_public()
@@ -821,10 +881,10 @@ class HDPEMeans(PEMeans):
 
     def _release_as_printed(self, X, noise, center, mu):
         k, n, radius = self.n_clusters, self.n_public, float(self.radius)
-        n_all = self.n_votes or max(paper_rounds(self._q), 3)
+        n_all = self.n_votes or max(paper_rounds(self.n_components), 3)
         each = mu / math.sqrt(n_all)
         # line 5: project
-        matrix = gaussian_projection(X.shape[1], self._q, noise.public_rng)
+        matrix = gaussian_projection(X.shape[1], self.n_components, noise.public_rng)
         points = project(X, matrix, radius=radius, center=center)
         # line 6: PE-means, two rounds fewer
         Q, L, price = vote_grid(points), paper_variations(n, k), each * math.sqrt(n_all - 2)

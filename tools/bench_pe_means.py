@@ -169,7 +169,10 @@ def ideas():
     def no_undoing(*args, **rest):
         return lengths(*args, **rest)[0], 1.0
 
-    half = lambda mu, n, *flags: [mu * math.sqrt(s) for s in (0.01 * flags[1], 0.5 - 0.01 * flags[1], 0.5 / n)]  # fmt: skip
+    def half(mu, n_refine, projected, counted):
+        rows = 0.01 * counted
+        return [mu * math.sqrt(share) for share in (rows, 0.5 - rows, 0.5 / n_refine)]
+
     return {
         "the default": ({}, {}),
         "no refinement but one step": ({"n_refine": 1}, {}),
@@ -181,7 +184,10 @@ def ideas():
         "residuals not shortened": ({}, {"residual_radius": whole_ball}),
         "shortening not undone": ({}, {"residual_radius": no_undoing}),
         "no shrinkage": ({}, {"shrink": lambda steps, variance: steps}),
-        "no antithetic pairs": ({}, {"variations": partial(pe.variations, antithetic=False)}),
+        "no antithetic pairs": (
+            {},
+            {"private_evolution": partial(pe.private_evolution, antithetic=False)},
+        ),
         "Gaussian mutants": ({}, {"variations": partial(pe.variations, beta=2)}),
         "population 500": ({"population": 500}, {}),
         "population 5000": ({"population": 5000}, {}),
@@ -199,7 +205,9 @@ def run_ideas(sets, seeds, out):
         for name in names:
             X, k = load(name)
             options_here = {o: len(X) if v == "n" else v for o, v in options.items()}
-            with mock.patch.multiple(pe, **exchanged) if exchanged else mock.patch("os.sep", os.sep):
+            with (
+                mock.patch.multiple(pe, **exchanged) if exchanged else mock.patch("os.sep", os.sep)
+            ):
                 make = partial(PEMeans, k, **options_here)
                 row.append(mean_auc(results, name, f"idea: {idea}", make, X, seeds))
             base.setdefault(name, row[-1])
@@ -247,8 +255,12 @@ def run_speed():
     tracemalloc.stop()
     _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))
     _, plain = timed(lambda: nearest(X, population, radius=1.0))
-    print(f"n = 1e6, one round of {len(population)} candidates: {ours:.2f} CPU s, peak {peak:.0f} MB")
-    print(f"a blocked nearest-neighbour pass: {plain:.2f} CPU s; ratio {ours / plain:.2f} (target 2)")
+    print(
+        f"n = 1e6, one round of {len(population)} candidates: {ours:.2f} CPU s, peak {peak:.0f} MB"
+    )
+    print(
+        f"a blocked nearest-neighbour pass: {plain:.2f} CPU s; ratio {ours / plain:.2f} (target 2)"
+    )
     model, seconds = timed(lambda: PEMeans(k, **public).fit(X))
     print(f"n = 1e6, the default: {seconds:.1f} CPU s")
 

@@ -635,7 +635,7 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #492a6170
+# %% ../../nbs/50_private_evolution.ipynb #3fe03fe4
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -662,8 +662,8 @@ class PEMeans(PrivateKMeans):
     n_components : int
         PUBLIC number of columns that vote; rows with more are projected.
     n_votes : int, optional
-        PUBLIC number of rounds of votes, default `paper_rounds` (in the extension: without epsilon,
-        5 after a projection, and fewer if votes would drown in noise).
+        PUBLIC number of rounds of votes. Default: `paper_rounds`; in the extension without epsilon,
+        and fewer where votes would drown in noise.
     n_refine : int
         PUBLIC number of steps of refinement, at least 1.
     population : int

@@ -3,6 +3,13 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .clustering import MaxCoverKMeans, NoisyLloyd
+from .clustering import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
 
-__all__ = ["BudgetExceeded", "MaxCoverKMeans", "NoisyLloyd", "PrivacyBudget"]
+__all__ = [
+    "BudgetExceeded",
+    "HDPEMeans",
+    "MaxCoverKMeans",
+    "NoisyLloyd",
+    "PEMeans",
+    "PrivacyBudget",
+]

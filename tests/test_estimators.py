@@ -28,7 +28,7 @@ from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dplit
-from dplit import MaxCoverKMeans, NoisyLloyd, PrivacyBudget
+from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import BudgetExceeded, PrivacyWarning
 from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
@@ -41,6 +41,12 @@ ESTIMATORS = {
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
     "MaxCoverKMeans as printed": partial(
         MaxCoverKMeans, **COMMON, variant="paper", n_public=60, n_lloyd=1
+    ),
+    "PEMeans": partial(PEMeans, **COMMON, n_refine=2),
+    "PEMeans as printed": partial(PEMeans, **COMMON, variant="paper", n_public=60, n_votes=3),
+    "HDPEMeans": partial(HDPEMeans, **COMMON, n_components=1, n_refine=2),
+    "HDPEMeans as printed": partial(
+        HDPEMeans, **COMMON, variant="paper", n_public=60, n_components=1
     ),
 }
 # half the rows lie outside the ball; all are exact in float32

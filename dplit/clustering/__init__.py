@@ -2,5 +2,6 @@
 
 from .lloyd import NoisyLloyd
 from .max_cover import MaxCoverKMeans
+from .private_evolution import HDPEMeans, PEMeans
 
-__all__ = ["MaxCoverKMeans", "NoisyLloyd"]
+__all__ = ["HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "PEMeans"]

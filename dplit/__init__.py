@@ -4,5 +4,14 @@ __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
 from .clustering import MaxCoverKMeans, NoisyLloyd
+from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetKMedoids
 
-__all__ = ["BudgetExceeded", "MaxCoverKMeans", "NoisyLloyd", "PrivacyBudget"]
+__all__ = [
+    "BudgetExceeded",
+    "MaxCoverKMeans",
+    "NeighborNoisyAverages",
+    "NoisyAverageSet",
+    "NoisyLloyd",
+    "PrivacyBudget",
+    "SourceTargetKMedoids",
+]

@@ -6,8 +6,8 @@
 __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity', 'nas_sigma', 'mean_noise_bound',
            'printed_noise_bound', 'laplace_noise_bound', 'diff_bound', 'nna_bound', 'cell_sensitivity', 'cylinder_rms',
            'count_tail', 'count_threshold', 'greedy_medoids', 'swap_medoids', 'SourceTargetKMedoids', 'target_cells',
-           'kd_cover', 'noisy_average_set', 'neighbor_noisy_averages', 'cell_clouds', 'PrivateSources',
-           'NoisyAverageSet', 'NeighborNoisyAverages']
+           'kd_cover', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages', 'cell_clouds',
+           'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
 # %% ../nbs/60_source_target.ipynb #560a0125
 import math
@@ -564,7 +564,7 @@ class SourceTargetKMedoids(BaseEstimator):
         self.n_features_in_ = X.shape[1]
         return self
 
-# %% ../nbs/60_source_target.ipynb #1b7e8a53
+# %% ../nbs/60_source_target.ipynb #ee18bb5c
 def target_cells(Xt, n_cells=None):
     """A few rows of the target that stand for all of it: its own k-medoids.
 
@@ -573,14 +573,14 @@ def target_cells(Xt, n_cells=None):
     Xt : ndarray of shape (n, d)
         PUBLIC.
     n_cells : int, optional
-        How many, default n / 20, but between 30 and 150; at most n.
+        How many, default n / 30, but between 20 and 150; at most n.
 
     Returns
     -------
     ndarray of int64, shape (n_cells,)
         Indices of rows, increasing.
     """
-    k = min(max(len(Xt) // 20, 30), 150) if n_cells is None else n_cells
+    k = min(max(len(Xt) // 30, 20), 150) if n_cells is None else n_cells
     if k >= len(Xt):
         return np.arange(len(Xt))
     return np.sort(SourceTargetKMedoids(k, n_passes=1).fit(Xt).medoid_indices_)
@@ -615,6 +615,28 @@ def kd_cover(Xt, radius):
             order = rows[np.argsort(Xt[rows, (high - low).argmax()], kind="stable")]
             leaves += [order[: len(rows) // 2], order[len(rows) // 2 :]]
     return np.sort(np.array(chosen, dtype=np.int64))
+
+# %% ../nbs/60_source_target.ipynb #f4dd1e05
+def affordable_averages(t, d, *, mu=None, epsilon=None):
+    """How many averages keep the noise on one of them below a fifteenth of the radius, but 15 to 100.
+
+    Parameters
+    ----------
+    t, d : int
+        How many sources an average is of, and columns.
+    mu, epsilon : float
+        Price of all averages together, exactly one of them: Gaussian noise, or K-norm noise.
+
+    Returns
+    -------
+    int
+    """
+    per_root = 30 * math.sqrt(d) / t  # root mean square noise over a fifteenth of the radius
+    if mu is not None:  # sqrt(n d) D / (t mu)
+        n = (mu / per_root) ** 2
+    else:  # n d sqrt(d / (d + 2)) D / (t epsilon), nearly
+        n = epsilon / (per_root * d / math.sqrt(d + 2))
+    return int(min(max(n, 15), 100))
 
 # %% ../nbs/60_source_target.ipynb #2763cdc6
 def noisy_average_set(
@@ -799,7 +821,7 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
     return [points[mine][:n_points] for points, mine in zip(tries, own, strict=True)]
 
-# %% ../nbs/60_source_target.ipynb #19a81e75
+# %% ../nbs/60_source_target.ipynb #566e0c72
 class PrivateSources(BaseEstimator):
     """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
 
@@ -843,11 +865,11 @@ class PrivateSources(BaseEstimator):
             raise ValueError(f'variant={self.variant!r}: {owner} is "tight", or as in the "paper".')
         self._check_public()
 
-    def _cells(self, Xt):
-        """Rows of the target about which something is released."""
+    def _cells(self, Xt, n_cells=None):
+        """Rows of the target about which something is released; `n_cells` is the default."""
         paper = self.n_cells is None and self.variant == "paper"
         whole = paper or isinstance(self.n_cells, str)
-        return Xt if whole else Xt[target_cells(Xt, self.n_cells)]
+        return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
 
     def fit(self, Xs, Xt):
         """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
@@ -886,7 +908,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #87f7f88f
+# %% ../nbs/60_source_target.ipynb #39a163be
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -909,7 +931,7 @@ class NoisyAverageSet(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many averages; default n / 20 of n targets, between 30 and 150 ("all" if
+        PUBLIC. How many averages; default as many as `affordable_averages` says ("all" if
         `variant="paper"`).
     spread : bool
         PUBLIC. Whether to release t(S) too, the mean distance of a target to its t nearest sources,
@@ -952,7 +974,7 @@ class NoisyAverageSet(PrivateSources):
     >>> Xs, Xt = rng.normal(size=(2000, 2)), rng.normal(size=(500, 2)) + 1
     >>> model = NoisyAverageSet(t=100, rho=0.5, radius=6.0, random_state=0).fit(Xs, Xt)
     >>> model.sources_.shape, round(model.spent_.rho, 9)
-    ((30, 2), 0.5)
+    ((15, 2), 0.5)
     """
 
     def __init__(
@@ -988,7 +1010,8 @@ class NoisyAverageSet(PrivateSources):
             raise TypeError(f"spread={self.spread!r}: NoisyAverageSet needs True or False.")
 
     def _release(self, Xs, Xt, noise, center):
-        cells, price, paper = self._cells(Xt), self._price(), self.variant == "paper"
+        price, paper = self._price(), self.variant == "paper"
+        cells = self._cells(Xt, affordable_averages(self.t, Xt.shape[1], **price))
         if paper and self.rho is None and "mu" in price:  # Theorem 5.3, at its honest price
             sigma = nas_sigma(len(cells), self.t, self.epsilon, self.delta)
             price["mu"] = min(price["mu"], nas_sensitivity(len(cells), self.t) / sigma)
@@ -1006,7 +1029,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #ce8311ed
+# %% ../nbs/60_source_target.ipynb #8818e981
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1028,11 +1051,11 @@ class NeighborNoisyAverages(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many cells; default n / 20 of n targets, between 30 and 150 ("all" if
+        PUBLIC. How many cells; default n / 30 of n targets, between 20 and 150 ("all" if
         `variant="paper"`).
     cell_radius : float, optional
-        PUBLIC. A source farther from its cell does not count. Default: nine targets in ten lie
-        within it of their cell.
+        PUBLIC. A source farther from its cell does not count. Default: the largest distance of a
+        target to its cell, and at least radius / 10.
     output : {"cloud", "mean"}
         For each kept cell its mean and a cloud of points, or the mean alone, which is safer where
         there are few sources.
@@ -1128,11 +1151,9 @@ class NeighborNoisyAverages(PrivateSources):
     def _tight(self, Xs, Xt, cells, buy):
         (n, d), price = cells.shape, self._price()
         twice = 2 if self.neighboring == "replace" else 1
-        r = (
-            _default_cell_radius(Xt, cells, self.radius)
-            if self.cell_radius is None
-            else self.cell_radius
-        )
+        r = self.cell_radius
+        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
+            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / price.get("mu", math.inf)
         if self.rho is None:
             if "epsilon" in price or cylinder_rms(d, self.epsilon / twice)[0] < sigma * math.sqrt(
@@ -1167,12 +1188,3 @@ class NeighborNoisyAverages(PrivateSources):
         kept = counts >= threshold  # line 6
         center = 0.0 if buy["center"] is None else buy["center"]
         return sums[kept] / counts[kept, None] + center  # line 7
-
-
-def _default_cell_radius(Xt, cells, radius):
-    """Nine targets in ten lie within it of their cell; where cells are targets, nine cells in ten have another within it."""
-    r = np.quantile(source_distance(Xt, cells), 0.9)
-    if not r and len(cells) > 1:
-        distances = cdist(cells, cells)
-        r = np.quantile(np.sort(distances, axis=1)[:, 1], 0.9)
-    return float(r) or float(radius)

@@ -397,7 +397,7 @@ def _blocks(rows, width):
     step = max(8, _CELLS // width)
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
-# %% ../nbs/60_source_target.ipynb #1d64d842
+# %% ../nbs/60_source_target.ipynb #76ebaa97
 def swap_medoids(X, d0, medoids, candidates, tolerance=1e-6):
     """One pass of swaps: each candidate replaces the medoid whose loss it best makes up for, if that lowers the cost.
 
@@ -414,7 +414,7 @@ def swap_medoids(X, d0, medoids, candidates, tolerance=1e-6):
     Returns
     -------
     medoids : ndarray of int64
-        In place of those given.
+        In place of the given ones.
     n_swaps : int
 
     References
@@ -474,7 +474,7 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return near, second, d1, d2
 
-# %% ../nbs/60_source_target.ipynb #22515776
+# %% ../nbs/60_source_target.ipynb #1081170c
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
@@ -490,6 +490,9 @@ class SourceTargetKMedoids(BaseEstimator):
         At most how many passes of swaps; 0 stops after the greedy.
     n_candidates : int
         At most how many rows a pass tries, those first that would lower the cost most.
+    n_starts : int, optional
+        From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
+        is kept. Default 3 up to a thousand rows, else 1.
 
     Attributes
     ----------
@@ -521,10 +524,11 @@ class SourceTargetKMedoids(BaseEstimator):
     ([3], 0.5)
     """
 
-    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=5000):
+    def __init__(self, n_clusters=8, *, n_passes=5, n_candidates=5000, n_starts=None):
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
+        self.n_starts = n_starts
 
     def fit(self, Xt, sources=None):
         """Choose medoids.
@@ -549,22 +553,32 @@ class SourceTargetKMedoids(BaseEstimator):
         k = check_count(self.n_clusters, "n_clusters", owner)
         n_passes = check_count(self.n_passes, "n_passes", owner, low=0)
         n_candidates = check_count(self.n_candidates, "n_candidates", owner)
+        n_starts = self.n_starts
+        if n_starts is not None:
+            check_count(n_starts, "n_starts", owner)
         X = check_points(Xt, (None, None), "Xt", owner)
         if sources is not None and np.size(sources):
             sources = check_points(sources, (None, X.shape[1]), "sources", owner)
         d0 = source_distance(X, sources)
-        medoids, gain = greedy_medoids(X, d0, min(k, len(X)))
-        candidates = np.argsort(-gain, kind="stable")[: min(n_candidates, np.count_nonzero(gain))]
-        for _ in range(n_passes):
-            medoids, n_swaps = swap_medoids(X, d0, medoids, candidates)
-            if not n_swaps:
-                break
+        greedy, gain = greedy_medoids(X, d0, min(k, len(X)))
+        candidates = np.argsort(-gain, kind="stable")[:n_candidates]
+        starts, more = [greedy], n_starts or (3 if len(X) <= 1000 else 1)
+        for seed in range(1, more if n_passes else 1):
+            starts.append(np.random.default_rng(seed).choice(len(X), len(greedy), replace=False))
+        ends = []
+        for medoids in starts:
+            for _ in range(n_passes):
+                medoids, n_swaps = swap_medoids(X, d0, medoids, candidates)
+                if not n_swaps:
+                    break
+            ends.append(medoids)
+        medoids = min(ends, key=lambda chosen: stc_cost(X, sources, chosen))
         self.medoid_indices_, self.cluster_centers_ = medoids, X[medoids]
         self.cost_ = stc_cost(X, sources, medoids)
         self.n_features_in_ = X.shape[1]
         return self
 
-# %% ../nbs/60_source_target.ipynb #ee18bb5c
+# %% ../nbs/60_source_target.ipynb #2a4a6bf1
 def target_cells(Xt, n_cells=None):
     """A few rows of the target that stand for all of it: its own k-medoids.
 
@@ -583,7 +597,7 @@ def target_cells(Xt, n_cells=None):
     k = min(max(len(Xt) // 30, 20), 150) if n_cells is None else n_cells
     if k >= len(Xt):
         return np.arange(len(Xt))
-    return np.sort(SourceTargetKMedoids(k, n_passes=1).fit(Xt).medoid_indices_)
+    return np.sort(SourceTargetKMedoids(k, n_passes=1, n_starts=1).fit(Xt).medoid_indices_)
 
 # %% ../nbs/60_source_target.ipynb #f15e8a5b
 def kd_cover(Xt, radius):
@@ -1029,7 +1043,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #8818e981
+# %% ../nbs/60_source_target.ipynb #ca769fb5
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1132,7 +1146,13 @@ class NeighborNoisyAverages(PrivateSources):
     def _check_public(self):
         owner, gamma = "NeighborNoisyAverages", self.gamma
         if self.cell_radius is not None:
-            check_radius(self.cell_radius, owner)
+            try:
+                lattice(self.cell_radius)
+            except ValueError:
+                raise ValueError(
+                    f"cell_radius={self.cell_radius!r}: {owner} needs a number > 0, in the units of "
+                    "the data, or None."
+                ) from None
         if gamma is not None and not (isinstance(gamma, float) and 0 < gamma < 0.5):
             raise ValueError(f"gamma={gamma!r}: {owner} needs a probability below 1/2, or None.")
         if not (isinstance(self.output, str) and self.output in ("cloud", "mean")):

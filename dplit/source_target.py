@@ -9,13 +9,14 @@ __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity'
            'kd_cover', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages', 'cell_clouds',
            'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
-# %% ../nbs/60_source_target.ipynb #560a0125
+# %% ../nbs/60_source_target.ipynb #a07b87b7
 import math
 from numbers import Real
 
 import numpy as np
 from scipy import special
 from scipy.optimize import brentq
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
@@ -43,7 +44,7 @@ from dplit.mechanisms import (
     quantize,
 )
 
-# %% ../nbs/60_source_target.ipynb #46a3c5ea
+# %% ../nbs/60_source_target.ipynb #414bfadc
 def source_distance(Xt, sources, cap=None):
     """Distance of each target to its nearest source: all that the objective needs of the sources.
 
@@ -65,9 +66,11 @@ def source_distance(Xt, sources, cap=None):
     if sources is None or len(sources) == 0:
         reach = 2 * np.sqrt(nearest_distance(Xt, Xt.mean(axis=0, keepdims=True)).max())
         return np.full(len(Xt), reach if cap is None else float(cap))
+    if Xt.shape[1] <= 10:  # beyond, a tree looks at nearly every pair
+        return cKDTree(sources).query(Xt)[0]
     return np.sqrt(nearest_distance(Xt, sources))
 
-# %% ../nbs/60_source_target.ipynb #972297e1
+# %% ../nbs/60_source_target.ipynb #ed88ce38
 def stc_cost(Xt, sources, medoids, cap=None):
     """Mean distance of a target to its nearest source or chosen medoid: equation (1).
 
@@ -86,7 +89,7 @@ def stc_cost(Xt, sources, medoids, cap=None):
     distance = source_distance(Xt, sources, cap)
     if len(medoids):
         chosen = np.asarray(Xt, dtype=float)[np.asarray(medoids)]
-        distance = np.minimum(distance, np.sqrt(nearest_distance(Xt, chosen)))
+        distance = np.minimum(distance, source_distance(Xt, chosen))
     return float(distance.mean())
 
 # %% ../nbs/60_source_target.ipynb #c564e705
@@ -343,8 +346,8 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     high = 8 * (d + 3 - math.log(q)) / epsilon
     return brentq(lambda x: count_tail(x, d, epsilon) - q, 1.0, high)
 
-# %% ../nbs/60_source_target.ipynb #0e43873d
-def greedy_medoids(X, d0, k):
+# %% ../nbs/60_source_target.ipynb #040942d0
+def greedy_medoids(X, d0, k, candidates=None):
     """The greedy medoids: each lowers the cost as much as any row can, given those before it.
 
     All gains are kept, and a choice updates them from the rows whose distance it has lowered:
@@ -357,32 +360,35 @@ def greedy_medoids(X, d0, k):
     d0 : ndarray of shape (n,)
         Distance of each row to its nearest source.
     k : int
-        At most n.
+        At most as many as there are candidates.
+    candidates : ndarray of int, optional
+        Indices of the rows that may be chosen, default all.
 
     Returns
     -------
     chosen : ndarray of int64, shape (k,)
         Indices of rows, in the order of choice.
-    gain : ndarray of shape (n,)
-        By how much each row would lower the sum of distances now; 0 for the chosen ones.
+    gain : ndarray of shape (len(candidates),)
+        By how much each candidate would lower the sum of distances now; 0 for the chosen ones.
 
     References
     ----------
     Nemhauser, Wolsey, Fisher (Math. Program. 1978): at least 1 - 1/e of the best possible gain.
     """
-    n, distance, chosen = len(X), np.array(d0, dtype=float), []
-    gain, free = np.zeros(n), np.ones(n, dtype=bool)
-    for rows in _blocks(np.arange(n), n):  # at first, a row serves those nearer to it than a source
-        D = cdist(X[rows], X)
+    candidates = np.arange(len(X)) if candidates is None else candidates
+    C, distance, chosen = X[candidates], np.array(d0, dtype=float), []
+    gain, free = np.zeros(len(C)), np.ones(len(C), dtype=bool)
+    for rows in _blocks(np.arange(len(X)), len(C)):  # who is nearer to it than to a source gains
+        D = cdist(X[rows], C)
         gain -= np.minimum(D, distance[rows, None], out=D).sum(axis=0)
     gain += distance.sum()
     for _ in range(k):
         j = int(np.where(free, gain, -np.inf).argmax())
-        chosen.append(j)
+        chosen.append(candidates[j])
         free[j] = False
-        lower = np.minimum(distance, cdist(X[j : j + 1], X)[0])
-        for rows in _blocks(np.flatnonzero(lower < distance), n):
-            D = cdist(X[rows], X)
+        lower = np.minimum(distance, cdist(C[j : j + 1], X)[0])
+        for rows in _blocks(np.flatnonzero(lower < distance), len(C)):
+            D = cdist(X[rows], C)
             np.clip(D, lower[rows, None], distance[rows, None], out=D)
             gain += D.sum(axis=0) - distance[rows].sum()
         distance = lower
@@ -474,7 +480,7 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return near, second, d1, d2
 
-# %% ../nbs/60_source_target.ipynb #1081170c
+# %% ../nbs/60_source_target.ipynb #f9c1ccbf
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
@@ -489,7 +495,9 @@ class SourceTargetKMedoids(BaseEstimator):
     n_passes : int
         At most how many passes of swaps; 0 stops after the greedy.
     n_candidates : int
-        At most how many rows a pass tries, those first that would lower the cost most.
+        How many rows may become medoids: all, if there are no more, else a random sample from a
+        fixed seed. A pass tries those first that would lower the cost most, and stops after some
+        25 million distances.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
         is kept. Default 3 up to a thousand rows, else 1.
@@ -560,8 +568,13 @@ class SourceTargetKMedoids(BaseEstimator):
         if sources is not None and np.size(sources):
             sources = check_points(sources, (None, X.shape[1]), "sources", owner)
         d0 = source_distance(X, sources)
-        greedy, gain = greedy_medoids(X, d0, min(k, len(X)))
-        candidates = np.argsort(-gain, kind="stable")[:n_candidates]
+        candidates = np.arange(len(X))
+        if len(X) > n_candidates:  # but never fewer than there are medoids to choose
+            n_candidates = max(n_candidates, min(k, len(X)))
+            candidates = np.sort(np.random.default_rng(0).choice(candidates, n_candidates, False))
+        greedy, gain = greedy_medoids(X, d0, min(k, len(X)), candidates)
+        best_first = np.argsort(-gain, kind="stable")[: max(1000, 25_000_000 // len(X))]
+        candidates = candidates[best_first]
         starts, more = [greedy], n_starts or (3 if len(X) <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):
             starts.append(np.random.default_rng(seed).choice(len(X), len(greedy), replace=False))
@@ -572,9 +585,10 @@ class SourceTargetKMedoids(BaseEstimator):
                 if not n_swaps:
                     break
             ends.append(medoids)
-        medoids = min(ends, key=lambda chosen: stc_cost(X, sources, chosen))
+        cost = lambda chosen: float(np.minimum(d0, source_distance(X, X[chosen])).mean())
+        medoids = min(ends, key=cost)
         self.medoid_indices_, self.cluster_centers_ = medoids, X[medoids]
-        self.cost_ = stc_cost(X, sources, medoids)
+        self.cost_ = cost(medoids)
         self.n_features_in_ = X.shape[1]
         return self
 

@@ -690,10 +690,17 @@ def test_costs_of_special_cases():
     assert len({*twins.medoid_indices_}) == 5 and twins.cost_ == 0
 
 
+def test_a_sample_of_candidates_costs_little_and_holds_enough():
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    every, some = (SourceTargetKMedoids(20, n_candidates=n).fit(X).cost_ for n in (2000, 500))
+    assert every <= some < 1.02 * every
+    assert len({*SourceTargetKMedoids(20, n_candidates=5).fit(X).medoid_indices_}) == 20
+
+
 def test_the_solver_never_holds_all_distances():
     X = np.random.default_rng(0).normal(size=(6000, 2))
     tracemalloc.start()
-    SourceTargetKMedoids(10, n_passes=1, n_candidates=200).fit(X, X[:50] + 1)
+    SourceTargetKMedoids(10, n_passes=1).fit(X, X[:50] + 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6  # all distances: 288 MB

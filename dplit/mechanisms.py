@@ -264,7 +264,7 @@ def gauge(rows, body):
     lengths = np.sqrt(np.add.reduceat(squares, np.cumsum(columns) - columns, axis=1))
     return (lengths / radii).max(axis=1)
 
-# %% ../nbs/11_mechanisms.ipynb #73df6a0c
+# %% ../nbs/11_mechanisms.ipynb #d98e17d3
 def knorm_int(bits, scale, size, body):
     """Exact draws of round(Z), where Z has density proportional to exp(-gauge(z, body) / scale).
 
@@ -317,7 +317,10 @@ def _knorm_rows(bits, scale, n, columns, radii):
     for i in np.flatnonzero(unsure.any(axis=1)):
         doubtful = np.unique(block[unsure[i]])
         spans = [slice(starts[j], starts[j] + columns[j]) for j in doubtful]
-        tails = [(int(power_words[i, j]), normal_words[i, s]) for j, s in zip(doubtful, spans)]
+        tails = [
+            (int(power_words[i, j]), normal_words[i, s])
+            for j, s in zip(doubtful, spans, strict=True)
+        ]
         exact = _exact_knorm(bits, log_words[i], tails, [scale * radii[j] for j in doubtful])
         for span, magnitudes in zip(spans, exact, strict=True):
             result[i, span] = sign[i, span] * magnitudes

@@ -554,7 +554,9 @@ def test_empty_cells_are_kept_as_rarely_as_promised():
     kept, target = 0, np.random.default_rng(0).uniform(-1, 1, size=(600, 2))
     model = NeighborNoisyAverages(epsilon=1.0, radius=2.0, output="mean", n_cells=50)
     for seed in range(100):
-        kept += len(clone(model).set_params(random_state=seed).fit(np.zeros((0, 2)), target).sources_)
+        kept += len(
+            clone(model).set_params(random_state=seed).fit(np.zeros((0, 2)), target).sources_
+        )
     # 5,000 cells at 0.02: by chance 60 to 143 with probability 1 - 1e-4
     assert 60 < kept < 143
 
@@ -574,9 +576,7 @@ def test_diff_is_below_its_bound_and_reaches_it():
         target, S, seen = rng.normal(size=(7, 2)), rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
         bound = so.diff_bound(target, S, seen, 10.0)
         choices = [c for k in range(1, 4) for c in itertools.combinations(range(7), k)]
-        diff = max(
-            abs(so.stc_cost(target, S, c) - so.stc_cost(target, seen, c)) for c in choices
-        )
+        diff = max(abs(so.stc_cost(target, S, c) - so.stc_cost(target, seen, c)) for c in choices)
         assert diff <= bound * (1 + 1e-12)
         reached = max(reached, diff / bound)
     assert reached > 0.7
@@ -602,7 +602,9 @@ def p_median(X, d0, k):
     one = np.ones(m)
     served = sparse.csr_array((one, (i, n + np.arange(m))), shape=(n, n + m))
     rows = np.r_[np.arange(m), np.arange(m)]
-    opened = sparse.csr_array((np.r_[one, -one], (rows, np.r_[n + np.arange(m), j])), shape=(m, n + m))
+    opened = sparse.csr_array(
+        (np.r_[one, -one], (rows, np.r_[n + np.arange(m), j])), shape=(m, n + m)
+    )
     found = optimize.milp(
         np.r_[np.zeros(n), D[i, j] - d0[i]],
         integrality=np.r_[np.ones(n), np.zeros(m)],

@@ -6,6 +6,7 @@ python tools/bench_source_target.py shares [--runs 30] [--mnist]
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -77,9 +78,23 @@ def faster_pam(X, S, k):
     return kmedoids.fasterpam(clipped.astype(np.float32), k, random_state=0).medoids.astype(int)
 
 
+def ours(X, S, k, **options):
+    return SourceTargetKMedoids(k, **options).fit(X, S).medoid_indices_
+
+
+WAYS = {
+    "ours": ours,
+    "ours, greedy only": partial(ours, n_passes=0),
+    "accelerated k-medoids": accelerated_k_medoids,
+    "FasterPAM": faster_pam,
+}
+
+
 def solver(sizes=(5000, 20_000)):
     """Cost and time of each solver, relative to ours."""
-    print(f"{'n / m / d / k / data':28s} {'solver':22s} {'cost':>9s} {'cost / ours':>12s} {'seconds':>8s} {'time / ours':>12s}")
+    print(
+        f"{'n / m / d / k / data':28s} {'solver':22s} {'cost':>9s} {'cost / ours':>12s} {'seconds':>8s} {'time / ours':>12s}"
+    )
     for n in sizes:
         for d in (2, 8):
             for blobs in (False, True):
@@ -87,19 +102,12 @@ def solver(sizes=(5000, 20_000)):
                 X, S = rng.normal(size=(n, d)), rng.normal(size=(m, d)) + 1
                 if blobs:
                     X += rng.normal(size=(30, d))[rng.integers(30, size=n)] * 5
-                ways = {
-                    "ours": lambda: SourceTargetKMedoids(k).fit(X, S).medoid_indices_,
-                    "ours, greedy only": lambda: SourceTargetKMedoids(k, n_passes=0)
-                    .fit(X, S)
-                    .medoid_indices_,
-                    "accelerated k-medoids": lambda: accelerated_k_medoids(X, S, k),
-                }
-                if kmedoids and n <= 5000:
-                    ways["FasterPAM"] = lambda: faster_pam(X, S, k)
                 first = None
-                for name, run in ways.items():
+                for name, run in WAYS.items():
+                    if name == "FasterPAM" and not (kmedoids and n <= 5000):
+                        continue
                     start = time.perf_counter()
-                    medoids = run()
+                    medoids = run(X, S, k)
                     seconds, cost = time.perf_counter() - start, stc_cost(X, S, medoids)
                     first = first or (cost, seconds)
                     what = f"{n} / {m} / {d} / {k} / {'blobs' if blobs else 'gauss'}"
@@ -160,7 +168,11 @@ def shares(runs, mnist):
         for a, b in ((1, 7), (5, 2), (9, 6)):
             sets[f"{name} {a} to {b}"] = lambda s, bunch=bunch, a=a, b=b: digits(bunch, a, b, s)
     for name, draw in sets.items():
-        ks, gaps, won = (3, 6, 9, 15) if name in ("synthetic 2", "synthetic 3") else (3, 5, 10, 20), [], {}
+        ks, gaps, won = (
+            (3, 6, 9, 15) if name in ("synthetic 2", "synthetic 3") else (3, 5, 10, 20),
+            [],
+            {},
+        )
         for seed in range(runs):
             Xs, Xt, radius, center = draw(seed)
             seen = {"ignored": None, "open": Xs} | released(Xs, Xt, radius, center, seed)

@@ -480,7 +480,7 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return near, second, d1, d2
 
-# %% ../nbs/60_source_target.ipynb #f9c1ccbf
+# %% ../nbs/60_source_target.ipynb #347c9297
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
@@ -500,7 +500,7 @@ class SourceTargetKMedoids(BaseEstimator):
         25 million distances.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
-        is kept. Default 3 up to a thousand rows, else 1.
+        is kept. Default 5 up to a thousand rows, else 1.
 
     Attributes
     ----------
@@ -575,7 +575,7 @@ class SourceTargetKMedoids(BaseEstimator):
         greedy, gain = greedy_medoids(X, d0, min(k, len(X)), candidates)
         best_first = np.argsort(-gain, kind="stable")[: max(1000, 25_000_000 // len(X))]
         candidates = candidates[best_first]
-        starts, more = [greedy], n_starts or (3 if len(X) <= 1000 else 1)
+        starts, more = [greedy], n_starts or (5 if len(X) <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):
             starts.append(np.random.default_rng(seed).choice(len(X), len(greedy), replace=False))
         ends = []

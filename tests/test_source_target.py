@@ -1,8 +1,10 @@
 """Source and target: every private number against brute force, every promise of an estimator, and the solver against the truth."""
 
+import doctest
 import itertools
 import math
 import pickle
+import re
 import tracemalloc
 from functools import partial
 from unittest import mock
@@ -737,3 +739,13 @@ def test_planted_sources_are_found_privately():
     in_the_open, ignoring = paid(town.Xs), paid(None)
     assert ignoring > 3 * in_the_open
     assert paid(nna.sources_) < 1.02 * in_the_open and paid(nas.sources_) < 0.5 * ignoring
+
+
+@pytest.mark.parametrize("kind", [NoisyAverageSet, NeighborNoisyAverages, SourceTargetKMedoids])
+def test_help_is_complete_and_its_examples_print_what_they_say(kind):
+    for section in ("Parameters", "Attributes", "Raises", "References", "Examples"):
+        assert re.search(rf"{section}\n\s*-+\n", kind.__doc__), section
+    assert all(re.search(rf"\b{name}\b", kind.__doc__) for name in kind().get_params())
+    assert "PUBLIC" in kind.__doc__ and "PUBLIC" in kind.fit.__doc__
+    for example in doctest.DocTestFinder(recurse=False).find(kind):
+        assert doctest.DocTestRunner().run(example).failed == 0

@@ -6,8 +6,8 @@
 __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity', 'nas_sigma', 'mean_noise_bound',
            'printed_noise_bound', 'laplace_noise_bound', 'diff_bound', 'nna_bound', 'cell_sensitivity', 'cylinder_rms',
            'count_tail', 'count_threshold', 'greedy_medoids', 'swap_medoids', 'SourceTargetKMedoids', 'target_cells',
-           'kd_cover', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages', 'cell_clouds',
-           'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
+           'kd_cover', 'average_rms', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages',
+           'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
 # %% ../nbs/60_source_target.ipynb #a07b87b7
 import math
@@ -644,6 +644,26 @@ def kd_cover(Xt, radius):
             leaves += [order[: len(rows) // 2], order[len(rows) // 2 :]]
     return np.sort(np.array(chosen, dtype=np.int64))
 
+# %% ../nbs/60_source_target.ipynb #04c3f4df
+def average_rms(n_cells, d, *, mu=None, epsilon=None):
+    """Root mean square length of the noise on one average, in units of D / t.
+
+    Parameters
+    ----------
+    n_cells, d : int
+        Number of averages, and columns.
+    mu, epsilon : float
+        Price of all averages together, exactly one of them: Gaussian noise, or K-norm noise.
+
+    Returns
+    -------
+    float
+    """
+    if mu is not None:
+        return math.sqrt(n_cells * d) / mu
+    D = n_cells * d
+    return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / epsilon
+
 # %% ../nbs/60_source_target.ipynb #f4dd1e05
 def affordable_averages(t, d, *, mu=None, epsilon=None):
     """How many averages keep the noise on one of them below a fifteenth of the radius, but 15 to 100.
@@ -849,7 +869,7 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
     return [points[mine][:n_points] for points, mine in zip(tries, own, strict=True)]
 
-# %% ../nbs/60_source_target.ipynb #566e0c72
+# %% ../nbs/60_source_target.ipynb #dbea8e69
 class PrivateSources(BaseEstimator):
     """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
 
@@ -936,7 +956,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #39a163be
+# %% ../nbs/60_source_target.ipynb #d3816dc2
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -951,6 +971,8 @@ class NoisyAverageSet(PrivateSources):
         Required.
     epsilon, delta : float
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
+        With a delta, whichever noise is smaller: with few averages the pure one, which then spends
+        no delta.
     rho : float
         Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
     radius : float
@@ -1040,6 +1062,10 @@ class NoisyAverageSet(PrivateSources):
     def _release(self, Xs, Xt, noise, center):
         price, paper = self._price(), self.variant == "paper"
         cells = self._cells(Xt, affordable_averages(self.t, Xt.shape[1], **price))
+        pure = {"epsilon": self.epsilon}
+        if "mu" in price and self.rho is None and not paper:  # few averages: pure noise is smaller
+            if average_rms(*cells.shape, **pure) < average_rms(*cells.shape, **price):
+                price = pure
         if paper and self.rho is None and "mu" in price:  # Theorem 5.3, at its honest price
             sigma = nas_sigma(len(cells), self.t, self.epsilon, self.delta)
             price["mu"] = min(price["mu"], nas_sensitivity(len(cells), self.t) / sigma)
@@ -1057,7 +1083,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #ca769fb5
+# %% ../nbs/60_source_target.ipynb #0d05c1c4
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 

@@ -218,6 +218,23 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nna():
         assert (so.cylinder_rms(d, 3.0)[0] < sigma) == (kind == "knorm")
 
 
+def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
+    target = np.random.default_rng(0).normal(size=(60, 2))
+    for n, kind in ((15, "knorm"), (40, "gaussian")):
+        make = partial(NoisyAverageSet, t=5, radius=4.0, n_cells=n, random_state=0)
+        (release,) = make(epsilon=3.0, delta=1e-6).fit(Xs, target).spent_.releases
+        assert release.mechanism == kind
+        sides = so.average_rms(n, 2, epsilon=3.0), so.average_rms(n, 2, mu=gaussian_mu(3.0, 1e-6))
+        assert (sides[0] < sides[1]) == (kind == "knorm")
+        # the claimed size, measured: one table of averages of nobody, so all noise but the dummies
+        for price in ({"epsilon": 3.0}, {"mu": 0.65}):
+            buy = partial(so.noisy_average_set, Xs[:0], target[:n], 5, radius=4.0)
+            exact = buy(noise=Noise(0), mu=1e9)[0]
+            drawn = [buy(noise=Noise(s), **price)[0] - exact for s in range(60)]
+            size = np.sqrt(np.mean(np.sum(np.square(drawn), axis=2))) / (8.0 / 5)
+            assert size == pytest.approx(so.average_rms(n, 2, **price), rel=0.15)
+
+
 @every
 @pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
 def test_a_legal_price_that_protects_little_is_computed_with_a_warning(make, parameter, value):

@@ -4,12 +4,16 @@ __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
 from .clustering import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
+from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetKMedoids
 
 __all__ = [
     "BudgetExceeded",
     "HDPEMeans",
     "MaxCoverKMeans",
+    "NeighborNoisyAverages",
+    "NoisyAverageSet",
     "NoisyLloyd",
     "PEMeans",
     "PrivacyBudget",
+    "SourceTargetKMedoids",
 ]

@@ -204,7 +204,7 @@ def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
         found.setdefault(sentence, None)
     return Findings(found, f"replay of {type(estimator).__name__}, {runs} recordings")
 
-# %% ../nbs/15_audit.ipynb #02610f40
+# %% ../nbs/15_audit.ipynb #3c574036
 def _movement(first, second):
     """How far the private value of a release moved between two neighbours, in the norm that its mechanism declares."""
     if first.mechanism == "cover":
@@ -214,6 +214,8 @@ def _movement(first, second):
         return float(np.sqrt(np.sum(moved**2)))
     if first.mechanism == "laplace":
         return float(np.sum(np.abs(moved)))
+    if first.mechanism == "knorm":
+        return float(mechanisms.gauge(moved, first.body).sum())
     if first.mechanism == "monotone" and moved.size and moved.min() < 0 < moved.max():
         return math.inf
     return float(np.abs(moved).max(initial=0.0))
@@ -249,7 +251,16 @@ def _compare(before, estimator, data, seed, fit):
             return event.outcome
         first = recorded.pop(0)
         declared = [
-            (e.label, e.mechanism, np.shape(e.value), e.sensitivity, e.scale, e.step, e.branch)
+            (
+                e.label,
+                e.mechanism,
+                np.shape(e.value),
+                e.sensitivity,
+                e.scale,
+                e.step,
+                e.branch,
+                e.body,
+            )
             for e in (first, event)
         ]
         if declared[0] != declared[1]:
@@ -280,14 +291,15 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #6cdddae4
+# %% ../nbs/15_audit.ipynb #93697efa
 def check_receipt(estimator, recording):
     """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
 
     Parameters
     ----------
     estimator : estimator
-        States `epsilon` and, if it has them, `delta` and `neighboring`.
+        States `epsilon` (or, where that is None, `rho`) and, if it has them, `delta` and
+        `neighboring`.
     recording : Recording
         Of one of its fits.
 
@@ -301,8 +313,10 @@ def check_receipt(estimator, recording):
     found, delta = [], getattr(estimator, "delta", None) or 0.0
     if spent.delta > delta:
         found.append(f"receipt quoted at delta = {spent.delta:.3g}, claimed {delta:.3g}")
-    epsilon = spent.epsilon_at(delta)
-    if epsilon > estimator.epsilon * (1 + 1e-6):
+    if estimator.epsilon is None:  # a claim in zCDP
+        if not (spent.rho or math.inf) <= estimator.rho * (1 + 1e-6):
+            found.append(f"releases cost rho = {spent.rho}, claimed {estimator.rho:.3g}")
+    elif (epsilon := spent.epsilon_at(delta)) > estimator.epsilon * (1 + 1e-6):
         found.append(f"releases cost epsilon = {epsilon:.3g}, claimed {estimator.epsilon:.3g}")
     claimed = getattr(estimator, "neighboring", spent.neighboring)
     if spent.neighboring != claimed:
@@ -336,7 +350,7 @@ def _rho(events, neighbors):
             group[event.branch[1]] = group.get(event.branch[1], 0.0) + rho
     return total + sum(sum(sorted(g.values())[-neighbors:]) for g in groups.values())
 
-# %% ../nbs/15_audit.ipynb #3ae2c047
+# %% ../nbs/15_audit.ipynb #ac724f12
 def check_draws(events):
     """Sentences if coordinates, or releases, share their noise.
 
@@ -352,19 +366,20 @@ def check_draws(events):
     """
     found, earlier = [], []
     for event in events:
-        if event.mechanism not in ("gaussian", "laplace"):
+        scale = event.scale * min((radius for _, radius in event.body), default=1)  # in steps
+        if event.mechanism not in ("gaussian", "laplace", "knorm"):
             continue
-        noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / event.scale
-        if _luck(noise.size - 1, event.scale) < 1e-5 and np.ptp(noise) == 0:
+        noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / scale
+        if _luck(noise.size - 1, scale) < 1e-5 and np.ptp(noise) == 0:
             found.append(f"{event.label}: coordinates share one draw")
-        for kind, other, scale in earlier:
+        for kind, other, before in earlier:
             common = min(noise.size, other.size)
             apart = np.abs(noise[:common] - other[:common]).max()
-            coarsest = min(scale, event.scale)
+            coarsest = min(before, scale)
             unlikely = kind == event.mechanism and _luck(common, coarsest) < 1e-5
             if unlikely and apart < 2 / coarsest:
                 found.append(f"{event.label}: the same draws as an earlier release")
-        earlier.append((event.mechanism, noise, event.scale))
+        earlier.append((event.mechanism, noise, scale))
     return found
 
 
@@ -372,7 +387,7 @@ def _luck(n, scale):
     """Chance that n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
     return math.erf(1 / scale) ** n
 
-# %% ../nbs/15_audit.ipynb #16aa4156
+# %% ../nbs/15_audit.ipynb #36801ef7
 def check_law(events, false_alarm=1e-6):
     """Sentences if the noise of many recordings does not have the law and the scale it declares.
 
@@ -395,6 +410,12 @@ def check_law(events, false_alarm=1e-6):
             noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)).astype(float)
             uniform["noise"].append(_position(event.mechanism, noise, event.scale, rng))
             vectors += [noise] if noise.size > 1 else []
+        elif event.mechanism == "knorm":
+            noise = np.asarray(event.outcome, dtype=float) - np.asarray(event.value, dtype=float)
+            shape = sum(columns for columns, _ in event.body)
+            blown = mechanisms.gauge(noise, event.body) / event.scale
+            uniform["noise"].append(special.gammainc(shape, blown))
+            vectors += [noise.ravel()] if noise.size > 1 else []
         elif event.mechanism == "cover":
             uniform["choice"].append([_cover_position(event, rng)])
         else:
@@ -619,7 +640,7 @@ def brute_force_sensitivity(query, pairs, norm=2):
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
-# %% ../nbs/15_audit.ipynb #6f7ab1e7
+# %% ../nbs/15_audit.ipynb #1c33e253
 SABOTAGE = (
     "half the noise, declared",
     "half the noise, hidden",
@@ -665,11 +686,17 @@ def sabotage(bug, estimator, fit=None):
     add, choose, cover = Noise._add, Noise.exponential, Noise.cover
     init, receipt = Noise.__init__, Noise.receipt
     gaussian, laplace, race = mechanisms.gaussian_int, mechanisms.laplace_int, mechanisms._race
+    knorm = mechanisms.knorm_int
     patches, neighboring = {}, getattr(estimator, "neighboring", "add_remove")
 
     def samplers(change):
         patches["gaussian_int"] = lambda bits, scale, size: change(gaussian, bits, scale, size)
         patches["laplace_int"] = lambda bits, scale, size: change(laplace, bits, scale, size)
+
+        def knorm_changed(bits, scale, size, body):
+            return change(lambda *args: knorm(*args, body), bits, scale, size)
+
+        patches["knorm_int"] = knorm_changed
 
     if bug == SABOTAGE[0]:  # a factor of two in the calibration
 
@@ -700,7 +727,12 @@ def sabotage(bug, estimator, fit=None):
             return honest_fit(model, rows / largest * model.radius / 2)
 
     elif bug == SABOTAGE[3]:  # size=1 instead of size=shape
-        samplers(lambda draw, bits, scale, size: np.full(size, draw(bits, scale, 1)[0]))
+
+        def one_for_all(draw, bits, scale, size):
+            one = draw(bits, scale, 1)
+            return np.full((size, *one.shape[1:]), one.ravel()[0])
+
+        samplers(one_for_all)
     elif bug == SABOTAGE[4]:  # the wrong neighbours
         neighboring = "replace"
         estimator = clone(estimator).set_params(neighboring="replace")

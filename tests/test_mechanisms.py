@@ -863,3 +863,102 @@ def test_a_row_that_leaves_its_branch_moves_sum_and_count(weight):
     for before, after in zip(exact(1), exact(2), strict=True):
         moved = np.linalg.norm(np.subtract(after.value, before.value))
         assert 0.3 * before.sensitivity < moved <= before.sensitivity
+
+
+# ---------------------------------------------------------------- noise shaped like a body
+
+CYLINDER = ((2, 40), (1, 30))
+
+
+def test_a_gauge_is_the_longest_block():
+    rows = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, -60.0], [30.0, 40.0, 30.0]])
+    assert np.allclose(me.gauge(rows, CYLINDER), [5 / 40, 2.0, 50 / 40])
+    assert me.gauge(np.zeros((0, 3)), CYLINDER).shape == (0,)
+
+
+@pytest.mark.parametrize("body", [CYLINDER, ((1, 7),), ((3, 50),) * 4, ((5, 10), (1, 10), (2, 30))])
+def test_knorm_noise_has_its_law(body):
+    # Kolmogorov-Smirnov, false-alarm rate 1e-5 each; scales are large, so lattice steps are invisible
+    D, scale = sum(n for n, _ in body), 1e5
+    drawn = me.knorm_int(seeded(3), scale, 20_000, body).astype(float)
+    assert drawn.shape == (20_000, D)
+    blown = me.gauge(drawn, body) / scale
+    assert stats.kstest(blown, stats.gamma(D).cdf).pvalue > 1e-5
+    assert stats.kstest(0.94 * blown, stats.gamma(D).cdf).pvalue < 1e-5
+    columns, radius = body[0]
+    first = drawn[:, :columns] / (radius * scale)
+    # given the gauge the blocks are uniform in balls: (length / gauge bound) has a known second moment
+    second = (D + 1) * (D + 2) * columns / (columns + 2)
+    assert np.mean((first**2).sum(axis=1)) == pytest.approx(second, rel=0.05)
+    if columns > 1:  # no direction is preferred
+        angle = np.arctan2(first[:, 0], first[:, 1]) / (2 * np.pi) + 0.5
+        assert columns > 2 or stats.kstest(angle, "uniform").pvalue > 1e-5
+        assert abs(np.corrcoef(first[:, 0], first[:, 1])[0, 1]) < 0.05
+    assert stats.binomtest(int(np.sum(first[:, 0] > 0)), 20_000).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("body", [CYLINDER, ((3, 50),) * 4, ((1, 7),)])
+def test_the_slow_path_of_knorm_noise_decides_the_same(body, monkeypatch):
+    fast = me.knorm_int(seeded(2), 30.0, 40, body)
+    monkeypatch.setattr(me, "_SLACK", 0.1)
+    assert np.array_equal(me.knorm_int(seeded(2), 30.0, 40, body), fast)
+
+
+def test_exact_quantiles_agree_with_mpmath():
+    with mpmath.workdps(80):
+        for u in (Decimal(1) / 3, Decimal("0.4999999"), Decimal(2) ** -40):
+            with me.decimal.localcontext(me._EXACT):
+                x = me._exact_upper_quantile(u)
+            tail = mpmath.erfc(mpmath.mpf(str(x)) / mpmath.sqrt(2)) / 2
+            assert abs(tail / mpmath.mpf(str(u)) - 1) < mpmath.mpf(10) ** -60
+
+
+def test_interval_bodies_are_laplace_noise():
+    # one column, one interval: density exp(-|z| / (radius scale)), rounded
+    drawn = me.knorm_int(seeded(4), 2.0, 200_000, ((1, 3),))[:, 0]
+    expected = np.exp(-(np.arange(1, 30) - 0.5) / 6.0)  # chance of at least m, either sign
+    observed = [(np.abs(drawn) >= m).mean() for m in range(1, 30)]
+    assert np.allclose(observed, expected, atol=5e-3)
+
+
+def test_whole_numbers_pass_the_door_in_every_currency():
+    value = np.arange(12).reshape(4, 3)
+    for price, body, kind in (
+        ({"mu": 0.5}, None, "gaussian"),
+        ({"mu": 0.5}, CYLINDER, "gaussian"),
+        ({"epsilon": 0.5}, None, "laplace"),
+        ({"epsilon": 0.5}, CYLINDER, "knorm"),
+    ):
+        noise, seen = Noise(0), []
+        with me.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
+            watched = Noise(0).whole(value, sensitivity=2, body=body, step=0.25, **price)
+        out = noise.whole(value, sensitivity=2, body=body, step=0.25, **price)
+        assert np.array_equal(out, watched) and np.all(out * 4 == np.rint(out * 4))
+        (release,), (event,) = noise.releases, seen
+        assert release.mechanism == event.mechanism == kind and event.sensitivity == 2
+        unit = 1.0 if kind == "knorm" else 0.25
+        assert release.scale == pytest.approx(2 / 0.5 * unit) and release.sensitivity == 2 * unit
+        assert event.body == (CYLINDER if kind == "knorm" else ())
+        assert np.array_equal(event.value, value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value": [0.5]},
+        {"value": [1, 2], "body": CYLINDER},
+        {"sensitivity": 0},
+        {"sensitivity": float("nan")},
+        {"step": -1.0},
+        {"body": ((1, 0),)},
+        {"body": ((0, 1),)},
+        {"epsilon": None},
+        {"epsilon": -1.0},
+        {"epsilon": 1e-12, "body": ((1, 2**20),)},
+    ],
+)
+def test_what_is_no_whole_query_is_refused_before_release(options):
+    noise = Noise(0)
+    with pytest.raises(ValueError):
+        noise.whole(**({"value": [1], "sensitivity": 1, "epsilon": 1.0} | options))
+    assert noise.releases == []

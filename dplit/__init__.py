@@ -3,6 +3,14 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .clustering import MaxCoverKMeans, NoisyLloyd
+from .clustering import KAverages, KNoisyCenters, MaxCoverKMeans, NoisyLloyd, StableTupleMean
 
-__all__ = ["BudgetExceeded", "MaxCoverKMeans", "NoisyLloyd", "PrivacyBudget"]
+__all__ = [
+    "BudgetExceeded",
+    "KAverages",
+    "KNoisyCenters",
+    "MaxCoverKMeans",
+    "NoisyLloyd",
+    "PrivacyBudget",
+    "StableTupleMean",
+]

@@ -7,10 +7,10 @@ __all__ = ['separations', 'count_unpartitioned', 'check_tuples', 'ratio_bound', 
            'laplace_tail', 'TestPlan', 'paper_plan', 'exact_plan', 'smallest', 'success_probability',
            'private_test_close_tuples', 'private_test_partition', 'noise_factor', 'scaled_centers', 'canonical',
            'h_index', 'majority', 'stable_geometry', 'stable_movement', 'stable_plan', 'stable_tuple_mean',
-           'printed_loss', 'printed_separation', 'one_tuple_movement', 'smallest_separation', 'private_average',
-           'average_tuples', 'TupleClusterer', 'StableTupleMean', 'KNoisyCenters', 'KAverages']
+           'printed_loss', 'rare_success', 'printed_separation', 'one_tuple_movement', 'smallest_separation',
+           'private_average', 'average_tuples', 'TupleClusterer', 'StableTupleMean', 'KNoisyCenters', 'KAverages']
 
-# %% ../../nbs/40_k_tuples.ipynb #673ef3e5
+# %% ../../nbs/40_k_tuples.ipynb #4fad78fe
 import itertools
 import math
 from functools import lru_cache, partial
@@ -18,7 +18,7 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse, special, stats
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
@@ -106,7 +106,7 @@ def _check_between(value, name, owner, low, high, closed=False):
         raise ValueError(f"{name}={value}: {owner} needs a number in ({low:g}, {high:g}{end}.")
     return float(value)
 
-# %% ../../nbs/40_k_tuples.ipynb #ab9b82d7
+# %% ../../nbs/40_k_tuples.ipynb #36018420
 def check_tuples(T, owner):
     """PRIVATE tuples as a finite array (n, k, d), or an error that quotes nothing.
 
@@ -145,7 +145,7 @@ def check_tuples(T, owner):
         rows = None
     if rows is None:
         raise ValueError(f"T must be an array of numbers: {owner} cannot use ragged tuples.")
-    rows = check_rows(rows, owner, name="T", dtype=np.float64)
+    rows = check_rows(rows, owner, name="T").astype(float)
     return np.clip(rows, -1e100, 1e100).reshape(shape) + 0.0
 
 
@@ -292,7 +292,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     cost = subsampled(epsilon_1, 0.0, m, n_tuples)[0] + epsilon / 4
     return TestPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
-# %% ../../nbs/40_k_tuples.ipynb #62f5573e
+# %% ../../nbs/40_k_tuples.ipynb #49f1e54e
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
 
@@ -312,7 +312,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     best, target = None, 0.75 * delta / (1 + math.exp(epsilon))
     for m in range(1, min(n_tuples, 60) + 1):
         for part in np.linspace(0.02, 0.98, 97):
-            epsilon_2 = part * share * epsilon
+            epsilon_2 = float(part) * share * epsilon
             epsilon_1 = math.log1p(math.expm1(share * epsilon - epsilon_2) * n_tuples / m)
             nobody = 0.5 * math.exp(-min(m * epsilon_1, 700)) / (beta / 2)
             if nobody >= target:
@@ -810,6 +810,47 @@ def printed_loss(n_clusters, epsilon, delta, separation):
         high *= 2
     return brentq(worst, 0.0, high, xtol=1e-9) if worst(0.0) > 0 else 0.0
 
+# %% ../../nbs/40_k_tuples.ipynb #1b1515b0
+def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
+    """Exact probabilities of success, and of success with bad balls, on the family that refutes Claim 4.5.
+
+    Translates of one pair: ell + 1 outliers on the right, `n_bad` on the left, the others between.
+    Balls around one between hold everybody; around one on the left all but the outliers; around
+    an outlier all but the left.
+
+    Parameters
+    ----------
+    n_tuples, n_bad, ell, m : int
+    epsilon_1, epsilon_2, beta : float
+        As in Figure 1.
+
+    Returns
+    -------
+    success, bad : float
+    """
+    tau, scale = m / epsilon_2 * math.log(m / beta), m / epsilon_2
+    good, left, right = (1 - laplace_tail(tau - c, scale) for c in (0, ell + 1, n_bad))
+    n_good, success, bad = n_tuples - n_bad - ell - 1, 0.0, 0.0
+    choose = lambda n, r: (
+        special.gammaln(n + 1) - special.gammaln(r + 1) - special.gammaln(n - r + 1)
+    )
+    for a in range(m + 1):
+        for b in range(m + 1 - a):
+            c = m - a - b
+            drawn = choose(n_good, a) + choose(n_bad, b) + choose(ell + 1, c) - choose(n_tuples, m)
+            laws = [
+                stats.binom.pmf(np.arange(r + 1), r, p)
+                for r, p in ((a, good), (b, left), (c, right))
+            ]
+            joint = math.exp(drawn) * np.einsum("i,j,l->ijl", *laws)
+            i, j, r = np.indices(joint.shape)
+            passed = i + j + r
+            joint = joint * laplace_tail(m - math.log(1 / beta) / epsilon_1 - passed, 1 / epsilon_1)
+            success += joint.sum()
+            bad += (joint * (j + (r if n_bad > ell else 0)) / np.maximum(passed, 1)).sum()
+            bad += joint[0, 0, 0]  # nobody: empty balls
+    return float(success), float(bad)
+
 # %% ../../nbs/40_k_tuples.ipynb #4d57c4a9
 def printed_separation(n_clusters, epsilon, delta, beta):
     """The Delta of the paper's experiments: (10 / epsilon) k log(k / delta) sqrt(log(k / beta)).
@@ -1134,7 +1175,7 @@ def _stable_receipt(mu, eta, delta):
     lines = [Release("bounds", "tail", epsilon=0.0, delta=eta), Release("all", "gaussian", mu=mu)]
     return Receipt(lines, "replace").epsilon_at(delta)
 
-# %% ../../nbs/40_k_tuples.ipynb #2bc0dedf
+# %% ../../nbs/40_k_tuples.ipynb #acf16aa6
 class KNoisyCenters(TupleClusterer):
     """k-tuple clustering by one of the tuples with noise: PrivatekNoisyCenters.
 
@@ -1290,16 +1331,20 @@ class KNoisyCenters(TupleClusterer):
         own = min((1 + math.exp(epsilon)) * plan.failure + 3 * delta / 8, delta)
         price = Release("noise as printed", "printed", epsilon=honest, delta=own)
         with noise.procedure(price):
-            gamma = noise.laplace(np.zeros(k), sensitivity=1, epsilon=epsilon / (4 * k))
-            z = noise.gaussian(np.zeros((k, d)), sensitivity=1, mu=1)
+            # draws alone: nothing private goes in
+            gamma = noise.laplace(
+                np.zeros(k), sensitivity=1e-6, epsilon=1e-6 * epsilon / (4 * k), label="gamma"
+            )
+            z = noise.gaussian(np.zeros((k, d)), sensitivity=1e-6, mu=1e-6, label="z")
         if center is None:  # 2
             return None
+        center = _in_order(center, noise)
         gamma = 4 / (separation - 2) * (gamma + 4 * k / epsilon * math.log(4 * k / delta) + 1)  # 4a
         lam = 2 / separation * (1 + gamma) * _distances(center)  # 4b
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))  # 4c
         return center + sigma[:, None] * z
 
-# %% ../../nbs/40_k_tuples.ipynb #e6cdce11
+# %% ../../nbs/40_k_tuples.ipynb #555346f5
 class KAverages(TupleClusterer):
     """k-tuple clustering by private averages of the k parts: PrivatekAverages.
 
@@ -1348,7 +1393,7 @@ class KAverages(TupleClusterer):
     --------
     >>> from dplit import KAverages
     >>> KAverages.min_tuples(1.0, 1e-6, 0.05), KAverages.min_tuples(1.0, 1e-6, 0.05, "paper")
-    (1, 2)
+    (766, 1698)
     """
 
     _least_separation = 6.0

@@ -3,12 +3,22 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .clustering import KAverages, KNoisyCenters, MaxCoverKMeans, NoisyLloyd, StableTupleMean
+from .clustering import (
+    KAverages,
+    KNoisyCenters,
+    KTupleGaussianMixture,
+    KTupleKMeans,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    StableTupleMean,
+)
 
 __all__ = [
     "BudgetExceeded",
     "KAverages",
     "KNoisyCenters",
+    "KTupleGaussianMixture",
+    "KTupleKMeans",
     "MaxCoverKMeans",
     "NoisyLloyd",
     "PrivacyBudget",

@@ -3,5 +3,14 @@
 from .k_tuples import KAverages, KNoisyCenters, StableTupleMean
 from .lloyd import NoisyLloyd
 from .max_cover import MaxCoverKMeans
+from .stable import KTupleGaussianMixture, KTupleKMeans
 
-__all__ = ["KAverages", "KNoisyCenters", "MaxCoverKMeans", "NoisyLloyd", "StableTupleMean"]
+__all__ = [
+    "KAverages",
+    "KNoisyCenters",
+    "KTupleGaussianMixture",
+    "KTupleKMeans",
+    "MaxCoverKMeans",
+    "NoisyLloyd",
+    "StableTupleMean",
+]

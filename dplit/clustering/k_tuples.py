@@ -4,18 +4,18 @@
 
 # %% auto #0
 __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 'count_unpartitioned', 'check_tuples',
-           'paper_parameters', 'TestPlan', 'paper_plan', 'exact_plan', 'smallest', 'private_test_close_tuples',
+           'paper_parameters', 'PartitionPlan', 'paper_plan', 'exact_plan', 'smallest', 'private_test_close_tuples',
            'private_test_partition', 'success_probability', 'noise_factor', 'scaled_centers', 'one_tuple_movement',
            'smallest_separation', 'h_index', 'majority', 'stable_geometry', 'stable_movement', 'stable_plan',
            'stable_tuple_mean', 'canonical', 'private_average', 'average_tuples', 'TupleClusterer', 'StableTupleMean',
            'KNoisyCenters', 'KAverages', 'printed_loss', 'printed_separation', 'rare_success']
 
-# %% ../../nbs/40_k_tuples.ipynb #4fad78fe
+# %% ../../nbs/40_k_tuples.ipynb #215e7850
 import itertools
 import math
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse, special, stats
@@ -115,7 +115,7 @@ def separations(T):
     nearest_other = total.min(axis=1).T
     return np.where(nearest_other < 1e-200, 0.0, nearest_other)
 
-# %% ../../nbs/40_k_tuples.ipynb #88f8b0a7
+# %% ../../nbs/40_k_tuples.ipynb #684d6af1
 def count_unpartitioned(T1, T2, separation):
     """For each tuple X of T1: how many tuples of T2 are not partitioned by the balls around X. Figure 1, step 1.
 
@@ -139,17 +139,19 @@ def count_unpartitioned(T1, T2, separation):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1, steps 1a and 1b.
     """
-    m, k, d = T1.shape
-    squared = separations(T1).reshape(m * k, 1)
-    reach = np.where(squared > 0, squared / separation**2, -1.0)
-    centers, good = T1.reshape(m * k, d), np.zeros(m, dtype=np.int64)
-    for start in range(0, len(T2), step := max(32, _CELLS // (m * k))):
+    squared, total = separations(T1), np.zeros(len(T1), dtype=np.int64)
+    usable = np.flatnonzero(squared.min(axis=1) > 0)  # the others partition nothing
+    m, k, d = len(usable), *T1.shape[1:]
+    reach = (squared[usable] / separation**2).reshape(m * k, 1)
+    centers, good = T1[usable].reshape(m * k, d), np.zeros(m, dtype=np.int64)
+    for start in range(0, len(T2) if m else 0, step := max(32, _CELLS // max(m * k, 1))):
         block = T2[start : start + step]
         hits = np.zeros((m * k, len(block)), dtype=np.int16)
         for j in range(k):  # pair by pair differences: no product of sums, no tolerance
             hits += cdist(centers, block[:, j], "sqeuclidean") <= reach
         good += (hits == 1).reshape(m, k, -1).all(axis=1).sum(axis=1)
-    return len(T2) - good
+    total[usable] = good
+    return len(T2) - total
 
 # %% ../../nbs/40_k_tuples.ipynb #36018420
 def check_tuples(T, owner):
@@ -244,8 +246,9 @@ def paper_parameters(n_tuples, epsilon, delta, beta):
             return m, math.log(inside), 2 * m / epsilon * math.log(m / (beta * delta))
     return None, math.nan, math.inf
 
-# %% ../../nbs/40_k_tuples.ipynb #92d52ebb
-class TestPlan(NamedTuple):
+# %% ../../nbs/40_k_tuples.ipynb #0656c938
+@dataclass(frozen=True)
+class PartitionPlan:
     """How `private_test_partition` is run. PUBLIC.
 
     Parameters
@@ -270,7 +273,7 @@ class TestPlan(NamedTuple):
     failure: float
     epsilon: float
 
-# %% ../../nbs/40_k_tuples.ipynb #80a632c5
+# %% ../../nbs/40_k_tuples.ipynb #8d9eaf00
 def paper_plan(n_tuples, epsilon, delta, beta):
     """The test of KAverages and KNoisyCenters as printed: (epsilon / 2, delta / 4, beta / 2), priced exactly.
 
@@ -282,7 +285,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
 
     Returns
     -------
-    TestPlan or None
+    PartitionPlan or None
         None if n_tuples < 2 ell + 2.
     """
     m, epsilon_1, ell = paper_parameters(n_tuples, epsilon / 2, delta / 4, beta / 2)
@@ -290,9 +293,9 @@ def paper_plan(n_tuples, epsilon, delta, beta):
         return None
     failure = joint_failure_bound(m, epsilon_1, epsilon / 4, ell, beta / 2)
     cost = subsampled(epsilon_1, 0.0, m, n_tuples)[0] + epsilon / 4
-    return TestPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
+    return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
-# %% ../../nbs/40_k_tuples.ipynb #be0d7d42
+# %% ../../nbs/40_k_tuples.ipynb #2892be9c
 @lru_cache(maxsize=512)
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
@@ -307,7 +310,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
 
     Returns
     -------
-    TestPlan or None
+    PartitionPlan or None
         None if n_tuples < 2 ell + 2.
     """
     best, target = None, 0.75 * delta / (1 + math.exp(epsilon))
@@ -323,7 +326,9 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
             p = min((target - nobody) / kappa, 1e-6)
             ell = math.ceil(m / epsilon_2 * math.log(m / (beta * p)))
             if best is None or ell < best.ell:
-                best = TestPlan(m, epsilon_1, epsilon_2, beta / 2, ell, target, share * epsilon)
+                best = PartitionPlan(
+                    m, epsilon_1, epsilon_2, beta / 2, ell, target, share * epsilon
+                )
     return best if best and n_tuples >= 2 * best.ell + 2 else None
 
 # %% ../../nbs/40_k_tuples.ipynb #0209d500
@@ -398,7 +403,7 @@ def private_test_close_tuples(
     success = bool(s >= m - math.log(1 / beta) / epsilon_1)  # 3
     return success, int(np.argmax(passed)) if success and passed.any() else None  # 4
 
-# %% ../../nbs/40_k_tuples.ipynb #6dccdfd8
+# %% ../../nbs/40_k_tuples.ipynb #cc79b7f4
 def private_test_partition(T, plan, *, separation, noise):
     """Figure 2: is T nearly partitioned by far balls, and by which?
 
@@ -406,7 +411,7 @@ def private_test_partition(T, plan, *, separation, noise):
     ----------
     T : ndarray of shape (n, k, d)
         PRIVATE.
-    plan : TestPlan
+    plan : PartitionPlan
         From `paper_plan` or `exact_plan`.
     separation : float
         Delta > 6. PUBLIC.
@@ -667,7 +672,7 @@ def stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
             best = min(best, (factor, share * mu, rest))
     return best
 
-# %% ../../nbs/40_k_tuples.ipynb #ac567876
+# %% ../../nbs/40_k_tuples.ipynb #97246086
 def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="weight of the core"):
     """Extension: the mean of all tuples that partition a majority, matched point by point.
 
@@ -724,7 +729,8 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
         eta=eta / 2,
         noise=noise,
     )
-    return centers if good else None
+    # a set has no order: what is handed on depends on the released centres alone
+    return centers[np.lexsort(centers.T[::-1])] if good else None
 
 # %% ../../nbs/40_k_tuples.ipynb #8fbede92
 def _matched(core, first):

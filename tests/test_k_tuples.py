@@ -28,7 +28,7 @@ from dplit import KAverages, KNoisyCenters, PrivacyBudget, StableTupleMean, audi
 from dplit.accounting import BudgetExceeded, gaussian_mu, subsampled
 from dplit.audit import SABOTAGE
 from dplit.clustering import k_tuples as kt
-from dplit.mechanisms import Noise
+from dplit.mechanisms import Noise, watch
 
 DELTA = math.exp(-28)
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -93,7 +93,11 @@ def test_3781_costs_more_than_it_says():
     ell = 4 * m * math.log(16 * m / (0.05 * DELTA))
     epsilon_1 = math.log(n / (2 * m) - 3)
     assert math.ceil(2 * ell + 2) == n
-    assert m == next(m for m in range(1, 99) if m * math.log(n / (2 * m) - 3) > 2 * (28 + math.log(4)) + math.log(40))
+    assert m == next(
+        m
+        for m in range(1, 99)
+        if m * math.log(n / (2 * m) - 3) > 2 * (28 + math.log(4)) + math.log(40)
+    )
     cost = subsampled(epsilon_1, 0.0, m, n)[0] + 0.25 + 0.5
     assert cost == pytest.approx(1.146, abs=1e-3)
 
@@ -119,7 +123,9 @@ def test_the_stable_mean_needs_hundreds_and_min_tuples_is_where_it_answers():
 
 def is_partitioned(X, Y, separation):
     """The definition, in exact arithmetic."""
-    square = lambda a, b: sum((Fraction(float(u)) - Fraction(float(v))) ** 2 for u, v in zip(a, b, strict=True))  # noqa: E731
+    square = lambda a, b: sum(
+        (Fraction(float(u)) - Fraction(float(v))) ** 2 for u, v in zip(a, b, strict=True)
+    )  # noqa: E731
     for i, x in enumerate(X):
         reach = min(square(x, z) for j, z in enumerate(X) if j != i)
         inside = [square(x, y) * Fraction(separation) ** 2 <= reach for y in Y]
@@ -185,7 +191,9 @@ def test_the_status_has_its_law():
     law = kt.success_probability([tau] * m, **price)
     assert law == pytest.approx(0.2234, abs=1e-4)
     n = 4000  # four standard deviations: a false alarm once in 16,000
-    assert abs(statuses([int(tau)] * m, n, **price) - kt.success_probability([int(tau)] * m, **price)) < 4 * math.sqrt(law / n)
+    assert abs(
+        statuses([int(tau)] * m, n, **price) - kt.success_probability([int(tau)] * m, **price)
+    ) < 4 * math.sqrt(law / n)
 
 
 def test_the_status_costs_what_is_claimed_and_the_wrong_scale_is_caught():
@@ -370,7 +378,12 @@ def test_matched_centres_of_lemma_g4_and_its_bound_is_attained():
     separation, z = 7.0, 1.0
     wide, narrow = (np.array([[-s / 2], [s / 2]]) for s in (7 / 5 * 1.0, 7 / 9 * 1.0))
     both = np.array([[-0.5], [0.5]])
-    inside = [kt.count_unpartitioned(X[None] * (1 - 1e-12 if X is wide else 1 + 1e-12), both[None], separation)[0] for X in (wide, narrow)]
+    inside = [
+        kt.count_unpartitioned(
+            X[None] * (1 - 1e-12 if X is wide else 1 + 1e-12), both[None], separation
+        )[0]
+        for X in (wide, narrow)
+    ]
     assert inside == [0, 0] and z > 0
     assert (wide[1] - wide[0])[0] / (narrow[1] - narrow[0])[0] == pytest.approx(kt.ratio_bound(7.0))
 
@@ -400,14 +413,18 @@ def test_scaled_noise_has_its_law_and_hits_the_centre_without_noise():
     assert stats.kstest(z.ravel() / z.std(), "norm").pvalue > 1e-3
     assert z.std() == pytest.approx(math.exp(spread**2), rel=0.1) and spread < 0.3
     assert np.abs(np.corrcoef(z.reshape(300, 6).T) - np.eye(6)).max() < 0.25
-    with mock.patch("dplit.mechanisms.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)):
+    with mock.patch(
+        "dplit.mechanisms.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)
+    ):
         assert np.allclose(buy(noise=Noise(0)), center, atol=1e-6)
 
 
 def test_a_released_scale_is_below_the_true_one_as_rarely_as_claimed():
     scales, eta = np.array([1.0, 2.0, 4.0]), 0.2
     seen = []
-    buy = partial(kt.scaled_centers, scales=scales, shape=(3, 1), shift=0.1, stretch=0.1, mu=1.0, eta=eta)
+    buy = partial(
+        kt.scaled_centers, scales=scales, shape=(3, 1), shift=0.1, stretch=0.1, mu=1.0, eta=eta
+    )
     for s in range(1500):
         buy(lambda safe: seen.append(np.any(safe < scales)) or np.zeros((3, 1)), noise=Noise(s))
     low, high = stats.binomtest(sum(seen), len(seen)).proportion_ci(0.999)
@@ -425,9 +442,15 @@ def test_printed_noise_costs_more_than_budgeted():
     place, w = 1 + a * (b * math.log(8 / 1e-2) + 1), a * b
     x = np.linspace(-200, 200, 400_001)
     f, g = (stats.laplace.pdf(x, place * s, w * s) for s in (kt.ratio_bound(50.0), 1.0))
-    curve = [np.maximum(p - math.exp(small) * q, 0).sum() * (x[1] - x[0]) for p, q in ((f, g), (g, f))]
+    curve = [
+        np.maximum(p - math.exp(small) * q, 0).sum() * (x[1] - x[0]) for p, q in ((f, g), (g, f))
+    ]
     assert max(curve) == pytest.approx(1e-2 / 16, rel=1e-2)
-    spent = KNoisyCenters(epsilon=1.0, delta=DELTA, variant="paper", random_state=0).fit(tuples(4300)).spent_
+    spent = (
+        KNoisyCenters(epsilon=1.0, delta=DELTA, variant="paper", random_state=0)
+        .fit(tuples(4300))
+        .spent_
+    )
     assert 1.3 < spent.epsilon < 1.4
 
 
@@ -435,7 +458,14 @@ def test_printed_noise_costs_more_than_budgeted():
 
 
 def average(Q, seed=0, **changed):
-    options = {"radius": 64.0, "min_radius": 0.5, "moves": 1, "epsilon": 30.0, "mu": 10.0, "beta": 0.1}
+    options = {
+        "radius": 64.0,
+        "min_radius": 0.5,
+        "moves": 1,
+        "epsilon": 30.0,
+        "mu": 10.0,
+        "beta": 0.1,
+    }
     return kt.private_average(Q, noise=Noise(seed), **{**options, **changed})
 
 
@@ -455,7 +485,7 @@ def test_releases_of_the_average_move_as_little_as_declared():
         Q = rng.normal(size=(rng.integers(1, 30), 2)) * 10.0 ** rng.uniform(-2, 3)
         R = np.vstack([Q[1:], rng.standard_cauchy((1, 2)) * 30]) if seed % 2 else Q[1:]
         events = []
-        with kt_watch(lambda e: events.append(e) or e.outcome):
+        with watch(lambda e, events=events: events.append(e) or e.outcome):
             average(Q, seed)
         replayed, ratios = list(events), []
 
@@ -464,15 +494,9 @@ def test_releases_of_the_average_move_as_little_as_declared():
             ratios.append(audit._movement(first, event) / first.sensitivity)
             return first.outcome
 
-        with kt_watch(hand_out):
+        with watch(hand_out):
             average(R, seed)
         assert max(ratios) <= 1 + 1e-9
-
-
-def kt_watch(watcher):
-    from dplit.mechanisms import watch
-
-    return watch(watcher)
 
 
 def test_average_tuples_is_where_the_first_choice_succeeds():
@@ -486,7 +510,12 @@ def test_average_tuples_is_where_the_first_choice_succeeds():
 
 def test_each_finds_the_centres_of_good_tuples():
     far = tuples(4400, far=1e4, spread=1.0)
-    for name in ("StableTupleMean", "KNoisyCenters", "KNoisyCenters sampled", "KNoisyCenters as printed"):
+    for name in (
+        "StableTupleMean",
+        "KNoisyCenters",
+        "KNoisyCenters sampled",
+        "KNoisyCenters as printed",
+    ):
         model = ESTIMATORS[name]().fit(far)
         truth = np.sort(far[0], axis=0)
         assert model.status_ == "released", name
@@ -501,7 +530,9 @@ def test_each_finds_the_centres_of_good_tuples():
 def test_averages_of_many_tuples(variant):
     rng = np.random.default_rng(0)
     many = np.array([-50.0, 50.0])[:, None] + 0.2 * rng.normal(size=(400_000, 2, 1))
-    model = KAverages(epsilon=1.0, delta=1e-6, radius=512.0, min_radius=0.1, variant=variant, random_state=0)
+    model = KAverages(
+        epsilon=1.0, delta=1e-6, radius=512.0, min_radius=0.1, variant=variant, random_state=0
+    )
     assert np.abs(model.fit(many).centers_.ravel() - [-50, 50]).max() < 1.0
 
 
@@ -530,7 +561,12 @@ IMPOSSIBLE = {
     "delta": NO_NUMBER + NOT_POSITIVE + [(1.0, ValueError)],
     "beta": NO_NUMBER + NOT_POSITIVE[1:] + [(1.0, ValueError), (None, TypeError)],
     "separation": NO_NUMBER + NOT_POSITIVE[1:] + [(6.0, ValueError), (2, ValueError)],
-    "outliers": [("0", TypeError), (0.31, ValueError), (-0.1, ValueError), (float("nan"), ValueError)],
+    "outliers": [
+        ("0", TypeError),
+        (0.31, ValueError),
+        (-0.1, ValueError),
+        (float("nan"), ValueError),
+    ],
     "radius": NO_NUMBER + NOT_POSITIVE,
     "min_radius": NO_NUMBER + NOT_POSITIVE + [(1e3, ValueError), (1e-9, ValueError)],
     "variant": [("own", ValueError), (None, ValueError), (1, ValueError)],
@@ -620,7 +656,12 @@ def test_a_fit_leaves_released_numbers_and_the_receipt_only(name):
 
 def test_entries_beyond_bounds_and_odd_numbers_are_no_errors():
     with np.errstate(all="raise", under="ignore"):
-        for odd in (T * 1e300, T * 1e-310, np.repeat(T[:1], 1700, axis=0), T[:, :1].repeat(2, axis=1)):
+        for odd in (
+            T * 1e300,
+            T * 1e-310,
+            np.repeat(T[:1], 1700, axis=0),
+            T[:, :1].repeat(2, axis=1),
+        ):
             for name in SORTED:
                 ESTIMATORS[name]().fit(odd)
     for n in (1, 2, 3):
@@ -631,7 +672,13 @@ def test_entries_beyond_bounds_and_odd_numbers_are_no_errors():
 def test_the_order_of_tuples_and_of_their_points_does_not_change_a_bit(name):
     model = ESTIMATORS[name]().fit(T)
     rng = np.random.default_rng(1)
-    for other in (T[::-1], T[:, ::-1], T[rng.permutation(len(T))], T.tolist(), np.asfortranarray(T)):
+    for other in (
+        T[::-1],
+        T[:, ::-1],
+        T[rng.permutation(len(T))],
+        T.tolist(),
+        np.asfortranarray(T),
+    ):
         assert np.array_equal(ESTIMATORS[name]().fit(other).centers_, model.centers_)
 
 
@@ -782,7 +829,9 @@ def test_replay_accuses_the_printed_noise():
     A = tuples(n, far=100.0)
     found = []
     for seed in range(40):
-        drawn = Noise(seed).public_rng.choice(n, size=kt.paper_plan(n, 1.0, 1e-3, 0.05).m, replace=False)
+        drawn = Noise(seed).public_rng.choice(
+            n, size=kt.paper_plan(n, 1.0, 1e-3, 0.05).m, replace=False
+        )
         B = A.copy()
         B[drawn[0]] += 1e-3
         with warnings.catch_warnings():
@@ -803,7 +852,12 @@ def test_theorem_4_12_fails_at_small_separation():
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))
         return float(law @ stats.chi2.sf(threshold / sigma**2, d)) ** k
 
-    for separation, d, violated in ((6.01, 400, True), (7.0, 50, True), (7.0, 400, True), (100.0, 50, False)):
+    for separation, d, violated in (
+        (6.01, 400, True),
+        (7.0, 50, True),
+        (7.0, 400, True),
+        (100.0, 50, False),
+    ):
         wide = separation / (separation - 2)
         best = max(
             0.93 / 4296 * tail(wide, t, separation, d)

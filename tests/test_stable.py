@@ -34,9 +34,7 @@ def test_one_row_changes_one_tuple(neighboring):
         R = np.vstack([Q, other]) if neighboring == "add_remove" else np.vstack([other, Q[1:]])
         if neighboring == "add_remove":
             R = rng.permutation(R)  # the order means nothing
-        parts = [
-            stable.parts_of(S, 7, neighboring, np.random.default_rng(trial)) for S in (Q, R)
-        ]
+        parts = [stable.parts_of(S, 7, neighboring, np.random.default_rng(trial)) for S in (Q, R)]
         tuples = [stable.tuples_of(S, p, 7, 2, 5) for S, p in zip((Q, R), parts, strict=True)]
         assert np.any(tuples[0] != tuples[1], axis=(1, 2)).sum() <= 1
 
@@ -111,7 +109,9 @@ def test_good_data_are_found_and_bad_ones_are_not_answered(neighboring):
     assert model.status_ == "released" and gaps.min(axis=1).max() < 0.3
     assert np.abs(model.weights_ - 0.25).max() < 0.02 and model.weights_.sum() == pytest.approx(1)
     assert all(np.linalg.eigvalsh(c).min() >= -1e-9 for c in model.covariances_)
-    assert kmeans_loss(made.data, model.cluster_centers_) < 1.1 * kmeans_loss(made.data, made.centers)
+    assert kmeans_loss(made.data, model.cluster_centers_) < 1.1 * kmeans_loss(
+        made.data, made.centers
+    )
     blob = np.random.default_rng(0).normal(size=(10_000, 3))
     assert make(4).fit(blob).status_ == "abstained"
 

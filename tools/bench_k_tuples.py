@@ -62,7 +62,7 @@ def count(options):
             (timed(lambda T=T: count_unpartitioned(T[:15], T, 7.0)) for _ in range(5)),
             key=lambda pair: pair[1],
         )
-        loops = [timed(lambda: triple_loop(A[:15], A, 7.0)) for A in (T, T.tolist())]
+        loops = [timed(lambda A=A: triple_loop(A[:15], A, 7.0)) for A in (T, T.tolist())]
         assert all(np.array_equal(slow, fast) for slow, _ in loops)
         arrays, lists = (seconds for _, seconds in loops)
         ratios = f"{arrays / blocks:.0f}", f"{lists / blocks:.0f}"

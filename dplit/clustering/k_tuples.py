@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 'count_unpartitioned', 'check_tuples',
-           'paper_parameters', 'PartitionPlan', 'paper_plan', 'exact_plan', 'smallest', 'private_test_close_tuples',
-           'private_test_partition', 'success_probability', 'noise_factor', 'scaled_centers', 'one_tuple_movement',
-           'smallest_separation', 'h_index', 'majority', 'stable_geometry', 'stable_movement', 'stable_plan',
-           'stable_tuple_mean', 'canonical', 'private_average', 'average_tuples', 'TupleClusterer', 'StableTupleMean',
-           'KNoisyCenters', 'KAverages', 'printed_loss', 'printed_separation', 'rare_success']
+           'paper_parameters', 'PartitionPlan', 'paper_plan', 'exact_plan', 'smallest', 'success_probability',
+           'private_test_close_tuples', 'private_test_partition', 'noise_factor', 'scaled_centers',
+           'one_tuple_movement', 'smallest_separation', 'h_index', 'majority', 'stable_geometry', 'stable_movement',
+           'stable_plan', 'stable_tuple_mean', 'canonical', 'private_average', 'average_tuples', 'TupleClusterer',
+           'StableTupleMean', 'KNoisyCenters', 'KAverages', 'printed_loss', 'printed_separation', 'rare_success']
 
 # %% ../../nbs/40_k_tuples.ipynb #215e7850
 import itertools
@@ -34,7 +34,7 @@ from dplit.accounting import (
 from ..geometry import nearest
 from ..mechanisms import Noise, check_radius, check_random_state, check_rows
 
-# %% ../../nbs/40_k_tuples.ipynb #f68c20c9
+# %% ../../nbs/40_k_tuples.ipynb #48c77634
 def ratio_bound(separation):
     """Lemma G4: largest ratio of M_i between two tuples with a common tuple, (Delta + 2) / (Delta - 2).
 
@@ -50,7 +50,7 @@ def ratio_bound(separation):
     """
     return (separation + 2) / (separation - 2)
 
-# %% ../../nbs/40_k_tuples.ipynb #57003e8e
+
 def laplace_tail(x, scale):
     """P(Z >= x) for Laplace noise of this scale.
 
@@ -153,7 +153,7 @@ def count_unpartitioned(T1, T2, separation):
     total[usable] = good
     return len(T2) - total
 
-# %% ../../nbs/40_k_tuples.ipynb #36018420
+# %% ../../nbs/40_k_tuples.ipynb #0bace735
 def check_tuples(T, owner):
     """PRIVATE tuples as a finite array (n, k, d), or an error that quotes nothing.
 
@@ -204,7 +204,7 @@ def _nested_shape(T):
         T = T[0] if len(T) else None
     return (*shape, *np.shape(T)) if hasattr(T, "dtype") else tuple(shape)
 
-# %% ../../nbs/40_k_tuples.ipynb #c985cd7a
+
 _CELLS = 2**17  # numbers in one block
 
 
@@ -295,7 +295,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     cost = subsampled(epsilon_1, 0.0, m, n_tuples)[0] + epsilon / 4
     return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
-# %% ../../nbs/40_k_tuples.ipynb #2892be9c
+# %% ../../nbs/40_k_tuples.ipynb #7fd4e494
 @lru_cache(maxsize=512)
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
@@ -331,7 +331,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
                 )
     return best if best and n_tuples >= 2 * best.ell + 2 else None
 
-# %% ../../nbs/40_k_tuples.ipynb #0209d500
+# %% ../../nbs/40_k_tuples.ipynb #b1bc9162
 def smallest(feasible, high=2**40):
     """The smallest whole number >= 2 that is feasible, if every larger one is too.
 
@@ -361,7 +361,29 @@ def smallest(feasible, high=2**40):
         low, top = (low, middle) if feasible(middle) else (middle, top)
     return top
 
-# %% ../../nbs/40_k_tuples.ipynb #87527242
+
+def success_probability(counts, epsilon_1, epsilon_2, beta):
+    """Exact probability that Figure 1 says "Success": a Poisson-binomial number of passes, then a Laplace tail.
+
+    Parameters
+    ----------
+    counts : array_like of shape (m,)
+        How many tuples each X leaves out.
+    epsilon_1, epsilon_2, beta : float
+
+    Returns
+    -------
+    float
+    """
+    m = len(counts)
+    passes = laplace_tail(np.asarray(counts) - m / epsilon_2 * math.log(m / beta), m / epsilon_2)
+    law = np.ones(1)  # of the number of passes
+    for p in passes:
+        law = np.convolve(law, [1 - p, p])
+    short = m - math.log(1 / beta) / epsilon_1 - np.arange(m + 1)
+    return float(law @ laplace_tail(short, 1 / epsilon_1))
+
+# %% ../../nbs/40_k_tuples.ipynb #fa709c78
 def private_test_close_tuples(
     T1, T2, *, epsilon_1, epsilon_2, beta, separation, noise, n_rows=None
 ):
@@ -440,28 +462,6 @@ def private_test_partition(T, plan, *, separation, noise):
     )
     return None if first is None else T[drawn[first]]
 
-# %% ../../nbs/40_k_tuples.ipynb #553cf090
-def success_probability(counts, epsilon_1, epsilon_2, beta):
-    """Exact probability that Figure 1 says "Success": a Poisson-binomial number of passes, then a Laplace tail.
-
-    Parameters
-    ----------
-    counts : array_like of shape (m,)
-        How many tuples each X leaves out.
-    epsilon_1, epsilon_2, beta : float
-
-    Returns
-    -------
-    float
-    """
-    m = len(counts)
-    passes = laplace_tail(np.asarray(counts) - m / epsilon_2 * math.log(m / beta), m / epsilon_2)
-    law = np.ones(1)  # of the number of passes
-    for p in passes:
-        law = np.convolve(law, [1 - p, p])
-    short = m - math.log(1 / beta) / epsilon_1 - np.arange(m + 1)
-    return float(law @ laplace_tail(short, 1 / epsilon_1))
-
 # %% ../../nbs/40_k_tuples.ipynb #a9fc2925
 def noise_factor(shift, stretch, n_clusters, mu, eta):
     """Noise of `scaled_centers` over the scale: (median of sigma / scale, price of the scales, price of the centres).
@@ -491,7 +491,7 @@ def noise_factor(shift, stretch, n_clusters, mu, eta):
     best = min(angles, key=factor)
     return factor(best), mu * math.sin(best), mu * math.cos(best)
 
-# %% ../../nbs/40_k_tuples.ipynb #31720963
+# %% ../../nbs/40_k_tuples.ipynb #b50b616e
 def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     """Centres with noise in proportion to private scales, which are bought first: Theorem (2).
 
@@ -527,7 +527,7 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     value = center_of(safe)
     return noise.gaussian(value, sensitivity=reach, mu=mu_centers, label="centres") * safe[:, None]
 
-# %% ../../nbs/40_k_tuples.ipynb #a24692f7
+# %% ../../nbs/40_k_tuples.ipynb #d6553059
 def one_tuple_movement(separation):
     """(shift, stretch) of a chosen tuple, when neighbours choose tuples with a common tuple: Lemma G4.
 
@@ -543,7 +543,7 @@ def one_tuple_movement(separation):
     omega = ratio_bound(separation * (1 - 1e-9))
     return (1 + omega) / separation + _SLACK, math.log(omega) + _SLACK
 
-# %% ../../nbs/40_k_tuples.ipynb #c9a6531a
+
 def smallest_separation(n_clusters, mu, eta, factor=0.1):
     """The separation from which on one noisy tuple has noise of at most `factor` times M_i.
 
@@ -565,7 +565,7 @@ def smallest_separation(n_clusters, mu, eta, factor=0.1):
         low, high = (low, middle) if enough <= factor else (middle, high)
     return math.exp(high)
 
-# %% ../../nbs/40_k_tuples.ipynb #950eb70b
+# %% ../../nbs/40_k_tuples.ipynb #c729381f
 def h_index(degrees):
     """The largest h for which h tuples are of degree h or more.
 
@@ -582,7 +582,7 @@ def h_index(degrees):
     falling = np.sort(degrees)[::-1]
     return int(np.sum(falling >= np.arange(1, len(falling) + 1)))
 
-# %% ../../nbs/40_k_tuples.ipynb #49a8c017
+
 def majority(n_tuples):
     """h_0: two tuples that partition so many tuples each have a common one, before and after a replacement.
 
@@ -597,7 +597,7 @@ def majority(n_tuples):
     """
     return -(-(n_tuples + 2) // 2)
 
-# %% ../../nbs/40_k_tuples.ipynb #535a0a89
+# %% ../../nbs/40_k_tuples.ipynb #82587bd5
 def stable_geometry(n_tuples, outliers):
     """Whole numbers of the stable mean: (h_0, s, G).
 
@@ -620,7 +620,7 @@ def stable_geometry(n_tuples, outliers):
     s = max(1, n_tuples - h0 + 1 - math.floor(outliers * n_tuples))
     return h0, s, s + n_tuples - 1
 
-# %% ../../nbs/40_k_tuples.ipynb #3f84a633
+
 def stable_movement(share, separation):
     """Theorem (3): (shift, stretch) of the stable mean when a share of its weight may differ.
 
@@ -732,7 +732,7 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     # a set has no order: what is handed on depends on the released centres alone
     return centers[np.lexsort(centers.T[::-1])] if good else None
 
-# %% ../../nbs/40_k_tuples.ipynb #8fbede92
+# %% ../../nbs/40_k_tuples.ipynb #d2edf603
 def _matched(core, first):
     """Each tuple's points in the order of the points of `first`: the nearest one to each."""
     n, k, d = core.shape
@@ -757,7 +757,7 @@ def _scaled_mean(core, weights, safe):
     """Means of matched points, in released scales."""
     return _exact_mean(core / safe[:, None], weights)
 
-# %% ../../nbs/40_k_tuples.ipynb #d5d23470
+
 _SLACK = 1e-6  # for rounding: what floating point adds to a movement measured in scales
 
 
@@ -930,7 +930,7 @@ class TupleClusterer(BaseEstimator):
         self.spent_ = noise.receipt(self.delta, title=f"of {owner}")
         return self
 
-# %% ../../nbs/40_k_tuples.ipynb #435e9fd8
+# %% ../../nbs/40_k_tuples.ipynb #a8f3d1bf
 class StableTupleMean(TupleClusterer):
     """Extension: k-tuple clustering by the mean of the tuples that partition a majority.
 
@@ -1048,7 +1048,7 @@ class StableTupleMean(TupleClusterer):
             noise=noise,
         )
 
-# %% ../../nbs/40_k_tuples.ipynb #db4ad58a
+
 def _stable_price(epsilon, delta):
     """(mu, eta): half of delta for the Gaussian releases, half for bounds that fail."""
     receipt = partial(_stable_receipt, eta=delta / 2, delta=delta)
@@ -1060,7 +1060,7 @@ def _stable_receipt(mu, eta, delta):
     lines = [Release("bounds", "tail", epsilon=0.0, delta=eta), Release("all", "gaussian", mu=mu)]
     return Receipt(lines, "replace").epsilon_at(delta)
 
-# %% ../../nbs/40_k_tuples.ipynb #dd63a0eb
+# %% ../../nbs/40_k_tuples.ipynb #f00888fc
 class KNoisyCenters(TupleClusterer):
     """k-tuple clustering by one of the tuples with noise: PrivatekNoisyCenters.
 
@@ -1229,7 +1229,7 @@ class KNoisyCenters(TupleClusterer):
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))  # 4c
         return center + sigma[:, None] * z
 
-# %% ../../nbs/40_k_tuples.ipynb #71e28eda
+# %% ../../nbs/40_k_tuples.ipynb #4817b824
 class KAverages(TupleClusterer):
     """k-tuple clustering by private averages of the k parts: PrivatekAverages.
 
@@ -1383,7 +1383,7 @@ class KAverages(TupleClusterer):
             centers = noise.parallel([partial(average, points[part == i]) for i in range(k)])
         return np.array(centers) if usable else None  # 2, 6
 
-# %% ../../nbs/40_k_tuples.ipynb #1e0f9df4
+
 def _check_variant(variant, epsilon, known, model):
     owner = type(model).__name__
     if not isinstance(variant, str) or variant not in known:
@@ -1496,7 +1496,7 @@ def printed_separation(n_clusters, epsilon, delta, beta):
     k = n_clusters
     return 10 / epsilon * k * math.log(k / delta) * math.sqrt(math.log(k / beta))
 
-# %% ../../nbs/40_k_tuples.ipynb #01367df2
+# %% ../../nbs/40_k_tuples.ipynb #a70808ce
 def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
     """Exact probabilities of success, and of success with bad balls, on the family that refutes Claim 4.5.
 

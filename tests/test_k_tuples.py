@@ -123,9 +123,11 @@ def test_the_stable_mean_needs_hundreds_and_min_tuples_is_where_it_answers():
 
 def is_partitioned(X, Y, separation):
     """The definition, in exact arithmetic."""
-    square = lambda a, b: sum(
-        (Fraction(float(u)) - Fraction(float(v))) ** 2 for u, v in zip(a, b, strict=True)
-    )  # noqa: E731
+    exact = lambda v: np.array([Fraction(float(u)) for u in v], dtype=object)  # noqa: E731
+
+    def square(a, b):
+        return ((exact(a) - exact(b)) ** 2).sum()
+
     for i, x in enumerate(X):
         reach = min(square(x, z) for j, z in enumerate(X) if j != i)
         inside = [square(x, y) * Fraction(separation) ** 2 <= reach for y in Y]

@@ -967,8 +967,8 @@ class Noise:
         try:
             yield self
         finally:
-            self.releases = before + ([] if release is None else [release])
-            self._share = share_before
+            before.extend([] if release is None else [release])
+            self.releases, self._share = before, share_before
 
     # -- queries
 

@@ -4,23 +4,27 @@ __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
 from .clustering import (
+    HDPEMeans,
     KAverages,
     KNoisyCenters,
     KTupleGaussianMixture,
     KTupleKMeans,
     MaxCoverKMeans,
     NoisyLloyd,
+    PEMeans,
     StableTupleMean,
 )
 
 __all__ = [
     "BudgetExceeded",
+    "HDPEMeans",
     "KAverages",
     "KNoisyCenters",
     "KTupleGaussianMixture",
     "KTupleKMeans",
     "MaxCoverKMeans",
     "NoisyLloyd",
+    "PEMeans",
     "PrivacyBudget",
     "StableTupleMean",
 ]

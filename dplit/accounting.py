@@ -797,7 +797,7 @@ class Release:
             f", delta = {self.delta:.2g}" if self.delta else ""
         )
 
-# %% ../nbs/10_accounting.ipynb #7d1ad17a
+# %% ../nbs/10_accounting.ipynb #4069a9c2
 def _own_delta(releases):
     """Probability that some release with a delta of its own shows the data in the clear."""
     some = -math.expm1(math.fsum(r.times * math.log1p(-r.delta) for r in releases))
@@ -886,9 +886,9 @@ def _mixture_epsilon(delta, releases, neighboring):
         return 0.0
     while excess(high) > 0:
         low, high = high, 2 * high
-    root = brentq(excess, low, high, xtol=1e-14)
+    root = brentq(excess, low, high, xtol=1e-14 * high if low else 1e-300)
     while excess(root) > 0:  # rounded up
-        root += 1e-12 * (1 + root)
+        root = max(root * (1 + 1e-12), 1e-300)
     return root
 
 # %% ../nbs/10_accounting.ipynb #38b7ccb2

@@ -339,7 +339,7 @@ def _rho(events, neighbors):
             group[event.branch[1]] = group.get(event.branch[1], 0.0) + rho
     return total + sum(sum(sorted(g.values())[-neighbors:]) for g in groups.values())
 
-# %% ../nbs/15_audit.ipynb #d6bbeef5
+# %% ../nbs/15_audit.ipynb #3ae2c047
 def check_draws(events):
     """Sentences if coordinates, or releases, share their noise.
 
@@ -355,19 +355,25 @@ def check_draws(events):
     """
     found, earlier = [], []
     for event in events:
-        if event.mechanism not in ("gaussian", "laplace") or event.scale < 2**10:
-            continue  # on a coarse lattice equal draws are common
+        if event.mechanism not in ("gaussian", "laplace"):
+            continue
         noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / event.scale
-        if noise.size > 1 and np.ptp(noise) == 0:
+        if _luck(noise.size - 1, event.scale) < 1e-5 and np.ptp(noise) == 0:
             found.append(f"{event.label}: coordinates share one draw")
         for kind, other, scale in earlier:
             common = min(noise.size, other.size)
             apart = np.abs(noise[:common] - other[:common]).max()
-            # two coordinates that agree to the lattice step do so by chance once in 1e5 at least
-            if common > 1 and kind == event.mechanism and apart < 2 / min(scale, event.scale):
+            coarsest = min(scale, event.scale)
+            unlikely = kind == event.mechanism and _luck(common, coarsest) < 1e-5
+            if unlikely and apart < 2 / coarsest:
                 found.append(f"{event.label}: the same draws as an earlier release")
         earlier.append((event.mechanism, noise, event.scale))
     return found
+
+
+def _luck(n, scale):
+    """Chance that n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
+    return math.erf(1 / scale) ** n
 
 # %% ../nbs/15_audit.ipynb #16aa4156
 def check_law(events, false_alarm=1e-6):

@@ -259,7 +259,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #e8628860
+# %% ../nbs/11_mechanisms.ipynb #0f52b0b9
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -285,6 +285,8 @@ def check_count(value, name, owner, low=1):
         raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
     if value < low:
         raise ValueError(f"{name}={value}: {owner} needs at least {low}.")
+    if value > 2**53:
+        raise ValueError(f"{name}: {owner} needs a whole number of at most 2**53.")
     return int(value)
 
 
@@ -634,7 +636,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #2032b240
+# %% ../nbs/11_mechanisms.ipynb #7e5de741
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
@@ -712,7 +714,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #f30cc67e
+# %% ../nbs/11_mechanisms.ipynb #57c001df
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -922,19 +924,20 @@ class Noise:
         McSherry (SIGMOD 2009). Under replace a row may leave one group for another: two branches
         are paid.
         """
-        before, results, made = self.releases, [], []
+        before, outer, results, made = self.releases, self._branch, [], []
         self._groups += 1
+        group = self._groups
         try:
             for i, branch in enumerate(branches):
-                self.releases, self._branch = [], (self._groups, i)
+                self.releases, self._branch = [], (group, i)
                 made.append(self.releases)
                 results.append(branch())
         finally:
             alike = all(releases == made[0] for releases in made)
             twice = 2 if self.neighboring == "replace" and len(made) > 1 else 1
             paid = [replace(r, times=twice * r.times) for r in made[0]] if made else []
-            self.releases = before + (paid if alike else sum(made, []))
-            self._branch = None
+            before.extend(paid if alike else sum(made, []))
+            self.releases, self._branch = before, outer
         if not alike:
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "
@@ -1162,10 +1165,10 @@ class Noise:
         if self.neighboring == "add_remove":
             return row1 + share, math.hypot(row2, share)
         stays = 2 * row1, 2 * row2  # the count does not move
-        if not n_groups:
+        if not n_groups and self._branch is None:
             return stays
-        # the row leaves its group, for nowhere or, if there are several, for another
-        pairs = min(n_groups, 2)
+        # the row leaves its group, for another branch or, if there are several groups, for another
+        pairs = min(max(n_groups, 1), 2)
         leaves = pairs * (row1 + share), math.sqrt(pairs) * math.hypot(row2, share)
         return max(stays[0], leaves[0]), max(stays[1], leaves[1])
 

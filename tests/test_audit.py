@@ -17,7 +17,7 @@ from test_mechanisms import Counted
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms
 from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
 from dplit.audit import SABOTAGE
-from dplit.mechanisms import Noise
+from dplit.mechanisms import Event, Noise
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 
@@ -34,6 +34,10 @@ def test_replay_finds_nothing(name, neighboring):
     assert not audit.replay(model, pairs, seeds=range(8))
 
 
+# whatever a row holds, its vote is one whole number: nothing is lost when NaN passes
+HARMLESS = {("PEMeans as printed", "NaN passes")}
+
+
 @pytest.mark.parametrize("bug", SABOTAGE)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_replay_catches_every_planted_bug(name, bug):
@@ -43,7 +47,25 @@ def test_replay_catches_every_planted_bug(name, bug):
         if bug == "NaN passes" and not found:  # then the fit breaks before anything is released
             broken = audit.record(model, pairs[-1][2], 0, fit=fit)
             found = broken.public["refusal"] and not broken.events
-        assert found
+        assert bool(found) == ((name, bug) not in HARMLESS)
+
+
+def test_shared_draws_are_noticed_on_coarse_lattices_too():
+    def events(*draws, scale):
+        zeros = [np.zeros(len(d), dtype=np.int64) for d in draws]
+        return [
+            Event("votes", "gaussian", z, z + np.asarray(d), 1.0, scale, 1.0)
+            for z, d in zip(zeros, draws, strict=True)
+        ]
+
+    sample, found = Noise(0)._bits, []
+    for _ in range(2000):  # luck below 1e-5 for each: all silent but with probability 2 %
+        one, two = (mechanisms.gaussian_int(sample, 4.0, 15) for _ in range(2))
+        found += audit.check_draws(events(one, two, scale=4.0))
+    assert not found
+    assert "the same draws" in audit.check_draws(events(one, one, scale=4.0))[0]
+    assert "share one draw" in audit.check_draws(events(np.full(15, 3), scale=4.0))[0]
+    assert not audit.check_draws(events(one[:3], one[:3], scale=4.0))  # too few to tell
 
 
 def test_sabotage_leaves_nothing_behind():
@@ -442,8 +464,8 @@ def test_the_law_of_choices_of_a_cover_is_tested():
     """One crowd against 10^40 empty nodes, at even odds: with twice the exponent the crowd would always win."""
     D = np.zeros((round(40 * np.log(10) / cover_exponent(1.0, 1e-6)), 1))
     pair = [("a crowd", D, D[1:])]
-    assert not audit.replay(Greedy(), pair, seeds=range(60))
-    found = audit.replay(SharpRace(), pair, seeds=range(60))
+    assert not audit.replay(Greedy(), pair, seeds=range(250))
+    found = audit.replay(SharpRace(), pair, seeds=range(250))
     assert any("the choice does not have its declared law" in sentence for sentence in found)
 
 

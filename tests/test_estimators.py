@@ -29,10 +29,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dplit
 from dplit import (
+    HDPEMeans,
     KTupleGaussianMixture,
     KTupleKMeans,
     MaxCoverKMeans,
     NoisyLloyd,
+    PEMeans,
     PrivacyBudget,
 )
 from dplit.accounting import BudgetExceeded, PrivacyWarning
@@ -50,6 +52,12 @@ ESTIMATORS = {
     ),
     "KTupleKMeans": partial(KTupleKMeans, **COMMON),
     "KTupleGaussianMixture": partial(KTupleGaussianMixture, **COMMON),
+    "PEMeans": partial(PEMeans, **COMMON, n_refine=2),
+    "PEMeans as printed": partial(PEMeans, **COMMON, variant="paper", n_public=60, n_votes=3),
+    "HDPEMeans": partial(HDPEMeans, **COMMON, n_components=1, n_refine=2),
+    "HDPEMeans as printed": partial(
+        HDPEMeans, **COMMON, variant="paper", n_public=60, n_components=1
+    ),
 }
 # what a fit releases beside centres and receipt
 RELEASED = {

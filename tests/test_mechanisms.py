@@ -845,3 +845,21 @@ def test_events_name_their_group_and_branch():
         for _ in range(2):
             noise.parallel([partial(noise.count, 1, epsilon=0.1)] * 2)
     assert seen == [None, (1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("weight", [0.5, 2.0, 100.0])
+def test_a_row_that_leaves_its_branch_moves_sum_and_count(weight):
+    """Under replace a row may go from one branch to another: what moves in each is within what each declares."""
+    both = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+
+    def exact(n_first):
+        seen = []
+        with me.watch(lambda event: seen.append(event) or event.outcome):
+            noise = Noise(0, neighboring="replace")
+            buy = partial(noise.sums, radius=1.0, weight=weight, mu=0.5)
+            noise.parallel([partial(buy, both[:n_first]), partial(buy, both[n_first:])])
+        return seen
+
+    for before, after in zip(exact(1), exact(2), strict=True):
+        moved = np.linalg.norm(np.subtract(after.value, before.value))
+        assert 0.3 * before.sensitivity < moved <= before.sensitivity

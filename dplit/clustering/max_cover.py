@@ -7,17 +7,19 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #13510c2e
+# %% ../../nbs/30_max_cover.ipynb #5783382d
 import math
+import warnings
 from functools import lru_cache, partial
 from numbers import Real
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ..accounting import Release, cover_exponent, gaussian_mu, largest_scale
+from ..accounting import PrivacyWarning, Release, cover_exponent, gaussian_mu, largest_scale
 from .lloyd import PrivateKMeans
 from dplit.geometry import (
+    ball_volume_log,
     NearestCenter,
     clip_to_ball,
     gaussian_projection,
@@ -100,7 +102,7 @@ def movement_bound(
     inside = growth * best_cost + n_rows * radii[0] ** 2 + 4 * (1 - missed) * n_clusters * loss
     return width**2 * inside / (1 - missed * growth)
 
-# %% ../../nbs/30_max_cover.ipynb #f85f886c
+# %% ../../nbs/30_max_cover.ipynb #1e70c6a4
 def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, diameter=1.0):
     """Theorems 5 and 6: what every private algorithm must pay on some data set whose optimal cost is 0: equation (3).
 
@@ -124,7 +126,7 @@ def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, dia
     Raises
     ------
     ValueError
-        If the code is too small for this delta.
+        If epsilon is not > 0, or the code too small for this delta or this number of clusters.
 
     References
     ----------
@@ -135,6 +137,10 @@ def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, dia
         raise ValueError(
             f"n_words={n_words}: this delta needs a code with at least "
             f"{math.ceil(n_clusters * (1 + math.expm1(epsilon) / delta))} words."
+        )
+    if not (epsilon > 0 and others > 0):
+        raise ValueError(
+            f"epsilon={epsilon}, n_words={n_words}: need epsilon > 0 and more words than clusters."
         )
     odds = math.expm1(epsilon) / (4 * delta) if delta else others / (2 * n_clusters)
     copies = max(0, math.floor(math.log(odds) / (2 * epsilon)))
@@ -230,7 +236,7 @@ def stencil(d, ratio=1.0, snap=True):
         offsets, total = np.column_stack([offsets[i], steps[j]]), longer[i, j]
     return offsets
 
-# %% ../../nbs/30_max_cover.ipynb #f3079759
+# %% ../../nbs/30_max_cover.ipynb #ca338634
 class GridCover:
     """The nodes of one grid as candidates, and how many of the live points each of them covers.
 
@@ -256,6 +262,11 @@ class GridCover:
     histogram : ndarray of int64
         How many nodes cover c >= 1 live points, for each c. PRIVATE, like everything else here.
 
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2.
@@ -264,6 +275,11 @@ class GridCover:
     def __init__(self, points, radius, ratio=1.0, snap=True):
         d = points.shape[1]
         self.unit, self.offsets, self.high, self.size = _grid(d, radius, ratio, snap)
+        if self.size >= 2**63:
+            raise ValueError(
+                f"radius={radius:g}: a grid of this fineness in {d} dimensions has too many nodes; "
+                "choose a larger radius or ratio."
+            )
         self._side, self._reach2 = 2 * self.high + 1, d * (1 + 1 / ratio) ** 2
         radix = self._side ** np.arange(d - 1, -1, -1)
         self._jumps = self.offsets @ radix  # from a point's key to the keys of its nodes
@@ -402,26 +418,41 @@ def _merge(keys, weights):
     keys, where = np.unique(keys, return_inverse=True)
     return keys, np.bincount(where, weights, minlength=len(keys)).astype(np.int64)
 
-# %% ../../nbs/30_max_cover.ipynb #7addfe05
+# %% ../../nbs/30_max_cover.ipynb #83a2568f
 _DENSE = 2**25  # nodes counted in one array
 _PAIRS = 2**26  # pairs of a point and a node that may cover it, otherwise
+_STENCIL = 2**20  # nodes that may cover one point
 _CHUNK = 2**19
+_ROUND = [m * 10.0**-e for e in range(12, 0, -1) for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)] + [
+    1.0
+]
+
+
+@lru_cache(maxsize=16)
+def _offsets(d, ratio, snap):
+    """The stencil, read-only; None where it alone would be too large."""
+    if ball_volume_log(d, math.sqrt(d) * (1 + 1 / ratio)) > math.log(_STENCIL):
+        return None
+    offsets = stencil(d, ratio, snap)
+    offsets.setflags(write=False)
+    return offsets
 
 
 def _grid(d, radius, ratio, snap):
     """(unit, stencil, nodes on each side of 0, number of nodes)."""
-    unit, offsets = ratio * radius / math.sqrt(d), stencil(d, ratio, snap)
+    unit, offsets = ratio * radius / math.sqrt(d), _offsets(d, ratio, snap)
+    if offsets is None:
+        return unit, None, math.inf, math.inf
     high = math.ceil(1 / unit) + int(np.abs(offsets).max())
     return unit, offsets, high, (2 * high + 1) ** d
 
 
 def _fits(d, radius, ratio, snap, n_public):
     """Whether a grid of this kind can be counted: in one array, or point by point."""
-    if 2**d * (1 + math.ceil(1 / ratio)) ** d > _PAIRS:  # a box inside the stencil
-        return False
     _, offsets, _, size = _grid(d, radius, ratio, snap)
-    pairs = math.inf if n_public is None else n_public * len(offsets)
-    return size <= _DENSE or (size < 2**63 and pairs <= _PAIRS)
+    if offsets is None or size >= 2**63:
+        return False
+    return size <= _DENSE or (n_public is not None and n_public * len(offsets) <= _PAIRS)
 
 
 def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKMeans"):
@@ -445,22 +476,20 @@ def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKM
     """
     if _fits(d, finest, ratio, snap, n_public):
         return
-    smaller = next(
-        (e for e in range(d - 1, 0, -1) if _fits(e, finest, ratio, snap, n_public)), None
-    )
-    coarser = next(
-        (r for r in cover_radii(finest, 0.25) if _fits(d, r, ratio, snap, n_public)), None
-    )
+    fits = lambda e, r: _fits(e, r, ratio, snap, n_public)
+    smaller = next((e for e in range(min(d - 1, 60), 0, -1) if fits(e, finest)), None)
+    coarser = next((r for r in _ROUND if r > finest and fits(d, r)), None)
     advice = [f"n_components={smaller}"] if smaller else []
     advice += [f"finest={coarser:.2g}"] if coarser else []
     rows = "" if n_public is None else f" and {n_public} rows"
     hint = " A public number of rows (n_public) allows finer grids." if n_public is None else ""
     raise ValueError(
         f"n_components={d}, finest={finest:.3g}{rows}: the grid has too many nodes for {owner} to "
-        f"count; largest that fits: {' or '.join(advice) or 'none'}.{hint}"
+        f"count; what fits: {' or '.join(advice) or 'a larger ratio'}. If X has fewer columns, say "
+        f"so by n_components.{hint}"
     )
 
-# %% ../../nbs/30_max_cover.ipynb #79270918
+# %% ../../nbs/30_max_cover.ipynb #541724a4
 def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     """Algorithm 2: choose nodes that cover many points, greedily and privately.
 
@@ -482,6 +511,11 @@ def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     nodes : ndarray of shape (n_picks, d)
     live : ndarray of bool, shape (n,)
         PRIVATE: the points not covered. Only they may enter the next cover.
+
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
 
     References
     ----------
@@ -522,7 +556,7 @@ def cover_radii(finest, ratio=1.0, coarsest=2.0):
         radii.append(radii[-1] * (1 + ratio))
     return np.array(radii)
 
-# %% ../../nbs/30_max_cover.ipynb #37bdb4df
+# %% ../../nbs/30_max_cover.ipynb #10b18f96
 def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     """Step 2: candidate centres from covers of growing radius, each of the points that are left.
 
@@ -540,6 +574,11 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     ndarray of shape (m * n_picks, d)
         Candidates, paid for by `choose`.
 
+    Raises
+    ------
+    ValueError
+        If the grid has 2**63 nodes or more, or its stencil is too large; see `check_grid`.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 2.
@@ -549,9 +588,10 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
         nodes, live = grid_set_cover(points, radius, n_picks, choose, ratio=ratio, snap=snap)
         candidates.append(nodes)
         points = points[live]
-    return np.concatenate(candidates)
+    # nodes outside the ball come nearer to every point by moving onto it
+    return clip_to_ball(np.concatenate(candidates), 1.0)
 
-# %% ../../nbs/30_max_cover.ipynb #7bf02c5f
+# %% ../../nbs/30_max_cover.ipynb #0d759d11
 def recenter(X, radius, *, center=None, mu, epsilon, noise):
     """Step 0, ours: a smaller ball that holds nearly all rows, from a noisy mean and a noisy histogram of distances.
 
@@ -574,7 +614,7 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
         In the units of X.
     radius : float
         One of 16 PUBLIC radii, from 2 * radius down by quarter powers of two: the smallest whose
-        ball seems to hold 98 % of the rows.
+        ball seems to hold 95 % of the rows.
     """
     middle = noise.mean(X, radius=radius, center=center, mu=mu, label="mean to centre on")
     edges = 2 * radius * 2.0 ** (np.arange(-15, 1) / 4)
@@ -587,10 +627,14 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
     counts = noise.histogram(
         iter(map_blocks(rings, X)), len(edges), epsilon=epsilon, label="distances from it"
     )
-    inside = np.cumsum(np.maximum(counts, 0))
-    return middle, float(edges[np.argmax(inside >= 0.98 * inside[-1])])
+    # rings that may be empty count as empty, or their noise would add up
+    counts[counts < noise.releases[-1].scale * math.log(len(edges))] = 0
+    inside = np.cumsum(counts)
+    if not inside[-1]:
+        return middle, float(radius)
+    return middle, float(edges[np.argmax(inside >= 0.95 * inside[-1])])
 
-# %% ../../nbs/30_max_cover.ipynb #b2aedf88
+# %% ../../nbs/30_max_cover.ipynb #07411c7f
 def worth_keeping(weights, scale, n_clusters, n_public=None):
     """Which candidates carry rows and not only noise: an empty one passes with probability 1 / (20 m) at most.
 
@@ -599,18 +643,20 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
     weights : ndarray of shape (m,)
         Noisy numbers of rows.
     scale : float
-        Laplace scale of their noise.
+        Scale of their two-sided geometric noise.
     n_clusters : int
         At least so many are kept: the heaviest, if too few pass.
     n_public : int, optional
-        PUBLIC number of rows: half an average cluster always passes.
+        PUBLIC number of rows: the threshold is at most half an average cluster, and an empty
+        candidate then passes more often.
 
     Returns
     -------
     ndarray of int
         Indices, increasing.
     """
-    threshold = scale * math.log(10 * len(weights))
+    # two-sided geometric noise is at least t, a whole number, with probability q^t / (1 + q)
+    threshold = scale * math.log(20 * len(weights) / (1 + math.exp(-1 / scale)))
     if n_public is not None:
         threshold = min(threshold, n_public / (2 * n_clusters))
     kept = np.flatnonzero(weights >= threshold)
@@ -618,7 +664,7 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
         kept = np.sort(np.argsort(-weights, kind="stable")[:n_clusters])
     return kept
 
-# %% ../../nbs/30_max_cover.ipynb #f957b4f9
+# %% ../../nbs/30_max_cover.ipynb #51227fec
 def cluster_candidates(candidates, weights, n_clusters, seed):
     """Step 4, first half: non-private k-means on weighted candidates. Post-processing: costs nothing.
 
@@ -636,7 +682,7 @@ def cluster_candidates(candidates, weights, n_clusters, seed):
         Padded with random points of the ball where there are too few candidates.
     """
     rng, d = np.random.default_rng(seed), candidates.shape[1]
-    jitter = rng.uniform(-1e-9, 1e-9, size=candidates.shape)  # grid points tie; this settles it
+    jitter = rng.uniform(-1e-6, 1e-6, size=candidates.shape)  # grid points tie; this settles it
     spare = uniform_in_ball(n_clusters, d, rng=rng)
     kept = weights > 0
     points, weights = (candidates + jitter)[kept], weights[kept]
@@ -698,7 +744,7 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #f9c6e7be
+# %% ../../nbs/30_max_cover.ipynb #8d9c8e5b
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -720,16 +766,18 @@ class MaxCoverKMeans(PrivateKMeans):
     variant : {"extension", "paper"}
         "extension": exact price of step 2, joint Gaussian sums and counts, private recentring, a
         threshold for candidates, rounded points. "paper": the printed algorithm and constants,
-        with composition by sums; needs `n_public`, ignores `finest`, `n_components`, `n_picks` and
-        `shares`.
-    n_components : int
-        PUBLIC dimension of the grid, at most; rows with more columns are projected.
+        with composition by sums; needs `n_public`, ignores `finest`, `n_picks` and `shares`.
+    n_components : int, optional
+        PUBLIC dimension of the grid, at most; rows with more columns are projected. Default: 4 if
+        that grid fits (`n_public` allows finer ones), else 3; as printed, ln(n_public) / 2.
     finest : float
         PUBLIC radius of the finest cover, as a share of the radius.
-    ratio : float
-        PUBLIC growth of the cover radii, and width of the grid (the paper's epsilon).
+    ratio : float, optional
+        PUBLIC growth of the cover radii, and width of the grid (the paper's epsilon). Default: 2 if
+        four columns or more make a grid of dimension 4, else 1.
     n_picks : int, optional
-        PUBLIC number of candidates for each radius, default 2 * n_clusters.
+        PUBLIC number of candidates for each radius. Default: so many times n_clusters that Lemma 12
+        holds, twice for ratio 1, three times for ratio 2.
     n_lloyd : int
         PUBLIC number of Lloyd rounds at the end, paid from the share of the averages.
     shares : tuple of four floats
@@ -781,9 +829,9 @@ class MaxCoverKMeans(PrivateKMeans):
         radius=None,
         center=None,
         variant="extension",
-        n_components=3,
+        n_components=None,
         finest=0.02,
-        ratio=1.0,
+        ratio=None,
         n_picks=None,
         n_lloyd=0,
         shares=(0.08, 0.30, 0.10, 0.52),
@@ -811,7 +859,8 @@ class MaxCoverKMeans(PrivateKMeans):
         owner = "MaxCoverKMeans"
         if self.variant not in ("extension", "paper"):
             raise ValueError(f'variant={self.variant!r}: {owner} has "extension" and "paper".')
-        check_count(self.n_components, "n_components", owner)
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components", owner)
         check_count(self.n_lloyd, "n_lloyd", owner, low=0)
         if self.n_picks is not None:
             check_count(self.n_picks, "n_picks", owner)
@@ -822,36 +871,53 @@ class MaxCoverKMeans(PrivateKMeans):
                 'n_public=None: variant="paper" builds its grids from the number of rows, which '
                 "must then be public: give one that does not come from X."
             )
-        _check_positive(self.finest, "finest", owner, high=2.0)
-        _check_positive(self.ratio, "ratio", owner)
+        _check_between(self.finest, "finest", 1e-12, 1.9, owner)
+        if self.ratio is not None:
+            _check_between(self.ratio, "ratio", 1e-3, 1e3, owner)
         _check_shares(self.shares, owner)
         if self.variant == "paper":
-            _check_printed_delta(self.epsilon / (1 + self.n_lloyd), self.delta / (1 + self.n_lloyd))
-        d, finest, _, snap = self._plan()
-        check_grid(d, finest, float(self.ratio), snap, self.n_public, owner)
+            _check_printed_delta(self.epsilon, self.delta, self._parts())
+        else:
+            _check_prices(*self._prices())
+        d, finest, ratio, _, snap = self._plan()
+        if self.variant == "paper" and not _fits(d, finest, ratio, snap, self.n_public):
+            raise ValueError(
+                f"n_public={self.n_public}: the printed grid, in {d} dimensions with finest radius "
+                "1 / n_public, has too many nodes to count; choose a smaller n_public or "
+                'n_components, a larger ratio, or variant="extension".'
+            )
+        check_grid(d, finest, ratio, snap, self.n_public, owner)
 
-    def _plan(self):
-        """(dimension of the grid, finest radius, picks for each radius, snap): PUBLIC."""
-        k, n = self.n_clusters, self.n_public
+    def _prices(self):
+        """Prices of the mean, the distances, the covers, the weights, one average: PUBLIC."""
+        shares, n_lloyd = tuple(float(s) for s in self.shares), int(self.n_lloyd)
+        return _prices(float(self.epsilon), float(self.delta), self.neighboring, shares, n_lloyd)
+
+    def _parts(self):
+        """Into how many parts the printed price of the averages goes: PUBLIC."""
+        two_clusters = self.neighboring == "replace" and self.n_clusters > 1
+        return (1 + self.n_lloyd) * (2 if two_clusters else 1)
+
+    def _plan(self, n_columns=math.inf):
+        """(dimension of the grid, finest radius, ratio, picks for each radius, snap): PUBLIC."""
+        k, n, d, ratio = self.n_clusters, self.n_public, self.n_components, self.ratio
         if self.variant == "paper":
-            rounds = max(1, math.ceil(math.log(1 / self.ratio)))
-            return max(1, int(math.log(n) / 2)), 1 / n, k * rounds, False
-        return self.n_components, float(self.finest), self.n_picks or 2 * k, True
+            d, ratio = d or math.inf, float(ratio or 1.0)
+            d = min(d, n_columns, max(1, int(math.log(n) / 2)))
+            return d, 1 / n, ratio, k * max(1, math.ceil(math.log(1 / ratio))), False
+        finest = float(self.finest)
+        d = min(d or (4 if _fits(4, finest, ratio or 2.0, True, n) else 3), n_columns)
+        ratio = float(ratio or (2.0 if d == 4 else 1.0))
+        return d, finest, ratio, self.n_picks or k * math.ceil(2 * math.log1p(ratio) + 0.5), True
 
     def _release_centers(self, X, noise, center):
         if self.variant == "paper":
             return self._release_as_printed(X, noise, center)
         k, d = self.n_clusters, X.shape[1]
-        d_grid, finest, n_picks, snap = self._plan()
+        d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, fallback = _public_draws(noise.public_rng, k, d)
-        matrix = None if d <= d_grid else gaussian_projection(d, d_grid, noise.public_rng)
-        mean_mu, ring_epsilon, exponent, weight_epsilon, mu = _prices(
-            float(self.epsilon),
-            float(self.delta),
-            self.neighboring,
-            tuple(self.shares),
-            self.n_lloyd,
-        )
+        matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
+        mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
         X = _Inside(X, float(self.radius), center)
         # step 0, ours: where the data are, and how far they reach
         origin = np.zeros(d) if center is None else center
@@ -864,7 +930,7 @@ class MaxCoverKMeans(PrivateKMeans):
         points = project(X, matrix, radius=radius, center=middle)
         # step 2: candidates
         choose = noise.cover(exponent, label="covers")
-        radii, ratio = cover_radii(finest, self.ratio), float(self.ratio)
+        radii = cover_radii(finest, ratio)
         candidates = max_cover(points, radii, n_picks, choose, ratio=ratio, snap=snap)
         # step 3: weights
         weights = noise.histogram(
@@ -888,13 +954,13 @@ class MaxCoverKMeans(PrivateKMeans):
     def _release_as_printed(self, X, noise, center):
         """Algorithm 1 line by line, with the means pulled into the ball (free, and promised by dplit)."""
         k, d, radius = self.n_clusters, X.shape[1], float(self.radius)
-        d_grid, finest, n_picks, snap = self._plan()
+        d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, _ = _public_draws(noise.public_rng, k, d)
-        matrix = None if d <= d_grid else gaussian_projection(d, d_grid, noise.public_rng)
+        matrix = None if d == d_grid else gaussian_projection(d, d_grid, noise.public_rng)
         cover_epsilon, weight_epsilon, mean_epsilon = (
             self.epsilon * share for share in _PAPER_SHARES
         )
-        ratio, delta = float(self.ratio), float(self.delta) / 2  # delta_E and delta_G
+        delta = float(self.delta) / 2  # delta_E and delta_G
         # step 1: D' <- T(D), scaled down by Delta (1 + epsilon) / 2, projected to the unit ball
         points = project(X, matrix, radius=radius, center=center, divisor=1 + ratio)
         # step 2: C_i <- algorithm 2 for r_1 = 1/n, (1 + epsilon) / n, ...
@@ -912,39 +978,36 @@ class MaxCoverKMeans(PrivateKMeans):
         # step 4: Lloyd on D'', then NoisyAVG of every cluster
         heads = cluster_candidates(candidates, np.maximum(weights, 0), k, seed)
         rows = clip_to_ball(X, radius, center) - (0.0 if center is None else center)
-        parts = (1 + self.n_lloyd) * (2 if self.neighboring == "replace" and k > 1 else 1)
-        average = partial(
-            noisy_avg,
-            radius=radius,
-            epsilon=mean_epsilon / parts,
-            delta=delta / parts,
-            noise=noise,
-        )
+        parts = self._parts()
+        price = {"epsilon": mean_epsilon / parts, "delta": delta / parts}
+        average = partial(noisy_avg, radius=radius, **price, noise=noise)
 
         def averages(groups):
             branches = [partial(average, rows[groups == j]) for j in range(k)]
-            return clip_to_ball(np.array(noise.parallel(branches)), radius)
+            with warnings.catch_warnings():  # fit has spoken of epsilon and delta once
+                warnings.simplefilter("ignore", PrivacyWarning)
+                return clip_to_ball(np.array(noise.parallel(branches)), radius)
 
         centers = averages(nearest(points, heads, radius=1.0))
         for _ in range(self.n_lloyd):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #6032aa31
+# %% ../../nbs/30_max_cover.ipynb #bf90b4c6
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
 
 
-def _check_positive(value, name, owner, high=math.inf):
+def _check_between(value, name, low, high, owner):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r}: {owner} needs one number.")
-    if not (0 < value < high and math.isfinite(value)):
-        upper = "" if high == math.inf else f" below {high:g}"
-        raise ValueError(f"{name}={value}: {owner} needs a finite number > 0{upper}.")
+    if not low <= value <= high:
+        raise ValueError(f"{name}={value}: {owner} needs a number from {low:g} to {high:g}.")
 
 
 def _check_shares(shares, owner):
     try:
-        parts = np.asarray(shares, dtype=float)
+        parts = np.asarray(shares)
+        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
     except (TypeError, ValueError):
         parts = np.zeros(0)
     good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
@@ -955,13 +1018,30 @@ def _check_shares(shares, owner):
         )
 
 
-def _check_printed_delta(epsilon, delta):
-    epsilon *= _PAPER_SHARES[2]
-    if noisy_avg_delta(epsilon, delta / 2) > delta / 2:
+def _check_printed_delta(epsilon, delta, parts):
+    if noisy_avg_delta(_PAPER_SHARES[2] * epsilon / parts, delta / 2 / parts) > delta / 2 / parts:
         raise ValueError(
-            f"epsilon={epsilon / _PAPER_SHARES[2]:g}: the printed constants of NoisyAVG do not "
-            'deliver this delta at so large an epsilon; use variant="extension".'
+            f"epsilon={epsilon:g}: the printed constants of NoisyAVG do not deliver this delta at "
+            'so large an epsilon; use variant="extension".'
         )
+
+
+def _check_prices(mean_mu, ring_epsilon, exponent, weight_epsilon, mu):
+    # noise of 2**50 lattice steps is the most there is
+    if (
+        min(weight_epsilon, ring_epsilon or 1, exponent) < 2.0**-48
+        or min(mu, mean_mu or 1) < 2.0**-26
+    ):
+        raise ValueError(
+            f"a part of the budget is too small to buy anything (mu = {min(mu, mean_mu or mu):.1g}, "
+            f"epsilon = {weight_epsilon:.1g}): choose a larger epsilon, or other shares."
+        )
+
+
+def _orthonormal(d, d_out, rng):
+    """As `gaussian_projection`, its columns made orthogonal and equally long; rounded, so that every machine has the same."""
+    columns, _ = np.linalg.qr(gaussian_projection(d, d_out, rng))
+    return np.round(columns * math.sqrt(d / d_out), 6)
 
 
 class _Inside:

@@ -1,0 +1,282 @@
+"""PEMeans and HDPEMeans measured: `auc` is their loss beside other methods', `speed` their CPU time, `ideas` what each part of the default is worth.
+
+python tools/bench_pe_means.py auc [--sets NAME ...] [--seeds S] [--out FILE]
+python tools/bench_pe_means.py speed
+python tools/bench_pe_means.py ideas [--sets NAME ...] [--seeds S] [--out FILE]
+
+Set OMP_NUM_THREADS=1. With --out, every result is stored at once and a second run goes on where the
+first one ended. Sets that come from files are left out where DPLIT_DATA does not have them.
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+import tracemalloc
+import warnings
+from functools import cache, partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
+from dplit.accounting import PrivacyWarning, Table
+from dplit.clustering import private_evolution as pe
+from dplit.geometry import nearest
+from dplit.mechanisms import Noise
+
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# from cheap to expensive
+FILES = ["iris", "g2_4", "g2_16", "digits", "g2_64", "g2_128", "s1", "adult", "gas", "letter", "birch2"]  # fmt: skip
+ELONGATED = [f"elong_{k}_{d}" for k, d in ((16, 4), (16, 16), (64, 4), (16, 64), (64, 16), (64, 64))]  # fmt: skip
+BLOBS = [f"sklearn_{k}_{d}" for d in (4, 16, 64, 128) for k in (4, 16, 64)]
+SETS = FILES + ELONGATED + BLOBS
+
+
+@cache
+def load(name):
+    """(rows, k): centred by their mean and scaled to largest norm 1, as the paper does. For benchmarks only: that is not private."""
+    head, _, rest = name.partition("_")
+    if head == "sklearn" or head == "elong":
+        k, d = map(int, rest.split("_"))
+        make = partial(datasets.make_isotropic_blobs, 20_000)
+        make = make if head == "sklearn" else partial(datasets.make_elongated_blobs, 10_000)
+        X = make(d, k, random_state=1).data
+    elif name in ("iris", "digits"):
+        X, k = getattr(datasets, f"load_{name}")().data, {"iris": 3, "digits": 10}[name]
+    else:
+        b = datasets.fetch_clustering({"adult": "adult6"}.get(name, name))
+        X, k = b.data, b.n_clusters
+        if name == "birch2":
+            X = X[np.random.default_rng(0).choice(len(X), 25_000, replace=False)]
+    X = X - X.mean(axis=0)
+    return X / np.linalg.norm(X, axis=1).max(), k
+
+
+def methods(n, d, k):
+    """name -> estimator class with its options; the paper takes n as public."""
+    found = {
+        "PE paper": partial(PEMeans, variant="paper", n_public=n),
+        "HDPE paper": partial(HDPEMeans, variant="paper", n_public=n),
+        "NoisyLloyd": partial(NoisyLloyd, init="mean"),
+        "MaxCover": partial(MaxCoverKMeans, n_public=n),
+        "HDPEMeans": HDPEMeans,
+        "PEMeans": PEMeans,
+    }
+    if d <= 32:
+        del found["HDPE paper"], found["HDPEMeans"]
+    return {name: partial(make, k) for name, make in found.items()}
+
+
+def auc(curve):
+    """Area under loss against epsilon, by trapezoids."""
+    return float(np.trapezoid(curve, EPSILONS))
+
+
+class Results(dict):
+    """Losses by key, stored after every new one."""
+
+    def __init__(self, path):
+        self.path = path and Path(path)
+        super().__init__(json.loads(self.path.read_text()) if path and self.path.exists() else {})
+
+    def get_or(self, key, compute):
+        if key not in self:
+            self[key] = compute()
+            if self.path:
+                self.path.with_suffix(".new").write_text(json.dumps(self, indent=0))
+                os.replace(self.path.with_suffix(".new"), self.path)
+        return self[key]
+
+
+def loss(make, X, epsilon, seed):
+    """Mean squared distance to the nearest centre of one fit."""
+    model = make(epsilon=epsilon, delta=len(X) ** -1.1, radius=1.0, random_state=seed).fit(X)
+    return datasets.kmeans_loss(X, model.cluster_centers_)
+
+
+def best_loss(X, k):
+    """Non-private: the best of 30 starts."""
+    fits = (KMeans(k, n_init=10, random_state=s).fit(X) for s in range(3))
+    return min(datasets.kmeans_loss(X, fit.cluster_centers_) for fit in fits)
+
+
+def mean_auc(results, name, method, make, X, seeds):
+    """AUC of the mean losses over the seeds."""
+    runs = [
+        [results.get_or(f"{name}|{method}|{e}|{s}", partial(loss, make, X, e, s)) for e in EPSILONS]
+        for s in range(seeds)
+    ]
+    return auc(np.mean(runs, axis=0))
+
+
+def geometric_mean(values):
+    return math.exp(np.mean(np.log(values)))
+
+
+def available(sets):
+    for name in sets:
+        try:
+            load(name)
+        except FileNotFoundError:
+            print(f"{name}: no file, left out")
+        else:
+            yield name
+
+
+PEERS = ["PE paper", "HDPE paper", "NoisyLloyd", "MaxCover"]
+COLUMNS = [*PEERS, "HDPEMeans", "PEMeans"]
+
+
+def run_auc(sets, seeds, peer_seeds, out):
+    """Print the table of AUCs and the geometric means of the targets."""
+    results, lines, ratios, versus = Results(out), [], [], []
+    for name in available(sets):
+        X, k = load(name)
+        base = 3.75 * results.get_or(f"{name}|best", partial(best_loss, X, k))
+        found = {}
+        for method, make in methods(*X.shape, k).items():
+            many = seeds if method == "PEMeans" else min(seeds, peer_seeds)
+            found[method] = mean_auc(results, name, method, make, X, many)
+        ratios.append(found["PEMeans"] / base)
+        versus.append(found["PEMeans"] / min(found[p] for p in PEERS if p in found))
+        cells = [f"{found[c]:.4g}" if c in found else "-" for c in COLUMNS]
+        lines.append([name, *X.shape, k, f"{base:.4g}", *cells, f"{ratios[-1]:.3f}", f"{versus[-1]:.3f}"])  # fmt: skip
+        print(*lines[-1], flush=True)
+    head = ["set", "n", "d", "k", "non-private", *COLUMNS, "/ non-private", "/ best peer"]
+    print(Table(head, lines))
+    print(f"{seeds} seeds for PEMeans, {min(seeds, peer_seeds)} for the others.")
+    print(f"PEMeans / non-private: geometric mean {geometric_mean(ratios):.3f} (target 1.08)")
+    print(f"PEMeans / best peer: geometric mean {geometric_mean(versus):.3f} (target 0.80), worst {max(versus):.3f} (target 1.03)")  # fmt: skip
+
+
+# What each part is worth -------------------------------------------------------------------------
+
+IDEA_SETS = ["s1", "digits", "letter", "elong_16_16", "elong_64_4", "elong_16_64", "sklearn_64_16", "sklearn_64_64"]  # fmt: skip
+
+
+def ideas():
+    """name -> (options of the estimator, names of the module to exchange)."""
+    lengths = pe.residual_radius
+
+    def whole_ball(residuals, centers, *, radius, **rest):
+        lengths(residuals, centers, radius=radius, **rest)  # pays the same
+        return 2 * radius, 1.0
+
+    def no_undoing(*args, **rest):
+        return lengths(*args, **rest)[0], 1.0
+
+    def half(mu, n_refine, projected, counted):
+        rows = 0.01 * counted
+        return [mu * math.sqrt(share) for share in (rows, 0.5 - rows, 0.5 / n_refine)]
+
+    return {
+        "the default": ({}, {}),
+        "no refinement but one step": ({"n_refine": 1}, {}),
+        "two steps": ({"n_refine": 2}, {}),
+        "five steps": ({"n_refine": 5}, {}),
+        "half of the budget to the votes": ({}, {"evolution_prices": half}),
+        "no extra centres": ({}, {"EXTRA": 1.0}),
+        "2 k centres": ({}, {"EXTRA": 2.0}),
+        "residuals not shortened": ({}, {"residual_radius": whole_ball}),
+        "shortening not undone": ({}, {"residual_radius": no_undoing}),
+        "no shrinkage": ({}, {"shrink": lambda steps, variance: steps}),
+        "no antithetic pairs": (
+            {},
+            {"private_evolution": partial(pe.private_evolution, antithetic=False)},
+        ),
+        "Gaussian mutants": ({}, {"variations": partial(pe.variations, beta=2)}),
+        "population 500": ({"population": 500}, {}),
+        "population 5000": ({"population": 5000}, {}),
+        "projected to 16": ({"n_components": 16}, {}),
+        "number of rows public": ({"n_public": "n"}, {}),
+    }
+
+
+def run_ideas(sets, seeds, out):
+    """Print AUC over the default's, set by set, and geometric means."""
+    results, lines, base = Results(out), [], {}
+    names = list(available(sets))
+    for idea, (options, exchanged) in ideas().items():
+        row = []
+        for name in names:
+            X, k = load(name)
+            options_here = {o: len(X) if v == "n" else v for o, v in options.items()}
+            with (
+                mock.patch.multiple(pe, **exchanged) if exchanged else mock.patch("os.sep", os.sep)
+            ):
+                make = partial(PEMeans, k, **options_here)
+                row.append(mean_auc(results, name, f"idea: {idea}", make, X, seeds))
+            base.setdefault(name, row[-1])
+            row[-1] /= base[name]
+        lines.append([idea, *(f"{r:.3f}" for r in row), f"{geometric_mean(row):.3f}"])
+        print(*lines[-1], flush=True)
+    print(Table(["AUC over the default's", *names, "geometric mean"], lines))
+
+
+# Speed -------------------------------------------------------------------------------------------
+
+
+def timed(function):
+    """(result, CPU seconds)."""
+    start = time.process_time()
+    result = function()
+    return result, time.process_time() - start
+
+
+def blobs(n):
+    b = datasets.make_isotropic_blobs(n, 16, 16, random_state=1)
+    X = b.data - b.data.mean(axis=0)
+    return X / np.linalg.norm(X, axis=1).max()
+
+
+def run_speed():
+    """Print CPU seconds of whole fits at n = 1e5, and of one round at n = 1e6 beside a plain blocked pass."""
+    X, public = blobs(100_000), {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
+    for name, make in {
+        "variant='paper'": partial(PEMeans, 16, variant="paper", n_public=len(X)),
+        "default": partial(PEMeans, 16),
+    }.items():
+        model, seconds = timed(lambda make=make: make(**public).fit(X))
+        found = datasets.kmeans_loss(X, model.cluster_centers_)
+        print(f"n = 1e5, d = k = 16, {name}: {seconds:.2f} CPU s, loss {found:.5f}")
+    X = blobs(1_000_000)
+    rng, k, L = np.random.default_rng(0), 16, 124
+    centers = KMeans(k, n_init=1, random_state=0).fit(X[:5000]).cluster_centers_
+    population = np.vstack([centers, pe.variations(centers, L, rng)])
+    Q = pe.vote_grid(X)
+    price = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
+    tracemalloc.start()
+    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))
+    _, plain = timed(lambda: nearest(X, population, radius=1.0))
+    print(
+        f"n = 1e6, one round of {len(population)} candidates: {ours:.2f} CPU s, peak {peak:.0f} MB"
+    )
+    print(
+        f"a blocked nearest-neighbour pass: {plain:.2f} CPU s; ratio {ours / plain:.2f} (target 2)"
+    )
+    model, seconds = timed(lambda: PEMeans(k, **public).fit(X))
+    print(f"n = 1e6, the default: {seconds:.1f} CPU s")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("what", choices=["auc", "speed", "ideas"])
+    parser.add_argument("--sets", nargs="+", choices=SETS)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--peer-seeds", type=int, default=10)
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)  # iris: delta is large
+    if args.what == "auc":
+        run_auc(args.sets or SETS, args.seeds, args.peer_seeds, args.out)
+    elif args.what == "ideas":
+        run_ideas(args.sets or IDEA_SETS, args.seeds, args.out)
+    else:
+        run_speed()

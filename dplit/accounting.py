@@ -1186,7 +1186,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #4fa70661
+# %% ../nbs/10_accounting.ipynb #e941ecd0
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -1294,7 +1294,8 @@ class PrivacyBudget:
         Parameters
         ----------
         estimator : estimator with `epsilon` and `neighboring`
-            A private one; its `delta` is 0 if it has none.
+            A private one; its `delta` is 0 if it has none. If it states `rho` instead, its epsilon
+            at its delta is charged.
         *args, **kwargs
             Handed to `estimator.fit`, for example the PRIVATE rows.
 
@@ -1319,9 +1320,12 @@ class PrivacyBudget:
             )
         # a typo must not burn the budget: what is public is checked before it is charged
         getattr(estimator, "_validate_public", lambda: None)()
+        epsilon, delta = estimator.epsilon, getattr(estimator, "delta", None) or 0.0
+        if epsilon is None and getattr(estimator, "rho", None):  # a price in zCDP
+            epsilon = zcdp_epsilon(estimator.rho, delta)
         self.charge(
-            estimator.epsilon,
-            getattr(estimator, "delta", None) or 0.0,
+            epsilon,
+            delta,
             name=type(estimator).__name__,
             neighboring=estimator.neighboring,
         )

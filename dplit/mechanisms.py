@@ -264,7 +264,7 @@ def gauge(rows, body):
     lengths = np.sqrt(np.add.reduceat(squares, np.cumsum(columns) - columns, axis=1))
     return (lengths / radii).max(axis=1)
 
-# %% ../nbs/11_mechanisms.ipynb #8a4adfd4
+# %% ../nbs/11_mechanisms.ipynb #b50c312d
 def knorm_int(bits, scale, size, body):
     """Exact draws of round(Z), where Z has density proportional to exp(-gauge(z, body) / scale).
 
@@ -307,10 +307,12 @@ def _knorm_rows(bits, scale, n, columns, radii):
     normal = _upper_quantile(uniform(normal_words))
     length = np.sqrt(np.add.reduceat(normal**2, starts, axis=1))
     size = scale * radii * gamma * uniform(power_words) ** (1 / columns)
-    value = sign * (size / length)[:, block] * normal
+    with np.errstate(divide="ignore", invalid="ignore"):  # length 0: the exact way decides
+        value = sign * (size / length)[:, block] * normal
+        error = _SLACK * scale * radii * (D + 1 + gamma) * (5 + (1 + np.sqrt(columns)) / length)
     result = np.rint(value)
-    error = _SLACK * scale * radii * (D + 1 + gamma) * (5 + (1 + np.sqrt(columns)) / length)
-    unsure = 0.5 - np.abs(value - result) < error[:, block]
+    unsure = ~(0.5 - np.abs(value - result) >= error[:, block])  # not a number is unsure too
+    result[np.isnan(result)] = 0
     unsure |= (normal_words < 2**44) | (power_words < 2**44)[:, block]
     unsure |= (log_words < 2**44).any(axis=1, keepdims=True)
     result = result.astype(np.int64)
@@ -845,7 +847,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #40f0d17b
+# %% ../nbs/11_mechanisms.ipynb #59c5ed45
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -929,10 +931,9 @@ class Noise:
         widest, unit, size = 1, step, value.size
         if body:
             kind, sampler, unit = "knorm", lambda *args: knorm_int(*args, body), 1.0
-            widest, size = (
-                max(radius for _, radius in body),
-                value.size // sum(n for n, _ in body),
-            )
+            columns = sum(n for n, _ in body)
+            # the gauge of the noise is of the order of its number of columns
+            widest, size = max(radius for _, radius in body) * (columns + 64), value.size // columns
         if not scale * widest < 2.0**50:
             raise ValueError(
                 f"{kind} noise at this price needs {scale * widest:.2g} lattice steps, more than "

@@ -748,3 +748,16 @@ def test_large_epsilons_do_not_overflow():
     for slack, times in ((0.0, 3), (1.0, 3), (1e-6, -1)):
         with pytest.raises(ValueError, match="slack"):
             ac.advanced_composition(0.1, 0.0, times, slack)
+
+
+def test_a_budget_charges_a_price_in_zcdp_at_its_delta():
+    class Fake:
+        epsilon, rho, delta, neighboring = None, 0.1, 1e-6, "add_remove"
+
+        def fit(self, X):
+            return self
+
+    budget = ac.PrivacyBudget(10.0, 1e-5)
+    budget.fit(Fake(), None)
+    assert budget.spent.epsilon == pytest.approx(ac.zcdp_epsilon(0.1, 1e-6))
+    assert budget.spent.delta == 1e-6

@@ -6,6 +6,7 @@ import inspect
 import math
 import multiprocessing
 import pickle
+import warnings
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -962,3 +963,32 @@ def test_what_is_no_whole_query_is_refused_before_release(options):
     with pytest.raises(ValueError):
         noise.whole(**({"value": [1], "sensitivity": 1, "epsilon": 1.0} | options))
     assert noise.releases == []
+
+
+def test_knorm_noise_too_large_for_whole_numbers_is_refused():
+    """The gauge of the noise is of the order of its number of columns: the guard must know it."""
+    columns = 10_000
+    body, value = ((columns, 2.0**20),), np.zeros(columns, dtype=np.int64)
+    with pytest.raises(ValueError, match="spend more"):
+        Noise(0).whole(value, sensitivity=1, body=body, epsilon=2.0**-20)
+    noisy = Noise(0).whole(value, sensitivity=1, body=body, epsilon=2.0**-14)
+    assert 0 < np.abs(noisy).max() < 2**55
+
+
+def test_a_knorm_draw_of_length_zero_is_decided_exactly():
+    """u = 1/2 rounds to a normal of 0 in floats, and 0 / 0 must not pass as certain."""
+
+    class Half:
+        rng = None
+
+        def words(self, n):
+            words = np.full(n, 2**61, dtype=np.uint64)
+            words[-1] = 2**64 - 1  # the normal's word
+            return words
+
+        extend = me.Bits.extend
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = me.knorm_int(Half(), 100.0, 1, ((1, 10),))
+    assert np.abs(drawn).max() < 10**6

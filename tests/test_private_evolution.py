@@ -159,6 +159,13 @@ def test_selection_always_returns_k_centres():
     assert np.array_equal(pe.select(population, np.eye(8)[3], 1, 0)[0], population[3])
 
 
+@pytest.mark.filterwarnings("error")
+def test_points_that_rounding_cannot_tell_apart_are_no_warning():
+    population = 1e-20 * np.arange(18.0).reshape(9, 2)
+    population[8] = 1.0
+    assert pe.select(population, np.ones(9), 3, 0, population[:3]).shape == (3, 2)
+
+
 # ---------------------------------------------------------------- rules
 
 
@@ -207,7 +214,8 @@ def test_the_receipt_is_the_theorem(make, variant, n_public, neighboring, d):
         sigma = sensitivity * pe.vote_noise(1.7, 1e-6, rounds)
         assert votes[0].scale == pytest.approx(sigma, rel=1e-9)
         assert votes[0].times == (14 if make is HDPEMeans else rounds)
-    assert ("number of rows" in [r.label for r in spent.releases]) == (n_public is None)
+    bought = n_public is None and neighboring == "add_remove"
+    assert ("number of rows" in [r.label for r in spent.releases]) == bought
 
 
 def test_the_noise_multiplier_as_published():
@@ -283,6 +291,17 @@ def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(nei
     assert all(np.array_equal(a, b) for a, b in zip(*outcomes, strict=True))
 
 
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_r_is_chosen_for_the_noise_that_the_sums_get(neighboring, k):
+    X, centers = np.random.default_rng(0).normal(size=(60, 4)), uniform_in_ball(k, 4, rng=1)
+    noise = Noise(0, neighboring=neighboring)
+    with mock.patch.object(pe, "residual_radius", wraps=pe.residual_radius) as chosen:
+        labels = pe._labels(X, centers, 2.0, None)
+        pe.refine_step(X, centers, labels, radius=2.0, n_total=60, mu=0.7, noise=noise)
+    assert noise.releases[-1].scale == pytest.approx(1 / chosen.call_args.kwargs["sum_mu"], 1e-5)
+
+
 def test_shrinkage_by_hand():
     steps = np.array([[3.0, 4.0], [0.1, 0.0], [0.0, 0.0]])
     assert np.allclose(pe.shrink(steps, np.array([0.0, 1.0, 1.0])), [[3, 4], [0, 0], [0, 0]])
@@ -330,6 +349,28 @@ def test_always_k_centres_in_the_ball(make, variant, n, d, k, epsilon):
     assert found.shape == (k, d) and np.linalg.norm(found - 50.0, axis=1).max() <= 4.0 * (1 + 1e-9)
 
 
+@BOTH
+@VARIANT
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # scikit-learn sums all entries
+def test_no_finite_row_makes_a_fit_fail(make, variant, d):
+    X = np.zeros((20, d))
+    X[:10, 0], X[10:, 0], X[3, 1] = 1e308, -1e308, 1.7e308
+    options = dict(COMMON, radius=1e50, center=1e308 * np.eye(d)[0], n_public=20, n_votes=4)
+    found = make(2, variant=variant, **options).fit(X).cluster_centers_
+    assert np.isfinite(found).all()
+
+
+@BOTH
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize("unit", [1e-100, 6e99, 1e100])
+@pytest.mark.filterwarnings("error")
+def test_every_radius_that_is_accepted_works(make, unit, d):
+    X = np.random.default_rng(0).normal(size=(300, d)) * unit / 10
+    found = make(2, n_votes=3, **dict(COMMON, radius=unit)).fit(X).cluster_centers_
+    assert np.linalg.norm(found / unit, axis=1).max() <= 1 + 1e-9
+
+
 def test_units_and_translation():
     b = make_isotropic_blobs(2000, 3, 4, random_state=0)
     shift = np.array([5.0, -3.0, 100.0])
@@ -345,7 +386,7 @@ def test_units_and_translation():
 @pytest.mark.parametrize(
     ("name", "values", "error"),
     [
-        ("variant", ["Paper", None, 3], ValueError),
+        ("variant", ["Paper", None, 3, np.array(["paper", "extension"])], ValueError),
         ("n_components", [0, -1], ValueError),
         ("n_components", [None, 2.0, True, "3"], TypeError),
         ("n_refine", [0], ValueError),

@@ -8,12 +8,14 @@ __all__ = ['LENGTHS', 'COUNTS', 'EXTRA', 'mantegna_scale', 'levy_steps', 'variat
            'private_evolution', 'vote_noise', 'step_error', 'residual_radius', 'shrink', 'refine_step',
            'evolution_prices', 'PEMeans', 'HDPEMeans']
 
-# %% ../../nbs/50_private_evolution.ipynb #ea5e2f4e
+# %% ../../nbs/50_private_evolution.ipynb #bf8c748f
 import math
+import warnings
 from functools import partial
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
@@ -97,7 +99,7 @@ def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
         s = levy_steps((k, n_each, d), rng, beta)
     return clip_to_ball((centers[:, None] + step * s).reshape(-1, d), 1.0)
 
-# %% ../../nbs/50_private_evolution.ipynb #0e6cba98
+# %% ../../nbs/50_private_evolution.ipynb #814074bc
 def vote_grid(X, radius=1.0, center=None):
     """Rows, shortened to the ball, as whole numbers on which votes are exact in single precision. Row-local.
 
@@ -116,12 +118,11 @@ def vote_grid(X, radius=1.0, center=None):
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
-        moved = rows if center is None else rows - center
-        return np.rint(clip_to_ball(moved, radius) * scale).astype(np.float32)
+        return np.rint(_inside(rows, radius, center) * scale).astype(np.float32)
 
     return np.concatenate(list(map_blocks(block, X)))
 
-# %% ../../nbs/50_private_evolution.ipynb #b1bfa941
+# %% ../../nbs/50_private_evolution.ipynb #a5a16410
 def grid_radius(d):
     """Steps of the grid of votes in one radius: as many as single precision allows.
 
@@ -138,6 +139,15 @@ def grid_radius(d):
     int
     """
     return math.isqrt(2**24 // 3) - math.isqrt(d) - 1
+
+
+def _inside(rows, radius, center):
+    """Finite rows relative to the centre of the ball, shortened to it."""
+    rows = np.asarray(rows, dtype=float)
+    if center is not None:
+        with np.errstate(over="ignore"):  # 1e308 - (-1e308) is far outside, not infinite
+            rows = np.clip(rows - center, -1e300, 1e300)
+    return clip_to_ball(rows, radius)
 
 # %% ../../nbs/50_private_evolution.ipynb #aa3571fd
 def nearest_member(Q, population, n_elite=0):
@@ -277,7 +287,7 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     noisy = noise.histogram(votes, len(population), mu=mu, label="votes")  # line 9
     return keep_largest(noisy, n_total)  # lines 10 to 12
 
-# %% ../../nbs/50_private_evolution.ipynb #87970ac5
+# %% ../../nbs/50_private_evolution.ipynb #e94bf9c6
 def select(population, weights, n_clusters, seed, start=None, n_init=3):
     """k centres for a weighted population. Non-private, on released numbers: costs nothing.
 
@@ -301,9 +311,12 @@ def select(population, weights, n_clusters, seed, start=None, n_init=3):
     if len(points) <= n_clusters:
         return population[np.argsort(-weights, kind="stable")[:n_clusters]]
     mass = np.bincount(which.ravel(), weights[weights > 0])
-    fits = [KMeans(n_clusters, n_init=n_init, random_state=seed).fit(points, sample_weight=mass)]
+    starts = [KMeans(n_clusters, n_init=n_init, random_state=seed)]
     if start is not None:
-        fits.append(KMeans(n_clusters, init=start, n_init=1).fit(points, sample_weight=mass))
+        starts.append(KMeans(n_clusters, init=start, n_init=1))
+    with warnings.catch_warnings():  # points that rounding cannot tell apart are welcome
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fits = [fit.fit(points, sample_weight=mass) for fit in starts]
     return min(fits, key=lambda fit: fit.inertia_).cluster_centers_
 
 # %% ../../nbs/50_private_evolution.ipynb #3e0ef2b8
@@ -419,9 +432,9 @@ def vote_noise(epsilon, delta, n_rounds):
     """
     return math.sqrt(n_rounds) / gaussian_mu(epsilon, delta)
 
-# %% ../../nbs/50_private_evolution.ipynb #2d1730e6
+# %% ../../nbs/50_private_evolution.ipynb #1976e3ff
 def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
-    """Bound on the root mean square error of a mean of residuals shortened to r: equation (2), squared.
+    """Bound on the mean square error of a mean of residuals shortened to r: equation (2), squared.
 
     Parameters
     ----------
@@ -445,7 +458,7 @@ def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
     bias = beyond @ counts / np.sum(counts)
     return bias**2 + n_features * (np.asarray(radii) / (n_cluster * noise_mu)) ** 2
 
-# %% ../../nbs/50_private_evolution.ipynb #1185310a
+# %% ../../nbs/50_private_evolution.ipynb #42cc9b59
 def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     """To which length a step should shorten residuals: the r with the least `step_error`.
 
@@ -460,7 +473,7 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     mu : float
         Gaussian price of the histogram of lengths.
     sum_mu : float
-        Price at which the sums will be bought.
+        The noise of the sums will have deviation r / sum_mu in each coordinate.
     n_total : float
         PUBLIC or released number of rows.
     noise : Noise
@@ -517,7 +530,7 @@ def shrink(steps, variance):
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
 
-# %% ../../nbs/50_private_evolution.ipynb #8590da24
+# %% ../../nbs/50_private_evolution.ipynb #8f9c0cce
 def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     """One step of Lloyd's from released centres, by noisy sums of short residuals.
 
@@ -549,15 +562,18 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     # mu^2 divided: 5 % to the lengths; of the rest, 15 % to the counts
     mu_lengths, mu_sums = mu * math.sqrt(LENGTHS), mu * math.sqrt(1 - LENGTHS)
     weight = math.sqrt(COUNTS / (1 - COUNTS))
-    r, kept = residual_radius(
-        residuals(unit=1.0),
-        centers,
-        radius=radius,
+    # by how much, in units of r, a neighbour moves sums and counts (replace: a residual turned round)
+    moves = 2.0 if noise.neighboring == "replace" else math.hypot(1, weight)
+    r, kept = residual_radius(  # in radii: whatever the unit, nothing overflows
+        residuals(unit=radius),
+        centers / radius,
+        radius=1.0,
         mu=mu_lengths,
-        sum_mu=mu_sums * math.sqrt(1 - COUNTS),
+        sum_mu=mu_sums / moves,
         n_total=n_total,
         noise=noise,
     )
+    r *= radius
     sums, counts = noise.sums(  # in units of r: the receipt is the same whatever r came out
         residuals(unit=r),
         radius=1.0,
@@ -576,7 +592,7 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
     return moved, np.where(certain, counts, counts - doubt)
 
-# %% ../../nbs/50_private_evolution.ipynb #a03ef9be
+# %% ../../nbs/50_private_evolution.ipynb #8831ea96
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2
 EXTRA = 1.5  # centres for each cluster, until the first step
 
@@ -594,12 +610,6 @@ class _Residuals:
     def __getitem__(self, rows):
         X, radius, center, centers, labels, unit = self._parts
         return (_inside(X[rows], radius, center) - centers[labels[rows]]) / unit
-
-
-def _inside(rows, radius, center):
-    """Rows relative to the centre of the ball, shortened to it."""
-    rows = np.asarray(rows, dtype=float)
-    return clip_to_ball(rows if center is None else rows - center, radius)
 
 
 def _labels(X, centers, radius, center):
@@ -635,7 +645,7 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #3fe03fe4
+# %% ../../nbs/50_private_evolution.ipynb #1149917f
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -658,19 +668,25 @@ class PEMeans(PrivateKMeans):
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
         pairs, rows with many columns are projected for the votes. "paper": Algorithm 1 with the
         paper's rules for the numbers of rounds and variations; needs `n_public`, ignores
-        `n_components`, `n_refine` and `population`.
+        `n_refine` and `population` (and, but in `HDPEMeans`, `n_components`). Its time grows
+        like the square of the number of rows: every row is compared with n_public / 5 candidates in
+        each of 4 sqrt(d) max(epsilon, 1) rounds, which on large tables may practically never end;
+        `n_votes` limits the rounds.
     n_components : int
         PUBLIC number of columns that vote; rows with more are projected.
     n_votes : int, optional
-        PUBLIC number of rounds of votes. Default: `paper_rounds`; in the extension without epsilon,
-        and fewer where votes would drown in noise.
+        PUBLIC number of rounds of votes. Default with "paper": `paper_rounds(d, epsilon)`. Default
+        in the extension, with s a fifth of the rows per centre in deviations of one round's noise:
+        min(paper_rounds(d), int(s^2)), or, if rows are projected, min(16, round(1.5 s)); at least 1.
     n_refine : int
         PUBLIC number of steps of refinement, at least 1.
     population : int
-        PUBLIC number of candidates, at most (but at least five for each centre).
+        PUBLIC number of mutants, cut to a tenth of the number of rows, but at least four for each
+        of the 1.5 `n_clusters` centres (rounded up) that evolve; these centres come on top.
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
-        remove a row; without `n_public` it is bought with one percent of the budget.
+        remove a row; without `n_public` it is then bought with one percent of the budget. When
+        neighbours replace a row all have the same number of rows: the true one is used, free.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects.
     random_state : None, int or Generator
@@ -739,7 +755,7 @@ class PEMeans(PrivateKMeans):
 
     def _check_public(self):
         owner = type(self).__name__
-        if self.variant not in ("extension", "paper"):
+        if not isinstance(self.variant, str) or self.variant not in ("extension", "paper"):
             raise ValueError(f'variant={self.variant!r}: {owner} has "extension" and "paper".')
         check_count(self.n_refine, "n_refine", owner)
         check_count(self.population, "population", owner)
@@ -759,9 +775,12 @@ class PEMeans(PrivateKMeans):
             return self._release_as_printed(X, noise, center, mu)
         k, d, radius, rng = self.n_clusters, X.shape[1], float(self.radius), noise.public_rng
         projected, seed = d > self.n_components, int(rng.integers(2**31))
-        prices = evolution_prices(mu, self.n_refine, projected, self.n_public is None)
+        # whoever replaces a row leaves their number as it is: then it is public
+        n_total = self.n_public or (len(X) if self.neighboring == "replace" else None)
+        prices = evolution_prices(mu, self.n_refine, projected, n_total is None)
         count_mu, votes_mu, step_mu = prices
-        n_total = self.n_public or max(noise.count(len(X), mu=count_mu, label="number of rows"), 1)
+        if n_total is None:
+            n_total = max(noise.count(len(X), mu=count_mu, label="number of rows"), 1)
         # where the rows are: more centres than asked for, by votes alone
         n_heads = math.ceil(EXTRA * k)
         search = partial(
@@ -775,9 +794,9 @@ class PEMeans(PrivateKMeans):
         )
         if projected:
             axes = np.linalg.qr(gaussian_projection(d, self.n_components, rng))[0]
-            unit = 1.25 * math.sqrt(
-                self.n_components / d
-            )  # the ball that holds nearly all projected rows
+            # of rows of length R, 2 % are longer than this once projected (32 of 784 columns);
+            # 3 % (16 of 50), 7 % (16 of 1000)
+            unit = 1.25 * math.sqrt(self.n_components / d)
             points = project(X, axes, radius=radius, center=center, divisor=unit)
             heads = search(vote_grid(points))
             labels = NearestCenter(heads, 1.0)(points)
@@ -812,7 +831,7 @@ class PEMeans(PrivateKMeans):
             private_evolution(Q, k, L, n_rounds, antithetic=False, **price), 1.0
         )
 
-# %% ../../nbs/50_private_evolution.ipynb #1d23dab6
+# %% ../../nbs/50_private_evolution.ipynb #f9edcf72
 class HDPEMeans(PEMeans):
     """PE-means for many columns: rows vote in 16 dimensions, averages bring the centres back.
 
@@ -824,13 +843,14 @@ class HDPEMeans(PEMeans):
     n_clusters, epsilon, delta, radius, center, neighboring, random_state
         PUBLIC; see `PEMeans`.
     variant : {"extension", "paper"}
-        "paper": a Gaussian projection, whatever the number of columns; 16 releases at one noise
-        multiplier, of which 14 are votes, one is the counts and one the sums of the clusters. Needs
-        `n_public`.
+        "paper": a Gaussian projection, whatever the number of columns; `paper_rounds(n_components)`
+        releases (16 for 16 columns; without the factor epsilon that `PEMeans` has) at one noise
+        multiplier: the counts, the sums of the clusters, and all others votes. Needs `n_public`.
     n_components : int
         PUBLIC number of columns that vote.
     n_votes : int, optional
-        PUBLIC number of rounds of votes; with "paper", of all releases, at least 3.
+        PUBLIC number of rounds of votes, default as in `PEMeans`; with "paper", of all releases, at
+        least 3.
     n_refine, population, n_public
         PUBLIC; see `PEMeans`.
 

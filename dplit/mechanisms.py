@@ -766,7 +766,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #85e523d5
+# %% ../nbs/11_mechanisms.ipynb #cffab32a
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
@@ -789,8 +789,6 @@ class Event:
         Which parallel group, and which branch of it.
     body : tuple of tuple (columns, radius)
         Of "knorm" noise, radii in steps; see `gauge`.
-    share : float
-        Which share of the rows was drawn at random for this query; 1: all of them.
     """
 
     label: str
@@ -802,7 +800,6 @@ class Event:
     step: float
     branch: tuple | None = None
     body: tuple = ()
-    share: float = 1.0
 
 # %% ../nbs/11_mechanisms.ipynb #0c3edb22
 @dataclass(frozen=True)
@@ -847,7 +844,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #59c5ed45
+# %% ../nbs/11_mechanisms.ipynb #7bce1b42
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -881,10 +878,10 @@ class Noise:
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         streams = _streams(random_state)
         self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
-        self._branch, self._groups, self._share = None, 0, 1.0
+        self._branch, self._groups = None, 0
 
     def _pass(self, *event, body=()):
-        event = Event(*event, self._branch, body, self._share)
+        event = Event(*event, self._branch, body)
         return event.outcome if self._watcher is None else self._watcher(event)
 
     @property
@@ -1086,34 +1083,6 @@ class Noise:
                 "and the receipt has the sum of them all."
             )
         return results
-
-    @contextmanager
-    def procedure(self, release=None, share=1.0):
-        """Releases made inside are paid by one release, because a theorem of its own prices them together.
-
-        Parameters
-        ----------
-        release : Release, optional
-            What goes on the receipt instead; None inside another procedure.
-        share : float
-            For audits: which share of the rows was drawn at random for the queries inside.
-
-        Yields
-        ------
-        Noise
-            This door.
-
-        References
-        ----------
-        For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
-        """
-        before, share_before = self.releases, self._share
-        self.releases, self._share = [], share
-        try:
-            yield self
-        finally:
-            before.extend([] if release is None else [release])
-            self.releases, self._share = before, share_before
 
     # -- queries
 

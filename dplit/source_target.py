@@ -254,9 +254,9 @@ def nna_bound(cell_radius, lost, diameter):
     """
     return 2 * cell_radius + lost * diameter
 
-# %% ../nbs/60_source_target.ipynb #51769b3b
+# %% ../nbs/60_source_target.ipynb #b3c8fc4a
 def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
-    """How far the table of all cells moves between neighbours: equation (5).
+    """How far the table of all cells moves between neighbours: equation (6).
 
     Parameters
     ----------
@@ -299,9 +299,9 @@ def cylinder_rms(d, epsilon):
     """
     return math.sqrt(d * (d + 3)) / epsilon, math.sqrt((d + 2) * (d + 3) / 3) / epsilon
 
-# %% ../nbs/60_source_target.ipynb #4a763887
+# %% ../nbs/60_source_target.ipynb #5bad4b39
 def count_tail(x, d, epsilon):
-    """Chance that the count of an empty cell exceeds x, under cylinder noise: equation (6).
+    """Chance that the count of an empty cell exceeds x, under cylinder noise: equation (7).
 
     Parameters
     ----------
@@ -480,7 +480,7 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return near, second, d1, d2
 
-# %% ../nbs/60_source_target.ipynb #347c9297
+# %% ../nbs/60_source_target.ipynb #b7a09429
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
@@ -541,6 +541,9 @@ class SourceTargetKMedoids(BaseEstimator):
     def fit(self, Xt, sources=None):
         """Choose medoids.
 
+        **The order: target first, then sources**; the other way round than in the private
+        mechanisms, whose `fit` takes the order: PRIVATE sources first. Nothing here is protected.
+
         Parameters
         ----------
         Xt : array_like of shape (n, d)
@@ -565,7 +568,7 @@ class SourceTargetKMedoids(BaseEstimator):
         if n_starts is not None:
             check_count(n_starts, "n_starts", owner)
         X = check_points(Xt, (None, None), "Xt", owner)
-        if sources is not None and np.size(sources):
+        if sources is not None and np.shape(sources)[:1] != (0,):
             sources = check_points(sources, (None, X.shape[1]), "sources", owner)
         d0 = source_distance(X, sources)
         candidates = np.arange(len(X))
@@ -869,7 +872,7 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
     return [points[mine][:n_points] for points, mine in zip(tries, own, strict=True)]
 
-# %% ../nbs/60_source_target.ipynb #dbea8e69
+# %% ../nbs/60_source_target.ipynb #df88cdca
 class PrivateSources(BaseEstimator):
     """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
 
@@ -900,7 +903,12 @@ class PrivateSources(BaseEstimator):
     def _validate_public(self):
         """Validate all PUBLIC parameters: before a table is read, and before a budget is charged."""
         owner = type(self).__name__
-        self._price()
+        if min(self._price().values()) < 1e-6:
+            name = "epsilon" if self.rho is None else "rho"
+            raise ValueError(
+                f"{name}={getattr(self, name)!r}: {owner} would add noise a million times as large as "
+                "the ball, and the lattice ends there; spend more."
+            )
         check_radius(self.radius, owner)
         check_center(self.center, None, owner)
         check_neighboring(self.neighboring)
@@ -921,6 +929,9 @@ class PrivateSources(BaseEstimator):
 
     def fit(self, Xs, Xt):
         """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
+
+        **The order: PRIVATE sources first.** Swapped, the private table is taken for the public one,
+        unprotected. (`SourceTargetKMedoids.fit` takes the target first.)
 
         Parameters
         ----------
@@ -950,13 +961,15 @@ class PrivateSources(BaseEstimator):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         noise = Noise(self.random_state, neighboring=self.neighboring)
         released = self._release(Xs, Xt, noise, center)
+        for stale in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, stale)  # a `spread_` that was not asked for again
         for name, value in released.items():
             setattr(self, name, value)
         self.n_features_in_ = Xt.shape[1]
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #d3816dc2
+# %% ../nbs/60_source_target.ipynb #2b5caf3e
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -967,8 +980,8 @@ class NoisyAverageSet(PrivateSources):
     Parameters
     ----------
     t : int
-        PUBLIC. How many sources an average is of. More: less noise, but sources from farther away.
-        Required.
+        PUBLIC. How many sources an average is of, at most 2**31. More: less noise, but sources from
+        farther away. Required.
     epsilon, delta : float
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
         With a delta, whichever noise is smaller: with few averages the pure one, which then spends
@@ -981,12 +994,12 @@ class NoisyAverageSet(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many averages; default as many as `affordable_averages` says ("all" if
-        `variant="paper"`).
+        PUBLIC. How many averages, "all" for one at each target; default as many as
+        `affordable_averages` says ("all" if `variant="paper"`).
     spread : bool
         PUBLIC. Whether to release t(S) too, the mean distance of a target to its t nearest sources,
         which bounds what the averages cost. It makes the noise larger by a factor of about
-        1 + 1 / (2 n_cells).
+        1 + 1 / (2 n_cells), or 1 + 1 / (n_cells n_features) if it is K-norm noise.
     variant : {"tight", "paper"}
         "paper": the noise of Theorems 5.3, 5.10 and 5.12 as printed. The receipt says what it is
         worth.
@@ -1001,7 +1014,7 @@ class NoisyAverageSet(PrivateSources):
     sources_ : ndarray of shape (n_cells, n_features)
         PUBLIC. In the units of the data; may lie outside the ball.
     spread_ : float
-        PUBLIC. Only with `spread=True`; in the units of the data.
+        PUBLIC. Only with `spread=True`; in the units of the data. Noisy: it may be negative.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int
@@ -1056,6 +1069,10 @@ class NoisyAverageSet(PrivateSources):
 
     def _check_public(self):
         check_count(self.t, "t", "NoisyAverageSet")
+        if self.t > 2**31:  # sums of t rows of the lattice then stay exact, below 2**53
+            raise ValueError(
+                f"t={self.t}: NoisyAverageSet needs at most 2**31, so that sums stay exact."
+            )
         if not isinstance(self.spread, bool):
             raise TypeError(f"spread={self.spread!r}: NoisyAverageSet needs True or False.")
 
@@ -1083,7 +1100,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #0d05c1c4
+# %% ../nbs/60_source_target.ipynb #7367fb49
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1095,8 +1112,8 @@ class NeighborNoisyAverages(PrivateSources):
     ----------
     epsilon, delta : float
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
-        With a delta, whichever noise is smaller: below about a hundred columns the pure one, which
-        then spends no delta.
+        With a delta, whichever noise is smaller: below some 30 to 40 columns (at delta = 1e-6) the
+        pure one, which then spends no delta.
     rho : float
         Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
     radius : float
@@ -1105,8 +1122,8 @@ class NeighborNoisyAverages(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many cells; default n / 30 of n targets, between 20 and 150 ("all" if
-        `variant="paper"`).
+        PUBLIC. How many cells, "all" for one at each target; default n / 30 of n targets, between
+        20 and 150 ("all" if `variant="paper"`).
     cell_radius : float, optional
         PUBLIC. A source farther from its cell does not count. Default: the largest distance of a
         target to its cell, and at least radius / 10.
@@ -1187,13 +1204,13 @@ class NeighborNoisyAverages(PrivateSources):
         owner, gamma = "NeighborNoisyAverages", self.gamma
         if self.cell_radius is not None:
             try:
-                lattice(self.cell_radius)
+                lattice(self.cell_radius if isinstance(self.cell_radius, Real) else None)
             except ValueError:
                 raise ValueError(
                     f"cell_radius={self.cell_radius!r}: {owner} needs a number > 0, in the units of "
                     "the data, or None."
                 ) from None
-        if gamma is not None and not (isinstance(gamma, float) and 0 < gamma < 0.5):
+        if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < 0.5):
             raise ValueError(f"gamma={gamma!r}: {owner} needs a probability below 1/2, or None.")
         if not (isinstance(self.output, str) and self.output in ("cloud", "mean")):
             raise ValueError(f'output={self.output!r}: {owner} gives "cloud" or "mean".')

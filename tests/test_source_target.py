@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 import tracemalloc
+from decimal import Decimal
 from functools import partial
 from unittest import mock
 
@@ -37,7 +38,7 @@ from dplit import (
     datasets,
 )
 from dplit import source_target as so
-from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu
+from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu, zcdp_epsilon
 from dplit.audit import SABOTAGE
 from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
@@ -259,10 +260,15 @@ def test_only_operating_system_noise_is_called_private(make):
 @every
 def test_a_budget_charges_first_and_refuses_unread(make):
     budget, model = PrivacyBudget(4.5, 1e-3), make()
-    if model.rho is not None:  # a budget counts epsilon and delta
-        with pytest.raises(ValueError, match="epsilon=None"):
+    if model.rho is not None:  # a budget counts epsilon and delta: it needs a delta to convert at
+        with pytest.raises(ValueError, match="epsilon"):
             budget.fit(model, Untouchable(), Xt)
         assert budget.ledger == []
+        budget = PrivacyBudget(1.5 * zcdp_epsilon(model.rho, 1e-4), 1e-3)
+        budget.fit(make(delta=1e-4), Xs, Xt)
+        assert budget.spent == pytest.approx((zcdp_epsilon(model.rho, 1e-4), 1e-4))
+        with pytest.raises(BudgetExceeded):
+            budget.fit(make(delta=1e-4), Untouchable(), Xt)
         return
     assert budget.fit(model, Xs, Xt) is model and budget.spent == (2.0, model.delta or 0.0)
     budget.fit(make(), Xs, Xt)
@@ -273,13 +279,15 @@ def test_a_budget_charges_first_and_refuses_unread(make):
 # ---------------------------------------------------------------- public parameters
 
 PUBLIC = {name: IMPOSSIBLE[name] for name in ("radius", "center", "neighboring", "random_state")}
-PUBLIC["t"] = IMPOSSIBLE["n_clusters"]
+PUBLIC["t"] = [*IMPOSSIBLE["n_clusters"], (2**31 + 1, ValueError)]
 PUBLIC["rho"] = [("1", TypeError), (True, TypeError), (0.0, ValueError), (-1.0, ValueError)]
-PUBLIC["rho"] += [(float("nan"), ValueError), (float("inf"), ValueError)]
+PUBLIC["rho"] += [(float("nan"), ValueError), (float("inf"), ValueError), (1e-13, ValueError)]
 PUBLIC["epsilon"] = [(v, e) for v, e in IMPOSSIBLE["epsilon"]]
 PUBLIC["delta"] = [(v, e) for v, e in IMPOSSIBLE["delta"] if v not in (None, 0.0)]
 PUBLIC["n_cells"] = [(0, ValueError), ("some", TypeError), (2.0, TypeError), (True, TypeError)]
-PUBLIC["cell_radius"] = [(v, ValueError) for v in (0.0, "1", True, float("nan"), [1.0])]
+PUBLIC["cell_radius"] = [
+    (v, ValueError) for v in (0.0, "1", True, 1j, Decimal(1), float("nan"), [1.0])
+]
 PUBLIC["gamma"] = [(v, ValueError) for v in (0.0, 0.5, 1.0, True, "1", float("nan"))]
 PUBLIC["output"] = PUBLIC["variant"] = [(v, ValueError) for v in (None, "clouds", 1, [])]
 PUBLIC["spread"] = [(v, TypeError) for v in (None, 0.5, "yes")]
@@ -322,6 +330,15 @@ def test_an_impossible_public_parameter_is_refused_before_the_sources_are_read(
 def test_prices_that_contradict_one_another_are_refused_unread(make):
     with pytest.raises(ValueError):
         fit(make(), Untouchable())
+
+
+@pytest.mark.parametrize("make", [NAS, NNA, PAPER])
+def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged(make):
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(ValueError, match="epsilon=1e-09"):
+        budget.fit(make(epsilon=1e-9), Untouchable(), Xt)
+    assert budget.ledger == []
+    assert 0 < fit(make(epsilon=1e-5), Xs).spent_.epsilon < 1.001e-5  # as printed: less
 
 
 @every
@@ -389,6 +406,28 @@ def test_refitting_replaces_everything_and_a_failed_refit_changes_nothing(make):
         with pytest.raises(ValueError):
             model.fit(bad, wide[1])
         assert all(vars(model)[name] is before[name] for name in before)
+
+
+def test_a_refit_without_the_spread_forgets_it():
+    model = fit(NAS(epsilon=2.0, spread=True), Xs)
+    assert np.isfinite(model.spread_)
+    assert not hasattr(fit(model.set_params(spread=False), Xs), "spread_")
+
+
+def test_a_gamma_may_be_of_any_real_type():
+    plain, narrow = (fit(NNA(epsilon=2.0, gamma=g), Xs) for g in (0.25, np.float32(0.25)))
+    assert np.array_equal(plain.sources_, narrow.sources_)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 29])
+def test_sums_over_the_largest_t_are_exact(rows):
+    t, cells = 2**31, Xt[:3]
+    sums, _ = so._t_nearest_sums(Xs[:rows], cells, t, RADIUS, None)
+    far = so._far_end(quantize(cells, RADIUS), lattice(RADIUS)[1])
+    present = quantize(Xs[:rows], RADIUS).sum(axis=0)
+    for got, dummy in zip(sums.tolist(), far.tolist(), strict=True):
+        exact = [(t - rows) * int(f) + int(q) for f, q in zip(dummy, present, strict=True)]
+        assert got == exact and max(map(abs, exact)) < 2**53
 
 
 @every
@@ -740,6 +779,8 @@ def test_the_solver_refuses_impossible_parameters(parameter, value, error):
             SourceTargetKMedoids(2).fit(bad)
     with pytest.raises(ValueError, match="sources"):
         SourceTargetKMedoids(2).fit(Xt, Xt[:, :1])
+    with pytest.raises(ValueError, match="sources"):
+        SourceTargetKMedoids(2).fit(Xt, np.zeros((5, 0)))
 
 
 # ---------------------------------------------------------------- end to end
@@ -764,5 +805,6 @@ def test_help_is_complete_and_its_examples_print_what_they_say(kind):
         assert re.search(rf"{section}\n\s*-+\n", kind.__doc__), section
     assert all(re.search(rf"\b{name}\b", kind.__doc__) for name in kind().get_params())
     assert "PUBLIC" in kind.__doc__ and "PUBLIC" in kind.fit.__doc__
+    assert "PRIVATE sources first" in kind.fit.__doc__  # swapped, they would be published
     for example in doctest.DocTestFinder(recurse=False).find(kind):
         assert doctest.DocTestRunner().run(example).failed == 0

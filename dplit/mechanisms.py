@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'gauge', 'knorm_int', 'lattice_law', 'check_count',
-           'check_neighboring', 'check_random_state', 'check_radius', 'check_points', 'check_center', 'check_rows',
-           'lattice', 'quantize', 'map_blocks', 'count_weight', 'Event', 'Coverage', 'watch', 'Noise', 'mean_in_ball',
-           'noisy_avg_delta', 'noisy_avg']
+           'check_neighboring', 'check_choice', 'check_random_state', 'check_radius', 'check_points', 'check_center',
+           'check_rows', 'lattice', 'quantize', 'map_blocks', 'MappedRows', 'count_weight', 'Event', 'Coverage',
+           'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
 # %% ../nbs/11_mechanisms.ipynb #88ddadcc
 import decimal
@@ -389,7 +389,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #0f52b0b9
+# %% ../nbs/11_mechanisms.ipynb #360a2bb9
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -433,11 +433,32 @@ def check_neighboring(neighboring):
         If it is neither.
 
     """
-    if neighboring not in ("add_remove", "replace"):
+    if not (isinstance(neighboring, str) and neighboring in ("add_remove", "replace")):
         raise ValueError(
             f'neighboring={neighboring!r}: choose "add_remove" (one row more or less) '
             'or "replace" (one row exchanged).'
         )
+
+
+def check_choice(value, name, choices, owner):
+    """One of a few PUBLIC words, checked.
+
+    Parameters
+    ----------
+    value : str
+    name, owner : str
+        What it is called, and who needs it; for the message.
+    choices : tuple of str
+
+    Raises
+    ------
+    ValueError
+        If it is none of them, whatever else it is.
+
+    """
+    if not (isinstance(value, str) and value in choices):
+        words = " or ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name}={value!r}: {owner} takes {words}.")
 
 
 def check_random_state(random_state):
@@ -743,6 +764,29 @@ def map_blocks(function, X, block_rows=None):
         for first in range(0, len(blocks), 256):  # a bounded number in flight
             yield from pool.map(run, blocks[first : first + 256])
 
+# %% ../nbs/11_mechanisms.ipynb #f78e9c9c
+class MappedRows:
+    """A table whose rows are put through a function when a block of them is asked for, so that no copy of all is made.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Anything with a shape and slices of rows.
+    function : callable
+        Takes a block of rows and its slice; gives as many rows of d numbers, each by that row, its
+        place in the table and PUBLIC or released numbers alone.
+    """
+
+    def __init__(self, X, function):
+        self._X, self._function = X, function
+        self.shape, self.dtype = X.shape, np.dtype(float)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        return self._function(self._X[rows], rows)
+
 # %% ../nbs/11_mechanisms.ipynb #a3ff321b
 def count_weight(n_features, spread=0.6):
     """How heavily a count should weigh beside a sum, when both are bought together: sqrt(spread) * d**(-1/4).
@@ -844,7 +888,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #7bce1b42
+# %% ../nbs/11_mechanisms.ipynb #9c3ad2c4
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -1146,6 +1190,41 @@ class Noise:
         counts = self._exact_counts(bins, n_bins)
         l1, l2 = (1, 1.0) if self.neighboring == "add_remove" else (2, math.sqrt(2))
         return self._add(counts, l1, l2, 1.0, mu=mu, epsilon=epsilon, label=label)
+
+    def lengths(self, X, edges, *, center=None, mu=None, epsilon=None, label="lengths of rows"):
+        """Noisy number of rows in each of some PUBLIC ranges of distance from `center`.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            PRIVATE rows; those beyond the last edge count as lying on it.
+        edges : ndarray of shape (b,)
+            Upper ends of the ranges, increasing, > 0, in the units of X. PUBLIC.
+        center : array_like of shape (d,), optional
+            PUBLIC or released, default the origin.
+        mu, epsilon : float
+            Price, exactly one of them.
+        label : str
+            For the receipt.
+
+        Returns
+        -------
+        ndarray of shape (b,)
+            Whole numbers, possibly negative.
+
+        Raises
+        ------
+        ValueError
+            As in `histogram`, or if X holds NaN or infinity.
+        """
+        step, _ = lattice(edges[-1])
+
+        def bins(start, rows):
+            Q = quantize(rows, edges[-1], center)  # whole numbers: lengths are exact
+            return np.searchsorted(edges[:-1] / step, np.sqrt(_length(Q, 2)))
+
+        price = {"mu": mu, "epsilon": epsilon, "label": label}
+        return self.histogram(iter(map_blocks(bins, X)), len(edges), **price)
 
     def _exact_counts(self, bins, n_bins):
         counts = np.zeros(check_count(n_bins, "n_bins", "Noise"), dtype=np.int64)

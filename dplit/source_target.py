@@ -9,7 +9,7 @@ __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity'
            'kd_cover', 'average_rms', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages',
            'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
-# %% ../nbs/60_source_target.ipynb #a07b87b7
+# %% ../nbs/60_source_target.ipynb #57793d9c
 import math
 from numbers import Real
 
@@ -32,6 +32,7 @@ from dplit.geometry import (
 from dplit.mechanisms import (
     Noise,
     check_center,
+    check_choice,
     check_count,
     check_neighboring,
     check_points,
@@ -872,7 +873,7 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
     return [points[mine][:n_points] for points, mine in zip(tries, own, strict=True)]
 
-# %% ../nbs/60_source_target.ipynb #df88cdca
+# %% ../nbs/60_source_target.ipynb #7bd1f172
 class PrivateSources(BaseEstimator):
     """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
 
@@ -917,8 +918,7 @@ class PrivateSources(BaseEstimator):
             isinstance(self.n_cells, str) and self.n_cells == "all"
         ):
             check_count(self.n_cells, "n_cells", owner)
-        if not (isinstance(self.variant, str) and self.variant in ("tight", "paper")):
-            raise ValueError(f'variant={self.variant!r}: {owner} is "tight", or as in the "paper".')
+        check_choice(self.variant, "variant", ("tight", "paper"), owner)
         self._check_public()
 
     def _cells(self, Xt, n_cells=None):
@@ -1100,7 +1100,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #7367fb49
+# %% ../nbs/60_source_target.ipynb #38d8775f
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1212,8 +1212,7 @@ class NeighborNoisyAverages(PrivateSources):
                 ) from None
         if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < 0.5):
             raise ValueError(f"gamma={gamma!r}: {owner} needs a probability below 1/2, or None.")
-        if not (isinstance(self.output, str) and self.output in ("cloud", "mean")):
-            raise ValueError(f'output={self.output!r}: {owner} gives "cloud" or "mean".')
+        check_choice(self.output, "output", ("cloud", "mean"), owner)
         if self.variant == "paper" and self.rho is None and self.delta:
             raise ValueError(
                 f"delta={self.delta!r}: the paper prints {owner} for an epsilon alone or for a rho."

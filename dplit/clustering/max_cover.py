@@ -7,7 +7,7 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #5783382d
+# %% ../../nbs/30_max_cover.ipynb #04b84b71
 import math
 import warnings
 from functools import lru_cache, partial
@@ -24,10 +24,13 @@ from dplit.geometry import (
     clip_to_ball,
     gaussian_projection,
     nearest,
+    relative_to_ball,
     uniform_in_ball,
 )
 from dplit.mechanisms import (
     Coverage,
+    MappedRows,
+    check_choice,
     check_count,
     count_weight,
     lattice,
@@ -591,7 +594,7 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     # nodes outside the ball come nearer to every point by moving onto it
     return clip_to_ball(np.concatenate(candidates), 1.0)
 
-# %% ../../nbs/30_max_cover.ipynb #0d759d11
+# %% ../../nbs/30_max_cover.ipynb #d747819c
 def recenter(X, radius, *, center=None, mu, epsilon, noise):
     """Step 0, ours: a smaller ball that holds nearly all rows, from a noisy mean and a noisy histogram of distances.
 
@@ -618,15 +621,7 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
     """
     middle = noise.mean(X, radius=radius, center=center, mu=mu, label="mean to centre on")
     edges = 2 * radius * 2.0 ** (np.arange(-15, 1) / 4)
-    step, _ = lattice(2 * radius)
-
-    def rings(start, rows):
-        Q = quantize(rows, 2 * radius, middle)  # whole numbers: lengths are exact
-        return np.searchsorted(edges[:-1] / step, np.sqrt((Q * Q).sum(axis=1)))
-
-    counts = noise.histogram(
-        iter(map_blocks(rings, X)), len(edges), epsilon=epsilon, label="distances from it"
-    )
+    counts = noise.lengths(X, edges, center=middle, epsilon=epsilon, label="distances from it")
     # rings that may be empty count as empty, or their noise would add up
     counts[counts < noise.releases[-1].scale * math.log(len(edges))] = 0
     inside = np.cumsum(counts)
@@ -744,7 +739,7 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #8d9c8e5b
+# %% ../../nbs/30_max_cover.ipynb #ad0f2570
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -857,8 +852,7 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def _check_public(self):
         owner = "MaxCoverKMeans"
-        if self.variant not in ("extension", "paper"):
-            raise ValueError(f'variant={self.variant!r}: {owner} has "extension" and "paper".')
+        check_choice(self.variant, "variant", ("extension", "paper"), owner)
         if self.n_components is not None:
             check_count(self.n_components, "n_components", owner)
         check_count(self.n_lloyd, "n_lloyd", owner, low=0)
@@ -918,14 +912,11 @@ class MaxCoverKMeans(PrivateKMeans):
         seed, fallback = _public_draws(noise.public_rng, k, d)
         matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
         mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
-        X = _Inside(X, float(self.radius), center)
+        middle, radius = np.zeros(d), float(self.radius)
+        X = MappedRows(X, lambda rows, _: relative_to_ball(rows, float(self.radius), center))
         # step 0, ours: where the data are, and how far they reach
-        origin = np.zeros(d) if center is None else center
-        middle, radius = origin, float(self.radius)
         if mean_mu:
-            middle, radius = recenter(
-                X, radius, center=center, mu=mean_mu, epsilon=ring_epsilon, noise=noise
-            )
+            middle, radius = recenter(X, radius, mu=mean_mu, epsilon=ring_epsilon, noise=noise)
         # step 1: project
         points = project(X, matrix, radius=radius, center=middle)
         # step 2: candidates
@@ -933,12 +924,7 @@ class MaxCoverKMeans(PrivateKMeans):
         radii = cover_radii(finest, ratio)
         candidates = max_cover(points, radii, n_picks, choose, ratio=ratio, snap=snap)
         # step 3: weights
-        weights = noise.histogram(
-            nearest(points, candidates, radius=1.0),
-            len(candidates),
-            epsilon=weight_epsilon,
-            label="weights",
-        )
+        weights = _weigh(points, candidates, weight_epsilon, noise)
         kept = worth_keeping(weights, noise.releases[-1].scale, k, self.n_public)
         # step 4: cluster the candidates, average the rows
         heads = cluster_candidates(candidates[kept], np.maximum(weights[kept], 1), k, seed)
@@ -949,7 +935,7 @@ class MaxCoverKMeans(PrivateKMeans):
         step, limit = lattice(radius)
         for _ in range(self.n_lloyd):
             centers = average(centers, groups=NearestCenter(centers / step, limit, whole=True))
-        return clip_to_ball(centers + middle - origin, float(self.radius))
+        return clip_to_ball(centers + middle, float(self.radius))
 
     def _release_as_printed(self, X, noise, center):
         """Algorithm 1 line by line, with the means pulled into the ball (free, and promised by dplit)."""
@@ -962,22 +948,17 @@ class MaxCoverKMeans(PrivateKMeans):
         )
         delta = float(self.delta) / 2  # delta_E and delta_G
         # step 1: D' <- T(D), scaled down by Delta (1 + epsilon) / 2, projected to the unit ball
-        points = project(X, matrix, radius=radius, center=center, divisor=1 + ratio)
+        rows = relative_to_ball(X, radius, center)
+        points = project(rows, matrix, radius=radius, divisor=1 + ratio)
         # step 2: C_i <- algorithm 2 for r_1 = 1/n, (1 + epsilon) / n, ...
         choose = noise.cover(paper_exponent(cover_epsilon, delta), label="covers")
         candidates = max_cover(
             points, cover_radii(finest, ratio), n_picks, choose, ratio=ratio, snap=snap
         )
         # step 3: n'_c <- n_c + Lap(1 / epsilon_L)
-        weights = noise.histogram(
-            nearest(points, candidates, radius=1.0),
-            len(candidates),
-            epsilon=weight_epsilon,
-            label="weights",
-        )
+        weights = _weigh(points, candidates, weight_epsilon, noise)
         # step 4: Lloyd on D'', then NoisyAVG of every cluster
         heads = cluster_candidates(candidates, np.maximum(weights, 0), k, seed)
-        rows = clip_to_ball(X, radius, center) - (0.0 if center is None else center)
         parts = self._parts()
         price = {"epsilon": mean_epsilon / parts, "delta": delta / parts}
         average = partial(noisy_avg, radius=radius, **price, noise=noise)
@@ -993,7 +974,7 @@ class MaxCoverKMeans(PrivateKMeans):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #bf90b4c6
+# %% ../../nbs/30_max_cover.ipynb #4a422e7d
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
 
 
@@ -1044,18 +1025,10 @@ def _orthonormal(d, d_out, rng):
     return np.round(columns * math.sqrt(d / d_out), 6)
 
 
-class _Inside:
-    """Rows of X, each shortened to the public ball when a block of them is asked for."""
-
-    def __init__(self, X, radius, center):
-        self._rows, self._ball = X, (radius, center)
-        self.shape, self.dtype = X.shape, np.dtype(float)
-
-    def __len__(self):
-        return len(self._rows)
-
-    def __getitem__(self, rows):
-        return clip_to_ball(self._rows[rows], *self._ball)
+def _weigh(points, candidates, epsilon, noise):
+    """Noisy number of points nearest to each candidate."""
+    nearest_one = nearest(points, candidates, radius=1.0)
+    return noise.histogram(nearest_one, len(candidates), epsilon=epsilon, label="weights")
 
 
 def _public_draws(rng, k, d):

@@ -8,7 +8,7 @@ __all__ = ['LENGTHS', 'COUNTS', 'EXTRA', 'mantegna_scale', 'levy_steps', 'variat
            'private_evolution', 'vote_noise', 'step_error', 'residual_radius', 'shrink', 'refine_step',
            'evolution_prices', 'PEMeans', 'HDPEMeans']
 
-# %% ../../nbs/50_private_evolution.ipynb #bf8c748f
+# %% ../../nbs/50_private_evolution.ipynb #a4e31397
 import math
 import warnings
 from functools import partial
@@ -20,8 +20,14 @@ from sklearn.exceptions import ConvergenceWarning
 from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
 from .max_cover import project
-from ..geometry import NearestCenter, clip_to_ball, gaussian_projection, sphere_packing
-from ..mechanisms import check_count, lattice, map_blocks, mean_in_ball, quantize
+from dplit.geometry import (
+    NearestCenter,
+    clip_to_ball,
+    gaussian_projection,
+    relative_to_ball,
+    sphere_packing,
+)
+from ..mechanisms import MappedRows, check_choice, check_count, map_blocks, mean_in_ball
 
 # %% ../../nbs/50_private_evolution.ipynb #dc5d9a3a
 def mantegna_scale(beta):
@@ -99,7 +105,7 @@ def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
         s = levy_steps((k, n_each, d), rng, beta)
     return clip_to_ball((centers[:, None] + step * s).reshape(-1, d), 1.0)
 
-# %% ../../nbs/50_private_evolution.ipynb #814074bc
+# %% ../../nbs/50_private_evolution.ipynb #d1940eea
 def vote_grid(X, radius=1.0, center=None):
     """Rows, shortened to the ball, as whole numbers on which votes are exact in single precision. Row-local.
 
@@ -118,11 +124,11 @@ def vote_grid(X, radius=1.0, center=None):
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
-        return np.rint(_inside(rows, radius, center) * scale).astype(np.float32)
+        return np.rint(relative_to_ball(rows, radius, center) * scale).astype(np.float32)
 
     return np.concatenate(list(map_blocks(block, X)))
 
-# %% ../../nbs/50_private_evolution.ipynb #a5a16410
+# %% ../../nbs/50_private_evolution.ipynb #baa3a4bc
 def grid_radius(d):
     """Steps of the grid of votes in one radius: as many as single precision allows.
 
@@ -139,15 +145,6 @@ def grid_radius(d):
     int
     """
     return math.isqrt(2**24 // 3) - math.isqrt(d) - 1
-
-
-def _inside(rows, radius, center):
-    """Finite rows relative to the centre of the ball, shortened to it."""
-    rows = np.asarray(rows, dtype=float)
-    if center is not None:
-        with np.errstate(over="ignore"):  # 1e308 - (-1e308) is far outside, not infinite
-            rows = np.clip(rows - center, -1e300, 1e300)
-    return clip_to_ball(rows, radius)
 
 # %% ../../nbs/50_private_evolution.ipynb #aa3571fd
 def nearest_member(Q, population, n_elite=0):
@@ -458,7 +455,7 @@ def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
     bias = beyond @ counts / np.sum(counts)
     return bias**2 + n_features * (np.asarray(radii) / (n_cluster * noise_mu)) ** 2
 
-# %% ../../nbs/50_private_evolution.ipynb #42cc9b59
+# %% ../../nbs/50_private_evolution.ipynb #bc74844c
 def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     """To which length a step should shorten residuals: the r with the least `step_error`.
 
@@ -488,15 +485,7 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
         The share of its length that a residual keeps on average, as far as the histogram tells.
     """
     edges = 2 * radius * np.geomspace(5e-5, 1, 80)
-    step, _ = lattice(2 * radius)
-
-    def bins(start, rows):
-        Z = quantize(rows, 2 * radius)  # whole numbers: lengths are exact
-        return np.searchsorted(edges[:-1] / step, np.sqrt((Z * Z).sum(axis=1)))
-
-    counts = noise.histogram(
-        iter(map_blocks(bins, residuals)), len(edges), mu=mu, label="lengths of residuals"
-    )
+    counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
     counts = keep_largest(counts, n_total)
     if noise.releases[-1].scale > 0.1 * n_total or not counts.any():
         gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
@@ -530,7 +519,7 @@ def shrink(steps, variance):
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
 
-# %% ../../nbs/50_private_evolution.ipynb #8f9c0cce
+# %% ../../nbs/50_private_evolution.ipynb #8e308acc
 def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     """One step of Lloyd's from released centres, by noisy sums of short residuals.
 
@@ -558,14 +547,19 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
     """
-    residuals = partial(_Residuals, X, radius, center, centers, labels)
+
+    def residuals(unit):
+        """Rows minus their released centres, in a released unit."""
+        shortened = partial(relative_to_ball, radius=radius, center=center)
+        return MappedRows(X, lambda rows, at: (shortened(rows) - centers[labels[at]]) / unit)
+
     # mu^2 divided: 5 % to the lengths; of the rest, 15 % to the counts
     mu_lengths, mu_sums = mu * math.sqrt(LENGTHS), mu * math.sqrt(1 - LENGTHS)
     weight = math.sqrt(COUNTS / (1 - COUNTS))
     # by how much, in units of r, a neighbour moves sums and counts (replace: a residual turned round)
     moves = 2.0 if noise.neighboring == "replace" else math.hypot(1, weight)
     r, kept = residual_radius(  # in radii: whatever the unit, nothing overflows
-        residuals(unit=radius),
+        residuals(radius),
         centers / radius,
         radius=1.0,
         mu=mu_lengths,
@@ -575,7 +569,7 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     )
     r *= radius
     sums, counts = noise.sums(  # in units of r: the receipt is the same whatever r came out
-        residuals(unit=r),
+        residuals(r),
         radius=1.0,
         groups=labels,
         n_groups=len(centers),
@@ -592,30 +586,15 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
     return moved, np.where(certain, counts, counts - doubt)
 
-# %% ../../nbs/50_private_evolution.ipynb #8831ea96
+# %% ../../nbs/50_private_evolution.ipynb #8aa63de9
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2
 EXTRA = 1.5  # centres for each cluster, until the first step
-
-
-class _Residuals:
-    """Rows minus their released centres, over a released unit, when a block of them is asked for."""
-
-    def __init__(self, X, radius, center, centers, labels, unit):
-        self._parts = X, radius, center, centers, labels, unit
-        self.shape, self.dtype = X.shape, np.dtype(float)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        X, radius, center, centers, labels, unit = self._parts
-        return (_inside(X[rows], radius, center) - centers[labels[rows]]) / unit
 
 
 def _labels(X, centers, radius, center):
     """Nearest released centre of each row."""
     find = NearestCenter(centers, radius)
-    blocks = map_blocks(lambda start, rows: find(_inside(rows, radius, center)), X)
+    blocks = map_blocks(lambda start, rows: find(relative_to_ball(rows, radius, center)), X)
     return np.concatenate(list(blocks))
 
 # %% ../../nbs/50_private_evolution.ipynb #3c3c441f
@@ -645,7 +624,7 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #1149917f
+# %% ../../nbs/50_private_evolution.ipynb #0aeb8907
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -755,8 +734,7 @@ class PEMeans(PrivateKMeans):
 
     def _check_public(self):
         owner = type(self).__name__
-        if not isinstance(self.variant, str) or self.variant not in ("extension", "paper"):
-            raise ValueError(f'variant={self.variant!r}: {owner} has "extension" and "paper".')
+        check_choice(self.variant, "variant", ("extension", "paper"), owner)
         check_count(self.n_refine, "n_refine", owner)
         check_count(self.population, "population", owner)
         check_count(self.n_components, "n_components", owner)

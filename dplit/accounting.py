@@ -927,7 +927,7 @@ def _mixture_epsilon(delta, releases, neighboring):
         root = max(root * (1 + 1e-12), 1e-300)
     return root
 
-# %% ../nbs/10_accounting.ipynb #07faed98
+# %% ../nbs/10_accounting.ipynb #fe70767c
 def largest_scale(releases, epsilon, delta, neighboring):
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 
@@ -965,8 +965,8 @@ def largest_scale(releases, epsilon, delta, neighboring):
         low -= 1.0
         if low < -60:
             raise ValueError(
-                f"epsilon={epsilon:g}, delta={delta:g}: the deltas and failures of the releases alone "
-                "exceed this delta; choose a larger one."
+                f"epsilon={epsilon:g}, delta={delta:g}: the deltas of the releases alone, and their "
+                "private failures, exceed this delta; choose a larger one."
             )
     while excess(high) <= 0:
         high += 1.0

@@ -1167,7 +1167,7 @@ def _stable_receipt(mu, eta, delta):
     lines = [Release("bounds", "tail", epsilon=0.0, delta=eta), Release("all", "gaussian", mu=mu)]
     return Receipt(lines, "replace").epsilon_at(delta)
 
-# %% ../../nbs/40_k_tuples.ipynb #40f9677c
+# %% ../../nbs/40_k_tuples.ipynb #8db3961b
 class KNoisyCenters(TupleClusterer):
     """k-tuple clustering by one of the tuples with noise: PrivatekNoisyCenters.
 
@@ -1214,9 +1214,10 @@ class KNoisyCenters(TupleClusterer):
     --------
     >>> import numpy as np
     >>> from dplit import KNoisyCenters
-    >>> T = np.array([-500.0, 500.0])[:, None] + 0.1 * np.random.default_rng(0).normal(size=(150, 2,
-    1)) >>> model = KNoisyCenters(epsilon=1.0, delta=1e-6, random_state=0).fit(T) >>> model.status_,
-    np.sign(model.centers_).tolist() ('released', [[-1.0], [1.0]])
+    >>> T = np.array([-500.0, 500.0])[:, None] + np.random.default_rng(0).normal(size=(150, 2, 1)) / 10
+    >>> model = KNoisyCenters(epsilon=1.0, delta=1e-6, random_state=0).fit(T)
+    >>> model.status_, np.sign(model.centers_).tolist()
+    ('released', [[-1.0], [1.0]])
     """
 
     _least_separation = 6.001

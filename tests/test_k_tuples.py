@@ -117,10 +117,10 @@ def test_the_stable_mean_needs_hundreds_and_min_tuples_is_where_it_answers():
         said = [make(random_state=s).fit(good).status_ for s in range(20)]
         # each abstains with probability 0.05 at most: 5 of 20 or more by chance once in 390
         assert said.count("abstained") < 5
-        few = [make(random_state=s).fit(good[: 2 * n // 3]).status_ for s in range(5)]
+        few = [make(random_state=s).fit(good[: 4 * n // 5]).status_ for s in range(5)]
         assert few == ["abstained"] * 5
-        with pytest.raises(ValueError, match=f"never answer.* from {n}"):
-            make().fit(good[: n // 4])
+        with pytest.raises(ValueError, match=f"thousand fits.* from {n}"):
+            make().fit(good[: n // 2])
 
 
 # ---------------------------------------------------------------- counts
@@ -674,7 +674,7 @@ def test_entries_beyond_bounds_and_odd_numbers_are_no_errors():
                 ESTIMATORS[name]().fit(odd)
     for n in (1, 2, 3):
         for name in SORTED:  # a matter of public numbers: said, not hidden in an abstention
-            with pytest.raises(ValueError, match=f"T has {n} tuples: .*never answer"):
+            with pytest.raises(ValueError, match=f"T has {n} tuples: .*thousand fits"):
                 ESTIMATORS[name]().fit(T[:n])
 
 
@@ -988,23 +988,19 @@ def test_the_sample_comes_from_secret_bits_through_the_door(name):
 def test_the_last_division_of_an_exact_mean_rounds_whatever_share_moves():
     """Two weightings of the same far points, exactly: what floats add does not shrink with the share that moves."""
     rng, worst, shared = np.random.default_rng(0), 0.0, 0.0
-    d = 50
-    for trial in range(40):
-        values = 2.0**30 - rng.integers(1, 4, size=(30, 1, d)) * 2.0 ** -rng.integers(10, 22)
-        one = rng.integers(10**5, 10**6, size=30)
-        two = one.copy()
-        two[trial % 30] += 1
-        means = [kt._exact_mean(values, w) for w in (one, two)]
+    for _ in range(300):
+        values = 2.0**30 - rng.integers(1, 2**24, size=(20, 1, 1)) * 2.0**-23  # within 2 of 2**30
+        one = rng.integers(10**5, 10**6, size=20)
+        two = one + np.eye(20, dtype=int)[rng.integers(20)]
+        means = [kt._exact_mean(values, w)[0, 0] for w in (one, two)]
+        points = [Fraction(float(v)) for v in values.ravel()]
         exact = [
-            [sum(int(w) * Fraction(float(v)) for w, v in zip(ws, values[:, 0, j], strict=True)) / int(ws.sum()) for j in range(d)]
+            sum(int(w) * v for w, v in zip(ws, points, strict=True)) / int(ws.sum())
             for ws in (one, two)
-        ]  # fmt: skip
-        true = math.sqrt(sum(float(a - b) ** 2 for a, b in zip(*exact, strict=True)))
-        extra = np.linalg.norm(means[0] - means[1]) - true
-        share = 1 / one.sum()
-        worst = max(worst, extra / (kt._ROUNDING * math.sqrt(d)))
-        shared = max(shared, extra / (share * 1e-6))
-    assert 0.05 < worst <= 1 < shared  # a slack multiplied by the share would not have covered it
+        ]
+        extra = abs(means[0] - means[1]) - abs(float(exact[0] - exact[1]))
+        worst, shared = max(worst, extra / kt._ROUNDING), max(shared, extra * one.sum() / 1e-6)
+    assert 0.2 < worst <= 1 < shared  # a slack multiplied by the share would not have covered it
 
 
 @pytest.mark.parametrize("offset", [1e9, 1e12, 1e15])
@@ -1038,18 +1034,21 @@ def test_separations_at_the_edge_of_the_theorem_are_refused():
 @pytest.mark.parametrize("scale", [1.0, 1e-7, 1e9])
 def test_labels_agree_at_the_smallest_separation_in_floating_point(scale):
     """Geometry 3 at 6.001, on tuples pushed to the edge of their balls, far from the origin in units of their size."""
-    rng, tried, separation = np.random.default_rng(0), 0, 6.001
-    for _ in range(6000):
-        Z = np.array([0.0, 100.0, rng.uniform(100, 220)]) * scale
-        reach = 100 * scale / (separation - 1)
-        X, Y = (Z + rng.choice([-1, -0.98, 0.98, 1], size=3) * reach for _ in range(2))
-        X, Y, Z = (v[:, None] + 1e3 * scale for v in (X, Y, Z))
-        if all(kt.count_unpartitioned(A[None], Z[None], separation)[0] == 0 for A in (X, Y)):
+    tried, separation = 0, 6.001
+    # outwards, sideways, inwards: as far as a ball of radius M / separation can reach
+    far = 100 * scale / (separation + np.array([-2, 0, 2])) * (1 - 1e-9)
+    moves = list(itertools.product(np.r_[far, -far], repeat=3))
+    for third in (200.0, 201.0, 210.0, 260.0):
+        Z = np.array([0.0, 100.0, third]) * scale
+        every = (np.array([Z + move for move in moves]) + 1e3 * scale)[:, :, None]
+        Z = Z[:, None] + 1e3 * scale
+        good = [X for X in every if kt.count_unpartitioned(X[None], Z[None], separation)[0] == 0]
+        for X, Y in itertools.product(good, good):
             tried += 1
             ball = np.sqrt(kt.separations(X[None])[0])[:, None] / separation
             for side in (-1, 1):
                 assert np.array_equal(kt.nearest(X + side * ball * (1 - 1e-12), Y), [0, 1, 2])
-    assert tried > 100
+    assert tried > 1000
 
 
 # ---------------------------------------------------------------- Proposition 2.9, all parts together
@@ -1103,7 +1102,7 @@ def test_all_parts_together_pay_for_one_and_no_more():
                     worst[label] = max(worst.get(label, 0.0), share)
     assert set(worst) == {"a point inside", "a radius", "sum", "count"}
     assert max(worst.values()) <= 1 + 1e-9
-    assert worst["a point inside"] > 0.99 and worst["sum"] > 0.99 and worst["count"] > 0.99
+    assert worst["a point inside"] > 0.9 and worst["sum"] > 0.99 and worst["count"] > 0.99
     rng, worst = np.random.default_rng(0), {}
     for _ in range(150):
         d, moves = int(rng.integers(1, 3)), int(rng.integers(2, 5))
@@ -1134,16 +1133,16 @@ class Shaped:
 @pytest.mark.parametrize(
     ("model", "shape", "message"),
     [
-        (StableTupleMean(epsilon=1.0, delta=1e-6), (20, 2, 1), "never answer; it does from"),
-        (StableTupleMean(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "larger epsilon"),
-        (KNoisyCenters(epsilon=1.0, delta=1e-6), (20, 2, 1), "never answer; it does from"),
-        (KNoisyCenters(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "never answer"),
-        (KNoisyCenters(epsilon=1e-3, delta=1e-3), (20_000, 2, 1), "separation"),
+        (StableTupleMean(epsilon=1.0, delta=1e-6), (20, 2, 1), "thousand fits.*it does from"),
+        (StableTupleMean(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "it does from 48"),
+        (KNoisyCenters(epsilon=1.0, delta=1e-6), (20, 2, 1), "thousand fits.*it does from"),
+        (KNoisyCenters(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "does from 6"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, separation=7.0), (2000, 2, 1), "choose at least"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, variant="sampled", separation=7.0), (2000, 2, 1), "choose at least"),
-        (KNoisyCenters(epsilon=0.01, delta=1e-6, variant="paper", separation=7.0), (200_000, 2, 1), "larger separation"),
-        (KNoisyCenters(epsilon=1e-9, delta=1e-6, variant="sampled"), (2000, 2, 1), "larger epsilon"),
-        (KAverages(epsilon=1e-9, delta=1e-6, **BALL), (2000, 2, 1), "larger epsilon"),
+        (KNoisyCenters(epsilon=0.001, delta=1e-6, variant="paper", separation=7.0), (5_000_000, 2, 1), "larger separation"),
+        (KNoisyCenters(epsilon=1e-9, delta=1e-6, variant="sampled"), (2000, 2, 1), "needs 7427"),
+        (KAverages(epsilon=1e-9, delta=1e-6, **BALL), (2000, 2, 1), "needs 7427"),
+        (KAverages(epsilon=1e-10, delta=1e-6, **BALL), (2000, 2, 1), "larger epsilon"),
         (KAverages(epsilon=1.0, delta=1e-6, **BALL), (700, 2, 1), "needs 766"),
     ],
 )  # fmt: skip

@@ -357,7 +357,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
                 )
     return best if best and n_tuples >= 2 * best.ell + 2 else None
 
-# %% ../../nbs/40_k_tuples.ipynb #df34db61
+# %% ../../nbs/40_k_tuples.ipynb #37ca5f1e
 def smallest(feasible, high=2**40):
     """The smallest whole number >= 2 that is feasible, if every larger one is too.
 
@@ -382,7 +382,7 @@ def smallest(feasible, high=2**40):
         low, top = top, 2 * top
         if top > high:
             raise ValueError(
-                "no number of tuples up to 2**40 is enough at these epsilon, delta and settings; "
+                f"no number of tuples up to {high} is enough at these epsilon, delta and settings; "
                 "choose a larger epsilon."
             )
     while top - low > 1:
@@ -1365,7 +1365,7 @@ class KNoisyCenters(TupleClusterer):
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))  # 4c
         return center + sigma[:, None] * z
 
-# %% ../../nbs/40_k_tuples.ipynb #c23a6609
+# %% ../../nbs/40_k_tuples.ipynb #c894a411
 class KAverages(TupleClusterer):
     """k-tuple clustering by private averages of the k parts: PrivatekAverages.
 
@@ -1524,15 +1524,14 @@ class KAverages(TupleClusterer):
         return np.array(centers) if usable else None  # 2, 6
 
 
-_NEVER = 1e-6  # an estimator that answers more rarely than this, whatever the tuples, refuses
+_NEVER = 1e-3  # who would answer more rarely, even if all tuples were equal, says so instead
 
 
 def _too_few(model, n, least):
     """A message about PUBLIC numbers. `least` says how many tuples are answered, or raises."""
     return (
-        f"T has {n} tuples: at these epsilon, delta and settings {type(model).__name__} could "
-        "never "
-        f"answer; it does from {least()}."
+        f"T has {n} tuples: at these epsilon, delta and settings {type(model).__name__} would answer "
+        f"less than once in a thousand fits, even if all were equal; it does from {least()}."
     )
 
 

@@ -131,7 +131,7 @@ def cell_radii(counts, n_clusters):
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
-# %% ../../nbs/41_stable_clusters.ipynb #5089eb89
+# %% ../../nbs/41_stable_clusters.ipynb #22d6026e
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
@@ -237,17 +237,15 @@ class KTupleKMeans(PrivateKMeans):
             self._check_parts()
 
     def _check_parts(self):
-        """Refuse a number of parts, or a price, at which parts can never agree."""
+        """Refuse a number of parts, or a price, at which parts hardly ever agree."""
         eta, mu, *_ = self._prices()
-        shape = self.n_clusters, mu, eta
-        rest = float(self.separation), float(self.outliers)
-        if (
-            stable_chance(self.n_tuples or _default_tuples(*shape, *rest), *shape, 0.05, *rest)
-            < 1e-6
-        ):
+        plan = self.n_clusters, mu, eta
+        shape = float(self.separation), float(self.outliers)
+        n_parts = self.n_tuples or _default_tuples(*plan, *shape)
+        if stable_chance(n_parts, *plan, 0.05, *shape) < 1e-3:
             raise ValueError(
-                f"n_tuples={self.n_tuples}: {type(self).__name__} could never find that so few "
-                f"parts agree; by default it takes {_default_tuples(*shape, *rest)}."
+                f"n_tuples={self.n_tuples}: {type(self).__name__} would hardly ever find that so few "
+                f"parts agree; by default it takes {_default_tuples(*plan, *shape)}."
             )
 
     def _prices(self):
@@ -315,11 +313,12 @@ class KTupleKMeans(PrivateKMeans):
     def _second(self, scaled, cells, counts, width, mu, noise):
         """Nothing more for k-means; second moments for mixtures."""
 
-# %% ../../nbs/41_stable_clusters.ipynb #e7b6be3f
+# %% ../../nbs/41_stable_clusters.ipynb #2c36c22e
 @lru_cache(maxsize=64)
 def _default_tuples(k, mu, eta, separation, outliers):
     """As many parts as make the noise of the stable mean a tenth of the separation. PUBLIC."""
-    return smallest(lambda t: stable_plan(t, k, mu, eta, 0.05, separation, outliers)[0] <= 0.1)
+    quiet = lambda t: stable_plan(t, k, mu, eta, 0.05, separation, outliers)[0] <= 0.1
+    return smallest(quiet, high=2**17)  # the time grows with its square
 
 # %% ../../nbs/41_stable_clusters.ipynb #12e8af3e
 class KTupleGaussianMixture(KTupleKMeans):

@@ -1264,7 +1264,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #ea57d122
+# %% ../nbs/10_accounting.ipynb #092e9513
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -1389,7 +1389,7 @@ class PrivacyBudget:
         TypeError
             If the estimator states no epsilon for named neighbours: a pipeline or a search fits
             many times (charge each fit), and the `epsilon` of, say, a support vector machine is no
-            price.
+            price. Also if it may cost more than it states, as some algorithms do as printed.
         """
         if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
             raise TypeError(

@@ -445,6 +445,8 @@ def test_printed_noise_costs_more_than_budgeted():
         assert kt.printed_loss(k, 1.0, DELTA, separation) == pytest.approx(expected, abs=1e-3)
     assert kt.printed_loss(2, 1.0, DELTA, 100.0) == pytest.approx(2.41, abs=0.01)
     assert kt.printed_loss(2, 1.0, DELTA, 7.0) == pytest.approx(47.1, abs=0.1)
+    with pytest.raises(ValueError, match="larger separation"):  # beyond what 1 / delta can say
+        kt.printed_loss(2, 1.0, 1e-310, 7.0)
     small = kt.printed_loss(2, 1.0, 1e-2, 50.0)  # against a sum on a fine grid
     b, a = 8.0, 4 / 48
     place, w = 1 + a * (b * math.log(8 / 1e-2) + 1), a * b
@@ -1139,7 +1141,7 @@ class Shaped:
         (KNoisyCenters(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "does from 6"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, separation=7.0), (2000, 2, 1), "choose at least"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, variant="sampled", separation=7.0), (2000, 2, 1), "choose at least"),
-        (KNoisyCenters(epsilon=0.001, delta=1e-6, variant="paper", separation=7.0), (5_000_000, 2, 1), "larger separation"),
+        (KNoisyCenters(epsilon=1.0, delta=1e-300, variant="paper", separation=6.5), (2 * 10**6, 2, 1), "larger separation"),
         (KNoisyCenters(epsilon=1e-9, delta=1e-6, variant="sampled"), (2000, 2, 1), "needs 7427"),
         (KAverages(epsilon=1e-9, delta=1e-6, **BALL), (2000, 2, 1), "needs 7427"),
         (KAverages(epsilon=1e-10, delta=1e-6, **BALL), (2000, 2, 1), "larger epsilon"),

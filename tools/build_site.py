@@ -365,10 +365,12 @@ def check(page, by_address, nbs):
         )
     for tag in page.body.select("[src], link[href]"):
         source = tag.get("src") or tag["href"]
+        if source.startswith("data:"):  # the picture itself
+            continue
         if "//" in source:
             raise page.error(f"loads {source}, but the site must work without the network.")
         local = page.resolve(source)
-        if local not in page.files and not source.startswith("data:"):
+        if local not in page.files:
             if local.startswith("..") or not (nbs / local).is_file():
                 raise page.error(f"shows {source}, but there is no such file in {nbs.name}/.")
             page.files[local] = (nbs / local).read_bytes()

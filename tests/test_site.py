@@ -64,7 +64,24 @@ CHAPTER = [
         ],
     ),
 ]
-MODIDX = {"dplit.noise": {"dplit.noise.noisy_sum": ("noise.html#noisy_sum", "dplit/noise.py")}}
+MODULE = f'''"""Sums with noise."""
+
+__all__ = ["noisy_sum", "Summer"]
+
+{SOURCE.partition(chr(10))[2]}
+
+class Summer:
+    """Sums, with a memory."""
+
+    def fit(self, x):
+        """Add up x | or try to."""
+
+    def _inside(self):
+        """Nobody's business."""
+'''
+MODIDX = {
+    "tiny_book.noise": {"tiny_book.noise.noisy_sum": ("noise.html#noisy_sum", "tiny_book/noise.py")}
+}
 
 
 def make_book(
@@ -77,11 +94,12 @@ def make_book(
 ):
     """A book of two pages; `extra` is one more Markdown cell of the chapter."""
     (root / "nbs").mkdir(parents=True)
-    (root / "dplit").mkdir()
+    (root / "tiny_book").mkdir()
     (root / "settings.ini").write_text(
-        "[DEFAULT]\nlib_name = dplit\nlib_path = dplit\nnbs_path = nbs\nuser = a\nrepo = b\n"
+        "[DEFAULT]\nlib_name = tiny_book\nlib_path = tiny_book\nnbs_path = nbs\nuser = a\nrepo = b\n"
     )
-    (root / "dplit" / "_modidx.py").write_text(f"d = {{'syms': {MODIDX!r}, 'settings': {{}}}}")
+    (root / "tiny_book" / "_modidx.py").write_text(f"d = {{'syms': {MODIDX!r}, 'settings': {{}}}}")
+    (root / "tiny_book" / "noise.py").write_text(MODULE)
     (root / "nbs" / "styles.css").write_text(".theorem { color: black; }")
     sidebar = ["index.ipynb", {"section": "Foundations", "contents": list(listed)}]
     website = {
@@ -111,12 +129,29 @@ class Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+@pytest.fixture(autouse=True)
+def tiny_book_can_be_imported(monkeypatch):
+    """The package of whichever tiny book is built: its reference page is made from the real objects."""
+    build = site.build
+
+    def build_here(root, out):
+        monkeypatch.syspath_prepend(root)
+        for name in [name for name in sys.modules if name.startswith("tiny_book")]:
+            del sys.modules[name]
+        return build(root, out)
+
+    monkeypatch.setattr(site, "build", build_here)
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """The unbroken book, built once."""
     root = make_book(tmp_path_factory.mktemp("book"))
+    sys.path.insert(0, str(root))
     pages = site.build(root, root / "out")
-    assert [page.address for page in pages] == ["index.html", "noise.html"]
+    sys.path.remove(str(root))
+    addresses = ["index.html", "noise.html", "reference/noise.html"]
+    assert [page.address for page in pages] == addresses
     return root / "out"
 
 
@@ -162,6 +197,16 @@ def test_names_link_to_their_documentation(book, chapter):
     )
 
 
+def test_every_module_has_a_reference_page(book):
+    page = site.BeautifulSoup((book / "reference" / "noise.html").read_text("utf8"), "html.parser")
+    text = site.text_of(page.main, without=("annotation",))
+    assert "tiny_book.noise Sums with noise." in text
+    assert page.find("a", href="../noise.html", string="Noise & sums")
+    assert [h["id"] for h in page.main(["h2", "h3"])] == ["noisy_sum", "summer", "summer.fit"]
+    assert "Summer.fit(self, x) Add up x | or try to." in text
+    assert "If scale is negative." in text and "Nobody's business" not in text
+
+
 def test_mathematics_is_in_the_page_with_its_tex(chapter):
     assert (
         "<mfrac>" in chapter
@@ -198,7 +243,7 @@ def test_search_index(book):
 
 def test_no_request_leaves_the_folder(book):
     """Every link and resource of the finished pages exists, and none is loaded from elsewhere."""
-    pages = {path: Tags(path).tags for path in book.glob("*.html")}
+    pages = {path: Tags(path).tags for path in book.rglob("*.html")}
     checked = 0
     for path, tags in pages.items():
         ids = [attrs["id"] for _, attrs in tags if "id" in attrs]
@@ -209,7 +254,7 @@ def test_no_request_leaves_the_folder(book):
                 name, _, anchor = target.partition("#")
                 assert (path.parent / name).is_file() if name else True
                 if anchor:
-                    there = pages[path.parent / name if name else path]
+                    there = pages[(path.parent / name).resolve() if name else path]
                     assert anchor in [attrs.get("id") for _, attrs in there]
                 checked += 1
     assert checked > 30

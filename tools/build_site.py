@@ -13,6 +13,7 @@ import base64
 import configparser
 import contextlib
 import html
+import importlib
 import inspect
 import json
 import posixpath
@@ -118,6 +119,33 @@ class Documentation(BasicMarkdownRenderer):
         )
         signature = fenced(f"{self.nm}{self.sig or ''}", "{.python .signature}")
         return f"{head}{signature}\n{text}"
+
+
+def reference(module, chapter):
+    """The page of a module's public names in the order of the alphabet: what each takes, gives and raises."""
+    page = Page(f"reference/{module.__name__.partition('.')[2]}.ipynb", "Reference")
+    page.title, page.description = module.__name__, (module.__doc__ or "").strip()
+    public = sorted(getattr(module, "__all__", []), key=str.lower)
+    lines, entries = ["| name | what it is |", "|---|---|"], []
+    for name in public:
+        symbol = getattr(module, name)
+        if not callable(symbol):
+            continue
+        first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
+        lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
+        entries.append(Documentation(symbol, title_level=2)._repr_markdown_())
+        methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
+        for method, function in methods:  # our own, inherited ones too
+            ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]
+            if method[0] != "_" and function.__doc__ and ours:
+                shown = Documentation(function, name=f"{name}.{method}", title_level=3)
+                entries.append(shown._repr_markdown_())
+    head = (
+        f"# {page.title} {{#title-block-header .title}}\n\n::: description\n{page.description}\n:::"
+    )
+    where = f"What these names are for, and why they are right: [{chapter.title}](../{chapter.notebook})."
+    page.body = pandoc(page, "\n\n".join([head, where, "\n".join(lines), *entries]))
+    return page
 
 
 def fenced(text, attributes):
@@ -277,9 +305,13 @@ def frame(page, has_source):
         link.decompose()
 
 
-def documentation(modidx, pages):
+def read_modules(modidx):
+    """What nbdev exported: module -> name -> (address of its documentation, file)."""
+    return runpy.run_path(str(modidx))["d"]["syms"] if modidx.exists() else {}
+
+
+def documentation(modules, pages):
     """Where each exported name is documented: both noisy_sum and mechanisms.noisy_sum -> mechanisms.html#noisy_sum."""
-    modules = runpy.run_path(str(modidx))["d"]["syms"] if modidx.exists() else {}
     there = {f"{page.address}#{tag['id']}" for page in pages for tag in page.body.find_all(id=True)}
     places = {}
     for module, names in modules.items():
@@ -333,10 +365,12 @@ def check(page, by_address, nbs):
         )
     for tag in page.body.select("[src], link[href]"):
         source = tag.get("src") or tag["href"]
+        if source.startswith("data:"):  # the picture itself
+            continue
         if "//" in source:
             raise page.error(f"loads {source}, but the site must work without the network.")
         local = page.resolve(source)
-        if local not in page.files and not source.startswith("data:"):
+        if local not in page.files:
             if local.startswith("..") or not (nbs / local).is_file():
                 raise page.error(f"shows {source}, but there is no such file in {nbs.name}/.")
             page.files[local] = (nbs / local).read_bytes()
@@ -449,11 +483,18 @@ def build(root=ROOT, out="_site"):
         get_config().d["renderer"] = f"{__name__}.Documentation"  # what show_doc draws with
         for page in ordered:
             read_page(page, nbs)
+        chapters = {page.address: page for page in ordered}
+        modules = read_modules(root / settings["lib_path"] / "_modidx.py")
+        ordered += [
+            reference(importlib.import_module(module), chapters[address])
+            for module, names in modules.items()
+            if (address := next((at.partition("#")[0] for at, _ in names.values()), None))
+        ]
     for page in ordered:
         number_theorems(page)
         frame(page, has_source="git_url" in settings)
         page.ids = Counter(tag["id"] for tag in page.body.find_all(id=True))
-    places = documentation(root / settings["lib_path"] / "_modidx.py", ordered)
+    places = documentation(modules, ordered)
     for page in ordered:
         link_names(page, places)
         link_pages(page, pages)

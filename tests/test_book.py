@@ -8,6 +8,7 @@ import configparser
 import functools
 import inspect
 import json
+import posixpath
 import re
 import subprocess
 from pathlib import Path
@@ -18,7 +19,13 @@ import yaml
 import dplit
 
 ROOT = Path(__file__).parent.parent
-BOOK = {p.stem: json.loads(p.read_text("utf8")) for p in sorted((ROOT / "nbs").glob("*.ipynb"))}
+PATHS = sorted(p.relative_to(ROOT / "nbs") for p in (ROOT / "nbs").rglob("*.ipynb"))
+# "10_accounting", and its answers, "answers/10_accounting"
+BOOK = {
+    p.with_suffix("").as_posix(): json.loads((ROOT / "nbs" / p).read_text("utf8"))
+    for p in PATHS
+    if not any(part[0] in "._" for part in p.parts)
+}
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
@@ -41,7 +48,8 @@ FOREIGN = re.compile(r"^\s*:::|(?<!\w)@(thm|lem|def|prp|cor|exm|eq|fig|tbl|sec)-
 GLOBAL_RANDOM = re.compile(r"(np|numpy)\.random\.(?!default_rng$)[a-z]\w*")
 NETWORK = re.compile(r"(.*\.)?(urlopen|urlretrieve|fetch_\w+)|(requests|urllib|httpx)\..*")
 DRAWING = re.compile(r"(.*\.)?(subplots?|figure|imshow|plot_\w+)")
-LINK = re.compile(r"\]\((?:(\w+)\.ipynb)?(?:#([^)\s]*))?\)")
+LINK = re.compile(r"\]\((?:([\w./]+)\.ipynb)?(?:#([^)\s]*))?\)")
+EXERCISE = re.compile(r"^(\d+)\. (★+) ", re.M)
 # written so that it does not find itself
 ELSEWHERE = re.compile(
     r"(?<![a-zA-Z0-9_.])/(work|root|tmp)/|\b(pypi|pythonhosted|npmjs|debian|anaconda)\.(org|com)\b"
@@ -375,11 +383,13 @@ def links_between_notebooks_lead_somewhere(book):
     known = {name: anchors(nb) for name, nb in book.items()}
     for name, nb in book.items():
         for where, source in prose(nb):
-            for page, anchor in LINK.findall(source):
-                if (page or name) not in book:
+            for path, anchor in LINK.findall(source):
+                page = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+                page = page if path else name
+                if page not in book:
                     yield f"{name}, {where}: there is no notebook {page}"
-                elif anchor and anchor not in known[page or name]:
-                    yield f"{name}, {where}: {page or name} has no id {anchor!r}"
+                elif anchor and anchor not in known[page]:
+                    yield f"{name}, {where}: {page} has no id {anchor!r}"
 
 
 def paper_chapters_have_the_ten_sections(book):
@@ -390,12 +400,35 @@ def paper_chapters_have_the_ten_sections(book):
                 yield f"{name}: the sections are {found}, they must be {SECTIONS}"
 
 
+def answers_answer_the_exercises(book):
+    for name in (name for name in book if name.startswith("answers/")):
+        chapter = name.removeprefix("answers/")
+        if chapter not in book:
+            yield f"{name}: there is no such chapter"
+            continue
+        asking = "\n".join(source for _, source in prose(book[chapter]))
+        asked = EXERCISE.findall(asking)
+        titles = [title for _, title in headings(book[name], 2)]
+        answered = [(title.partition(".")[0], title.rpartition(" ")[2]) for title in titles]
+        if asked != answered:
+            yield f"{name}: answers {answered}, but the exercises of the chapter are {asked}"
+        if not 3 <= len(asked) <= 5 or "*Find the leak.*" not in asking:
+            yield f"{chapter}: give three to five exercises, and let one be *Find the leak.*"
+        title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
+        if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
+            yield f"{name}: its title is not 'Answers: {title}'"
+        back = any(f"](../{chapter}.ipynb#exercises)" in s for _, s in prose(book[name]))
+        if not back or f"](answers/{chapter}.ipynb)" not in asking:
+            yield f"{name}: exercises and answers must link to each other"
+
+
 BOOK_RULES = [
     no_two_notebooks_export_one_module,
     numbers_are_unique,
     titles_are_unique,
     links_between_notebooks_lead_somewhere,
     paper_chapters_have_the_ten_sections,
+    answers_answer_the_exercises,
 ]
 
 
@@ -429,7 +462,7 @@ def test_every_module_comes_from_a_notebook():
 
 def test_every_notebook_is_in_the_navigation():
     site = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf8"))
-    listed = re.findall(r"\w+\.ipynb", str(site["website"]["sidebar"]))
+    listed = re.findall(r"[\w/]+\.ipynb", str(site["website"]["sidebar"]))
     assert {f"{name}.ipynb" for name in BOOK} == {*listed}, "the sidebar in _quarto.yml differs"
 
 
@@ -498,6 +531,23 @@ GOOD = chapter(
     code("rng = np.random.default_rng()\nprint(rng.random())", SHOWN, tags=["nbval-ignore-output"]),
     code("x = 1"),
 )
+ASKING = """## Exercises
+
+1. ★ One.
+2. ★★ *Find the leak.* Two.
+3. ★ Three.
+
+[answers](answers/10_a.ipynb)
+"""
+ANSWERING = """[Back](../10_a.ipynb#exercises)
+
+## 1. One ★
+
+## 2. Two ★★
+
+## 3. Three ★
+"""
+ANSWERS = chapter(md(ANSWERING), title="Answers: A title")
 
 BROKEN = [
     (the_first_cell_holds_a_title_and_a_description_only, {"cells": [md("# A\n\n> B\n\nMore")]}),
@@ -575,6 +625,24 @@ BROKEN = [
         paper_chapters_have_the_ten_sections,
         {"20_a": chapter(*[md(f"## {section}") for section in reversed(SECTIONS)])},
     ),
+    (
+        links_between_notebooks_lead_somewhere,
+        {"answers/10_a": chapter(md("See [it](../10_a.ipynb)."))},
+    ),
+    (answers_answer_the_exercises, {"answers/10_a": ANSWERS}),
+    *(
+        (answers_answer_the_exercises, {"10_a": asking, "answers/10_a": answering})
+        for asking, answering in [
+            (chapter(md(ASKING.replace("★★", "★"))), ANSWERS),
+            (chapter(md(ASKING.replace("Find", "Hide"))), ANSWERS),
+            (chapter(md(ASKING.replace("answers/", ""))), ANSWERS),
+            (chapter(md(ASKING), title="Another"), ANSWERS),
+            (
+                chapter(md(ASKING)),
+                chapter(md(ANSWERING.replace("../", "")), title="Answers: A title"),
+            ),
+        ]
+    ),
 ]
 
 
@@ -590,7 +658,9 @@ def test_every_rule_has_been_seen_to_complain():
 def test_no_rule_complains_about_a_good_book():
     link = chapter(md("See [it](10_a.ipynb#thm-one)."), module="mechanisms", title="B")
     ten = chapter(*[md(f"## {section}") for section in SECTIONS], module="audit", title="C")
-    book = {"10_a": GOOD, "11_b": link, "30_c": ten}
+    asking = chapter(*GOOD["cells"][2:], md(ASKING))
+    answers = {"cells": [c for c in ANSWERS["cells"] if "default_exp" not in text(c)]}
+    book = {"10_a": asking, "11_b": link, "30_c": ten, "answers/10_a": answers}
     complaints = [c for rule in NOTEBOOK_RULES for nb in book.values() for c in rule(nb)]
     assert complaints + [c for rule in BOOK_RULES for c in rule(book)] == []
 

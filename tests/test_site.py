@@ -93,7 +93,7 @@ def make_book(
     first=CHAPTER[0],
 ):
     """A book of two pages; `extra` is one more Markdown cell of the chapter."""
-    (root / "nbs").mkdir(parents=True)
+    (root / "nbs" / "answers").mkdir(parents=True)
     (root / "tiny_book").mkdir()
     (root / "settings.ini").write_text(
         "[DEFAULT]\nlib_name = tiny_book\nlib_path = tiny_book\nnbs_path = nbs\nuser = a\nrepo = b\n"
@@ -290,6 +290,10 @@ STRUCTURE = {
         dict(chapters=("10_noise.ipynb", "11_more.ipynb")),
         "11_more.ipynb: .* not in the sidebar",
     ),
+    "unlisted notebook in a folder": (
+        dict(chapters=("10_noise.ipynb", "answers/10_noise.ipynb")),
+        "answers/10_noise.ipynb: .* not in the sidebar",
+    ),
     "listed but missing": (
         dict(listed=("10_noise.ipynb", "12_gone.ipynb")),
         "12_gone.ipynb: .* not in nbs/",
@@ -306,6 +310,23 @@ STRUCTURE = {
 def test_a_break_in_the_book_stops_the_build(tmp_path, changes, message):
     with pytest.raises(site.SiteError, match=f"^{message}"):
         site.build(make_book(tmp_path / "book", **changes), tmp_path / "out")
+
+
+def test_a_notebook_in_a_folder_and_its_chapter_link_to_each_other(tmp_path):
+    listed = ("10_noise.ipynb", "answers/10_noise.ipynb")
+    root = make_book(tmp_path / "book", extra="[Answers](answers/10_noise.ipynb)", listed=listed)
+    cells = ["# Answers\n\n> In a folder.", "[Back](../10_noise.ipynb#first-section): `noisy_sum`"]
+    nbformat.write(
+        new_notebook(cells=[new_markdown_cell(cell) for cell in cells]), root / "nbs" / listed[1]
+    )
+    site.build(root, tmp_path / "out")
+    chapter, answers = (
+        (tmp_path / "out" / name).read_text(encoding="utf-8")
+        for name in ("noise.html", "answers/noise.html")
+    )
+    assert '<a href="answers/noise.html">Answers</a>' in chapter
+    assert '<a href="../noise.html#first-section">Back</a>' in answers
+    assert '<a href="../noise.html#noisy_sum"><code>noisy_sum</code></a>' in answers
 
 
 def test_only_its_own_folder_is_replaced(tmp_path):

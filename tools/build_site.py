@@ -468,10 +468,10 @@ def build(root=ROOT, out="_site"):
             raise SiteError(
                 f"{name}: _quarto.yml lists this notebook, but it is not in {nbs.name}/."
             )
-    for path in sorted(nbs.glob("[!._]*.ipynb")):
-        if path.name not in pages:
+    for path in sorted(path.relative_to(nbs) for path in nbs.rglob("*.ipynb")):
+        if path.as_posix() not in pages and not any(part[0] in "._" for part in path.parts):
             raise SiteError(
-                f"{path.name}: this notebook is not in the sidebar; add it to _quarto.yml."
+                f"{path.as_posix()}: this notebook is not in the sidebar; add it to _quarto.yml."
             )
     if "index.ipynb" not in pages:
         raise SiteError(

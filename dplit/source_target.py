@@ -9,8 +9,9 @@ __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity'
            'kd_cover', 'average_rms', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages',
            'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
-# %% ../nbs/60_source_target.ipynb #57793d9c
+# %% ../nbs/60_source_target.ipynb #78fb6c53
 import math
+from itertools import pairwise
 from numbers import Real
 
 import numpy as np
@@ -71,7 +72,7 @@ def source_distance(Xt, sources, cap=None):
         return cKDTree(sources).query(Xt)[0]
     return _Near(np.asarray(sources, dtype=float), Xt).nearest(Xt)
 
-# %% ../nbs/60_source_target.ipynb #375a5a1f
+# %% ../nbs/60_source_target.ipynb #6dfe6707
 _CELLS = 2**17  # distances in one block: 1 MiB
 
 
@@ -102,7 +103,8 @@ class _Near:
         """(row, point, distance) of the marked pairs, row by row."""
         row, point = np.divmod(np.flatnonzero(near), len(self.points))
         row += rows[0]
-        return row, point, np.sqrt(((X[row] - self.points[point]) ** 2).sum(axis=1))
+        apart = X[row] - self.points[point]
+        return row, point, np.sqrt(np.einsum("ij,ij->i", apart, apart))
 
     def nearest(self, X):
         """The distance of each row to its nearest point."""
@@ -120,9 +122,10 @@ class _Near:
         for rows, rough in self._rough(X):
             row, point, distance = self._exact(X, rows, rough < limit[rows, None])
             near = distance < reach[row]
-            cuts = np.searchsorted(row[near], rows[1:])
-            points += np.split(point[near].astype(np.int32), cuts)
-            distances += np.split(distance[near], cuts)
+            point, distance = point[near].astype(np.int32), distance[near]
+            cuts = np.searchsorted(row[near], [*rows, rows[-1] + 1]).tolist()
+            points += [point[a:b] for a, b in pairwise(cuts)]
+            distances += [distance[a:b] for a, b in pairwise(cuts)]
         return points, distances
 
 # %% ../nbs/60_source_target.ipynb #ed88ce38
@@ -573,13 +576,13 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return np.maximum(near - 1, 0), np.maximum(second - 1, 0), d1, d2
 
-# %% ../nbs/60_source_target.ipynb #43a038aa
+# %% ../nbs/60_source_target.ipynb #c56def9b
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
     `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
-    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
+    exact up to 4000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
     beside a table of candidates by medoids and about a million near pairs.
 
     Parameters
@@ -626,7 +629,7 @@ class SourceTargetKMedoids(BaseEstimator):
     ([3], 0.5)
     """
 
-    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=5000, n_starts=None):
+    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=10_000, n_starts=None):
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
@@ -667,9 +670,9 @@ class SourceTargetKMedoids(BaseEstimator):
         d0 = source_distance(X, sources)
         k, n = min(k, len(X)), len(X)
         order, size = np.arange(n), min(max(n_candidates, k), n)
-        if n > min(size, 2000):
+        if n > min(size, 4000):
             order = np.random.default_rng(0).permutation(n)
-        few = order[: max(2000, 10 * k)]
+        few = order[: max(4000, 10 * k)]
         greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
         starts, more = [greedy], n_starts or (5 if n <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):

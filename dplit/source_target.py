@@ -496,7 +496,7 @@ def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
 
 _PAIRS = 2**20
 
-# %% ../nbs/60_source_target.ipynb #e35389fa
+# %% ../nbs/60_source_target.ipynb #f4e42afb
 class _Swaps:
     """What each swap with a block of candidates would change; `medoids` and `state` follow the swaps made."""
 
@@ -505,9 +505,9 @@ class _Swaps:
         self.near, self.second, self.d1, self.d2 = state
         self.nearby, self.reach = _Near(X[candidates], X), 1.1 * self.d2
         self.columns, self.distances = self.nearby.within(X, self.reach)
-        cells = len(candidates) * (len(medoids) + 1)
-        self.flat = np.bincount(*self._entries(np.arange(len(X))), minlength=cells)
-        self.table = self.flat.reshape(len(candidates), -1)
+        self.table = np.zeros((len(candidates), len(medoids) + 1))
+        for rows in _blocks(np.arange(len(X)), 1 + len(candidates) // 16):
+            np.add.at(self.table.ravel(), *self._entries(rows))
         self._count_losses()
 
     def _count_losses(self):
@@ -559,7 +559,8 @@ class _Swaps:
         ):
             self.columns[i], self.distances[i] = pairs
         now, value_now = self._entries(rows)
-        np.add.at(self.flat, np.concatenate([cell, now]), np.concatenate([-value, value_now]))
+        change = np.concatenate([-value, value_now])
+        np.add.at(self.table.ravel(), np.concatenate([cell, now]), change)
         self._count_losses()
 
 
@@ -576,13 +577,13 @@ def _two_nearest(X, d0, medoids):
         d2[rows] = D[i, second[rows]]
     return np.maximum(near - 1, 0), np.maximum(second - 1, 0), d1, d2
 
-# %% ../nbs/60_source_target.ipynb #c56def9b
+# %% ../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
     `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
-    exact up to 4000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
+    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
     beside a table of candidates by medoids and about a million near pairs.
 
     Parameters
@@ -597,7 +598,7 @@ class SourceTargetKMedoids(BaseEstimator):
         for all rows, those nearest to the medoids.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
-        is kept. Default 5 up to a thousand rows, else 1.
+        is kept. Default 5 up to 1000 rows, else 1.
 
     Attributes
     ----------
@@ -670,9 +671,9 @@ class SourceTargetKMedoids(BaseEstimator):
         d0 = source_distance(X, sources)
         k, n = min(k, len(X)), len(X)
         order, size = np.arange(n), min(max(n_candidates, k), n)
-        if n > min(size, 4000):
+        if n > min(size, 2000):
             order = np.random.default_rng(0).permutation(n)
-        few = order[: max(4000, 10 * k)]
+        few = order[: max(2000, 10 * k)]
         greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
         starts, more = [greedy], n_starts or (5 if n <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):

@@ -6,8 +6,8 @@
 __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity', 'nas_sigma', 'mean_noise_bound',
            'printed_noise_bound', 'laplace_noise_bound', 'diff_bound', 'nna_bound', 'cell_sensitivity', 'cylinder_rms',
            'count_tail', 'count_threshold', 'greedy_medoids', 'swap_medoids', 'SourceTargetKMedoids', 'target_cells',
-           'kd_cover', 'average_rms', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages',
-           'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
+           'kd_cover', 'average_rms', 'affordable_averages', 'affordable_cells', 'noisy_average_set',
+           'neighbor_noisy_averages', 'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
 # %% ../nbs/60_source_target.ipynb #78fb6c53
 import math
@@ -795,6 +795,30 @@ def affordable_averages(t, d, *, mu=None, epsilon=None):
         n = epsilon / (per_root * d / math.sqrt(d + 2))
     return int(min(max(n, 15), 100))
 
+# %% ../nbs/60_source_target.ipynb #41cf030e
+def affordable_cells(n, d, *, epsilon=None, sigma=None):
+    """How many cells NNA asks about, between 20 and 150: public, like everything it is made of.
+
+    A cell gets 60 / d targets: in few columns that many lie close together, in many columns none
+    do, and small cells are what helps. But not fewer than the count below which a cell is taken for
+    empty: where sources are as dense as targets, a cell should pass.
+
+    Parameters
+    ----------
+    n, d : int
+        Targets, and columns.
+    epsilon : float, optional
+        Price of the cylinder noise.
+    sigma : float, optional
+        Standard deviation of the count under Gaussian noise, in its place.
+
+    Returns
+    -------
+    int
+    """
+    targets = max(60 / d, count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
+    return int(min(max(n / targets, 20), 150))
+
 # %% ../nbs/60_source_target.ipynb #2763cdc6
 def noisy_average_set(
     Xs, cells, t, *, radius, noise, center=None, weights=None, mu=None, epsilon=None, laplace=False
@@ -1205,7 +1229,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #38d8775f
+# %% ../nbs/60_source_target.ipynb #d2905948
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1227,8 +1251,8 @@ class NeighborNoisyAverages(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many cells, "all" for one at each target; default n / 30 of n targets, between
-        20 and 150 ("all" if `variant="paper"`).
+        PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
+        says ("all" if `variant="paper"`).
     cell_radius : float, optional
         PUBLIC. A source farther from its cell does not count. Default: the largest distance of a
         target to its cell, and at least radius / 10.
@@ -1324,26 +1348,26 @@ class NeighborNoisyAverages(PrivateSources):
             )
 
     def _release(self, Xs, Xt, noise, center):
-        cells = self._cells(Xt)
         buy = {"radius": self.radius, "center": center, "noise": noise}
         release = self._paper if self.variant == "paper" else self._tight
-        return {"sources_": release(Xs, Xt, cells, buy)}
+        return {"sources_": release(Xs, Xt, buy)}
 
-    def _tight(self, Xs, Xt, cells, buy):
-        (n, d), price = cells.shape, self._price()
+    def _tight(self, Xs, Xt, buy):
+        d, price = Xt.shape[1], self._price()
         twice = 2 if self.neighboring == "replace" else 1
-        r = self.cell_radius
-        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
-            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / price.get("mu", math.inf)
         if self.rho is None:
             if "epsilon" in price or cylinder_rms(d, self.epsilon / twice)[0] < sigma * math.sqrt(
                 d
             ):
                 price, sigma = {"epsilon": self.epsilon}, None
+        count_noise = {"epsilon": None if sigma else self.epsilon / twice, "sigma": sigma}
+        cells = self._cells(Xt, affordable_cells(len(Xt), d, **count_noise))
+        n, r = len(cells), self.cell_radius
+        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
+            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         q = min(0.02, 1 / n) if self.gamma is None else self.gamma / n
-        epsilon = None if sigma else self.epsilon / twice
-        threshold = count_threshold(q, d, epsilon=epsilon, sigma=sigma)
+        threshold = count_threshold(q, d, **count_noise)
         clouds = cell_clouds(cells, r, max(1, len(Xt) // n - 1), buy["noise"].public_rng)
         sums, counts = neighbor_noisy_averages(Xs, cells, cell_radius=r, **buy, **price)
         kept = np.flatnonzero(counts >= threshold)  # line 6
@@ -1352,7 +1376,8 @@ class NeighborNoisyAverages(PrivateSources):
             sources += [clouds[j][: int(counts[j] - threshold)] for j in kept]
         return clip_to_ball(np.vstack(sources), self.radius, buy["center"])
 
-    def _paper(self, Xs, Xt, cells, buy):
+    def _paper(self, Xs, Xt, buy):
+        cells = self._cells(Xt)
         (_, limit), d, price = lattice(self.radius), cells.shape[1], self._price()
         gamma, D = 0.05 if self.gamma is None else self.gamma, 2 * limit  # D is 1 in the paper
         # the printed scale and threshold, in diameters; the price is what the door takes for that

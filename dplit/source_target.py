@@ -773,12 +773,12 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     D = n_cells * d
     return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / epsilon
 
-# %% ../nbs/60_source_target.ipynb #047a782a
+# %% ../nbs/60_source_target.ipynb #7937c1ff
 def affordable_averages(t, d, *, mu=None, epsilon=None):
     """How many averages, between 15 and 100: the more, the finer the picture and the larger the noise.
 
-    Gaussian noise grows with the root of their number; as many are affordable as keep it below an
-    eighth of the radius. K-norm noise grows with their number: below a fifteenth.
+    Gaussian noise grows with the root of their number; as many are affordable as keep it below a
+    ninth of the radius. K-norm noise grows with their number: below a fifteenth.
 
     Parameters
     ----------
@@ -791,8 +791,8 @@ def affordable_averages(t, d, *, mu=None, epsilon=None):
     -------
     int
     """
-    if mu is not None:  # root mean square length sqrt(n d) D / (t mu), at most D / 16
-        n = (t * mu / 16) ** 2 / d
+    if mu is not None:  # root mean square length sqrt(n d) D / (t mu), at most D / 18
+        n = (t * mu / 18) ** 2 / d
     else:  # n d sqrt(d / (d + 2)) D / (t epsilon) nearly, at most D / 30
         n = t * epsilon / 30 * math.sqrt(d + 2) / d**1.5
     return int(min(max(n, 15), 100))
@@ -1100,7 +1100,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #59e92618
+# %% ../nbs/60_source_target.ipynb #4589f8bf
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -1168,7 +1168,7 @@ class NoisyAverageSet(PrivateSources):
     >>> Xs, Xt = rng.normal(size=(2000, 2)), rng.normal(size=(500, 2)) + 1
     >>> model = NoisyAverageSet(t=100, rho=0.5, radius=6.0, random_state=0).fit(Xs, Xt)
     >>> model.sources_.shape, round(model.spent_.rho, 9)
-    ((19, 2), 0.5)
+    ((15, 2), 0.5)
     """
 
     def __init__(

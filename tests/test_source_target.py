@@ -785,7 +785,7 @@ def test_costs_of_special_cases():
 def test_a_sample_of_candidates_costs_little_and_holds_enough():
     X = np.random.default_rng(0).normal(size=(2000, 2))
     every, some = (SourceTargetKMedoids(20, n_candidates=n).fit(X).cost_ for n in (2000, 500))
-    assert every <= some < 1.02 * every
+    assert 0.98 * every < some < 1.02 * every  # local optima of two searches
     assert len({*SourceTargetKMedoids(20, n_candidates=5).fit(X).medoid_indices_}) == 20
 
 

@@ -737,9 +737,9 @@ def test_near_pairs_are_all_near_pairs_and_exact():
         reach = rng.permutation(np.sort(D, axis=None)[:: len(D.ravel()) // 60][:60])
         points, distances = near.within(X, reach)
         for i, (j, how_near) in enumerate(zip(points, distances, strict=True)):
-            assert np.array_equal(j, np.flatnonzero(D[i] < reach[i] * (1 - 1e-14))) or np.array_equal(
-                j, np.flatnonzero(D[i] <= reach[i])
-            )
+            assert np.array_equal(
+                j, np.flatnonzero(D[i] < reach[i] * (1 - 1e-14))
+            ) or np.array_equal(j, np.flatnonzero(D[i] <= reach[i]))
             assert np.allclose(how_near, D[i, j], rtol=1e-12, atol=0)
     assert np.array_equal(so._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
 

@@ -46,7 +46,7 @@ from dplit.mechanisms import (
     quantize,
 )
 
-# %% ../nbs/60_source_target.ipynb #59f1fd3e
+# %% ../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):
     """Distance of each target to its nearest source: all that the objective needs of the sources.
 
@@ -72,7 +72,7 @@ def source_distance(Xt, sources, cap=None):
         return cKDTree(sources).query(Xt)[0]
     return _Near(np.asarray(sources, dtype=float), Xt).nearest(Xt)
 
-# %% ../nbs/60_source_target.ipynb #6dfe6707
+
 _CELLS = 2**17  # distances in one block: 1 MiB
 
 

@@ -6,11 +6,12 @@
 __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity', 'nas_sigma', 'mean_noise_bound',
            'printed_noise_bound', 'laplace_noise_bound', 'diff_bound', 'nna_bound', 'cell_sensitivity', 'cylinder_rms',
            'count_tail', 'count_threshold', 'greedy_medoids', 'swap_medoids', 'SourceTargetKMedoids', 'target_cells',
-           'kd_cover', 'average_rms', 'affordable_averages', 'noisy_average_set', 'neighbor_noisy_averages',
-           'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
+           'kd_cover', 'average_rms', 'affordable_averages', 'affordable_cells', 'noisy_average_set',
+           'neighbor_noisy_averages', 'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
-# %% ../nbs/60_source_target.ipynb #57793d9c
+# %% ../nbs/60_source_target.ipynb #78fb6c53
 import math
+from itertools import pairwise
 from numbers import Real
 
 import numpy as np
@@ -45,7 +46,7 @@ from dplit.mechanisms import (
     quantize,
 )
 
-# %% ../nbs/60_source_target.ipynb #414bfadc
+# %% ../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):
     """Distance of each target to its nearest source: all that the objective needs of the sources.
 
@@ -67,9 +68,65 @@ def source_distance(Xt, sources, cap=None):
     if sources is None or len(sources) == 0:
         reach = 2 * np.sqrt(nearest_distance(Xt, Xt.mean(axis=0, keepdims=True)).max())
         return np.full(len(Xt), reach if cap is None else float(cap))
-    if Xt.shape[1] <= 10:  # beyond, a tree looks at nearly every pair
+    if Xt.shape[1] <= 4:  # beyond, a tree looks at a good part of all pairs
         return cKDTree(sources).query(Xt)[0]
-    return np.sqrt(nearest_distance(Xt, sources))
+    return _Near(np.asarray(sources, dtype=float), Xt).nearest(Xt)
+
+
+_CELLS = 2**17  # distances in one block: 1 MiB
+
+
+def _blocks(rows, width):
+    """The rows in blocks, so that a table of `width` columns for a block fits the cache."""
+    step = max(8, _CELLS // width)
+    return (rows[at : at + step] for at in range(0, len(rows), step))
+
+
+class _Near:
+    """Exact distances of the near pairs only: a product in single precision says which may be near."""
+
+    def __init__(self, points, rows):
+        self.points, self.middle, d = points, points.mean(axis=0), points.shape[1]
+        self.scale = max(float(np.abs(some - self.middle).max()) for some in (points, rows)) or 1.0
+        P = (points - self.middle) / self.scale
+        self.right = np.vstack([-2 * P.T, np.ones(len(P)), (P**2).sum(axis=1)]).astype(np.float32)
+        self.error = (d + 5) * 4 * d * 2.0**-23  # twice what d + 5 roundings of up to 4 d amount to
+
+    def _rough(self, X):
+        """(rows, their squared distances to all points in units of the scale, up to `error`)."""
+        A = (X - self.middle) / self.scale
+        left = np.column_stack([A, (A**2).sum(axis=1), np.ones(len(A))]).astype(np.float32)
+        for rows in _blocks(np.arange(len(X)), len(self.points)):
+            yield rows, left[rows] @ self.right
+
+    def _exact(self, X, rows, near):
+        """(row, point, distance) of the marked pairs, row by row."""
+        row, point = np.divmod(np.flatnonzero(near), len(self.points))
+        row += rows[0]
+        apart = X[row] - self.points[point]
+        return row, point, np.sqrt(np.einsum("ij,ij->i", apart, apart))
+
+    def nearest(self, X):
+        """The distance of each row to its nearest point."""
+        out = np.empty(len(X))
+        for rows, rough in self._rough(X):
+            limit = rough.min(axis=1) + np.float32(3 * self.error)
+            row, _, distance = self._exact(X, rows, rough <= limit[:, None])
+            out[rows] = np.minimum.reduceat(distance, np.searchsorted(row, rows))
+        return out
+
+    def within(self, X, reach):
+        """For each row two arrays: which points are nearer than its reach, and how near."""
+        limit = (1.001 * (reach / self.scale) ** 2 + self.error).astype(np.float32)
+        points, distances = [], []
+        for rows, rough in self._rough(X):
+            row, point, distance = self._exact(X, rows, rough < limit[rows, None])
+            near = distance < reach[row]
+            point, distance = point[near].astype(np.int32), distance[near]
+            cuts = np.searchsorted(row[near], [*rows, rows[-1] + 1]).tolist()
+            points += [point[a:b] for a, b in pairwise(cuts)]
+            distances += [distance[a:b] for a, b in pairwise(cuts)]
+        return points, distances
 
 # %% ../nbs/60_source_target.ipynb #ed88ce38
 def stc_cost(Xt, sources, medoids, cap=None):
@@ -347,7 +404,7 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     high = 8 * (d + 3 - math.log(q)) / epsilon
     return brentq(lambda x: count_tail(x, d, epsilon) - q, 1.0, high)
 
-# %% ../nbs/60_source_target.ipynb #040942d0
+# %% ../nbs/60_source_target.ipynb #b1f28cfc
 def greedy_medoids(X, d0, k, candidates=None):
     """The greedy medoids: each lowers the cost as much as any row can, given those before it.
 
@@ -395,18 +452,9 @@ def greedy_medoids(X, d0, k, candidates=None):
         distance = lower
     return np.array(chosen, dtype=np.int64), np.where(free, np.maximum(gain, 0), 0.0)
 
-
-_CELLS = 2**17  # distances in one block: 1 MiB
-
-
-def _blocks(rows, width):
-    """The rows in blocks, so that a table of `width` columns for a block fits the cache."""
-    step = max(8, _CELLS // width)
-    return (rows[at : at + step] for at in range(0, len(rows), step))
-
-# %% ../nbs/60_source_target.ipynb #76ebaa97
-def swap_medoids(X, d0, medoids, candidates, tolerance=1e-6):
-    """One pass of swaps: each candidate replaces the medoid whose loss it best makes up for, if that lowers the cost.
+# %% ../nbs/60_source_target.ipynb #f8e4a7d5
+def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
+    """Swaps, until none lowers the cost: a candidate replaces the medoid whose loss it best makes up for.
 
     Parameters
     ----------
@@ -415,6 +463,9 @@ def swap_medoids(X, d0, medoids, candidates, tolerance=1e-6):
         Distance of each row to its nearest source, which is a medoid that cannot be removed.
     medoids, candidates : ndarray of int
         Indices of rows.
+    n_passes : int
+        At most how many passes over the candidates. They are taken in blocks with about a million
+        near pairs each, most often a single one, and a block is left when none of its swaps helps.
     tolerance : float
         A swap must lower the cost by more than this share of it.
 
@@ -428,66 +479,112 @@ def swap_medoids(X, d0, medoids, candidates, tolerance=1e-6):
     ----------
     Schubert, Rousseeuw (Inf. Syst. 2021), FasterPAM.
     """
-    medoids, n_swaps = np.array(medoids, dtype=np.int64), 0
-    near, second, d1, d2 = _two_nearest(X, d0, X[medoids])
-    for block in _blocks(candidates, len(X)):
-        tried = np.setdiff1d(block, medoids)
-        while len(tried):
-            change = _changes(X, tried, near, d1, d2, len(medoids))
-            best = change.min(axis=1)
-            i = int(best.argmin())
-            if best[i] >= -tolerance * d1.sum():
-                break
-            slot, n_swaps = int(change[i].argmin()), n_swaps + 1
-            medoids[slot] = tried[i]
-            # the new one may be nearer than those a row has; rows of the one that left start afresh
-            new = cdist(X[tried[i : i + 1]], X)[0]
-            afresh = np.flatnonzero((near == slot + 1) | (second == slot + 1))
-            first, between = new < d1, (d1 <= new) & (new < d2)
-            second = np.where(first, near, np.where(between, slot + 1, second))
-            d2 = np.where(first, d1, np.where(between, new, d2))
-            near, d1 = np.where(first, slot + 1, near), np.where(first, new, d1)
-            found = _two_nearest(X[afresh], d0[afresh], X[medoids])
-            near[afresh], second[afresh], d1[afresh], d2[afresh] = found
-            tried = np.setdiff1d(tried[best < -tolerance * d1.sum()], medoids)
+    medoids, n_swaps, quiet = np.array(medoids, dtype=np.int64), 0, 0
+    state = _two_nearest(X, d0, X[medoids])
+    some, few = np.arange(len(X))[:: 1 + len(X) // 200], candidates[:: 1 + len(candidates) // 500]
+    near = np.mean(cdist(X[some], X[few]) < state[3][some, None])  # share of pairs that matter
+    size = max(1, int(_PAIRS / max(len(X) * near, len(medoids) + 1)))
+    n_blocks = -(-len(candidates) // size)
+    for i in range(n_passes * n_blocks):
+        block = candidates[i % n_blocks :: n_blocks]
+        swaps = _Swaps(X, d0, medoids, block, state).descend(tolerance)
+        n_swaps, quiet = n_swaps + swaps, 1 if swaps else quiet + 1
+        if quiet == n_blocks:  # each block left as it is, one after the other
+            break
     return medoids, n_swaps
 
 
-def _changes(X, tried, near, d1, d2, k):
-    """Change of the sum of distances, for each tried row in place of each of k medoids."""
-    order = np.argsort(near, kind="stable")
-    order = order[np.searchsorted(near[order], 1) :]  # clients of medoids, medoid by medoid
-    D = cdist(X[tried], X)
-    loss = np.bincount(near, d2 - d1, minlength=k + 1)[1:]  # if a medoid left, without another
-    change = (np.minimum(D, d1).sum(axis=1) - d1.sum())[:, None] + loss
-    if len(order):
-        owners, starts = np.unique(near[order], return_index=True)
-        # a client of the one that leaves loses less if the new one is nearer than its second
-        saved = np.clip(D[:, order], d1[order], d2[order]) - d2[order]
-        change[:, owners - 1] += np.add.reduceat(saved, starts, axis=1)
-    return change
+_PAIRS = 2**20
+
+# %% ../nbs/60_source_target.ipynb #f4e42afb
+class _Swaps:
+    """What each swap with a block of candidates would change; `medoids` and `state` follow the swaps made."""
+
+    def __init__(self, X, d0, medoids, candidates, state):
+        self.X, self.d0, self.medoids, self.candidates = X, d0, medoids, candidates
+        self.near, self.second, self.d1, self.d2 = state
+        self.nearby, self.reach = _Near(X[candidates], X), 1.1 * self.d2
+        self.columns, self.distances = self.nearby.within(X, self.reach)
+        self.table = np.zeros((len(candidates), len(medoids) + 1))
+        for rows in _blocks(np.arange(len(X)), 1 + len(candidates) // 16):
+            np.add.at(self.table.ravel(), *self._entries(rows))
+        self._count_losses()
+
+    def _count_losses(self):
+        """What each medoid would cost if it left alone."""
+        self.loss = np.bincount(self.near, self.d2 - self.d1, len(self.medoids) + 1)[1:]
+
+    def _entries(self, rows):
+        """(cell, value) of all that these rows add to the table: (10), column 0 and that of their medoid."""
+        j, D = (np.concatenate([part[i] for i in rows]) for part in (self.columns, self.distances))
+        row = np.repeat(rows, [len(self.columns[i]) for i in rows])
+        first, second = self.d1[row], self.d2[row]
+        cell = j * np.int64(len(self.medoids) + 1)
+        alone = np.minimum(D - first, 0)
+        together = np.minimum(np.maximum(D, first) - second, 0)
+        return np.concatenate([cell, cell + self.near[row]]), np.concatenate([alone, together])
+
+    def descend(self, tolerance):
+        """Swap while it helps, the candidates in the order of what they promise; the number of swaps."""
+        n_swaps, before = 0, -1
+        while n_swaps > before:
+            before, needed = n_swaps, -tolerance * self.d1.sum()
+            best = self.table[:, 0] + (self.table[:, 1:] + self.loss).min(axis=1)
+            order = np.argsort(best, kind="stable")
+            for j in order[best[order] < needed]:
+                change = self.table[j, 1:] + self.loss  # as it is by now
+                slot = int(change.argmin())
+                if self.table[j, 0] + change[slot] < needed:
+                    self._swap(j, slot)
+                    n_swaps += 1
+        return n_swaps
+
+    def _swap(self, j, slot):
+        near, second, d1, d2 = self.near, self.second, self.d1, self.d2
+        self.medoids[slot], slot = self.candidates[j], slot + 1
+        new = cdist(self.nearby.points[j : j + 1], self.X)[0]
+        left = np.flatnonzero((near == slot) | (second == slot))
+        rows = np.union1d(left, np.flatnonzero(new < d2))
+        cell, value = self._entries(rows)
+        # the new one may be nearer than those a row has; rows of the one that left start afresh
+        first, between = new < d1, (d1 <= new) & (new < d2)
+        second[first], d2[first], near[first], d1[first] = near[first], d1[first], slot, new[first]
+        second[between], d2[between] = slot, new[between]
+        found = _two_nearest(self.X[left], self.d0[left], self.X[self.medoids])
+        near[left], second[left], d1[left], d2[left] = found
+        short = rows[d2[rows] > self.reach[rows]]
+        self.reach[short] = 1.1 * d2[short]
+        for i, *pairs in zip(
+            short, *self.nearby.within(self.X[short], self.reach[short]), strict=True
+        ):
+            self.columns[i], self.distances[i] = pairs
+        now, value_now = self._entries(rows)
+        change = np.concatenate([-value, value_now])
+        np.add.at(self.table.ravel(), np.concatenate([cell, now]), change)
+        self._count_losses()
 
 
 def _two_nearest(X, d0, medoids):
-    """(nearest, second nearest, their distances) for each row, the source being number 0."""
+    """(nearest, second nearest, their distances) for each row, the source being number 0, twice."""
     near, second = np.empty((2, len(X)), dtype=np.int64)
     d1, d2 = np.empty((2, len(X)))
-    for rows in _blocks(np.arange(len(X)), len(medoids) + 1):
-        D, i = np.c_[d0[rows], cdist(X[rows], medoids)], np.arange(len(rows))
+    for rows in _blocks(np.arange(len(X)), len(medoids) + 2):
+        D, i = np.c_[d0[rows], d0[rows], cdist(X[rows], medoids)], np.arange(len(rows))
         near[rows] = D.argmin(axis=1)
         d1[rows] = D[i, near[rows]]
         D[i, near[rows]] = np.inf
         second[rows] = D.argmin(axis=1)
         d2[rows] = D[i, second[rows]]
-    return near, second, d1, d2
+    return np.maximum(near - 1, 0), np.maximum(second - 1, 0), d1, d2
 
-# %% ../nbs/60_source_target.ipynb #b7a09429
+# %% ../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
-    `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. Exact greedy,
-    then passes of swaps. Memory O(n d), beside a block of distances.
+    `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
+    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
+    beside a table of candidates by medoids and about a million near pairs.
 
     Parameters
     ----------
@@ -496,12 +593,12 @@ class SourceTargetKMedoids(BaseEstimator):
     n_passes : int
         At most how many passes of swaps; 0 stops after the greedy.
     n_candidates : int
-        How many rows may become medoids: all, if there are no more, else a random sample from a
-        fixed seed. A pass tries those first that would lower the cost most, and stops after some
-        25 million distances.
+        How many rows may become medoids in a pass. If there are more rows: first a random sample of
+        so many, from a fixed seed, with distances counted for the sample only; then in each pass,
+        for all rows, those nearest to the medoids.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
-        is kept. Default 5 up to a thousand rows, else 1.
+        is kept. Default 5 up to 1000 rows, else 1.
 
     Attributes
     ----------
@@ -533,7 +630,7 @@ class SourceTargetKMedoids(BaseEstimator):
     ([3], 0.5)
     """
 
-    def __init__(self, n_clusters=8, *, n_passes=5, n_candidates=5000, n_starts=None):
+    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=10_000, n_starts=None):
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
@@ -572,29 +669,37 @@ class SourceTargetKMedoids(BaseEstimator):
         if sources is not None and np.shape(sources)[:1] != (0,):
             sources = check_points(sources, (None, X.shape[1]), "sources", owner)
         d0 = source_distance(X, sources)
-        candidates = np.arange(len(X))
-        if len(X) > n_candidates:  # but never fewer than there are medoids to choose
-            n_candidates = max(n_candidates, min(k, len(X)))
-            candidates = np.sort(np.random.default_rng(0).choice(candidates, n_candidates, False))
-        greedy, gain = greedy_medoids(X, d0, min(k, len(X)), candidates)
-        best_first = np.argsort(-gain, kind="stable")[: max(1000, 25_000_000 // len(X))]
-        candidates = candidates[best_first]
-        starts, more = [greedy], n_starts or (5 if len(X) <= 1000 else 1)
+        k, n = min(k, len(X)), len(X)
+        order, size = np.arange(n), min(max(n_candidates, k), n)
+        if n > min(size, 2000):
+            order = np.random.default_rng(0).permutation(n)
+        few = order[: max(2000, 10 * k)]
+        greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
+        starts, more = [greedy], n_starts or (5 if n <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):
-            starts.append(np.random.default_rng(seed).choice(len(X), len(greedy), replace=False))
-        ends = []
-        for medoids in starts:
-            for _ in range(n_passes):
-                medoids, n_swaps = swap_medoids(X, d0, medoids, candidates)
-                if not n_swaps:
-                    break
-            ends.append(medoids)
+            starts.append(np.random.default_rng(seed).choice(size, k, replace=False))
+        ends = [self._descend(X, d0, order[:size], start, n_passes) for start in starts]
         cost = lambda chosen: float(np.minimum(d0, source_distance(X, X[chosen])).mean())
         medoids = min(ends, key=cost)
         self.medoid_indices_, self.cluster_centers_ = medoids, X[medoids]
         self.cost_ = cost(medoids)
         self.n_features_in_ = X.shape[1]
         return self
+
+    @staticmethod
+    def _descend(X, d0, sample, start, n_passes):
+        """Swaps within the sample, then of all rows with those around the medoids; rows of X."""
+        size, k = len(sample), len(start)
+        chosen, _ = swap_medoids(X[sample], d0[sample], start, np.arange(size), n_passes)
+        medoids, tried = sample[chosen], np.zeros(0, dtype=np.int64)
+        for _ in range(n_passes if size < len(X) else 0):
+            around = np.unique(cKDTree(X).query(X[medoids], max(2, size // k))[1])
+            fresh = np.setdiff1d(around, tried)
+            medoids, n_swaps = swap_medoids(X, d0, medoids, fresh) if len(fresh) else (medoids, 0)
+            if not n_swaps:
+                break
+            tried = np.union1d(tried, fresh)
+        return medoids
 
 # %% ../nbs/60_source_target.ipynb #2a4a6bf1
 def target_cells(Xt, n_cells=None):
@@ -668,9 +773,12 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     D = n_cells * d
     return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / epsilon
 
-# %% ../nbs/60_source_target.ipynb #f4dd1e05
+# %% ../nbs/60_source_target.ipynb #7937c1ff
 def affordable_averages(t, d, *, mu=None, epsilon=None):
-    """How many averages keep the noise on one of them below a fifteenth of the radius, but 15 to 100.
+    """How many averages, between 15 and 100: the more, the finer the picture and the larger the noise.
+
+    Gaussian noise grows with the root of their number; as many are affordable as keep it below a
+    ninth of the radius. K-norm noise grows with their number: below a fifteenth.
 
     Parameters
     ----------
@@ -683,12 +791,35 @@ def affordable_averages(t, d, *, mu=None, epsilon=None):
     -------
     int
     """
-    per_root = 30 * math.sqrt(d) / t  # root mean square noise over a fifteenth of the radius
-    if mu is not None:  # sqrt(n d) D / (t mu)
-        n = (mu / per_root) ** 2
-    else:  # n d sqrt(d / (d + 2)) D / (t epsilon), nearly
-        n = epsilon / (per_root * d / math.sqrt(d + 2))
+    if mu is not None:  # root mean square length sqrt(n d) D / (t mu), at most D / 18
+        n = (t * mu / 18) ** 2 / d
+    else:  # n d sqrt(d / (d + 2)) D / (t epsilon) nearly, at most D / 30
+        n = t * epsilon / 30 * math.sqrt(d + 2) / d**1.5
     return int(min(max(n, 15), 100))
+
+# %% ../nbs/60_source_target.ipynb #41cf030e
+def affordable_cells(n, d, *, epsilon=None, sigma=None):
+    """How many cells NNA asks about, between 20 and 150: public, like everything it is made of.
+
+    A cell gets 60 / d targets: in few columns that many lie close together, in many columns none
+    do, and small cells are what helps. But not fewer than the count below which a cell is taken for
+    empty: where sources are as dense as targets, a cell should pass.
+
+    Parameters
+    ----------
+    n, d : int
+        Targets, and columns.
+    epsilon : float, optional
+        Price of the cylinder noise.
+    sigma : float, optional
+        Standard deviation of the count under Gaussian noise, in its place.
+
+    Returns
+    -------
+    int
+    """
+    targets = max(60 / d, count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
+    return int(min(max(n / targets, 20), 150))
 
 # %% ../nbs/60_source_target.ipynb #2763cdc6
 def noisy_average_set(
@@ -969,7 +1100,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #2b5caf3e
+# %% ../nbs/60_source_target.ipynb #4589f8bf
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -1100,7 +1231,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #38d8775f
+# %% ../nbs/60_source_target.ipynb #d2905948
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1122,8 +1253,8 @@ class NeighborNoisyAverages(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many cells, "all" for one at each target; default n / 30 of n targets, between
-        20 and 150 ("all" if `variant="paper"`).
+        PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
+        says ("all" if `variant="paper"`).
     cell_radius : float, optional
         PUBLIC. A source farther from its cell does not count. Default: the largest distance of a
         target to its cell, and at least radius / 10.
@@ -1219,26 +1350,26 @@ class NeighborNoisyAverages(PrivateSources):
             )
 
     def _release(self, Xs, Xt, noise, center):
-        cells = self._cells(Xt)
         buy = {"radius": self.radius, "center": center, "noise": noise}
         release = self._paper if self.variant == "paper" else self._tight
-        return {"sources_": release(Xs, Xt, cells, buy)}
+        return {"sources_": release(Xs, Xt, buy)}
 
-    def _tight(self, Xs, Xt, cells, buy):
-        (n, d), price = cells.shape, self._price()
+    def _tight(self, Xs, Xt, buy):
+        d, price = Xt.shape[1], self._price()
         twice = 2 if self.neighboring == "replace" else 1
-        r = self.cell_radius
-        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
-            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / price.get("mu", math.inf)
         if self.rho is None:
             if "epsilon" in price or cylinder_rms(d, self.epsilon / twice)[0] < sigma * math.sqrt(
                 d
             ):
                 price, sigma = {"epsilon": self.epsilon}, None
+        count_noise = {"epsilon": None if sigma else self.epsilon / twice, "sigma": sigma}
+        cells = self._cells(Xt, affordable_cells(len(Xt), d, **count_noise))
+        n, r = len(cells), self.cell_radius
+        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
+            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         q = min(0.02, 1 / n) if self.gamma is None else self.gamma / n
-        epsilon = None if sigma else self.epsilon / twice
-        threshold = count_threshold(q, d, epsilon=epsilon, sigma=sigma)
+        threshold = count_threshold(q, d, **count_noise)
         clouds = cell_clouds(cells, r, max(1, len(Xt) // n - 1), buy["noise"].public_rng)
         sums, counts = neighbor_noisy_averages(Xs, cells, cell_radius=r, **buy, **price)
         kept = np.flatnonzero(counts >= threshold)  # line 6
@@ -1247,7 +1378,8 @@ class NeighborNoisyAverages(PrivateSources):
             sources += [clouds[j][: int(counts[j] - threshold)] for j in kept]
         return clip_to_ball(np.vstack(sources), self.radius, buy["center"])
 
-    def _paper(self, Xs, Xt, cells, buy):
+    def _paper(self, Xs, Xt, buy):
+        cells = self._cells(Xt)
         (_, limit), d, price = lattice(self.radius), cells.shape[1], self._price()
         gamma, D = 0.05 if self.gamma is None else self.gamma, 2 * limit  # D is 1 in the paper
         # the printed scale and threshold, in diameters; the price is what the door takes for that

@@ -710,17 +710,49 @@ def test_the_greedy_is_greedy_and_swaps_only_help():
 
 
 def test_swap_changes_are_what_brute_force_says():
-    X, S, k = next(instances())
+    (X, S, k), rng = next(instances()), np.random.default_rng(0)
     d0 = so.source_distance(X, S)
     medoids, _ = so.greedy_medoids(X, d0, k)
-    state = so._two_nearest(X, d0, X[medoids])
-    tried = np.setdiff1d(np.arange(30), medoids)
-    change = so._changes(X, tried, state[0], state[2], state[3], k)
-    for row, j in zip(change, tried, strict=True):
-        for slot in range(k):
-            other = np.r_[np.delete(medoids, slot), j]
-            moved = so.stc_cost(X, S, other) - so.stc_cost(X, S, medoids)
-            assert row[slot] / len(X) == pytest.approx(moved, abs=1e-10)
+    candidates = np.setdiff1d(np.arange(40), medoids)
+    swaps = so._Swaps(X, d0, medoids, candidates, so._two_nearest(X, d0, X[medoids]))
+    for _ in range(6):  # the table follows arbitrary swaps, bad ones too
+        table = swaps.table[:, :1] + swaps.table[:, 1:] + swaps.loss
+        for row, j in zip(table, candidates, strict=True):
+            for slot in range(k if j not in medoids else 0):
+                other = np.r_[np.delete(medoids, slot), j]
+                moved = so.stc_cost(X, S, other) - so.stc_cost(X, S, medoids)
+                assert row[slot] / len(X) == pytest.approx(moved, abs=1e-10)
+        j = rng.choice(np.flatnonzero(~np.isin(candidates, medoids)))
+        swaps._swap(j, int(rng.integers(k)))
+        assert candidates[j] in medoids
+
+
+def test_near_pairs_are_all_near_pairs_and_exact():
+    rng = np.random.default_rng(0)
+    for d, scale, far in ((2, 1.0, 0.0), (8, 1e-9, 0.0), (3, 1.0, 1e5), (64, 1e6, 0.0)):
+        X, C = scale * rng.normal(size=(60, d)), scale * rng.normal(size=(80, d))
+        C[:5] += far * scale
+        D, near = cdist(X, C), so._Near(C, X)
+        assert np.allclose(near.nearest(X), D.min(axis=1), rtol=1e-12, atol=0)
+        reach = rng.permutation(np.sort(D, axis=None)[:: len(D.ravel()) // 60][:60])
+        points, distances = near.within(X, reach)
+        for i, (j, how_near) in enumerate(zip(points, distances, strict=True)):
+            assert np.array_equal(
+                j, np.flatnonzero(D[i] < reach[i] * (1 - 1e-14))
+            ) or np.array_equal(j, np.flatnonzero(D[i] <= reach[i]))
+            assert np.allclose(how_near, D[i, j], rtol=1e-12, atol=0)
+    assert np.array_equal(so._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
+
+
+def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
+    X, S, k = next(instances())
+    d0, every = so.source_distance(X, S), np.arange(len(X))
+    start = np.arange(k)
+    whole, _ = so.swap_medoids(X, d0, start, every)
+    monkeypatch.setattr(so, "_PAIRS", 200)
+    parts, n_swaps = so.swap_medoids(X, d0, start, every, n_passes=50)
+    assert n_swaps and so.stc_cost(X, S, parts) == pytest.approx(so.stc_cost(X, S, whole), rel=0.02)
+    assert so.swap_medoids(X, d0, parts, every)[1] == 0  # a local optimum for all candidates
 
 
 def test_faster_pam_on_clipped_rows_agrees():
@@ -753,7 +785,7 @@ def test_costs_of_special_cases():
 def test_a_sample_of_candidates_costs_little_and_holds_enough():
     X = np.random.default_rng(0).normal(size=(2000, 2))
     every, some = (SourceTargetKMedoids(20, n_candidates=n).fit(X).cost_ for n in (2000, 500))
-    assert every <= some < 1.02 * every
+    assert 0.98 * every < some < 1.02 * every  # local optima of two searches
     assert len({*SourceTargetKMedoids(20, n_candidates=5).fit(X).medoid_indices_}) == 20
 
 
@@ -763,7 +795,7 @@ def test_the_solver_never_holds_all_distances():
     SourceTargetKMedoids(10, n_passes=1).fit(X, X[:50] + 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 30e6  # all distances: 288 MB
+    assert peak < 60e6  # all distances: 288 MB
 
 
 @pytest.mark.parametrize(

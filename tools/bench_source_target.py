@@ -1,12 +1,17 @@
 """Benchmarks of the source-target chapter: the solver against its peers, and shares of the gap with 30 runs.
 
-python tools/bench_source_target.py solver          # n = 5000 and 20000, about five minutes; FasterPAM needs `pip install kmedoids`
-python tools/bench_source_target.py shares [--runs 30] [--mnist]
+python tools/bench_source_target.py solver [--runs 1]   # n = 5000 and 20000; FasterPAM needs `pip install kmedoids`
+python tools/bench_source_target.py shares [--runs 30] [--mnist] [--file costs.jsonl]
+
+FasterPAM holds a matrix of all distances, 1.6 GB at n = 20000. `shares` keeps the costs of every run
+in the file and goes on where it was stopped.
 """
 
 import argparse
+import json
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -19,7 +24,9 @@ from dplit import (
     SourceTargetKMedoids,
     datasets,
 )
-from dplit.geometry import gaussian_projection
+from dplit.accounting import gaussian_epsilon, gaussian_mu
+from dplit.geometry import clip_to_ball, gaussian_projection, nearest
+from dplit.mechanisms import Noise
 from dplit.source_target import kd_cover, source_distance, stc_cost
 
 try:
@@ -74,8 +81,11 @@ def _medoid(X, mine, medoid, rng, draws):
 
 def faster_pam(X, S, k):
     """The row-clipped matrix of all distances, and FasterPAM from a random start."""
-    clipped = np.minimum(cdist(X, X).astype(np.float32), source_distance(X, S)[:, None])
-    return kmedoids.fasterpam(clipped.astype(np.float32), k, random_state=0).medoids.astype(int)
+    clipped, d0 = np.empty((len(X), len(X)), dtype=np.float32), source_distance(X, S)
+    for at in range(0, len(X), 500):
+        rows = slice(at, at + 500)
+        clipped[rows] = np.minimum(cdist(X[rows], X), d0[rows, None])
+    return kmedoids.fasterpam(clipped, k, random_state=0).medoids.astype(int)
 
 
 def ours(X, S, k, **options):
@@ -90,57 +100,134 @@ WAYS = {
 }
 
 
-def solver(sizes=(5000, 20_000)):
-    """Cost and time of each solver, relative to ours."""
+def solver(runs, sizes=(5000, 20_000), k=100):
+    """Cost and CPU time of each solver over ours; means over runs, each with data of its own."""
     print(
-        f"{'n / m / d / k / data':28s} {'solver':22s} {'cost':>9s} {'cost / ours':>12s} {'seconds':>8s} {'time / ours':>12s}"
+        f"{'n / m / d / data':24s} {'solver':24s} {'cost':>9s} {'over ours':>10s} {'s':>7s} {'over ours':>10s}"
     )
     for n in sizes:
         for d in (2, 8):
             for blobs in (False, True):
-                rng, m, k = np.random.default_rng(0), min(n, 10_000), 100
-                X, S = rng.normal(size=(n, d)), rng.normal(size=(m, d)) + 1
-                if blobs:
-                    X += rng.normal(size=(30, d))[rng.integers(30, size=n)] * 5
-                first = None
-                for name, run in WAYS.items():
-                    if name == "FasterPAM" and not (kmedoids and n <= 5000):
-                        continue
-                    start = time.perf_counter()
-                    medoids = run(X, S, k)
-                    seconds, cost = time.perf_counter() - start, stc_cost(X, S, medoids)
-                    first = first or (cost, seconds)
-                    what = f"{n} / {m} / {d} / {k} / {'blobs' if blobs else 'gauss'}"
+                found = {}
+                for seed in range(runs):
+                    rng, m = np.random.default_rng(seed), min(n, 10_000)
+                    X, S = rng.normal(size=(n, d)), rng.normal(size=(m, d)) + 1
+                    if blobs:
+                        X += rng.normal(size=(30, d))[rng.integers(30, size=n)] * 5
+                    for name, run in WAYS.items():
+                        if name == "FasterPAM" and not kmedoids:
+                            continue
+                        start = time.process_time()
+                        medoids = run(X, S, k)
+                        seconds = time.process_time() - start
+                        found.setdefault(name, []).append((stc_cost(X, S, medoids), seconds))
+                cost0, seconds0 = np.array(found["ours"]).T
+                for name, rows in found.items():
+                    cost, seconds = np.array(rows).T
+                    what = f"{n} / {m} / {d} / {'blobs' if blobs else 'gauss'}"
                     print(
-                        f"{what:28s} {name:22s} {cost:9.5f} {cost / first[0]:12.4f} "
-                        f"{seconds:8.2f} {seconds / first[1]:12.2f}",
+                        f"{what:24s} {name:24s} {cost.mean():9.5f} {np.mean(cost / cost0):10.4f} "
+                        f"{seconds.mean():7.2f} {seconds.sum() / seconds0.sum():10.2f}",
                         flush=True,
                     )
 
 
-def released(Xs, Xt, radius, center, seed):
-    """Sources released by every method, at epsilon = 3, (3, 1e-6) or rho = 3."""
+def moments(noise, X, mu):
+    """(number, mean, covariance) of rows in the unit ball, by one Gaussian release of all sums."""
+    d = X.shape[1]
+    upper = np.triu_indices(d)
+    double = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))  # so that lengths are those of x x'
+    parts = np.column_stack([np.ones(len(X)), X, X[:, upper[0]] * X[:, upper[1]] * double])
+    total = noise.gaussian(parts.sum(axis=0), sensitivity=np.sqrt(3), mu=mu)
+    n, sums = max(total[0], 1.0), np.zeros((d, d))
+    sums[upper] = total[1 + d :] / double
+    mean = clip_to_ball(total[None, 1 : d + 1] / n, 1.0)[0]
+    return n, mean, (sums + np.triu(sums, 1).T) / n - np.outer(mean, mean)
+
+
+def gaussian_sample(rng, mean, covariance, size):
+    values, vectors = np.linalg.eigh(covariance)
+    return mean + (rng.normal(size=(size, len(mean))) * np.sqrt(np.clip(values, 0, 1))) @ vectors.T
+
+
+def one_gaussian(Xs, radius, center, seed, size=100):
+    """Points of a Gaussian with noisy moments, at (3, 1e-6)."""
+    noise = Noise(seed)
+    X = clip_to_ball(Xs, radius, center) - center
+    _, mean, covariance = moments(noise, X / radius, gaussian_mu(3.0, 1e-6))
+    return gaussian_sample(noise.public_rng, mean, covariance, size) * radius + center
+
+
+def mixture(Xs, radius, center, seed, size=100, k=8):
+    """Points of k Gaussians at (3, 1e-6): private centres for half, then noisy moments of their clusters."""
+    noise, mu = Noise(seed), gaussian_mu(3.0, 1e-6) / np.sqrt(2)  # half in zCDP, or in mu squared
+    half = {"epsilon": gaussian_epsilon(1e-6, mu), "delta": 1e-6}
+    lloyd = NoisyLloyd(k, **half, radius=radius, center=center, random_state=seed).fit(Xs)
+    X, centers = clip_to_ball(Xs, radius, center) - center, lloyd.cluster_centers_ - center
+    owner = nearest(X, centers)  # a row is in one cluster: its moments alone change
+    parts = [moments(noise, X[owner == j] / radius, mu) for j in range(k)]
+    weight = np.array([part[0] for part in parts])
+    drawn = noise.public_rng.multinomial(size, weight / weight.sum())
+    points = [
+        gaussian_sample(noise.public_rng, mean, covariance, times)
+        for (_, mean, covariance), times in zip(parts, drawn, strict=True)
+    ]
+    return np.vstack(points) * radius + center
+
+
+def plane_histogram(Xs, radius, center, seed, size=100, n_bins=20):
+    """Points of a noisy histogram of the two widest directions, found with a quarter of the budget."""
+    noise, mu = Noise(seed), gaussian_mu(3.0, 1e-6)
+    X = (clip_to_ball(Xs, radius, center) - center) / radius
+    spent, mean, plane = 0.0, np.zeros(X.shape[1]), np.eye(X.shape[1])[:, :2]
+    if X.shape[1] > 2:
+        spent = mu / 2
+        _, mean, covariance = moments(noise, X, spent)
+        plane = np.linalg.eigh(covariance)[1][:, -2:]
+    cell = np.clip(np.floor((X @ plane + 1) / 2 * n_bins), 0, n_bins - 1).astype(int)
+    counts = noise.histogram(cell @ [n_bins, 1], n_bins**2, mu=np.sqrt(mu**2 - spent**2))
+    chance = np.maximum(counts - 3 / mu, 0) + 1e-9  # small counts are mostly noise
+    drawn = noise.public_rng.choice(n_bins**2, size=size, p=chance / chance.sum())
+    corner = np.column_stack([drawn // n_bins, drawn % n_bins])
+    found = (corner + noise.public_rng.uniform(size=(size, 2))) / n_bins * 2 - 1
+    return (mean + (found - mean @ plane) @ plane.T) * radius + center
+
+
+def ways(Xs, Xt, radius, center, seed):
+    """How each method comes by its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
+
+    The last ones are generative models, 100 points each as in the paper. No generator does better than one
+    that draws private rows themselves: "100 true sources" is a bound for all of them, network or not.
+    """
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]
-    nas, nna = NoisyAverageSet(t=150, **ball), NeighborNoisyAverages(**ball)
+    pure, both, rho = {"epsilon": 3.0}, {"epsilon": 3.0, "delta": 1e-6}, {"rho": 3.0}
 
-    def run(model, target, **price):
-        return model.set_params(**price).fit(Xs, target).sources_
+    def run(model, **options):
+        target = coarse if options.get("variant") == "paper" else Xt
+        return lambda: model(**ball, **options).fit(Xs, target).sources_
 
-    found = {}
-    for name, price in (("eps 3", {"epsilon": 3.0}), ("rho 3", {"epsilon": None, "rho": 3.0})):
-        for variant, target in (("paper", coarse), ("tight", Xt)):
-            found[f"NAS {name} {variant}"] = run(nas, target, variant=variant, **price)
-            found[f"NNA {name} {variant}"] = run(nna, target, variant=variant, **price)
-        found[f"NNA {name} tight, means"] = run(nna, Xt, output="mean", **price)
-        nna.set_params(output="cloud")
-    for variant, target in (("paper", coarse), ("tight", Xt)):
-        price = {"epsilon": 3.0, "delta": 1e-6, "rho": None}
-        found[f"NAS (3, 1e-6) {variant}"] = run(nas, target, variant=variant, **price)
-    found["private k-means (3, 1e-6)"] = (
-        NoisyLloyd(100, epsilon=3.0, delta=1e-6, **ball).fit(Xs).cluster_centers_
-    )
-    return found
+    nas, nna = partial(NoisyAverageSet, t=150), NeighborNoisyAverages
+    found = {"ignored": lambda: None, "open": lambda: Xs}
+    for name, price in (("eps 3", pure), ("rho 3", rho), ("(3, 1e-6)", both)):
+        found[f"NAS {name} paper"] = run(nas, variant="paper", **price)
+        found[f"NAS {name} tight"] = run(nas, **price)
+        if price is not both:  # not printed for NNA, and pure noise is smaller
+            found[f"NNA {name} paper"] = run(nna, variant="paper", **price)
+            found[f"NNA {name} tight"] = run(nna, **price)
+            found[f"NNA {name} tight, means"] = run(nna, output="mean", **price)
+    rng, at = np.random.default_rng(seed), (Xs, radius, center, seed)
+    few = Xs[rng.choice(len(Xs), min(100, len(Xs)), replace=False)]
+    return found | {
+        "private k-means (3, 1e-6)": lambda: (
+            NoisyLloyd(100, **both, **ball).fit(Xs).cluster_centers_
+        ),
+        "100 true sources, open": lambda: few,
+        "one Gaussian, open": lambda: gaussian_sample(rng, Xs.mean(axis=0), np.cov(Xs.T), 100),
+        "one Gaussian": lambda: one_gaussian(*at),
+        "8 Gaussians": lambda: mixture(*at),
+        "histogram of a plane": lambda: plane_histogram(*at),
+    }
 
 
 def synthetic(kind, seed):
@@ -158,7 +245,7 @@ def digits(bunch, source, target, seed):
     return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
 
 
-def shares(runs, mnist):
+def shares(runs, mnist, file):
     """Share of the gap between ignoring the sources and seeing them, with a standard error over runs."""
     sets = {f"synthetic {kind}": (lambda s, kind=kind: synthetic(kind, s)) for kind in (1, 2, 3)}
     pixels = {"digits": datasets.load_digits()}
@@ -167,37 +254,52 @@ def shares(runs, mnist):
     for name, bunch in pixels.items():
         for a, b in ((1, 7), (5, 2), (9, 6)):
             sets[f"{name} {a} to {b}"] = lambda s, bunch=bunch, a=a, b=b: digits(bunch, a, b, s)
-    for name, draw in sets.items():
-        ks, gaps, won = (
-            (3, 6, 9, 15) if name in ("synthetic 2", "synthetic 3") else (3, 5, 10, 20),
-            [],
-            {},
-        )
-        for seed in range(runs):
-            Xs, Xt, radius, center = draw(seed)
-            seen = {"ignored": None, "open": Xs} | released(Xs, Xt, radius, center, seed)
-            cost = {}
-            for method, rows in seen.items():
-                fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt, rows) for k in ks]
-                cost[method] = sum(stc_cost(Xt, Xs, fit.medoid_indices_) for fit in fits)
-            gaps.append(cost["ignored"] - cost["open"])
-            for method in seen:
-                won.setdefault(method, []).append(cost["ignored"] - cost[method])
-        print(f"\n{name}: {runs} runs, k in {ks}")
-        gaps = np.array(gaps)
-        for method, values in won.items():
-            share = np.sum(values) / gaps.sum()
-            error = np.std(np.array(values) - share * gaps) / np.sqrt(runs) / gaps.mean()
+    file, done = Path(file), {}
+    for line in file.read_text().splitlines() if file.exists() else []:
+        row = json.loads(line)
+        done.setdefault((row["set"], row["seed"]), {}).update(row["costs"])
+    for seed in range(runs):
+        for name, draw in sets.items():
+            kept = done.setdefault((name, seed), {})
+            if new := costs(draw(seed), seed, ks_of(name), kept):
+                kept.update(new)
+                with file.open("a") as out:
+                    out.write(json.dumps({"set": name, "seed": seed, "costs": new}) + "\n")
+    for name in sets:
+        rows = [done[name, seed] for seed in range(runs)]
+        gap = np.array([row["ignored"] - row["open"] for row in rows])
+        print(f"\n{name}: {runs} runs, k in {ks_of(name)}")
+        for method in rows[0]:
+            won = np.array([row["ignored"] - row[method] for row in rows])
+            share = won.sum() / gap.sum()
+            error = np.std(won - share * gap) / np.sqrt(runs) / gap.mean()
             print(f"  {method:28s} {share:6.0%} +- {error:.0%}", flush=True)
+
+
+def ks_of(name):
+    return (3, 6, 9, 15) if name in ("synthetic 2", "synthetic 3") else (3, 5, 10, 20)
+
+
+def costs(bunch, seed, ks, known):
+    """Cost for each method that is not known yet, summed over the numbers of medoids."""
+    Xs, Xt, radius, center = bunch
+    found = {}
+    for method, release in ways(Xs, Xt, radius, center, seed).items():
+        if method not in known:
+            rows = release()
+            fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt, rows) for k in ks]
+            found[method] = sum(stc_cost(Xt, Xs, fit.medoid_indices_) for fit in fits)
+    return found
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["solver", "shares"])
-    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--runs", type=int)
     parser.add_argument("--mnist", action="store_true")
+    parser.add_argument("--file", default="source_target_costs.jsonl")
     options = parser.parse_args()
     if options.what == "solver":
-        solver()
+        solver(options.runs or 1)
     else:
-        shares(options.runs, options.mnist)
+        shares(options.runs or 30, options.mnist, options.file)

@@ -3,11 +3,13 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
+from .adaptation import CnvxAdap
 from .clustering import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
 from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetKMedoids
 
 __all__ = [
     "BudgetExceeded",
+    "CnvxAdap",
     "HDPEMeans",
     "MaxCoverKMeans",
     "NeighborNoisyAverages",

@@ -642,7 +642,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #71935028
+# %% ../../nbs/71_convex_adaptation.ipynb #fe1777e5
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -795,7 +795,6 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         bound = float(self.target_bound)
         return quantize(y, bound)[:, 0] * lattice(bound)[0]
 
-    @property
     def _bounds(self):
         """r, Lambda and Y as the lattices have them: a step longer than asked for, at most."""
         bounds = (self.radius, self.weight_radius, self.target_bound)
@@ -815,12 +814,12 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
             return {"coef_": w}
         if not private.counts:  # public numbers only: nothing is spent
             return {"coef_": self._optimum([public], self._kappa_1(public))[0]}
-        release = release and len(public) > 0
+        release = release and public.counts
         sold, prices = self._prices(len(private), release)
         released = {}
         if release:
             value = self._discrepancy(private, public)
-            B = loss_bound(*self._bounds)
+            B = loss_bound(*self._bounds())
             d = private_discrepancy(value, B, len(private), noise=noise, **sold)
             private, public = self._offset(private, public, d)
             released["discrepancy_"] = d
@@ -836,7 +835,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     def _discrepancy(self, private, public):
         tables = ((s.X * s.step, s.y) for s in (private, public))
         (Xt, yt), (Xs, ys) = tables
-        return labeled_discrepancy(Xt, yt, Xs, ys, self._bounds[1])[0]
+        return labeled_discrepancy(Xt, yt, Xs, ys, self._bounds()[1])[0]
 
     def _kappa_1(self, public):
         """The given one, or the squared spread of the residuals of the public sample."""
@@ -858,7 +857,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     def _optimum(self, samples, kappa_1, **options):
         parts = {"kappa_2": float(self.kappa_2), "ridge": self._ridge(*samples)}
-        return profiled_regression(samples, self._bounds[1], kappa_1, **parts, **options)
+        return profiled_regression(samples, self._bounds()[1], kappa_1, **parts, **options)
 
     def _n_iter(self, public):
         if self.n_iter is not None:
@@ -881,7 +880,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     def _profiled(self, private, public, noise, mu):
         T, kappa_1, d = self._n_iter(public), self._kappa_1(public), private.X.shape[1]
-        r, Lambda, Y = self._bounds
+        r, Lambda, Y = self._bounds()
         ridge, kappa_2 = self._ridge(private, public), float(self.kappa_2)
         # where to start, and how the objective curves, as far as the public sample knows
         if public.counts:
@@ -892,12 +891,11 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         else:
             w0, H, rho = np.zeros(d), 2 * r**2 * np.eye(d), Lambda / 2
         curvature, V = np.linalg.eigh(H)
-        curvature = np.maximum(curvature, 0) + float(self.raise_curvature) * curvature[-1]
+        raised = float(self.raise_curvature) * curvature[-1]
+        curvature = np.maximum(curvature, 0) + max(raised, 1e-9 * r**2)
         bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
         sd = private.p * profiled_sensitivity(r, Lambda, Y, kappa_1) / mu  # if asked once
-        pull = (
-            sd**2 * d / rho**2 / curvature
-        )  # how little the noise lets us believe, direction by direction
+        pull = sd**2 * d / rho**2 / curvature  # how little we believe, direction by direction
         inverse = (V / (curvature + pull)) @ V.T
         pull = (V * pull) @ V.T
 
@@ -925,7 +923,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         """Algorithm 1, in a = u p >= 1 instead of u."""
         T, kappa_1, p = self._n_iter(public), self._kappa_1(public), private.p
         (r, Lambda, Y), kappa_2, kappa_inf = (
-            self._bounds,
+            self._bounds(),
             float(self.kappa_2),
             float(self.kappa_inf),
         )

@@ -642,7 +642,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #fe1777e5
+# %% ../../nbs/71_convex_adaptation.ipynb #bbc1e101
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -844,10 +844,9 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Y = float(self.target_bound)
         if not public.counts:
             return (Y / 4) ** 2
-        alone = with_changes(public, p=1 / len(public))
-        kappa_1 = Y**2
+        alone, kappa_1, w = with_changes(public, p=1 / len(public)), Y**2, None
         for _ in range(5):  # each time the spread is seen by a more robust fit
-            w = self._optimum([alone], kappa_1, n_iter=20)[0]
+            w = self._optimum([alone], kappa_1, start=w, tolerance=1e-3)[0]
             spread = float(np.median(np.abs(squared_errors(alone, w)[0]))) / 0.6745
             kappa_1 = float(np.clip(spread, Y / 100, Y)) ** 2
         return kappa_1

@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
+from .adaptation import CnvxAdap
 from .clustering import (
     HDPEMeans,
     KAverages,
@@ -18,6 +19,7 @@ from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetK
 
 __all__ = [
     "BudgetExceeded",
+    "CnvxAdap",
     "HDPEMeans",
     "KAverages",
     "KNoisyCenters",

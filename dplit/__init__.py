@@ -3,12 +3,26 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .clustering import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
+from .clustering import (
+    HDPEMeans,
+    KAverages,
+    KNoisyCenters,
+    KTupleGaussianMixture,
+    KTupleKMeans,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    PEMeans,
+    StableTupleMean,
+)
 from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetKMedoids
 
 __all__ = [
     "BudgetExceeded",
     "HDPEMeans",
+    "KAverages",
+    "KNoisyCenters",
+    "KTupleGaussianMixture",
+    "KTupleKMeans",
     "MaxCoverKMeans",
     "NeighborNoisyAverages",
     "NoisyAverageSet",
@@ -16,4 +30,5 @@ __all__ = [
     "PEMeans",
     "PrivacyBudget",
     "SourceTargetKMedoids",
+    "StableTupleMean",
 ]

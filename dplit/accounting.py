@@ -6,8 +6,8 @@
 __all__ = ['mills', 'mills_slope', 'log_gaussian_delta', 'gaussian_delta', 'gaussian_epsilon', 'gaussian_mu', 'Table',
            'classical_gaussian_mu', 'zcdp_epsilon', 'zcdp_delta', 'zcdp_rho', 'basic_composition',
            'advanced_composition', 'gdp_composition', 'subsampled', 'cover_delta', 'cover_exponent', 'mixture_delta',
-           'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'PrivacyWarning', 'check_epsilon_delta', 'Spent',
-           'PrivacyBudget']
+           'failure_delta', 'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'PrivacyWarning',
+           'check_epsilon_delta', 'Spent', 'PrivacyBudget']
 
 # %% ../nbs/10_accounting.ipynb #c617e059
 import copy
@@ -719,7 +719,29 @@ def _with(epsilon, mu, exponent):
         above = np.expm1(loss) * np.expm1(-t) - np.exp(-t) * np.expm1(-a * t)
     return np.where(epsilon < 0, mirrored, np.maximum(above, 0))
 
-# %% ../nbs/10_accounting.ipynb #003838ce
+# %% ../nbs/10_accounting.ipynb #ea6ffd4c
+def failure_delta(epsilon, failure):
+    """Equation (5): what a private failure adds to delta at a privacy loss.
+
+    Parameters
+    ----------
+    epsilon : float
+        >= 0, dimensionless.
+    failure : float
+        Probability in [0, 1], in total variation on each side, that the law is not the priced one.
+
+    Returns
+    -------
+    float
+        (1 + e^epsilon) failure; it may exceed 1.
+
+    References
+    ----------
+    This chapter.
+    """
+    return (1 + math.exp(min(epsilon, 700.0))) * failure
+
+# %% ../nbs/10_accounting.ipynb #50aca1a7
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
@@ -743,11 +765,14 @@ class Release:
         Price of each, if not Gaussian: (epsilon, delta)-DP.
     exponent : float, optional
         Price of each, if it is a cover: all choices of one greedy cover together.
+    failure : float
+        Probability, in total variation on each side, that its law is not the priced one and nobody
+        can tell; see `failure_delta`.
 
     Raises
     ------
     ValueError
-        If the price is not one finite number >= 0, or `delta` or `times` is impossible.
+        If the price is not one finite number >= 0, or `delta`, `failure` or `times` is impossible.
     """
 
     label: str
@@ -759,6 +784,7 @@ class Release:
     epsilon: float | None = None
     delta: float = 0.0
     exponent: float | None = None
+    failure: float = 0.0
 
     def __post_init__(self):
         prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
@@ -767,9 +793,10 @@ class Release:
                 f"release {self.label!r}: give exactly one of mu, epsilon and exponent, "
                 "the price of one such release."
             )
-        if not (0 <= prices[0] < math.inf and 0 <= self.delta < 1):
+        if not (0 <= prices[0] < math.inf and 0 <= self.delta < 1 and 0 <= self.failure < 1):
             raise ValueError(
-                f"release {self.label!r}: a price is a finite number >= 0, its delta in [0, 1)."
+                f"release {self.label!r}: a price is a finite number >= 0, its delta and its "
+                "failure in [0, 1)."
             )
         if isinstance(self.times, bool) or not isinstance(self.times, Integral) or self.times < 1:
             raise ValueError(
@@ -778,7 +805,7 @@ class Release:
 
     @property
     def rho(self):
-        """zCDP price of all `times` together (beside times * delta); None for a cover."""
+        """zCDP price of all `times` together (beside their delta and failure); None for a cover."""
         if self.exponent is not None:
             return None
         if self.mu is not None:
@@ -789,19 +816,28 @@ class Release:
     @property
     def price(self):
         """The price of one, in words."""
-        if self.mu is not None:
-            return f"mu = {self.mu:.4g}"
-        if self.exponent is not None:
-            return f"exponent = {self.exponent:.4g}"
-        return f"epsilon = {self.epsilon:.4g}" + (
-            f", delta = {self.delta:.2g}" if self.delta else ""
-        )
+        names = ("mu", "epsilon", "exponent", "delta", "failure")
+        values = {name: getattr(self, name) for name in names}
+        price = next(f"{k} = {v:.4g}" for k, v in values.items() if v is not None)
+        own = [f"{k} = {values[k]:.2g}" for k in ("delta", "failure") if values[k]]
+        return ", ".join([price, *own])
 
-# %% ../nbs/10_accounting.ipynb #4069a9c2
+# %% ../nbs/10_accounting.ipynb #2032ac94
+def _some(chances):
+    """Probability that at least one of some events happens, from pairs (times, probability)."""
+    chances = list(chances)
+    some = -math.expm1(math.fsum(times * math.log1p(-p) for times, p in chances))
+    return min(some, math.fsum(times * p for times, p in chances))
+
+
 def _own_delta(releases):
     """Probability that some release with a delta of its own shows the data in the clear."""
-    some = -math.expm1(math.fsum(r.times * math.log1p(-r.delta) for r in releases))
-    return min(some, math.fsum(r.times * r.delta for r in releases))
+    return _some((r.times, r.delta) for r in releases)
+
+
+def _failure(releases):
+    """Probability that some release does not have the law that is priced."""
+    return _some((r.times, r.failure) for r in releases)
 
 
 def _parts(releases):
@@ -821,7 +857,7 @@ def _has_bounded_range(release):
 
 
 def _renyi(alpha, releases, neighboring):
-    """Renyi divergence of order alpha > 1 of all releases together, own deltas aside."""
+    """Renyi divergence of order alpha > 1 of all releases together, own deltas and failures aside."""
     mu, pure, covers = _parts([r for r in releases if not _has_bounded_range(r)])
     ranged = math.fsum(r.rho for r in releases if _has_bounded_range(r))
     total = alpha * (mu**2 / 2 + ranged)
@@ -891,7 +927,7 @@ def _mixture_epsilon(delta, releases, neighboring):
         root = max(root * (1 + 1e-12), 1e-300)
     return root
 
-# %% ../nbs/10_accounting.ipynb #38b7ccb2
+# %% ../nbs/10_accounting.ipynb #07faed98
 def largest_scale(releases, epsilon, delta, neighboring):
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 
@@ -911,7 +947,8 @@ def largest_scale(releases, epsilon, delta, neighboring):
     Raises
     ------
     ValueError
-        If a number is out of range, the releases' own deltas exceed `delta`, or they cost nothing.
+        If a number is out of range, the releases' own deltas and failures exceed `delta`, or they
+        cost nothing.
     """
 
     if not (epsilon > 0 and 0 < delta < 1):
@@ -928,8 +965,8 @@ def largest_scale(releases, epsilon, delta, neighboring):
         low -= 1.0
         if low < -60:
             raise ValueError(
-                f"epsilon={epsilon:g}, delta={delta:g}: the deltas of the releases alone exceed "
-                "this delta; choose a larger one."
+                f"epsilon={epsilon:g}, delta={delta:g}: the deltas and failures of the releases alone "
+                "exceed this delta; choose a larger one."
             )
     while excess(high) <= 0:
         high += 1.0
@@ -948,7 +985,7 @@ def _rounded_up(value, digits=4):
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return f"{math.ceil(value / step * (1 - 1e-14)) * step:.{digits}g}"
 
-# %% ../nbs/10_accounting.ipynb #96af84a2
+# %% ../nbs/10_accounting.ipynb #15f27f3b
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -972,9 +1009,9 @@ class Receipt:
     epsilon : float
         Total privacy loss at `delta`. PUBLIC.
     rho : float or None
-        Total zCDP price, or None if a release has a delta of its own or is a cover.
+        Total zCDP price, or None if a release has a delta or failure of its own or is a cover.
     mu : float or None
-        Total GDP price if every release is Gaussian, else None.
+        Total GDP price if every release is Gaussian and none fails, else None.
 
     Raises
     ------
@@ -991,18 +1028,19 @@ class Receipt:
     def __post_init__(self):
         _check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", tuple(self.releases))
-        if self.delta and all(r.epsilon is not None and not r.delta for r in self.releases):
+        pure = lambda r: r.epsilon is not None and not (r.delta or r.failure)
+        if self.delta and all(map(pure, self.releases)):
             object.__setattr__(self, "delta", 0.0)  # only pure releases: nothing was spent of delta
 
     @property
     def mu(self):
-        if any(r.mu is None for r in self.releases):
+        if any(r.mu is None or r.failure for r in self.releases):
             return None
         return gdp_composition([r.mu * math.sqrt(r.times) for r in self.releases] or [0.0])
 
     @property
     def rho(self):
-        if any(r.delta or r.rho is None for r in self.releases):
+        if any(r.delta or r.failure or r.rho is None for r in self.releases):
             return None
         return math.fsum(r.rho for r in self.releases)
 
@@ -1021,7 +1059,8 @@ class Receipt:
         Returns
         -------
         float
-            epsilon >= 0, rounded up; infinite if the releases' own deltas exceed `delta`.
+            epsilon >= 0, rounded up; infinite if the releases' own deltas exceed `delta`, or if with
+            their failures no epsilon is enough.
 
         Raises
         ------
@@ -1037,7 +1076,40 @@ class Receipt:
         _arrays(delta=delta)
         if own > delta or delta == 1:
             return 0.0 if delta == 1 else math.inf
+        if failure := _failure(self.releases):
+            return self._smallest(delta, self._lowest(-math.log(failure)))
         return _mixture_epsilon((delta - own) / (1 - own), self.releases, self.neighboring)
+
+    def _bound(self, epsilon):
+        """Equation (5) for all releases together."""
+        own = _own_delta(self.releases)
+        rest = own + (1 - own) * _mixture_delta(epsilon, self.releases, self.neighboring)
+        return min(rest + failure_delta(epsilon, _failure(self.releases)), 1.0)
+
+    def _lowest(self, high):
+        """The epsilon up to `high` at which the bound is lowest; it falls, then rises. (Any epsilon gives a true bound.)"""
+        found = minimize_scalar(
+            lambda e: math.log(max(self._bound(e), 1e-320)),
+            bounds=(0.0, high),
+            method="bounded",
+            options={"xatol": 1e-9 * high},
+        )
+        # where the pure prices are spent there is a kink, which a search does not hit
+        kink = math.fsum(r.times * r.epsilon for r in self.releases if r.epsilon) * (1 + 1e-12)
+        return min((found.x, min(kink, high), high), key=self._bound)
+
+    def _smallest(self, delta, high):
+        """The smallest epsilon with a bound of at most `delta`, if there is one below `high`, where it is lowest."""
+
+        def excess(epsilon):
+            return math.log(max(self._bound(epsilon), 1e-320)) - math.log(max(delta, 1e-320))
+
+        if excess(0.0) <= 0 or excess(high) > 0:
+            return math.inf if excess(high) > 0 else 0.0
+        root = brentq(excess, 0.0, high, xtol=1e-14 * high)
+        while excess(root) > 0:  # rounded up
+            root = min(root * (1 + 1e-12) + 1e-300, high)
+        return root
 
     def delta_at(self, epsilon):
         """The failure probability at a privacy loss: `epsilon_at` turned round.
@@ -1058,11 +1130,17 @@ class Receipt:
             If `epsilon` is negative or NaN.
         """
         _arrays(epsilon=epsilon)
-        own = _own_delta(self.releases)
-        return own + (1 - own) * _mixture_delta(epsilon, self.releases, self.neighboring)
+        bound = self._bound(epsilon)
+        if not _failure(self.releases) or self._bound(epsilon * (1 - 1e-6)) >= bound:
+            return bound  # still falling
+        return self._bound(self._lowest(epsilon))
 
     def __add__(self, other):
-        """The receipt of both fits together, quoted at the sum of their deltas."""
+        """The receipt of both fits together, quoted at the sum of their deltas.
+
+        With private failures no epsilon may be enough there: (5) prices them at the epsilon of all
+        fits. `epsilon_at` a larger delta says what is true, and a `PrivacyBudget` adds up.
+        """
         if self.neighboring != other.neighboring:
             raise ValueError(
                 "these receipts speak of different neighbours (add_remove and replace); "
@@ -1186,7 +1264,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #e941ecd0
+# %% ../nbs/10_accounting.ipynb #ea57d122
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -1317,6 +1395,11 @@ class PrivacyBudget:
             raise TypeError(
                 f"{type(estimator).__name__} states no epsilon for named neighbours, so it cannot "
                 "be charged: hand budget.fit the private estimator itself, once for each fit."
+            )
+        if not getattr(estimator, "_keeps_price", True):
+            raise TypeError(
+                f"{type(estimator).__name__} as printed may cost more than its epsilon and delta, "
+                "and its receipt says how much: fit it yourself and charge what `spent_` says."
             )
         # a typo must not burn the budget: what is public is checked before it is charged
         getattr(estimator, "_validate_public", lambda: None)()

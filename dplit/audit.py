@@ -6,7 +6,7 @@
 __all__ = ['SABOTAGE', 'neighbors', 'Recording', 'record', 'Findings', 'replay', 'check_receipt', 'check_draws', 'check_law',
            'transcripts', 'epsilon_lower_bound', 'mu_lower_bound', 'brute_force_sensitivity', 'sabotage']
 
-# %% ../nbs/15_audit.ipynb #350e69db
+# %% ../nbs/15_audit.ipynb #25a7d103
 import io
 import itertools
 import math
@@ -22,6 +22,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from . import mechanisms
+from .accounting import subsampled
 from .mechanisms import Noise, watch
 
 # %% ../nbs/15_audit.ipynb #8a8c3a06
@@ -291,7 +292,7 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #93697efa
+# %% ../nbs/15_audit.ipynb #631d46d8
 def check_receipt(estimator, recording):
     """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
 
@@ -342,6 +343,8 @@ def _rho(events, neighbors):
         if event.mechanism == "cover":
             continue
         ratio = event.sensitivity / event.scale
+        if event.share < 1:  # amplified by sampling
+            ratio = float(subsampled(ratio, 0.0, event.share, 1)[0])
         rho = ratio**2 / {"exponential": 2, "monotone": 8}.get(event.mechanism, 2)
         if event.branch is None:
             total += rho
@@ -640,7 +643,7 @@ def brute_force_sensitivity(query, pairs, norm=2):
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
-# %% ../nbs/15_audit.ipynb #1c33e253
+# %% ../nbs/15_audit.ipynb #2644ea14
 SABOTAGE = (
     "half the noise, declared",
     "half the noise, hidden",
@@ -678,7 +681,7 @@ def sabotage(bug, estimator, fit=None):
     """
     if bug not in SABOTAGE:
         raise ValueError(f"bug={bug!r}: choose one of {', '.join(SABOTAGE)}.")
-    if bug == SABOTAGE[4] and not hasattr(estimator, "neighboring"):
+    if bug == SABOTAGE[4] and "neighboring" not in estimator.get_params():
         raise ValueError(f"{bug!r} needs an estimator with a `neighboring` parameter.")
     if bug == SABOTAGE[2] and not hasattr(estimator, "radius"):
         raise ValueError(f"{bug!r} needs an estimator with a `radius`.")

@@ -810,7 +810,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #cffab32a
+# %% ../nbs/11_mechanisms.ipynb #934b041b
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
@@ -833,6 +833,8 @@ class Event:
         Which parallel group, and which branch of it.
     body : tuple of tuple (columns, radius)
         Of "knorm" noise, radii in steps; see `gauge`.
+    share : float
+        Which share of the rows was drawn at random for this query; 1: all of them.
     """
 
     label: str
@@ -844,6 +846,7 @@ class Event:
     step: float
     branch: tuple | None = None
     body: tuple = ()
+    share: float = 1.0
 
 # %% ../nbs/11_mechanisms.ipynb #0c3edb22
 @dataclass(frozen=True)
@@ -888,7 +891,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #9c3ad2c4
+# %% ../nbs/11_mechanisms.ipynb #ab63ebe2
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -922,10 +925,10 @@ class Noise:
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         streams = _streams(random_state)
         self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
-        self._branch, self._groups = None, 0
+        self._branch, self._groups, self._share = None, 0, 1.0
 
     def _pass(self, *event, body=()):
-        event = Event(*event, self._branch, body)
+        event = Event(*event, self._branch, body, self._share)
         return event.outcome if self._watcher is None else self._watcher(event)
 
     @property
@@ -1127,6 +1130,34 @@ class Noise:
                 "and the receipt has the sum of them all."
             )
         return results
+
+    @contextmanager
+    def procedure(self, release=None, share=1.0):
+        """Releases made inside are paid by one release, because a theorem of its own prices them together.
+
+        Parameters
+        ----------
+        release : Release, optional
+            What goes on the receipt instead; None inside another procedure.
+        share : float
+            For audits: which share of the rows was drawn at random for the queries inside.
+
+        Yields
+        ------
+        Noise
+            This door.
+
+        References
+        ----------
+        For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
+        """
+        before, share_before = self.releases, self._share
+        self.releases, self._share = [], share
+        try:
+            yield self
+        finally:
+            before.extend([] if release is None else [release])
+            self.releases, self._share = before, share_before
 
     # -- queries
 

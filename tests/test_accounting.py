@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import pickle
 import threading
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -761,3 +762,130 @@ def test_a_budget_charges_a_price_in_zcdp_at_its_delta():
     budget.fit(Fake(), None)
     assert budget.spent.epsilon == pytest.approx(ac.zcdp_epsilon(0.1, 1e-6))
     assert budget.spent.delta == 1e-6
+
+
+# ---------------------------------------------------------------- private failures
+
+
+def random_law(rng, n):
+    return rng.dirichlet(np.full(n, 0.5))
+
+
+def near(rng, law, failure):
+    """A law within total variation `failure`, at that distance as often as not: mass moved from some outcomes to others."""
+    target = (
+        random_law(rng, len(law))
+        if rng.random() < 0.5
+        else np.eye(len(law))[rng.integers(len(law))]
+    )
+    apart = np.abs(target - law).sum() / 2
+    return law + (target - law) * min(1.0, failure / max(apart, 1e-12))
+
+
+def hockey_stick(P, Q, epsilon):
+    """By every event of a finite space."""
+    events = itertools.product((0.0, 1.0), repeat=len(P))
+    return max(float(np.dot(e, P) - math.exp(epsilon) * np.dot(e, Q)) for e in events)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_private_failure_costs_what_equation_5_says(seed):
+    rng, tight = np.random.default_rng(seed), 0.0
+    for _ in range(150):
+        P, Q = random_law(rng, 4), random_law(rng, 4)
+        failure, epsilon = rng.uniform(0, 0.2), rng.uniform(0, 2)
+        moved = hockey_stick(near(rng, P, failure), near(rng, Q, failure), epsilon)
+        bound = ac.failure_delta(epsilon, failure) + hockey_stick(P, Q, epsilon)
+        assert moved <= bound + 1e-12
+        tight = max(tight, moved / bound)
+    assert tight > 0.8
+    # attained, and wrong without the factor: a coin moved towards what tells
+    coin = np.array([math.e, 1.0]) / (1 + math.e)
+    moved = hockey_stick(coin + [0.01, -0.01], coin[::-1] - [0.01, -0.01], 1.0)
+    assert moved == pytest.approx(ac.failure_delta(1.0, 0.01)) and moved > 2 * 0.01
+
+
+def test_failures_of_several_releases_add_up_in_total_variation():
+    """Two coins, one after the other, the second law chosen by the first answer: every event of four outcomes."""
+    rng = np.random.default_rng(0)
+    coin = lambda e: np.array([math.exp(e), 1.0]) / (1 + math.exp(e))  # noqa: E731
+    releases = [
+        ac.Release("first", "laplace", epsilon=0.7, failure=0.02),
+        ac.Release("second", "laplace", epsilon=0.4, failure=0.03),
+    ]
+    receipt, worst = ac.Receipt(releases, "replace", 1e-3), 0.0
+    assert ac._failure(releases) == pytest.approx(1 - 0.98 * 0.97)
+    for _ in range(300):
+        laws = []
+        for side in (1, -1):
+            one = near(rng, coin(0.7)[::side], 0.02)
+            two = [near(rng, coin(0.4)[::side], 0.03) for _ in range(2)]
+            laws.append(np.concatenate([one[0] * two[0], one[1] * two[1]]))
+        for epsilon in (0.0, 0.3, 0.7, 1.1, 2.0):
+            excess = hockey_stick(*laws, epsilon) - receipt.delta_at(epsilon)
+            assert excess <= 1e-9
+            worst = max(worst, hockey_stick(*laws, epsilon) / receipt.delta_at(epsilon))
+    assert worst > 0.8
+
+
+FAILING = {
+    "pure": [ac.Release("status", "laplace", epsilon=0.5, failure=1e-13), ac.Release("rest", "laplace", epsilon=0.5, delta=1e-13)],
+    "mixed": [ac.Release("status", "laplace", epsilon=0.5, failure=1e-8), ac.Release("means", "gaussian", mu=0.1)],
+    "gaussian": [ac.Release("means", "gaussian", mu=0.3, times=3, failure=1e-9)],
+    "cover": [ac.Release("cover", "cover", exponent=0.03, failure=1e-9), ac.Release("means", "gaussian", mu=0.1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("releases", FAILING.values(), ids=FAILING)
+def test_the_price_with_a_failure_is_the_lowest_of_its_bounds(releases):
+    receipt = ac.Receipt(releases, "replace", 1e-6)
+    plain = ac.Receipt([replace(r, failure=0.0) for r in releases], "replace", 1e-6)
+    F = ac._failure(releases)
+    grid = np.linspace(0, 12, 241)
+    bounds = np.array([(1 + math.exp(e)) * F + plain.delta_at(e) for e in grid])
+    for e, lowest in zip(grid[::12], np.minimum.accumulate(bounds)[::12], strict=True):
+        assert receipt.delta_at(e) <= lowest * (1 + 1e-9)
+        assert receipt.delta_at(e) >= plain.delta_at(e) + 2 * F * (1 - 1e-9)
+    curve = [receipt.delta_at(e) for e in grid]
+    assert np.all(np.diff(curve) <= 1e-12 * np.array(curve[1:]))
+    least = curve[-1]
+    assert receipt.epsilon_at(0.5 * least) == math.inf and receipt.epsilon_at(1.0) == 0
+    for delta in np.geomspace(least * 1.001, 0.5, 9):
+        epsilon = receipt.epsilon_at(delta)
+        assert math.isfinite(epsilon) and receipt.delta_at(epsilon) <= delta * (1 + 1e-12)
+        assert epsilon == 0 or receipt.delta_at(epsilon * (1 - 1e-6)) > delta * (1 - 1e-4)
+    assert receipt.mu is None and receipt.rho is None
+    assert "failure = " in str(receipt) and "failure = " in receipt._repr_markdown_()
+
+
+def test_a_failure_is_no_free_lunch_anywhere():
+    status = ac.Release("status", "laplace", epsilon=0.5, failure=1e-7)
+    pure = ac.Receipt([status], "replace", 1e-6)
+    assert pure.delta == 1e-6 and pure.epsilon == pytest.approx(0.5, rel=1e-5)  # not reset to 0
+    assert ac.Receipt([status], "replace").epsilon == math.inf  # nothing is pure here
+    both = pure + ac.Receipt([status], "replace", 1e-6)
+    assert both.epsilon == pytest.approx(1.0, rel=1e-3) and both.releases == (status, status)
+    twice = ac.Receipt([replace(status, times=2)], "replace", 2e-6)
+    assert twice.epsilon == pytest.approx(both.epsilon)
+    parts = lambda scale: [status, ac.Release("noise", "gaussian", mu=scale)]  # noqa: E731
+    scale = ac.largest_scale(parts, 1.0, 1e-6, "replace")
+    receipt = ac.Receipt(parts(scale), "replace", 1e-6)
+    assert 0.999 < receipt.epsilon <= 1.0
+    with pytest.raises(ValueError, match="failures"):
+        ac.largest_scale(parts, 1.0, 1e-7, "replace")
+    for bad in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="failure"):
+            ac.Release("x", "laplace", epsilon=1.0, failure=bad)
+
+
+def test_a_budget_refuses_what_does_not_keep_its_price():
+    class Printed:
+        epsilon, delta, neighboring, _keeps_price = 1.0, 1e-6, "replace", False
+
+        def fit(self, X):
+            raise AssertionError("fitted")
+
+    budget = ac.PrivacyBudget(2.0, 1e-5)
+    with pytest.raises(TypeError, match="spent_"):
+        budget.fit(Printed(), None)
+    assert budget.spent == (0.0, 0.0)

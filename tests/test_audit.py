@@ -15,7 +15,7 @@ from test_estimators import ESTIMATORS
 from test_mechanisms import Counted
 
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms
-from dplit.accounting import Receipt, cover_exponent, gaussian_mu
+from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
 from dplit.audit import SABOTAGE
 from dplit.mechanisms import Event, Noise
 
@@ -560,3 +560,36 @@ def test_parallel_branches_are_priced_by_the_dearest_or_the_two_dearest():
     one = 0.5 + 0.5 + 0.5 / 25
     assert audit._rho(events, 1) == pytest.approx(one)
     assert audit._rho(events, 2) == pytest.approx(one + 0.25)
+
+
+class OneTheorem(Honest):
+    """Two counts that a theorem prices together, the second of a sample."""
+
+    price = 1.0
+
+    def fit(self, X, y=None):
+        noise = Noise(self.random_state)
+        with noise.procedure(Release("both", "a theorem", epsilon=self.price * self.epsilon)):
+            self.n_ = noise.count(len(X), epsilon=self.epsilon / 2)
+            with noise.procedure(share=0.1):  # ln(1 + 0.1 (e^2 - 1)) < 0.5
+                self.few_ = noise.count(len(X), epsilon=2 * self.epsilon)
+        self.spent_ = noise.receipt()
+        return self
+
+
+class CheapTheorem(OneTheorem):
+    price = 0.5
+
+
+def test_a_procedure_is_one_line_of_the_receipt_and_its_releases_are_seen():
+    model = OneTheorem(random_state=0).fit(np.zeros((9, 2)))
+    assert [r.label for r in model.spent_.releases] == ["both"] and model.spent_.epsilon == 1.0
+    pairs = audit.neighbors(2, 1.0)[:-1]
+    assert not audit.replay(OneTheorem(), pairs, seeds=range(6))
+    found = audit.replay(CheapTheorem(), pairs, seeds=range(2))
+    assert any("more went through the door than the receipt says" in sentence for sentence in found)
+    noise = Noise(0)
+    with pytest.raises(RuntimeError), noise.procedure(Release("both", "a theorem", epsilon=1.0)):
+        noise.count(3, epsilon=0.5)
+        raise RuntimeError
+    assert [r.label for r in noise.releases] == ["both"]  # what was begun is paid

@@ -1,7 +1,19 @@
 """Private clustering, one module for each algorithm."""
 
+from .k_tuples import KAverages, KNoisyCenters, StableTupleMean
 from .lloyd import NoisyLloyd
 from .max_cover import MaxCoverKMeans
 from .private_evolution import HDPEMeans, PEMeans
+from .stable import KTupleGaussianMixture, KTupleKMeans
 
-__all__ = ["HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "PEMeans"]
+__all__ = [
+    "HDPEMeans",
+    "KAverages",
+    "KNoisyCenters",
+    "KTupleGaussianMixture",
+    "KTupleKMeans",
+    "MaxCoverKMeans",
+    "NoisyLloyd",
+    "PEMeans",
+    "StableTupleMean",
+]

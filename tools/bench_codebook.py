@@ -7,9 +7,11 @@ Set OMP_NUM_THREADS=1, and DPLIT_DATA to the folder that holds mnist_t10k.npz. T
 
 import argparse
 import math
+import warnings
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from dplit import HDPEMeans, PEMeans, datasets
@@ -69,20 +71,32 @@ def main():
         reader = KNeighborsClassifier(1).fit(arrived[:500], digit[:500])
         return error, reader.score(arrived[500:], digit[500:])
 
+    warnings.simplefilter("ignore", ConvergenceWarning)  # corners where nobody writes: one codeword
     rows = []
     for parts, k in FORMS:
         squares = cut(parts)
         open_ = judge(squares, exact_books(archive, squares, k))
         seeds = range(options.seeds)
-        runs = [judge(squares, private_books(archive, squares, k, options.epsilon, s)) for s in seeds]
+        runs = [
+            judge(squares, private_books(archive, squares, k, options.epsilon, s)) for s in seeds
+        ]
         private = np.median(runs, axis=0)
         bits = parts * round(math.log2(k))
-        cells = [f"{v:.{i}{t}}" for v, i, t in zip((*open_, *private), (2, 0, 2, 0), "f%f%", strict=True)]
+        cells = [
+            f"{v:.{i}{t}}" for v, i, t in zip((*open_, *private), (2, 0, 2, 0), "f%f%", strict=True)
+        ]
         rows.append((f"{parts} of {k} codewords", bits, *cells))
         print(rows[-1], flush=True)
     plain = KNeighborsClassifier(1).fit(public[:500], digit[:500]).score(public[500:], digit[500:])
     print(f"digits read as written: {plain:.0%}\n")
-    head = ["parts", "bits", "distortion, exact", "read, exact", "distortion, private", "read, private"]
+    head = [
+        "parts",
+        "bits",
+        "distortion, exact",
+        "read, exact",
+        "distortion, private",
+        "read, private",
+    ]
     print(Table(head, rows)._repr_markdown_())
 
 

@@ -927,7 +927,7 @@ def _mixture_epsilon(delta, releases, neighboring):
         root = max(root * (1 + 1e-12), 1e-300)
     return root
 
-# %% ../nbs/10_accounting.ipynb #07faed98
+# %% ../nbs/10_accounting.ipynb #fe70767c
 def largest_scale(releases, epsilon, delta, neighboring):
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 
@@ -965,8 +965,8 @@ def largest_scale(releases, epsilon, delta, neighboring):
         low -= 1.0
         if low < -60:
             raise ValueError(
-                f"epsilon={epsilon:g}, delta={delta:g}: the deltas and failures of the releases alone "
-                "exceed this delta; choose a larger one."
+                f"epsilon={epsilon:g}, delta={delta:g}: the deltas of the releases alone, and their "
+                "private failures, exceed this delta; choose a larger one."
             )
     while excess(high) <= 0:
         high += 1.0
@@ -1264,7 +1264,7 @@ class Spent(NamedTuple):
     epsilon: float
     delta: float
 
-# %% ../nbs/10_accounting.ipynb #ea57d122
+# %% ../nbs/10_accounting.ipynb #092e9513
 @dataclass
 class PrivacyBudget:
     """A limit on what many fits may cost together.
@@ -1389,7 +1389,7 @@ class PrivacyBudget:
         TypeError
             If the estimator states no epsilon for named neighbours: a pipeline or a search fits
             many times (charge each fit), and the `epsilon` of, say, a support vector machine is no
-            price.
+            price. Also if it may cost more than it states, as some algorithms do as printed.
         """
         if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
             raise TypeError(

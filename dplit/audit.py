@@ -292,7 +292,7 @@ def _compare(before, estimator, data, seed, fit):
         found.append(f"public results differ: {', '.join(different) or 'attributes'}")
     return found
 
-# %% ../nbs/15_audit.ipynb #631d46d8
+# %% ../nbs/15_audit.ipynb #4e088c90
 def check_receipt(estimator, recording):
     """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
 
@@ -340,7 +340,7 @@ def _rho(events, neighbors):
     """zCDP price of passages through the door, covers aside; of parallel branches the dearest counts, or the two dearest."""
     total, groups = 0.0, {}
     for event in events:
-        if event.mechanism == "cover":
+        if event.mechanism in ("cover", "sample"):  # priced apart; never shown
             continue
         ratio = event.sensitivity / event.scale
         if event.share < 1:  # amplified by sampling
@@ -390,7 +390,7 @@ def _luck(n, scale):
     """Chance that n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
     return math.erf(1 / scale) ** n
 
-# %% ../nbs/15_audit.ipynb #36801ef7
+# %% ../nbs/15_audit.ipynb #b3502ad1
 def check_law(events, false_alarm=1e-6):
     """Sentences if the noise of many recordings does not have the law and the scale it declares.
 
@@ -408,7 +408,7 @@ def check_law(events, false_alarm=1e-6):
     """
     rng, uniform = np.random.default_rng(0), {"noise": [], "choice": []}
     vectors = []
-    for event in events:
+    for event in (event for event in events if event.mechanism != "sample"):
         if event.mechanism in ("gaussian", "laplace"):
             noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)).astype(float)
             uniform["noise"].append(_position(event.mechanism, noise, event.scale, rng))
@@ -460,7 +460,7 @@ def _position(mechanism, noise, scale, rng):
     )
     return below + share * mechanisms.lattice_law("laplace", scale, noise)
 
-# %% ../nbs/15_audit.ipynb #470dec2c
+# %% ../nbs/15_audit.ipynb #00873013
 def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
     """Released numbers of many fits, one row each.
 
@@ -483,7 +483,8 @@ def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
     rows = []
     for run in range(seed, seed + n_runs):
         recording = record(estimator, data, run, fit=fit)
-        numbers = [np.ravel(e.outcome) * e.step for e in recording.events]
+        shown = [event for event in recording.events if event.mechanism != "sample"]
+        numbers = [np.ravel(event.outcome) * event.step for event in shown]
         numbers += [b - a for a, b in itertools.pairwise(numbers) if a.shape == b.shape]
         numbers.append([recording.public["refusal"] is not None])
         for name, value in recording.public.items():

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'gauge', 'knorm_int', 'lattice_law', 'check_count',
-           'check_neighboring', 'check_choice', 'check_random_state', 'check_radius', 'check_points', 'check_center',
-           'check_rows', 'lattice', 'quantize', 'map_blocks', 'MappedRows', 'count_weight', 'Event', 'Coverage',
-           'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
+           'check_neighboring', 'check_choice', 'check_between', 'check_random_state', 'check_radius', 'check_points',
+           'check_center', 'check_rows', 'lattice', 'quantize', 'map_blocks', 'MappedRows', 'count_weight', 'Event',
+           'Coverage', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
 # %% ../nbs/11_mechanisms.ipynb #88ddadcc
 import decimal
@@ -389,7 +389,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #360a2bb9
+# %% ../nbs/11_mechanisms.ipynb #4e13226a
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -459,6 +459,38 @@ def check_choice(value, name, choices, owner):
     if not (isinstance(value, str) and value in choices):
         words = " or ".join(f'"{choice}"' for choice in choices)
         raise ValueError(f"{name}={value!r}: {owner} takes {words}.")
+
+
+def check_between(value, name, owner, low, high, ends="[]"):
+    """A PUBLIC number of an interval, checked.
+
+    Parameters
+    ----------
+    value : float
+    name, owner : str
+        What it is called, and who needs it; for the message.
+    low, high : float
+        The interval's ends.
+    ends : {"[]", "()", "(]", "[)"}
+        Which of its ends belong to it.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, or outside.
+
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}: {owner} needs one number.")
+    above = low <= value if ends[0] == "[" else low < value
+    if not (above and (value <= high if ends[1] == "]" else value < high)):
+        interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
+        raise ValueError(f"{name}={value}: {owner} needs a number in {interval}.")
+    return float(value)
 
 
 def check_random_state(random_state):
@@ -810,7 +842,7 @@ def count_weight(n_features, spread=0.6):
     """
     return math.sqrt(spread) * n_features**-0.25
 
-# %% ../nbs/11_mechanisms.ipynb #934b041b
+# %% ../nbs/11_mechanisms.ipynb #d6d20956
 @dataclass(frozen=True)
 class Event:
     """One passage through the door, exact value included. PRIVATE: for audits, on data the auditor may see.
@@ -818,9 +850,9 @@ class Event:
     Parameters
     ----------
     label : str
-    mechanism : {"gaussian", "laplace", "knorm", "exponential", "monotone", "cover"}
+    mechanism : {"gaussian", "laplace", "knorm", "exponential", "monotone", "cover", "sample"}
         "monotone" is the exponential mechanism with scores that move in one direction; "cover" is
-        one choice of a cover.
+        one choice of a cover; "sample" a secret sample, which is no release.
     value : ndarray or Coverage
         The exact whole numbers (lattice steps) before noise, the scores, or who covers how many.
     outcome : ndarray or int
@@ -891,7 +923,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #ab63ebe2
+# %% ../nbs/11_mechanisms.ipynb #4eae3652
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -1158,6 +1190,42 @@ class Noise:
         finally:
             before.extend([] if release is None else [release])
             self.releases, self._share = before, share_before
+
+    def sample(self, n, size, label="sample"):
+        """Numbers of rows drawn at random, each set of `size` with the same probability, exactly. Costs nothing: it is secret.
+
+        A price that is smaller because a sample was drawn (`subsampled`) holds only while nobody
+        knows which rows they are; so it is the secret bits that draw, never `public_rng`.
+
+        Parameters
+        ----------
+        n : int
+            PUBLIC number of rows.
+        size : int
+            How many to draw, without replacement, at most n. PUBLIC.
+        label : str
+            For audits.
+
+        Returns
+        -------
+        ndarray of int64, shape (size,)
+            In random order. PRIVATE: must not be shown.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the numbers are not whole, or size is more than n.
+        """
+        check_count(n, "n", "Noise.sample")
+        if check_count(size, "size", "Noise.sample") > n:
+            raise ValueError(f"size={size}: Noise.sample can draw at most all {n} rows.")
+        moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
+        for i in range(size):
+            j = i + self._bits.below(n - i)
+            drawn.append(moved.get(j, j))
+            moved[j] = moved.get(i, i)
+        drawn, nothing = np.array(drawn, dtype=np.int64), np.zeros(size)
+        return self._pass(label, "sample", nothing, drawn, 1.0, math.inf, 1.0)
 
     # -- queries
 

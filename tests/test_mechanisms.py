@@ -3,13 +3,17 @@
 import ast
 import copy
 import inspect
+import itertools
 import math
 import multiprocessing
 import pickle
+import re
 import warnings
+from collections import Counter
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -22,7 +26,7 @@ from scipy import special, stats
 import dplit
 from dplit import mechanisms as me
 from dplit.accounting import PrivacyWarning
-from dplit.mechanisms import Bits, Noise, lattice, quantize
+from dplit.mechanisms import Bits, Noise, check_between, lattice, quantize, watch
 
 SAMPLERS = {"laplace": me.laplace_int, "gaussian": me.gaussian_int}
 
@@ -992,3 +996,57 @@ def test_a_knorm_draw_of_length_zero_is_decided_exactly():
         warnings.simplefilter("error")
         drawn = me.knorm_int(Half(), 100.0, 1, ((1, 10),))
     assert np.abs(drawn).max() < 10**6
+
+
+# ---------------------------------------------------------------- secret samples
+
+
+def test_samples_have_their_law_and_cost_nothing():
+    """All ordered triples of four rows; a false alarm once in a million."""
+    noise, seen = Noise(0), Counter()
+    for _ in range(24_000):
+        seen[tuple(noise.sample(4, 3).tolist())] += 1
+    assert sorted(seen) == sorted(itertools.permutations(range(4), 3))
+    assert stats.chisquare(list(seen.values())).pvalue > 1e-6
+    assert not noise.releases and noise.sample(10**15, 2).dtype == np.int64
+    assert sorted(noise.sample(50, 50)) == list(range(50)) and noise.sample(1, 1).tolist() == [0]
+    for wrong in ((3, 4), (0, 1), (5, 0), (5.0, 1), (5, True)):
+        with pytest.raises((TypeError, ValueError), match="sample"):
+            noise.sample(*wrong)
+
+
+def test_a_sample_is_not_a_function_of_public_randomness():
+    one, two, other = Noise(3), Noise(3), Noise(4)
+    two.public_rng = other.public_rng = None  # any look at it fails
+    assert np.array_equal(one.sample(10**6, 9), two.sample(10**6, 9))
+    assert not np.array_equal(one.sample(10**6, 9), other.sample(10**6, 9))
+    assert one.public_rng.random() == Noise(3).public_rng.random()  # and leaves it alone
+    with mock.patch("dplit.mechanisms.Bits.below", return_value=0):
+        assert Noise().sample(9, 3).tolist() == [0, 1, 2]  # the bits of the door, and nothing else
+
+
+def test_a_replayed_sample_is_the_recorded_one():
+    events = []
+    with watch(lambda event: events.append(event) or event.outcome):
+        drawn = Noise(0).sample(100, 4)
+    with watch(lambda event: events[0].outcome):
+        assert np.array_equal(Noise(1).sample(100, 4), drawn)
+    assert events[0].mechanism == "sample" and not events[0].value.any()
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "good"),
+    [(0.0, "[]", True), (0.3, "[]", True), (0.0, "(]", False), (0.3, "[)", False), (0.31, "[]", False), (0.1, "()", True), (math.nan, "[]", False)],
+)  # fmt: skip
+def test_intervals_are_checked_and_printed_as_they_are(value, ends, good):
+    if good:
+        assert check_between(value, "share", "Somebody", 0, 0.3, ends) == value
+    else:
+        with pytest.raises(ValueError, match=re.escape(f"{ends[0]}0, 0.3{ends[1]}")):
+            check_between(value, "share", "Somebody", 0, 0.3, ends)
+
+
+@pytest.mark.parametrize("value", [None, "1", True, np.True_, 1j, [1.0]])
+def test_no_number_is_no_number_of_an_interval(value):
+    with pytest.raises(TypeError, match="share"):
+        check_between(value, "share", "Somebody", 0, 1)

@@ -5,7 +5,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from test_estimators import COMMON
+from sklearn.exceptions import NotFittedError
+from test_estimators import COMMON, Untouchable
+from threadpoolctl import threadpool_limits
 
 from dplit import KTupleGaussianMixture, KTupleKMeans, audit, datasets
 from dplit.accounting import gaussian_mu, gdp_composition
@@ -130,3 +132,81 @@ def test_stability_needed_is_equation_1():
     phi = stable.stability_needed(10.0)
     assert 1 / phi**2 - 1 == pytest.approx(8 * 2 * 22**2)
     assert math.isclose(stable.stability_needed(10.0, 3.0), 1 / math.sqrt(1 + 8 * 4 * 22**2))
+
+
+def test_a_tuple_is_a_function_of_its_part_bit_for_bit():
+    """Whatever the other parts, the order of the rows and the threads that the machine offers."""
+    rng = np.random.default_rng(0)
+    Q = rng.integers(-(10**6), 10**6, size=(40_000, 5)).astype(
+        float
+    )  # several chunks of a thread's work
+    parts, runs = np.arange(len(Q)) % 2, []
+    for threads in (1, 2, 4, 2):
+        with threadpool_limits(threads):
+            runs.append(stable.tuples_of(Q, parts, 2, 6, 11))
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
+    order, other = rng.permutation(len(Q)), np.where(parts == 0, 0, 1)
+    assert np.array_equal(stable.tuples_of(Q[order], other[order], 2, 6, 11), runs[0])
+    changed = np.where((parts == 1)[:, None], Q[::-1] / 2, Q).round()
+    assert np.array_equal(stable.tuples_of(changed, parts, 2, 6, 11)[0], runs[0][0])
+
+
+def test_k_means_runs_inside_one_thread():
+    seen = []
+
+    class Spy(stable.KMeans):
+        def fit(self, X):
+            seen.append([pool["num_threads"] for pool in stable_pools()])
+            return super().fit(X)
+
+    from threadpoolctl import threadpool_info as stable_pools
+
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(4):
+        patch.setattr(stable, "KMeans", Spy)
+        stable.tuples_of(groups(), np.zeros(900, int), 1, 3, 0)
+    assert seen and all(threads == 1 for pools in seen for threads in pools)
+
+
+@KINDS
+def test_one_cluster_has_no_parts_and_no_bound_that_fails(kind):
+    model = kind(**{**COMMON, "n_clusters": 1}).fit(groups())
+    assert model.status_ == "released" and not any(r.delta for r in model.spent_.releases)
+    assert not [r for r in model.spent_.releases if "parts" in r.label]
+    mus = [r.mu for r in model.spent_.releases]
+    assert gdp_composition(mus) == pytest.approx(gaussian_mu(1.0, 1e-6), rel=1e-6)
+
+
+@KINDS
+def test_abstaining_makes_the_same_releases_around_public_points(kind):
+    model = kind(**PASSES, random_state=0)
+    good, bad = model.fit(groups()), kind(**PASSES, random_state=0)
+    bad.fit(np.random.default_rng(0).normal(size=(900, 2)))
+    assert (good.status_, bad.status_) == ("released", "abstained")
+    fits = [model.spent_.releases for model in (good, bad)]
+    lines = [[(r.label, r.mechanism, r.times, r.delta) for r in releases] for releases in fits]
+    totals = [gdp_composition([r.mu for r in releases if r.mu]) for releases in fits]
+    assert lines[0] == lines[1] and totals[0] == pytest.approx(totals[1], rel=1e-9)
+    # and the later ones, which look at the rows again, at the same price each
+    assert [r.mu for r in fits[0][4:]] == [r.mu for r in fits[1][4:]]
+
+
+@KINDS
+def test_parts_that_can_never_agree_are_refused_before_x_is_read(kind):
+    for wrong, message in (
+        ({"n_tuples": 2}, "n_tuples=2.*by default"),
+        ({"epsilon": 1e-9}, "larger epsilon"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kind(**{**COMMON, **wrong}).fit(Untouchable())
+
+
+@KINDS
+def test_nothing_is_there_before_a_fit(kind):
+    model = kind(**COMMON)
+    for name in ("means_", "cluster_centers_", "covariances_"):
+        assert not hasattr(model, name)
+    if kind is KTupleGaussianMixture:
+        with pytest.raises(NotFittedError):
+            model.means_  # noqa: B018
+    with pytest.raises(NotFittedError):
+        model.predict(groups())

@@ -4,18 +4,18 @@
 
 # %% auto #0
 __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 'count_unpartitioned', 'check_tuples',
-           'paper_parameters', 'PartitionPlan', 'paper_plan', 'exact_plan', 'smallest', 'success_probability',
-           'private_test_close_tuples', 'private_test_partition', 'noise_factor', 'scaled_centers',
-           'one_tuple_movement', 'smallest_separation', 'h_index', 'majority', 'stable_geometry', 'stable_movement',
-           'stable_plan', 'stable_tuple_mean', 'canonical', 'private_average', 'average_tuples', 'TupleClusterer',
-           'StableTupleMean', 'KNoisyCenters', 'KAverages', 'printed_loss', 'printed_separation', 'rare_success']
+           'tuples_shape', 'paper_parameters', 'PartitionPlan', 'paper_plan', 'exact_plan', 'smallest',
+           'success_probability', 'printed_receipt', 'private_test_close_tuples', 'private_test_partition',
+           'noise_factor', 'scaled_centers', 'one_tuple_movement', 'smallest_separation', 'h_index', 'majority',
+           'stable_geometry', 'stable_movement', 'stable_chance', 'stable_plan', 'stable_tuple_mean', 'canonical',
+           'private_average', 'average_tuples', 'TupleClusterer', 'StableTupleMean', 'KNoisyCenters', 'KAverages',
+           'printed_loss', 'printed_separation', 'rare_success']
 
-# %% ../../nbs/40_k_tuples.ipynb #215e7850
+# %% ../../nbs/40_k_tuples.ipynb #080f4220
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from numbers import Real
 
 import numpy as np
 from scipy import sparse, special, stats
@@ -27,12 +27,20 @@ from dplit.accounting import (
     Receipt,
     Release,
     check_epsilon_delta,
+    failure_delta,
     gaussian_mu,
     largest_scale,
     subsampled,
 )
 from ..geometry import nearest
-from ..mechanisms import Noise, check_radius, check_random_state, check_rows
+from dplit.mechanisms import (
+    Noise,
+    check_between,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_rows,
+)
 
 # %% ../../nbs/40_k_tuples.ipynb #48c77634
 def ratio_bound(separation):
@@ -153,7 +161,7 @@ def count_unpartitioned(T1, T2, separation):
     total[usable] = good
     return len(T2) - total
 
-# %% ../../nbs/40_k_tuples.ipynb #0bace735
+# %% ../../nbs/40_k_tuples.ipynb #5323c23f
 def check_tuples(T, owner):
     """PRIVATE tuples as a finite array (n, k, d), or an error that quotes nothing.
 
@@ -173,8 +181,42 @@ def check_tuples(T, owner):
     TypeError, ValueError
         If T is no such array, k < 2, or an entry is not finite.
     """
+    shape = tuples_shape(T, owner)
+    try:
+        rows = np.asarray(T).reshape(shape[0], -1)
+    except ValueError:  # ragged
+        rows = None
+    if rows is None:
+        raise ValueError(f"T must be an array of numbers: {owner} cannot use ragged tuples.")
+    rows = check_rows(rows, owner, name="T").astype(float)
+    return np.clip(rows, -1e100, 1e100).reshape(shape) + 0.0
+
+
+def tuples_shape(T, owner):
+    """(n, k, d), which is PUBLIC, before any number is read.
+
+    Parameters
+    ----------
+    T : array_like of shape (n, k, d)
+    owner : str
+        For the message.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If T has no such shape, is sparse or masked, or k < 2.
+    """
     if sparse.issparse(T):
         raise TypeError(f"T is sparse: {owner} needs a dense array of shape (n, k, d).")
+    if np.ma.isMaskedArray(T):
+        raise TypeError(
+            f"T is a masked array: {owner} would read what is masked; leave those tuples out, or "
+            "fill them with public numbers."
+        )
     shape = np.shape(T) if hasattr(T, "dtype") else _nested_shape(T)
     if len(shape) != 3 or not all(shape):
         raise ValueError(
@@ -186,14 +228,7 @@ def check_tuples(T, owner):
             f"T has tuples of one point: {owner} needs k >= 2, because the balls are defined by "
             "distances between the points of a tuple."
         )
-    try:
-        rows = np.asarray(T).reshape(shape[0], -1)
-    except ValueError:  # ragged
-        rows = None
-    if rows is None:
-        raise ValueError(f"T must be an array of numbers: {owner} cannot use ragged tuples.")
-    rows = check_rows(rows, owner, name="T").astype(float)
-    return np.clip(rows, -1e100, 1e100).reshape(shape) + 0.0
+    return shape
 
 
 def _nested_shape(T):
@@ -206,16 +241,6 @@ def _nested_shape(T):
 
 
 _CELLS = 2**17  # numbers in one block
-
-
-def _check_between(value, name, owner, low, high, closed=False):
-    """A PUBLIC number in (low, high), or in (low, high]."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: {owner} needs one number.")
-    if not (low < value < high or (closed and value == high)):
-        end = "]" if closed else ")"
-        raise ValueError(f"{name}={value}: {owner} needs a number in ({low:g}, {high:g}{end}.")
-    return float(value)
 
 # %% ../../nbs/40_k_tuples.ipynb #cf5245ea
 def paper_parameters(n_tuples, epsilon, delta, beta):
@@ -295,7 +320,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     cost = subsampled(epsilon_1, 0.0, m, n_tuples)[0] + epsilon / 4
     return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
-# %% ../../nbs/40_k_tuples.ipynb #7fd4e494
+# %% ../../nbs/40_k_tuples.ipynb #06aa6be4
 @lru_cache(maxsize=512)
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
@@ -313,7 +338,8 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     PartitionPlan or None
         None if n_tuples < 2 ell + 2.
     """
-    best, target = None, 0.75 * delta / (1 + math.exp(epsilon))
+    # the private failure may use up three quarters of delta; a hair less, for rounding
+    best, target = None, 0.75 * delta * (1 - 1e-9) / failure_delta(epsilon, 1.0)
     for m in range(1, min(n_tuples, 60) + 1):
         for part in np.linspace(0.02, 0.98, 97):
             epsilon_2 = float(part) * share * epsilon
@@ -331,7 +357,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
                 )
     return best if best and n_tuples >= 2 * best.ell + 2 else None
 
-# %% ../../nbs/40_k_tuples.ipynb #b1bc9162
+# %% ../../nbs/40_k_tuples.ipynb #37ca5f1e
 def smallest(feasible, high=2**40):
     """The smallest whole number >= 2 that is feasible, if every larger one is too.
 
@@ -355,7 +381,10 @@ def smallest(feasible, high=2**40):
     while not feasible(top):
         low, top = top, 2 * top
         if top > high:
-            raise ValueError("no number of tuples is enough for these public parameters.")
+            raise ValueError(
+                f"no number of tuples up to {high} is enough at these epsilon, delta and settings; "
+                "choose a larger epsilon."
+            )
     while top - low > 1:
         middle = (low + top) // 2
         low, top = (low, middle) if feasible(middle) else (middle, top)
@@ -383,9 +412,28 @@ def success_probability(counts, epsilon_1, epsilon_2, beta):
     short = m - math.log(1 / beta) / epsilon_1 - np.arange(m + 1)
     return float(law @ laplace_tail(short, 1 / epsilon_1))
 
-# %% ../../nbs/40_k_tuples.ipynb #fa709c78
+
+def printed_receipt(receipt):
+    """A receipt quoted at the delta that its epsilon needs, if no epsilon is enough at the delta asked for.
+
+    Parameters
+    ----------
+    receipt : Receipt
+        Of releases with prices in epsilon, of which some may fail in private.
+
+    Returns
+    -------
+    Receipt
+        The same, or at a larger delta.
+    """
+    if math.isfinite(receipt.epsilon):
+        return receipt
+    whole = math.fsum(r.times * r.epsilon for r in receipt.releases)
+    return replace(receipt, delta=receipt.delta_at(whole) * (1 + 1e-9))
+
+# %% ../../nbs/40_k_tuples.ipynb #56bb9d89
 def private_test_close_tuples(
-    T1, T2, *, epsilon_1, epsilon_2, beta, separation, noise, n_rows=None
+    T1, T2, *, epsilon_1, epsilon_2, beta, separation, noise, n_rows=None, failure=0.0
 ):
     """Figure 1: do balls around the tuples of T1 partition the tuples of T2?
 
@@ -401,7 +449,9 @@ def private_test_close_tuples(
     noise : Noise
         The door. The receipt says what the status costs a tuple of T1 and of T2 together.
     n_rows : int, optional
-        PUBLIC: T1 is a uniform sample, drawn without replacement, of so many tuples.
+        PUBLIC: T1 is a secret uniform sample, drawn without replacement, of so many tuples.
+    failure : float
+        For the receipt: probability of success with balls that are not good. PUBLIC.
 
     Returns
     -------
@@ -417,7 +467,8 @@ def private_test_close_tuples(
     m = len(T1)
     counts = count_unpartitioned(T1, T2, separation)  # 1a, 1b
     cost = epsilon_2 + subsampled(epsilon_1, 0.0, m, n_rows or m)[0]
-    with noise.procedure(Release("status of the test", "subsampled", epsilon=cost)):
+    status = Release("status of the test", "subsampled", epsilon=cost, failure=failure)
+    with noise.procedure(status):
         noisy = noise.laplace(counts, sensitivity=m, epsilon=epsilon_2, label="left out")  # 1c
         passed = noisy <= m / epsilon_2 * math.log(m / beta)  # 1d
         with noise.procedure(share=m / (n_rows or m)):  # 2
@@ -425,7 +476,7 @@ def private_test_close_tuples(
     success = bool(s >= m - math.log(1 / beta) / epsilon_1)  # 3
     return success, int(np.argmax(passed)) if success and passed.any() else None  # 4
 
-# %% ../../nbs/40_k_tuples.ipynb #cc79b7f4
+# %% ../../nbs/40_k_tuples.ipynb #55cb3c65
 def private_test_partition(T, plan, *, separation, noise):
     """Figure 2: is T nearly partitioned by far balls, and by which?
 
@@ -438,7 +489,7 @@ def private_test_partition(T, plan, *, separation, noise):
     separation : float
         Delta > 6. PUBLIC.
     noise : Noise
-        The door; what the status costs goes on its receipt.
+        The door; what the status costs, and its private failure, go on its receipt.
 
     Returns
     -------
@@ -449,7 +500,7 @@ def private_test_partition(T, plan, *, separation, noise):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 2.
     """
-    drawn = noise.public_rng.choice(len(T), size=plan.m, replace=False)  # 2
+    drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3
         T[drawn],
         T,
@@ -459,6 +510,7 @@ def private_test_partition(T, plan, *, separation, noise):
         separation=separation,
         noise=noise,
         n_rows=len(T),
+        failure=plan.failure,
     )
     return None if first is None else T[drawn[first]]
 
@@ -491,14 +543,15 @@ def noise_factor(shift, stretch, n_clusters, mu, eta):
     best = min(angles, key=factor)
     return factor(best), mu * math.sin(best), mu * math.cos(best)
 
-# %% ../../nbs/40_k_tuples.ipynb #b50b616e
+# %% ../../nbs/40_k_tuples.ipynb #6be61724
 def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     """Centres with noise in proportion to private scales, which are bought first: Theorem (2).
 
     Parameters
     ----------
     center_of : callable
-        From released scales (k,) to the PRIVATE centres (k, d), divided by these scales.
+        From released scales (k,) to the PRIVATE centres (k, d), divided by these scales, entries
+        brought into +-2**30.
     scales : ndarray of shape (k,)
         PRIVATE, > 0.
     shape : tuple (k, d)
@@ -514,6 +567,8 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     ndarray of shape (k, d)
     """
     k = shape[0]
+    # rounding moves every coordinate a little, however small a share of the tuples differs
+    shift, stretch = shift + _ROUNDING * math.sqrt(shape[1]), stretch + _ROUNDING
     # below, the lattice would not reach far enough; the noise is then negligible anyway
     shift, stretch = max(shift, 1e-4), max(stretch, 1e-6)
     _, mu_scales, mu_centers = noise_factor(shift, stretch, k, mu, eta)
@@ -527,7 +582,7 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     value = center_of(safe)
     return noise.gaussian(value, sensitivity=reach, mu=mu_centers, label="centres") * safe[:, None]
 
-# %% ../../nbs/40_k_tuples.ipynb #d6553059
+# %% ../../nbs/40_k_tuples.ipynb #d42e7f4c
 def one_tuple_movement(separation):
     """(shift, stretch) of a chosen tuple, when neighbours choose tuples with a common tuple: Lemma G4.
 
@@ -541,7 +596,7 @@ def one_tuple_movement(separation):
     shift, stretch : float
     """
     omega = ratio_bound(separation * (1 - 1e-9))
-    return (1 + omega) / separation + _SLACK, math.log(omega) + _SLACK
+    return (1 + omega) / separation, math.log(omega)
 
 
 def smallest_separation(n_clusters, mu, eta, factor=0.1):
@@ -597,7 +652,7 @@ def majority(n_tuples):
     """
     return -(-(n_tuples + 2) // 2)
 
-# %% ../../nbs/40_k_tuples.ipynb #82587bd5
+# %% ../../nbs/40_k_tuples.ipynb #5091d132
 def stable_geometry(n_tuples, outliers):
     """Whole numbers of the stable mean: (h_0, s, G).
 
@@ -637,7 +692,36 @@ def stable_movement(share, separation):
         Of a centre in scales, and of the logarithm of its scale.
     """
     omega = ratio_bound(separation * (1 - 1e-9))
-    return share * (2 * omega / separation + _SLACK), share * (math.log(omega) + _SLACK)
+    return share * 2 * omega / separation, share * math.log(omega)
+
+
+@lru_cache(maxsize=4096)
+def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
+    """Exact probability, lattice aside, that `stable_tuple_mean` answers if all tuples are equal; it is never more.
+
+    Parameters
+    ----------
+    n_tuples, n_clusters, mu, eta, beta, separation, outliers
+        As in `stable_plan`.
+
+    Returns
+    -------
+    float
+    """
+    _, s, G = stable_geometry(n_tuples, outliers)
+    _, mu_weight, rest = stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
+
+    def quiet(share):
+        return (
+            noise_factor(*stable_movement(share, separation), n_clusters, rest, eta / 2)[0] <= 0.25
+        )
+
+    low, high = (0.0, 0.5) if not quiet(0.5) else (0.5, 0.5)  # share of the weight that may move
+    for _ in range(40 if low < high else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if quiet(middle) else (low, middle)
+    needed = G / max(low, 1e-300)
+    return float(special.ndtr((s * n_tuples - needed) * mu_weight / G + special.ndtri(eta / 2)))
 
 # %% ../../nbs/40_k_tuples.ipynb #8bff3f9e
 @lru_cache(maxsize=4096)
@@ -732,7 +816,7 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     # a set has no order: what is handed on depends on the released centres alone
     return centers[np.lexsort(centers.T[::-1])] if good else None
 
-# %% ../../nbs/40_k_tuples.ipynb #d2edf603
+# %% ../../nbs/40_k_tuples.ipynb #cda32aa8
 def _matched(core, first):
     """Each tuple's points in the order of the points of `first`: the nearest one to each."""
     n, k, d = core.shape
@@ -747,8 +831,8 @@ def _matched(core, first):
 
 
 def _exact_mean(values, weights):
-    """Mean of |values| <= 2**30 with whole weights, in whole numbers: the order of the tuples does not matter."""
-    Q = np.rint(np.clip(values, -(2.0**30), 2.0**30) * 2.0**32).astype(np.int64).astype(object)
+    """Mean with whole weights, in whole numbers: the order of the tuples does not matter. Entries beyond 2**30 count as that."""
+    Q = np.rint(np.clip(values, -_FAR, _FAR) * 2.0**32).astype(np.int64).astype(object)
     total = np.tensordot(weights.astype(object), Q, axes=1)
     return (total / int(weights.sum())).astype(float) * 2.0**-32
 
@@ -758,7 +842,12 @@ def _scaled_mean(core, weights, safe):
     return _exact_mean(core / safe[:, None], weights)
 
 
-_SLACK = 1e-6  # for rounding: what floating point adds to a movement measured in scales
+_FAR = (
+    2.0**30
+)  # entries of centres, in scales, are brought into +-_FAR: floats there are exact to 2**-24
+# between neighbours: two divisions by W, and entries that were divided by a scale and put on the
+# grid of 2**-32, are off by 4 * 2**-24 at most; logarithms by less
+_ROUNDING = 2.0**-22
 
 
 def _distances(center):
@@ -770,7 +859,7 @@ def _one_tuple(center, usable):
     """`center_of` and scales for one chosen tuple; placeholders if nothing may be released."""
     if not usable:
         return lambda safe: np.zeros(center.shape), np.ones(len(center))
-    return lambda safe: center / safe[:, None], _distances(center)
+    return lambda safe: np.clip(center / safe[:, None], -_FAR, _FAR), _distances(center)
 
 
 def _in_order(center, noise):
@@ -871,27 +960,37 @@ def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, b
     each = epsilon / (3 * n_features)
     return math.ceil(4 * moves / each * math.log(nodes * n_features * n_clusters / beta))
 
-# %% ../../nbs/40_k_tuples.ipynb #18ef743d
+# %% ../../nbs/40_k_tuples.ipynb #4b604e4b
 class TupleClusterer(BaseEstimator):
     """What the three tuple estimators do the same way. Subclasses write `_check_public`, `_check_size` and `_release`."""
 
     neighboring = "replace"  # one tuple: the number of tuples is public
+    _finds_separation = False
 
     def _validate_public(self):
         owner = type(self).__name__
         check_epsilon_delta(self.epsilon, self.delta, owner)
-        _check_between(self.beta, "beta", owner, 0, 1)
+        check_between(self.beta, "beta", owner, 0, 1, "()")
+        if self.separation is None and not self._finds_separation:
+            raise ValueError(
+                f"separation=None: {owner} needs a public number of at least "
+                f"{self._least_separation:g}."
+            )
         if self.separation is not None:
-            low = self._least_separation
-            _check_between(self.separation, "separation", owner, low, 1e9, closed=True)
+            check_between(self.separation, "separation", owner, self._least_separation, 1e9)
         check_random_state(self.random_state)
         self._check_public()
+
+    @property
+    def _keeps_price(self):
+        """Whether a fit costs (epsilon, delta) at most: a `PrivacyBudget` asks."""
+        return getattr(self, "variant", None) != "paper"
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""
 
     def _check_size(self, n, k, d):
-        """Refuse PUBLIC sizes that the guarantee does not cover."""
+        """Refuse PUBLIC sizes that the guarantee does not cover, or that can never be answered."""
 
     def _release(self, T, noise):
         """Centres (k, d), or None, from what passes through `noise`."""
@@ -915,22 +1014,23 @@ class TupleClusterer(BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a public parameter is missing or impossible (T is not read), there are too few
-            tuples, or T is not a finite array (nothing is released). No message quotes T.
+            If a public parameter is missing or impossible, or there are too few tuples for it (T is
+            not read), or T is not a finite array (nothing is released). No message quotes T.
         """
         owner = type(self).__name__
         self._validate_public()
+        self._check_size(*tuples_shape(T, owner))
         tuples = check_tuples(T, owner)
-        self._check_size(*tuples.shape)
         noise = Noise(self.random_state, neighboring="replace")
         centers = self._release(tuples, noise)
         self.status_ = "abstained" if centers is None else "released"
         # a set has no order: the one that is shown depends on the centres alone
         self.centers_ = None if centers is None else centers[np.lexsort(centers.T[::-1])]
-        self.spent_ = noise.receipt(self.delta, title=f"of {owner}")
+        receipt = noise.receipt(self.delta, title=f"of {owner}")
+        self.spent_ = receipt if self._keeps_price else printed_receipt(receipt)
         return self
 
-# %% ../../nbs/40_k_tuples.ipynb #a8f3d1bf
+# %% ../../nbs/40_k_tuples.ipynb #14d4ed23
 class StableTupleMean(TupleClusterer):
     """Extension: k-tuple clustering by the mean of the tuples that partition a majority.
 
@@ -981,7 +1081,7 @@ class StableTupleMean(TupleClusterer):
     ('released', [[-5.0], [5.0]])
     """
 
-    _least_separation = 9 - 1e-12
+    _least_separation = 9.0
 
     def __init__(
         self,
@@ -1019,10 +1119,12 @@ class StableTupleMean(TupleClusterer):
         Raises
         ------
         TypeError, ValueError
-            If a number is impossible.
+            If a number is impossible, with the message of `fit`.
         """
-        epsilon, delta = check_epsilon_delta(epsilon, delta, cls.__name__)
-        mu, eta = _stable_price(epsilon, delta)
+        price = dict(epsilon=epsilon, delta=delta, beta=beta)
+        cls(separation=separation, outliers=outliers, **price)._validate_public()
+        check_count(n_clusters, "n_clusters", cls.__name__, low=2)
+        mu, eta = _stable_price(float(epsilon), float(delta))
 
         def answers(n):
             return stable_plan(n, n_clusters, mu, eta, beta, separation, outliers)[0] <= 0.25
@@ -1030,10 +1132,15 @@ class StableTupleMean(TupleClusterer):
         return smallest(answers)
 
     def _check_public(self):
-        owner = type(self).__name__
-        if self.separation is None:
-            raise ValueError(f"separation=None: {owner} needs a public number >= 9.")
-        _check_between(self.outliers, "outliers", owner, -1e-12, 0.3, closed=True)
+        check_between(self.outliers, "outliers", type(self).__name__, 0, 0.3)
+
+    def _check_size(self, n, k, d):
+        price = float(self.epsilon), float(self.delta), float(self.beta)
+        shape = {"separation": float(self.separation), "outliers": float(self.outliers)}
+        mu, eta = _stable_price(*price[:2])
+        if stable_chance(n, k, mu, eta, price[2], **shape) < _NEVER:
+            least = partial(self.min_tuples, *price, n_clusters=k, **shape)
+            raise ValueError(_too_few(self, n, least))
 
     def _release(self, T, noise):
         mu, eta = _stable_price(float(self.epsilon), float(self.delta))
@@ -1060,12 +1167,13 @@ def _stable_receipt(mu, eta, delta):
     lines = [Release("bounds", "tail", epsilon=0.0, delta=eta), Release("all", "gaussian", mu=mu)]
     return Receipt(lines, "replace").epsilon_at(delta)
 
-# %% ../../nbs/40_k_tuples.ipynb #f00888fc
+# %% ../../nbs/40_k_tuples.ipynb #39093e88
 class KNoisyCenters(TupleClusterer):
     """k-tuple clustering by one of the tuples with noise: PrivatekNoisyCenters.
 
     Privacy: centres or abstention are (epsilon, delta)-DP when one tuple is replaced; for
-    `variant="paper"` the receipt says what the printed noise is proved to cost, which is more.
+    `variant="paper"` the receipt says what the printed noise is proved to cost: a larger epsilon,
+    and where no epsilon is enough at this delta, a larger delta.
 
     Parameters
     ----------
@@ -1074,12 +1182,12 @@ class KNoisyCenters(TupleClusterer):
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float, optional
-        PUBLIC Delta > 6. Default: the smallest with noise of a tenth of a tuple's own distances,
-        or, for `variant="paper"`, that of its experiments.
+        PUBLIC Delta >= 6.001. Default: the smallest with noise of a tenth of a tuple's own
+        distances, or, for `variant="paper"`, that of its experiments.
     variant : {"extension", "sampled", "paper"}
-        "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1). "sampled":
-        the paper's test with exact accounting (from 1928). "paper": as printed (from 4296), noise
-        and all; epsilon <= 1.
+        "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
+        "sampled": the paper's test with exact accounting (from 1926). "paper": as printed (from
+        4296), noise and all; epsilon <= 1.
     random_state : None, int or Generator
         None: noise from the operating system. A seed makes the fit repeatable and therefore not
         private; the receipt says so.
@@ -1107,13 +1215,14 @@ class KNoisyCenters(TupleClusterer):
     --------
     >>> import numpy as np
     >>> from dplit import KNoisyCenters
-    >>> T = np.array([-500.0, 500.0])[:, None] + 0.1 * np.random.default_rng(0).normal(size=(150, 2, 1))
+    >>> T = np.array([-500.0, 500.0])[:, None] + np.random.default_rng(0).normal(size=(150, 2, 1)) / 10
     >>> model = KNoisyCenters(epsilon=1.0, delta=1e-6, random_state=0).fit(T)
     >>> model.status_, np.sign(model.centers_).tolist()
     ('released', [[-1.0], [1.0]])
     """
 
-    _least_separation = 6.0
+    _least_separation = 6.001
+    _finds_separation = True
 
     def __init__(
         self,
@@ -1151,37 +1260,65 @@ class KNoisyCenters(TupleClusterer):
         TypeError, ValueError
             If a number is impossible.
         """
-        epsilon, delta = check_epsilon_delta(epsilon, delta, cls.__name__)
+        price = dict(epsilon=epsilon, delta=delta, beta=beta)
+        cls(variant=variant, **price)._validate_public()
         if variant == "extension":
             tails = math.log(1 / delta) + max(math.log(1 / beta), 0.0)
             return smallest(lambda n: n - majority(n) >= 2 / epsilon * tails)
         return _min_planned(variant, epsilon, delta, beta)
 
     def _check_public(self):
-        _check_variant(self.variant, self.epsilon, ("extension", "sampled", "paper"), self)
+        _check_variant(self, ("extension", "sampled", "paper"))
 
     def _check_size(self, n, k, d):
         _check_planned(self, n)
+        if self.variant == "paper":
+            separation = self.separation or printed_separation(k, *self._numbers())
+            printed_loss(k, *self._numbers()[:2], separation)  # refuses what has no price
+            return
+        test, own, mu, eta = self._price(self._plan(n))
+        if self.variant == "extension":
+            short = majority(n) + math.log(1 / (2 * own)) / test - n
+            if laplace_tail(short, 1 / test) < _NEVER:
+                least = partial(self.min_tuples, *self._numbers())
+                raise ValueError(_too_few(self, n, least))
+        separation = self.separation or smallest_separation(k, mu, eta)
+        if noise_factor(*one_tuple_movement(separation), k, mu, eta)[0] > 1:
+            least = smallest_separation(k, mu, eta, factor=1.0)
+            advice = f"choose at least {least:.4g}" if least < 1e9 else "choose a larger epsilon"
+            raise ValueError(
+                f"separation={self.separation}: at epsilon={self.epsilon:g} the noise of "
+                f"{type(self).__name__} would be larger than the distances inside a tuple; "
+                f"{advice}."
+            )
 
-    def _price(self):
-        """(epsilon of the test, its delta, mu of the noise, eta)."""
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        own = delta / 2 if self.variant == "extension" else 0.75 * delta
-        test = Release("test", "laplace", epsilon=epsilon / 2)
-        tail = Release("tail", "tail", epsilon=0.0, delta=own + (delta - own) / 2)
+    def _numbers(self):
+        return float(self.epsilon), float(self.delta), float(self.beta)
+
+    def _plan(self, n):
+        return exact_plan(n, *self._numbers()) if self.variant == "sampled" else None
+
+    def _price(self, plan=None):
+        """(epsilon of the test, a tail of its own, mu of the noise, eta). With a plan, the test fails in private."""
+        epsilon, delta, _ = self._numbers()
+        own, eta = (0.0, delta / 8) if plan else (delta / 2, delta / 4)
+        test = Release(
+            "test", "laplace", epsilon=epsilon / 2, failure=plan.failure if plan else 0.0
+        )
+        tail = Release("tail", "tail", epsilon=0.0, delta=own + eta)
         parts = lambda scale: [test, tail, Release("noise", "gaussian", mu=scale)]
-        return epsilon / 2, own, largest_scale(parts, epsilon, delta, "replace"), (delta - own) / 2
+        return epsilon / 2, own, largest_scale(parts, epsilon, delta, "replace"), eta
 
     def _release(self, T, noise):
         if self.variant == "paper":
             return self._release_as_printed(T, noise)
         n, k, d = T.shape
-        test, own, mu, eta = self._price()
+        plan = self._plan(n)
+        test, own, mu, eta = self._price(plan)
         separation = self.separation or smallest_separation(k, mu, eta)
         tail = Release("a bound that fails", "tail", epsilon=0.0, delta=own + eta)
         noise.releases.append(tail)
-        if self.variant == "sampled":
-            plan = exact_plan(n, float(self.epsilon), float(self.delta), float(self.beta))
+        if plan:
             center = private_test_partition(T, plan, separation=separation, noise=noise)
         else:
             T = canonical(T)
@@ -1208,13 +1345,13 @@ class KNoisyCenters(TupleClusterer):
     def _release_as_printed(self, T, noise):
         """Figure 4. The scale of the noise is a private number: no theorem covers it at small Delta."""
         n, k, d = T.shape
-        epsilon, delta, beta = float(self.epsilon), float(self.delta), float(self.beta)
+        epsilon, delta, beta = self._numbers()
         separation = self.separation or printed_separation(k, epsilon, delta, beta)
         plan = paper_plan(n, epsilon, delta, beta)
         center = private_test_partition(T, plan, separation=separation, noise=noise)  # 1
         honest = k * (printed_loss(k, epsilon, delta, separation) + epsilon / (4 * k))
-        own = min((1 + math.exp(epsilon)) * plan.failure + 3 * delta / 8, delta)
-        price = Release("noise as printed", "printed", epsilon=honest, delta=own)
+        # of delta an eighth each: the loss of the scales, scales that are too small, the Gaussians
+        price = Release("noise as printed", "printed", epsilon=honest, delta=3 * delta / 8)
         with noise.procedure(price):
             # draws alone: nothing private goes in
             gamma = noise.laplace(
@@ -1229,7 +1366,7 @@ class KNoisyCenters(TupleClusterer):
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))  # 4c
         return center + sigma[:, None] * z
 
-# %% ../../nbs/40_k_tuples.ipynb #4817b824
+# %% ../../nbs/40_k_tuples.ipynb #c894a411
 class KAverages(TupleClusterer):
     """k-tuple clustering by private averages of the k parts: PrivatekAverages.
 
@@ -1243,7 +1380,7 @@ class KAverages(TupleClusterer):
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float
-        PUBLIC Delta > 6.
+        PUBLIC Delta >= 6.001: above 6 by what rounding needs.
     radius : float
         PUBLIC bound on the entries of T (the paper's Lambda), in the units of T. Required.
     min_radius : float
@@ -1281,7 +1418,7 @@ class KAverages(TupleClusterer):
     (766, 1698)
     """
 
-    _least_separation = 6.0
+    _least_separation = 6.001
 
     def __init__(
         self,
@@ -1323,21 +1460,26 @@ class KAverages(TupleClusterer):
         TypeError, ValueError
             If a number is impossible.
         """
-        epsilon, delta = check_epsilon_delta(epsilon, delta, cls.__name__)
-        return _min_planned(variant, epsilon, delta, beta)
+        price = dict(epsilon=epsilon, delta=delta, beta=beta)
+        cls(variant=variant, radius=1.0, min_radius=1.0, **price)._validate_public()
+        return _min_planned(variant, float(epsilon), float(delta), float(beta))
 
     def _check_public(self):
         owner = type(self).__name__
-        if self.separation is None:
-            raise ValueError(f"separation=None: {owner} needs a public number > 6.")
-        check_radius(self.radius, owner)
+        if self.radius is None:
+            raise ValueError(
+                f"radius=None: {owner} needs a public bound on the entries of T, "
+                "in the units of T. "
+                "Choose it from what the columns mean, never from T itself."
+            )
+        check_between(self.radius, "radius", owner, 1e-100, 1e100)
         if self.min_radius is None:
             raise ValueError(
                 f"min_radius=None: {owner} needs a public spread, in the units of T, below which a "
                 "part need not be averaged better."
             )
-        _check_between(self.min_radius, "min_radius", owner, 0, float(self.radius), closed=True)
-        _check_variant(self.variant, self.epsilon, ("extension", "paper"), self)
+        check_between(self.min_radius, "min_radius", owner, 0, float(self.radius), "(]")
+        _check_variant(self, ("extension", "paper"))
         if self.radius / self.min_radius > 2**22:
             raise ValueError(
                 f"min_radius={self.min_radius}: {owner} lists a node for every min_radius; the "
@@ -1352,7 +1494,6 @@ class KAverages(TupleClusterer):
         epsilon, delta, beta = float(self.epsilon), float(self.delta), float(self.beta)
         paper = self.variant == "paper"
         plan = (paper_plan if paper else exact_plan)(n, epsilon, delta, beta)
-        failure = (1 + math.exp(epsilon)) * plan.failure
         center = private_test_partition(
             T, plan, separation=float(self.separation), noise=noise
         )  # 1
@@ -1378,18 +1519,30 @@ class KAverages(TupleClusterer):
             beta=beta / (2 * k),
             noise=noise,
         )
-        own = min(delta / 4 + failure, delta)
-        with noise.procedure(Release("averages", "group average", epsilon=rest, delta=own)):  # 5
+        price = Release("averages", "group average", epsilon=rest, delta=delta / 4)
+        with noise.procedure(price):  # 5
             centers = noise.parallel([partial(average, points[part == i]) for i in range(k)])
         return np.array(centers) if usable else None  # 2, 6
 
 
-def _check_variant(variant, epsilon, known, model):
+_NEVER = 1e-3  # who would answer more rarely, even if all tuples were equal, says so instead
+
+
+def _too_few(model, n, least):
+    """A message about PUBLIC numbers. `least` says how many tuples are answered, or raises."""
+    return (
+        f"T has {n} tuples: at these epsilon, delta and settings {type(model).__name__} would answer "
+        f"less than once in a thousand fits, even if all were equal; it does from {least()}."
+    )
+
+
+def _check_variant(model, known):
     owner = type(model).__name__
-    if not isinstance(variant, str) or variant not in known:
-        raise ValueError(f"variant={variant!r}: {owner} has {', '.join(map(repr, known))}.")
-    if variant == "paper" and epsilon > 1:
-        raise ValueError(f"epsilon={epsilon}: the printed theorems of {owner} need epsilon <= 1.")
+    check_choice(model.variant, "variant", known, owner)
+    if model.variant == "paper" and model.epsilon > 1:
+        raise ValueError(
+            f"epsilon={model.epsilon}: the printed theorems of {owner} need epsilon <= 1."
+        )
 
 
 def _plan_of(variant):
@@ -1415,7 +1568,7 @@ def _check_planned(model, n):
                 f"from {few}."
             )
 
-# %% ../../nbs/40_k_tuples.ipynb #b7590b4b
+# %% ../../nbs/40_k_tuples.ipynb #f459de4d
 def printed_loss(n_clusters, epsilon, delta, separation):
     """What the printed noise of Figure 4 really costs for one centre's scale: epsilon at delta / (8 k).
 
@@ -1435,12 +1588,17 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     float
         The paper budgets epsilon / (4 k).
 
+    Raises
+    ------
+    ValueError
+        If it is above 512.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4, step 4.
     """
     b, slope = 4 * n_clusters / epsilon, 4 / (separation - 2)
-    place = 1 + slope * (b * math.log(4 * n_clusters / delta) + 1)
+    place = 1 + slope * (b * (math.log(4 * n_clusters) - math.log(delta)) + 1)
     omega, target = ratio_bound(separation), delta / (8 * n_clusters)
 
     def excess(loss, first, second):  # P1(W) - e^loss P2(W) on the best event W
@@ -1474,6 +1632,11 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     high = 1.0
     while worst(high) > 0:
         high *= 2
+        if high > 700:
+            raise ValueError(
+                f"separation={separation:g}: the printed noise has no price that a number can "
+                "hold; choose a larger separation, or a larger delta."
+            )
     return brentq(worst, 0.0, high, xtol=1e-9) if worst(0.0) > 0 else 0.0
 
 # %% ../../nbs/40_k_tuples.ipynb #4d57c4a9

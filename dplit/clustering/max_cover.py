@@ -7,11 +7,10 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #04b84b71
+# %% ../../nbs/30_max_cover.ipynb #54da8822
 import math
 import warnings
 from functools import lru_cache, partial
-from numbers import Real
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -30,6 +29,7 @@ from dplit.geometry import (
 from dplit.mechanisms import (
     Coverage,
     MappedRows,
+    check_between,
     check_choice,
     check_count,
     count_weight,
@@ -739,7 +739,7 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #ad0f2570
+# %% ../../nbs/30_max_cover.ipynb #55ad75c2
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -865,9 +865,9 @@ class MaxCoverKMeans(PrivateKMeans):
                 'n_public=None: variant="paper" builds its grids from the number of rows, which '
                 "must then be public: give one that does not come from X."
             )
-        _check_between(self.finest, "finest", 1e-12, 1.9, owner)
+        check_between(self.finest, "finest", owner, 1e-12, 1.9)
         if self.ratio is not None:
-            _check_between(self.ratio, "ratio", 1e-3, 1e3, owner)
+            check_between(self.ratio, "ratio", owner, 1e-3, 1e3)
         _check_shares(self.shares, owner)
         if self.variant == "paper":
             _check_printed_delta(self.epsilon, self.delta, self._parts())
@@ -974,15 +974,8 @@ class MaxCoverKMeans(PrivateKMeans):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #4a422e7d
+# %% ../../nbs/30_max_cover.ipynb #1225eadf
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
-
-
-def _check_between(value, name, low, high, owner):
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: {owner} needs one number.")
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value}: {owner} needs a number from {low:g} to {high:g}.")
 
 
 def _check_shares(shares, owner):

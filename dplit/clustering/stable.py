@@ -5,19 +5,21 @@
 # %% auto #0
 __all__ = ['stability_needed', 'parts_of', 'tuples_of', 'cell_radii', 'KTupleKMeans', 'KTupleGaussianMixture']
 
-# %% ../../nbs/41_stable_clusters.ipynb #b1f28f1b
+# %% ../../nbs/41_stable_clusters.ipynb #2c1827e3
 import math
 import warnings
 from functools import lru_cache
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..accounting import Release, gaussian_mu
-from .k_tuples import _check_between, smallest, stable_plan, stable_tuple_mean
+from .k_tuples import smallest, stable_chance, stable_plan, stable_tuple_mean
 from .lloyd import PrivateKMeans
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
-from ..mechanisms import check_count, lattice, mean_in_ball, quantize
+from ..mechanisms import check_between, check_count, lattice, mean_in_ball, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):
@@ -79,7 +81,7 @@ def _mix(x):
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
-# %% ../../nbs/41_stable_clusters.ipynb #f0e6ff52
+# %% ../../nbs/41_stable_clusters.ipynb #1a60a2e0
 def tuples_of(Q, parts, n_parts, n_clusters, seed):
     """A tuple of k centres for each part, by k-means without privacy.
 
@@ -98,13 +100,15 @@ def tuples_of(Q, parts, n_parts, n_clusters, seed):
     T = np.zeros((n_parts, n_clusters, Q.shape[1]))
     order = np.lexsort((*Q.T[::-1], parts))  # a part's rows in the order of a dictionary
     ends = np.searchsorted(parts[order], np.arange(n_parts + 1))
-    for j in np.flatnonzero(np.diff(ends) >= n_clusters):
-        rows = Q[order[ends[j] : ends[j + 1]]]
-        distinct = 1 + np.any(np.diff(rows, axis=0), axis=1).sum()
-        if distinct >= n_clusters:
-            model = KMeans(n_clusters, n_init=2, max_iter=50, random_state=int(seed + j) % 2**32)
-            with warnings.catch_warnings():  # they would tell about the rows
-                warnings.simplefilter("ignore")
+    # one thread: the order of sums, and so the last bits, is a function of the part
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they would tell about the rows
+        for j in np.flatnonzero(np.diff(ends) >= n_clusters):
+            rows = Q[order[ends[j] : ends[j + 1]]]
+            distinct = 1 + np.any(np.diff(rows, axis=0), axis=1).sum()
+            if distinct >= n_clusters:
+                coins = int(seed + j) % 2**32
+                model = KMeans(n_clusters, n_init=2, max_iter=50, random_state=coins)
                 T[j] = model.fit(rows).cluster_centers_
     return T
 
@@ -127,7 +131,7 @@ def cell_radii(counts, n_clusters):
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
-# %% ../../nbs/41_stable_clusters.ipynb #e6bc27db
+# %% ../../nbs/41_stable_clusters.ipynb #22d6026e
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
@@ -226,9 +230,23 @@ class KTupleKMeans(PrivateKMeans):
         owner = type(self).__name__
         if self.n_tuples is not None:
             check_count(self.n_tuples, "n_tuples", owner, low=2)
-        _check_between(self.separation, "separation", owner, 9 - 1e-12, 1e9)
-        _check_between(self.outliers, "outliers", owner, -1e-12, 0.3, closed=True)
-        _check_between(self.share, "share", owner, 0, 1)
+        check_between(self.separation, "separation", owner, 9, 1e9)
+        check_between(self.outliers, "outliers", owner, 0, 0.3)
+        check_between(self.share, "share", owner, 0, 1, "()")
+        if self.n_clusters > 1:
+            self._check_parts()
+
+    def _check_parts(self):
+        """Refuse a number of parts, or a price, at which parts hardly ever agree."""
+        eta, mu, *_ = self._prices()
+        plan = self.n_clusters, mu, eta
+        shape = float(self.separation), float(self.outliers)
+        n_parts = self.n_tuples or _default_tuples(*plan, *shape)
+        if stable_chance(n_parts, *plan, 0.05, *shape) < 1e-3:
+            raise ValueError(
+                f"n_tuples={self.n_tuples}: {type(self).__name__} would hardly ever find that so few "
+                f"parts agree; by default it takes {_default_tuples(*plan, *shape)}."
+            )
 
     def _prices(self):
         """(eta, mu of the tuples, of the distances, of sums and counts, of second moments): PUBLIC."""
@@ -295,13 +313,14 @@ class KTupleKMeans(PrivateKMeans):
     def _second(self, scaled, cells, counts, width, mu, noise):
         """Nothing more for k-means; second moments for mixtures."""
 
-# %% ../../nbs/41_stable_clusters.ipynb #e7b6be3f
+# %% ../../nbs/41_stable_clusters.ipynb #2c36c22e
 @lru_cache(maxsize=64)
 def _default_tuples(k, mu, eta, separation, outliers):
     """As many parts as make the noise of the stable mean a tenth of the separation. PUBLIC."""
-    return smallest(lambda t: stable_plan(t, k, mu, eta, 0.05, separation, outliers)[0] <= 0.1)
+    quiet = lambda t: stable_plan(t, k, mu, eta, 0.05, separation, outliers)[0] <= 0.1
+    return smallest(quiet, high=2**17)  # the time grows with its square
 
-# %% ../../nbs/41_stable_clusters.ipynb #7ba029f7
+# %% ../../nbs/41_stable_clusters.ipynb #12e8af3e
 class KTupleGaussianMixture(KTupleKMeans):
     """Gaussian mixture of stable data: `KTupleKMeans`, and then weights and covariances.
 
@@ -405,4 +424,5 @@ class KTupleGaussianMixture(KTupleKMeans):
 
     @property
     def means_(self):
+        check_is_fitted(self)
         return self.cluster_centers_

@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .adaptation import CnvxAdap
+from .adaptation import CnvxAdap, NCnvxAdap
 from .clustering import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
 from .source_target import NeighborNoisyAverages, NoisyAverageSet, SourceTargetKMedoids
 
@@ -12,6 +12,7 @@ __all__ = [
     "CnvxAdap",
     "HDPEMeans",
     "MaxCoverKMeans",
+    "NCnvxAdap",
     "NeighborNoisyAverages",
     "NoisyAverageSet",
     "NoisyLloyd",

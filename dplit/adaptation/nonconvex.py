@@ -85,7 +85,7 @@ def smoothed_objective(
     pull = values + 2 * kappa_2 * q + pressure * special.softmax(mu * q)
     return float(value), kappa_1 * p**2 - q**2 * pull
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #54277324
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #aec79d38
 class Loss:
     """What `NCnvxAdap` needs of a loss. Subclasses write `n_parameters`, `constants`, `scores` and `__call__`.
 
@@ -102,6 +102,10 @@ class Loss:
 
     def __init__(self, n_classes=2):
         self.n_classes = check_count(n_classes, "n_classes", type(self).__name__, low=2)
+
+    def __repr__(self):
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in public.items())})"
 
     def n_parameters(self, d):
         """D, the number of parameters for d features."""

@@ -155,19 +155,11 @@ def log_reach(kappa_1):
     at = max(peak, kappa_1)
     return -math.expm1(-at) * math.sqrt(min(1.0, kappa_1 / at)) if at < math.inf else 1.0
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #3a65ee81
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #fff798b6
 class LogLoss(Loss):
-    """Logistic regression for two classes, softmax regression for more.
+    """Logistic regression for two classes, softmax regression for more: `LogLoss(n_classes=2)`.
 
-    Parameters
-    ----------
-    n_classes : int
-        K, at least 2. PUBLIC. Two classes have one vector of parameters, more have one for each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If n_classes is no whole number of at least 2.
+    Two classes have one vector of parameters, more have one for each.
     """
 
     @property
@@ -586,7 +578,7 @@ def algorithm_2(
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #799f2311
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #60dafb6d
 class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     """Classification for a private target with a public source, by any smooth loss: logistic regression, or a network.
 
@@ -821,8 +813,9 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         return np.mean(visited[T // 2 :], axis=0)
 
     def _scores(self, X):
+        X = self._rows(X)
         loss = LogLoss(len(self.classes_)) if self.loss is None else self.loss
-        return loss.scores(self.coef_, self._rows(X))
+        return loss.scores(self.coef_, X)
 
     def predict(self, X):
         """The most probable class of each row. NOT private: a function of the rows you pass.

@@ -1,0 +1,190 @@
+"""Discrepancy: the exact maximum against brute force and a second solver, its sensitivity, its release, the bounds."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import kstest
+
+from dplit import audit
+from dplit.adaptation import discrepancy as di
+from dplit.mechanisms import Noise
+
+BOUNDS = (1.0, 2.0, 1.5)
+B = di.loss_bound(*BOUNDS)
+
+
+def records(rng, n, d=3, spread=1.0):
+    X = rng.normal(size=(n, d)) * spread
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    return X, np.clip(rng.normal(size=n) * spread, -BOUNDS[2], BOUNDS[2])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.booleans(), st.floats(-6, 6))
+@settings(max_examples=200, deadline=None)
+def test_the_maximum_carries_its_own_proof(seed, d, hard, log_scale):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(d, d))
+    A, b = (A + A.T) / 2, rng.normal(size=d)
+    if hard:
+        e, V = np.linalg.eigh(A)
+        A += max(0.0, 0.3 - e[-1]) * np.eye(d)
+        b = 1e-3 * (b - V[:, -1] * (V[:, -1] @ b))
+    scale, radius = 10**log_scale, 10 ** rng.uniform(-3, 3)
+    value, w, nu = di.trust_region_max(scale * A, scale * b, 1.0, radius)
+    assert di.trust_region_violation(scale * A, scale * b, radius, w, nu) < 1e-9
+    size = scale * (np.abs(A).sum() * radius**2 + np.abs(b).sum() * radius) + 1
+    assert abs(w @ A @ w * scale - 2 * scale * b @ w + 1.0 - value) <= 1e-9 * size
+
+
+@pytest.mark.parametrize(
+    ("A", "b", "value"),
+    [
+        (np.zeros((2, 2)), np.zeros(2), 5.0),  # nothing to choose
+        (np.zeros((2, 2)), np.array([3.0, 4.0]), 5.0 + 2 * 5 * 2),  # linear
+        (-np.eye(2), np.array([1.0, 0.0]), 6.0),  # an inner top
+        (np.diag([1.0, 2.0]), np.zeros(2), 5.0 + 8.0),  # hard
+        (np.diag([2.0, 2.0]), np.zeros(2), 5.0 + 8.0),  # hard, and flat
+        (np.diag([-1.0, 0.0]), np.zeros(2), 5.0),  # flat at the top
+        (np.diag([0.0, -1.0]), np.array([0.0, 1.0]), 6.0),
+    ],
+)
+def test_cases_with_a_known_answer(A, b, value):
+    found, w, nu = di.trust_region_max(A, b, 5.0, 2.0)
+    assert found == pytest.approx(value) and np.isfinite(w).all() and nu >= 0
+
+
+def test_a_wrong_point_is_no_proof():
+    A, b = np.diag([1.0, 2.0]), np.array([0.1, 0.2])
+    _, w, nu = di.trust_region_max(A, b, 0.0, 2.0)
+    assert di.trust_region_violation(A, b, 2.0, w, nu) < 1e-12
+    for other in ((-w, nu), (w, nu + 0.1), (w, nu - 0.5), (0.5 * w, nu), (1.1 * w, nu)):
+        assert di.trust_region_violation(A, b, 2.0, *other) > 1e-3
+
+
+def test_no_solver_finds_more():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        (Xt, yt), (Xs, ys) = records(rng, 15), records(rng, 40, spread=0.5)
+        value, w = di.labeled_discrepancy(Xt, yt, Xs, ys, 2.0)
+
+        def gap(w, Xt=Xt, yt=yt, Xs=Xs, ys=ys):
+            return np.mean((Xt @ w - yt) ** 2) - np.mean((Xs @ w - ys) ** 2)
+
+        assert abs(gap(w)) == pytest.approx(value) and np.linalg.norm(w) <= 2 + 1e-9
+        ball = {"type": "ineq", "fun": lambda w: 4 - w @ w}
+        for start in rng.normal(size=(4, 3)):
+            for sign in (1, -1):
+                found = minimize(
+                    lambda w, s=sign, g=gap: -s * g(w), start, constraints=ball, method="SLSQP"
+                )
+                assert -found.fun <= value + 1e-6
+
+
+def test_dca_never_exceeds_the_maximum_and_sometimes_misses_it():
+    rng, misses = np.random.default_rng(1), 0
+    for _ in range(100):
+        A = rng.normal(size=(4, 4))
+        A, b = A + A.T, rng.normal(size=4) * 0.3
+        value = di.trust_region_max(A, b, 0.0, 1.0)[0]
+        climbed = di.dca_max(A, b, 0.0, 1.0, rng.normal(size=4) * 0.1)[0]
+        assert climbed <= value + 1e-9
+        misses += climbed < value - 1e-4
+    assert 0 < misses < 60
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9))
+@settings(max_examples=150, deadline=None)
+def test_one_record_moves_the_discrepancy_by_no_more_than_its_sensitivity(seed, n):
+    rng = np.random.default_rng(seed)
+    (X, y), (Xs, ys) = records(rng, n + 1, spread=10 ** rng.uniform(-1, 1)), records(rng, 20)
+    one, two = (
+        di.labeled_discrepancy(X[i : n + i], y[i : n + i], Xs, ys, BOUNDS[1])[0] for i in (0, 1)
+    )
+    assert abs(one - two) <= di.discrepancy_sensitivity(B, n) * (1 + 1e-9) and 0 <= one <= B
+
+
+def test_the_sensitivity_is_attained():
+    X, y = np.zeros((7, 2)), np.zeros(7)
+    far, label = X.copy(), y.copy()
+    far[0, 0], label[0] = 1.0, -1.5
+    moved = di.labeled_discrepancy(far, label, X, y, 2.0)[0]
+    assert moved == pytest.approx(B / 7)
+
+
+@pytest.mark.parametrize("price", [{"mu": 0.7}, {"epsilon": 0.7}])
+def test_the_release_has_the_noise_that_the_receipt_says(price):
+    noise = Noise(0, neighboring="replace")
+    draws = [di.private_discrepancy(B / 2, B, 200, noise=noise, **price) for _ in range(2000)]
+    (release,) = noise.receipt(1e-6).releases
+    (wanted,) = price.values()
+    assert release.times == 2000 and release.sensitivity == pytest.approx(B / 200, rel=1e-5)
+    assert release.scale == pytest.approx(B / 200 / wanted, rel=1e-5)
+    law = "norm" if "mu" in price else "laplace"
+    # false-alarm rate 1e-4
+    assert kstest(draws, law, args=(B / 2, release.scale)).pvalue > 1e-4
+
+
+def test_the_release_stays_in_its_interval_and_knows_its_neighbours():
+    noise = Noise(0, neighboring="replace")
+    draws = [di.private_discrepancy(v, B, 2, noise=noise, mu=0.1) for v in (0.0, B) * 50]
+    assert min(draws) == 0 and max(draws) == B
+    with pytest.raises(ValueError, match="replace"):
+        di.private_discrepancy(1.0, B, 10, noise=Noise(0), mu=1.0)
+
+
+@pytest.mark.parametrize("claimed", [{"mu": 1.0}, {"epsilon": 1.0}])
+def test_the_release_is_as_private_as_claimed_and_half_the_noise_is_not(claimed):
+    (name,) = claimed
+    bound = audit.mu_lower_bound if name == "mu" else audit.epsilon_lower_bound
+    for factor in (1, 2):
+        noise, sides = Noise(3, neighboring="replace"), []
+        for value in (B / 3, B / 3 + B / 50):
+            price = {name: factor * 1.0}
+            draws = [
+                di.private_discrepancy(value, B, 50, noise=noise, **price) for _ in range(4000)
+            ]
+            sides.append(np.array(draws)[:, None])
+        assert (bound(*sides) > 1.0) == (factor == 2)
+
+
+def test_bounds_without_predictors_and_for_them():
+    assert di.total_variation_bound(B, [1, 0], [0, 1]) == B
+    assert di.total_variation_bound(B, [0.5, 0.5], [0.5, 0.5]) == 0
+    rng = np.random.default_rng(0)
+    q, (X, y) = rng.uniform(size=30) / 30, records(rng, 30)
+    sups = []
+    for _ in range(200):  # the complexity itself, by the exact maximum
+        s = rng.choice([-1, 1], 30) * q
+        sups.append(di.trust_region_max(X.T @ (s[:, None] * X), X.T @ (s * y), s @ y**2, 2.0)[0])
+    assert np.mean(sups) < di.rademacher_bound(q, *BOUNDS)
+
+
+def test_the_learning_bounds_in_numbers():
+    losses, p = np.full(10, 0.5), np.full(10, 0.1)
+    at_p = di.reweighting_bound(losses, p, p, 5, 0.2, 1.0, 0.3, 0.05)
+    assert at_p == pytest.approx(0.5 + 0.1 + 0.6 + math.sqrt(0.1) * math.sqrt(math.log(20) / 2))
+    half = di.reweighting_bound(losses, p / 2, p, 5, 0.2, 1.0, 0.3, 0.05)
+    assert half - at_p == pytest.approx(-0.25 - 0.05 + 1.5)
+    printed = di.printed_reweighting_bound(losses, p, p, 5, 0.2, 1.0, 0.3, 0.05)
+    assert printed == pytest.approx(1.2 + math.sqrt(0.1) * math.sqrt(math.log(40) / 2))
+    assert di.printed_reweighting_bound(losses, 0 * p, p, 5, 0.2, 1.0, 0.3, 0.05) == math.inf
+
+
+def test_weights_of_the_baselines_are_weights_and_help():
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.normal(size=(300, 2)), rng.normal(size=(200, 2)) * 0.5 + [0.5, 0.0]
+    for q in (di.kernel_mean_matching(Xs, Xt), di.discrepancy_minimization(Xs, Xt)):
+        assert q.shape == (300,) and q.min() >= 0 and q.sum() == pytest.approx(1)
+    moved = np.linalg.norm(di.kernel_mean_matching(Xs, Xt) @ Xs - Xt.mean(axis=0))
+    assert moved < 0.2 * np.linalg.norm(Xs.mean(axis=0) - Xt.mean(axis=0))
+
+    def norm(q):
+        return np.abs(np.linalg.eigvalsh((Xs * q[:, None]).T @ Xs - Xt.T @ Xt / 200)).max()
+
+    assert norm(di.discrepancy_minimization(Xs, Xt)) < 0.2 * norm(np.full(300, 1 / 300))
+    same = di.discrepancy_minimization(Xs, Xs)
+    assert norm(same) <= norm(np.full(300, 1 / 300)) + 1

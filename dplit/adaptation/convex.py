@@ -301,7 +301,7 @@ def profiled_excess_bound(d, n, alpha, radius, weight_radius, kappa_1, mu):
     reach = weight_radius * radius
     return 4 * math.sqrt(2 * d * kappa_1) * reach * (1 - alpha) / (n * mu)
 
-# %% ../../nbs/71_convex_adaptation.ipynb #19b673c8
+# %% ../../nbs/71_convex_adaptation.ipynb #41e1b001
 @dataclass(frozen=True)
 class Sample:
     """Records within the public bounds, as whole numbers, with the weight that each of them has.
@@ -335,11 +335,29 @@ class Sample:
         return len(self.y) > 0 and self.p > 0
 
     def scores(self, w):
-        """X @ w. Exact, if w is `on_lattice`: each score depends on its own row only."""
+        """X @ w. Exact, if w is `on_lattice`: each score depends on its own row only.
+
+        Parameters
+        ----------
+        w : ndarray of shape (d,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return self.X @ w * self.step
 
     def combine(self, shares):
-        """The sum of all rows, each times its share."""
+        """The sum of all rows, each times its share.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (d,)
+        """
         return shares @ self.X * self.step
 
 # %% ../../nbs/71_convex_adaptation.ipynb #0811ae9f
@@ -642,7 +660,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #fe1777e5
+# %% ../../nbs/71_convex_adaptation.ipynb #1dccedfa
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -677,7 +695,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Share of the price that "release" takes: of mu^2, default 0.1; if `variant="paper"`, of
         epsilon, default 0.5.
     n_iter : int, optional
-        PUBLIC number of noisy gradients. Default 12 with a public sample, 200 without; 100 if
+        PUBLIC number of noisy gradients. Default 12 with a public sample, 100 without it or if
         `variant="paper"`.
     raise_curvature : float
         PUBLIC. Directions in which the public sample is flat are taken to curve at least by this
@@ -844,10 +862,9 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Y = float(self.target_bound)
         if not public.counts:
             return (Y / 4) ** 2
-        alone = with_changes(public, p=1 / len(public))
-        kappa_1 = Y**2
+        alone, kappa_1, w = with_changes(public, p=1 / len(public)), Y**2, None
         for _ in range(5):  # each time the spread is seen by a more robust fit
-            w = self._optimum([alone], kappa_1, n_iter=20)[0]
+            w = self._optimum([alone], kappa_1, start=w, tolerance=1e-3)[0]
             spread = float(np.median(np.abs(squared_errors(alone, w)[0]))) / 0.6745
             kappa_1 = float(np.clip(spread, Y / 100, Y)) ** 2
         return kappa_1
@@ -862,7 +879,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     def _n_iter(self, public):
         if self.n_iter is not None:
             return self.n_iter
-        return 100 if self.variant == "paper" else 12 if public.counts else 200
+        return 12 if self.variant == "profiled" and public.counts else 100
 
     def _prices(self, n, release):
         """Price of the discrepancy, as `private_discrepancy` takes it, and the mu of everything else."""
@@ -889,7 +906,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
             w0 = on_lattice(w0, Lambda)
             rho = max(np.linalg.norm(w0), 1e-6 * Lambda) / 2
         else:
-            w0, H, rho = np.zeros(d), 2 * r**2 * np.eye(d), Lambda / 2
+            w0, H, rho = np.zeros(d), 2 * r**2 / d * np.eye(d), Lambda / 2
         curvature, V = np.linalg.eigh(H)
         raised = float(self.raise_curvature) * curvature[-1]
         curvature = np.maximum(curvature, 0) + max(raised, 1e-9 * r**2)
@@ -906,18 +923,16 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         ask = {"bound": bound, "noise": noise, "mu": mu / math.sqrt(T)}
         ask |= {"diameter": profiled_sensitivity(r, Lambda, Y, kappa_1)}
         ask |= {"label": "a gradient of the predictor"}
-        w, visited = w0, []
+        w = w0
         for t in range(1, T + 1):
             rows = lambda block, at, w=w: shares(private, w, at)[:, None] * (block * private.step)
             gradient = private.p * noisy_gradient(rows, private.X, **ask)
             gradient += 2 * ridge * w + pull @ (w - w0)
             if public.counts:
                 gradient += public.p * public.combine(shares(public, w))
-            # with the right curvature, steps of 2 / (t + 1) end in a mean of all T noisy answers
-            length = 2 / (t + 1) if public.counts else 1.0
-            w = on_lattice(w - length * (inverse @ gradient), Lambda)
-            visited.append(w)
-        return {"coef_": w if public.counts else np.mean(visited[T // 2 :], axis=0)}
+            # with the right curvature, the last iterate is a mean of all T noisy answers
+            w = on_lattice(w - 2 / (t + 1) * (inverse @ gradient), Lambda)
+        return {"coef_": w}
 
     def _paper(self, private, public, noise, mu):
         """Algorithm 1, in a = u p >= 1 instead of u."""

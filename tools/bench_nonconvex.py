@@ -186,7 +186,11 @@ def network(n_splits=10):
     found = {}
     for seed in range(n_splits):
         rng = np.random.default_rng(seed)
-        (Xs, ys), (Xt, yt), (Xe, ye) = rings(2000, rng, 0.75, 0.25), rings(400, rng), rings(4000, rng)
+        (Xs, ys), (Xt, yt), (Xe, ye) = (
+            rings(2000, rng, 0.75, 0.25),
+            rings(400, rng),
+            rings(4000, rng),
+        )
         known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "random_state": seed}
         net = {"loss": nc.NetworkLoss(8)}
         public, free = {"Xs": Xs, "ys": ys}, {"private": False}

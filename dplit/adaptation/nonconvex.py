@@ -578,7 +578,7 @@ def algorithm_2(
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #60dafb6d
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #878293c4
 class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     """Classification for a private target with a public source, by any smooth loss: logistic regression, or a network.
 
@@ -610,8 +610,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     loss : Loss, optional
         PUBLIC. Default `LogLoss`; see `NetworkLoss`.
     n_iter : int, optional
-        PUBLIC number of noisy gradients. Default 8 with a public sample, 20 without; 100 if
-        `variant="paper"`.
+        PUBLIC number of noisy gradients. Default 20; 100 if `variant="paper"`.
     expected_gain : float, optional
         PUBLIC guess by how much adaptation can lower the mean loss, in nats; noise is weighed
         against it. Default 0.02 with a public sample, ln(number of classes) without.
@@ -680,7 +679,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         loss=None,
         n_iter=None,
         expected_gain=None,
-        raise_curvature=0.1,
+        raise_curvature=0.2,
         variant="profiled",
         protect="target",
         private=True,
@@ -780,11 +779,11 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         if public.counts:  # it knows where to start, and how the objective curves
             alone = with_changes(public, p=1 / len(public), offset=0.0)
             w0 = on_lattice(self._train(loss, kappa_1, [alone], bounds, start), bounds[1])
-            H, T, gain = fisher_information(loss, w0, [alone], kappa_1), 8, 0.02
+            H, gain = fisher_information(loss, w0, [alone], kappa_1), 0.02
         else:
-            w0, T, gain = start, 20, math.log(loss.n_classes)
+            w0, gain = start, math.log(loss.n_classes)
             H = loss.constants(*bounds)[2] * np.eye(D)
-        T = self.n_iter or T
+        T = self.n_iter or 20
         gain = gain if self.expected_gain is None else float(self.expected_gain)
         curvature, V = np.linalg.eigh(H)
         curvature = np.maximum(curvature, 0) + float(self.raise_curvature) * curvature[-1]
@@ -796,7 +795,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             return gradients * profile_weights(values + private.offset, kappa_1)[:, None]
 
         w, visited = w0, []
-        for _ in range(T):
+        for t in range(1, T + 1):
             gradient = private.p * noisy_gradient(
                 rows,
                 private.X,
@@ -808,9 +807,11 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             if public.counts:
                 gradient = gradient + profiled_gradient(loss, w, [public], kappa_1)[1]
             gradient = gradient + 2 * ridge * w + pull * (w - w0)
-            w = on_lattice(w - inverse @ gradient, bounds[1])
+            # with the right curvature, the last iterate is a mean of all T noisy answers
+            length = 2 / (t + 1) if public.counts else 1.0
+            w = on_lattice(w - length * (inverse @ gradient), bounds[1])
             visited.append(w)
-        return np.mean(visited[T // 2 :], axis=0)
+        return w if public.counts else np.mean(visited[T // 2 :], axis=0)
 
     def _scores(self, X):
         X = self._rows(X)

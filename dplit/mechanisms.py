@@ -866,7 +866,7 @@ def _on_partition(work, first, rows):
     except Exception:
         return None
 
-# %% ../nbs/11_mechanisms.ipynb #67fffbcb
+# %% ../nbs/11_mechanisms.ipynb #0097be38
 class MappedRows:
     """A table whose rows are put through a function when a block of them is asked for, so that no copy of all is made.
 
@@ -904,7 +904,16 @@ class MappedRows:
         Returns
         -------
         MappedRows of shape (n, n_columns + 1)
+
+        Raises
+        ------
+        ValueError
+            If the column is mapped from other rows.
         """
+        if isinstance(column, MappedRows) and column.rows is not self.rows:
+            raise ValueError(
+                "column: two mapped tables stand side by side if both map the same rows."
+            )
         other = column.function if isinstance(column, MappedRows) else partial(_part, column)
         return MappedRows(
             self.rows, partial(_side_by_side, self.function, other), self.shape[1] + 1

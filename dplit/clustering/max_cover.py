@@ -7,7 +7,7 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #04b84b71
+# %% ../../nbs/30_max_cover.ipynb #5b3be730
 import math
 import warnings
 from functools import lru_cache, partial
@@ -32,6 +32,7 @@ from dplit.mechanisms import (
     MappedRows,
     check_choice,
     check_count,
+    check_rows,
     count_weight,
     lattice,
     map_blocks,
@@ -739,13 +740,14 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #ad0f2570
+# %% ../../nbs/30_max_cover.ipynb #4e2e18f8
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
     Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
     one row, if no parameter was chosen by looking at X. The unit protected is one row. Running time
-    and memory depend on X.
+    and memory depend on X: besides a block of rows, the covers hold the projected rows, all of them
+    in the memory of the caller.
 
     Parameters
     ----------
@@ -913,12 +915,13 @@ class MaxCoverKMeans(PrivateKMeans):
         matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
         mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
         middle, radius = np.zeros(d), float(self.radius)
-        X = MappedRows(X, lambda rows, _: relative_to_ball(rows, float(self.radius), center))
+        shortened = partial(relative_to_ball, radius=float(self.radius), center=center)
+        X = MappedRows(X, lambda rows, _: shortened(rows))
         # step 0, ours: where the data are, and how far they reach
         if mean_mu:
             middle, radius = recenter(X, radius, mu=mean_mu, epsilon=ring_epsilon, noise=noise)
         # step 1: project
-        points = project(X, matrix, radius=radius, center=middle)
+        points = project(X, matrix, radius=radius, center=middle)  # few numbers for each row
         # step 2: candidates
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(finest, ratio)
@@ -931,7 +934,9 @@ class MaxCoverKMeans(PrivateKMeans):
         average = partial(
             _averages, noise, count_weight(d), radius, X=X, center=middle, n_groups=k, mu=mu
         )
-        centers = average(fallback * radius, groups=nearest(points, heads, radius=1.0))
+        view = partial(project, matrix=matrix, radius=radius, center=middle)
+        groups = MappedRows(X, lambda rows, _: nearest(view(rows), heads, radius=1.0), 1)
+        centers = average(fallback * radius, groups=groups)
         step, limit = lattice(radius)
         for _ in range(self.n_lloyd):
             centers = average(centers, groups=NearestCenter(centers / step, limit, whole=True))
@@ -939,6 +944,7 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def _release_as_printed(self, X, noise, center):
         """Algorithm 1 line by line, with the means pulled into the ball (free, and promised by dplit)."""
+        X = check_rows(X, 'MaxCoverKMeans with variant="paper"', ensure_all_finite=False)
         k, d, radius = self.n_clusters, X.shape[1], float(self.radius)
         d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, _ = _public_draws(noise.public_rng, k, d)
@@ -974,7 +980,7 @@ class MaxCoverKMeans(PrivateKMeans):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #4a422e7d
+# %% ../../nbs/30_max_cover.ipynb #8ca75cc5
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
 
 
@@ -1027,7 +1033,8 @@ def _orthonormal(d, d_out, rng):
 
 def _weigh(points, candidates, epsilon, noise):
     """Noisy number of points nearest to each candidate."""
-    nearest_one = nearest(points, candidates, radius=1.0)
+    find = NearestCenter(candidates, 1.0)
+    nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
     return noise.histogram(nearest_one, len(candidates), epsilon=epsilon, label="weights")
 
 

@@ -81,9 +81,14 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #b0520c25
+# %% ../../nbs/20_lloyd.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
-    """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
+    """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`.
+
+    There is no `partial_fit`: every call would be one more release, paid for again, and a loop over
+    batches would spend in silence. Rows that do not fit in memory come as a memory map or as a dask
+    array, and `fit` spends once.
+    """
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""
@@ -157,8 +162,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             If there was no fit, or X is not a finite table with the columns of the fit.
 
         """
-        find = NearestCenter(self.cluster_centers_)
-        return np.concatenate(list(map_blocks(partial(_call, find), self._rows(X))))
+        rows = self._rows(X)
+        find = partial(_call, NearestCenter(self.cluster_centers_))
+        return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_predict(self, X, y=None):
         """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
@@ -202,8 +208,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             As in `predict`.
 
         """
+        rows = self._rows(X)
         loss = partial(_block_loss, self.cluster_centers_)
-        return -float(sum(map_blocks(loss, self._rows(X), reduce=sum)))
+        return -float(sum(map_blocks(loss, rows, reduce=sum)))
 
     def _rows(self, X):
         """X as rows with the columns of the fit."""

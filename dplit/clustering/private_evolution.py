@@ -8,7 +8,7 @@ __all__ = ['LENGTHS', 'COUNTS', 'EXTRA', 'mantegna_scale', 'levy_steps', 'variat
            'private_evolution', 'vote_noise', 'step_error', 'residual_radius', 'shrink', 'refine_step',
            'evolution_prices', 'PEMeans', 'HDPEMeans']
 
-# %% ../../nbs/50_private_evolution.ipynb #a4e31397
+# %% ../../nbs/50_private_evolution.ipynb #4ee07134
 import math
 import warnings
 from functools import partial
@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
-from .max_cover import project
+from .max_cover import _kept, project
 from dplit.geometry import (
     NearestCenter,
     clip_to_ball,
@@ -593,31 +593,20 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
     return moved, np.where(certain, counts, counts - doubt)
 
-# %% ../../nbs/50_private_evolution.ipynb #b855f29c
+# %% ../../nbs/50_private_evolution.ipynb #2f076830
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2
 EXTRA = 1.5  # centres for each cluster, until the first step
-
-
-_KEPT = 2**28  # bytes: what is kept of all rows between two passes; if it is more, it is made anew
 
 
 def _labels(X, centers, radius, center):
     """Nearest released centre of each row."""
     find = NearestCenter(centers, radius)
-    return _kept(X, lambda rows, at: find(relative_to_ball(rows, radius, center)), 1, np.int32)
+    return _kept(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
 
 
 def _vote_rows(X, view, radius, center, d):
     """Rows, or a view of them in d dimensions, as `vote_grid` hands them out."""
-    return _kept(X, lambda rows, at: vote_grid(view(rows), radius, center), d, np.float32)
-
-
-def _kept(X, function, n_columns, dtype):
-    """What a function makes of the rows: a table if it is small, else `MappedRows`. The same to the last bit."""
-    mapped = MappedRows(X, function, n_columns)
-    if not isinstance(X, np.ndarray) or 4 * n_columns * len(X) > _KEPT:
-        return mapped
-    return np.concatenate(list(map_blocks(lambda start, rows: rows.astype(dtype), mapped)))
+    return _kept(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
 # %% ../../nbs/50_private_evolution.ipynb #3c3c441f
 def evolution_prices(mu, n_refine, projected=False, counted=False):
@@ -646,7 +635,7 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #6235c3b4
+# %% ../../nbs/50_private_evolution.ipynb #6d391af0
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -800,7 +789,7 @@ class PEMeans(PrivateKMeans):
             view = partial(project, matrix=axes, radius=radius, center=center, divisor=unit)
             heads = search(_vote_rows(X, view, 1.0, None, self.n_components))
             find = NearestCenter(heads, 1.0)
-            labels = _kept(X, lambda rows, at: find(view(rows)), 1, np.int32)
+            labels = _kept(X, lambda rows: find(view(rows)), 1, np.int32)
             centers = clip_to_ball(heads @ axes.T * (unit * radius), radius)
         else:
             centers = search(_vote_rows(X, np.asarray, radius, center, d)) * radius
@@ -833,7 +822,7 @@ class PEMeans(PrivateKMeans):
             private_evolution(Q, k, L, n_rounds, antithetic=False, **price), 1.0
         )
 
-# %% ../../nbs/50_private_evolution.ipynb #ac00e971
+# %% ../../nbs/50_private_evolution.ipynb #02c9212e
 class HDPEMeans(PEMeans):
     """PE-means for many columns: rows vote in 16 dimensions, averages bring the centres back.
 
@@ -938,7 +927,7 @@ class HDPEMeans(PEMeans):
         )
         # lines 7 to 9: labels
         find = NearestCenter(clip_to_ball(heads, 1.0), 1.0)
-        labels = _kept(X, lambda rows, at: find(view(rows)), 1, np.int32)
+        labels = _kept(X, lambda rows: find(view(rows)), 1, np.int32)
         # lines 10 to 14: sums with noise sigma R, counts with noise sigma, bought as one
         sums, counts = noise.sums(
             X,

@@ -776,7 +776,7 @@ def _shorten(X, target, limit, norm):
         Q[over] = np.trunc(Q[over] * (1 - 2.0**-20))
     return Q
 
-# %% ../nbs/11_mechanisms.ipynb #d739d7a3
+# %% ../nbs/11_mechanisms.ipynb #6f3446df
 def map_blocks(function, X, block_rows=None, reduce=None):
     """Results of a function over blocks of rows, in order; large inputs use all cores.
 
@@ -791,8 +791,8 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     block_rows : int, optional
         Default: about 131,000 numbers to a block.
     reduce : callable, optional
-        From a list of results to one result, for example `sum`. It may be applied, where they
-        lie, to the results of consecutive blocks; the caller applies it to what comes out.
+        From one or more results to one, for example `sum`. It may be applied, where they lie, to
+        the results of consecutive blocks; the caller applies it to what comes out.
 
     Yields
     ------
@@ -810,7 +810,7 @@ def map_blocks(function, X, block_rows=None, reduce=None):
         d = max(d, X.shape[1])
     block_rows = block_rows or max(256, 2**17 // max(d, 1))
     if _is_partitioned(X):
-        yield from _map_partitions(function, X, block_rows, reduce or list)
+        yield from _map_partitions(function, X, block_rows, reduce)
         return
     blocks = range(0, n, block_rows)
 
@@ -848,21 +848,18 @@ def _map_partitions(function, X, block_rows, reduce):
             "try X.sum().compute(), and clean the data row by row."
         )
     for result in results:
-        yield from result if reduce is list else [result]
+        yield from result
 
 
 def _on_partition(work, first, rows):
     """What `map_blocks` gives for one partition; None for an error, which a scheduler would log with rows and all."""
     function, size, reduce = work
     try:
-        blocks = (rows[i : i + size] for i in range(0, len(rows), size))
-        starts = range(first, first + len(rows), size)
-        return reduce(
-            [
-                function(i, np.ascontiguousarray(b, float))
-                for i, b in zip(starts, blocks, strict=True)
-            ]
-        )
+        blocks = [slice(i, i + size) for i in range(0, len(rows), size)]
+        results = [
+            function(first + at.start, np.ascontiguousarray(rows[at], dtype=float)) for at in blocks
+        ]
+        return [reduce(results)] if reduce and results else results
     except Exception:
         return None
 

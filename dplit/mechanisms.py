@@ -776,7 +776,7 @@ def _shorten(X, target, limit, norm):
         Q[over] = np.trunc(Q[over] * (1 - 2.0**-20))
     return Q
 
-# %% ../nbs/11_mechanisms.ipynb #6f3446df
+# %% ../nbs/11_mechanisms.ipynb #e33d4575
 def map_blocks(function, X, block_rows=None, reduce=None):
     """Results of a function over blocks of rows, in order; large inputs use all cores.
 
@@ -840,19 +840,20 @@ def _map_partitions(function, X, block_rows, reduce):
     tasks = [delayed(_on_partition)(work, i, part) for i, part in zip(starts, parts, strict=False)]
     try:
         results = compute(*tasks)
-    except Exception:  # of the owner's own graph: it may quote rows
-        results = (None,)
-    if any(result is None for result in results):
+    except Exception as error:  # of the owner's own graph, or of the cluster: it may quote rows
+        results = [type(error).__name__]
+    failed = [result for result in results if isinstance(result, str)]
+    if failed:
         raise ValueError(
-            "X has a partition that cannot be computed, or is not a table of finite numbers: "
-            "try X.sum().compute(), and clean the data row by row."
+            f"X has a partition that cannot be computed ({failed[0]}): its rows must be finite "
+            "numbers, and dplit installed on every worker; X.sum().compute() tells whose fault it is."
         )
     for result in results:
         yield from result
 
 
 def _on_partition(work, first, rows):
-    """What `map_blocks` gives for one partition; None for an error, which a scheduler would log with rows and all."""
+    """What `map_blocks` gives for one partition; of an error the name alone, since a scheduler would log it with rows and all."""
     function, size, reduce = work
     try:
         blocks = [slice(i, i + size) for i in range(0, len(rows), size)]
@@ -860,8 +861,8 @@ def _on_partition(work, first, rows):
             function(first + at.start, np.ascontiguousarray(rows[at], dtype=float)) for at in blocks
         ]
         return [reduce(results)] if reduce and results else results
-    except Exception:
-        return None
+    except Exception as error:
+        return type(error).__name__
 
 # %% ../nbs/11_mechanisms.ipynb #0097be38
 class MappedRows:

@@ -41,14 +41,14 @@ def write(path, n):
     rows.flush()
 
 
-def seconds(function, repeat):
-    """Shortest wall time."""
+def seconds(function, repeat=1):
+    """Shortest (wall, processor) time; of a busy machine the second tells more."""
     times = []
     for _ in range(repeat):
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    return np.min(times, axis=0)
 
 
 def numpy_round(X, centers):
@@ -63,14 +63,17 @@ def numpy_round(X, centers):
 
 
 class Peak:
-    """The most memory of its own (anonymous pages) that this process holds meanwhile, in MB; Linux."""
+    """The most memory of its own (anonymous pages) that this process holds, beyond the first time; in MB, Linux."""
+
+    base = None
 
     def own(self):
         status = Path("/proc/self/status").read_text()
         return int(re.search(r"RssAnon:\s*(\d+)", status)[1]) / 1024
 
     def __enter__(self):
-        self.before = self.most = self.own()
+        self.most = self.own()
+        Peak.base = Peak.base or self.most
         self.done = threading.Event()
         self.thread = threading.Thread(target=self.look)
         self.thread.start()
@@ -83,7 +86,7 @@ class Peak:
     def __exit__(self, *_):
         self.done.set()
         self.thread.join()
-        self.megabytes = self.most - self.before
+        self.megabytes = self.most - Peak.base
 
 
 def model(**params):
@@ -116,8 +119,8 @@ def draw(sizes, results, path):
     figure, ax = plt.subplots(figsize=(6, 4))
     names = "numpy's sum", "the check", "our round", "numpy's round, not private"
     for j, (name, marker) in enumerate(zip(names, "xso^", strict=True)):
-        ax.loglog(sizes, [times[j] for times, *_ in results], marker + "-", label=name)
-    ax.set(xlabel="rows of 16 float32 in a memory map", ylabel="seconds for one pass")
+        ax.loglog(sizes, [times[j][1] for times, *_ in results], marker + "-", label=name)
+    ax.set(xlabel="rows of 16 float32 in a memory map", ylabel="processor seconds for one pass")
     ax.legend()
     figure.savefig(path, bbox_inches="tight", dpi=120)
 
@@ -151,7 +154,7 @@ def main():
             )
         path = Path(folder, "rows.npy")
         print(
-            f"writing {4e-9 * n * D:.1f} GB: {seconds(lambda: write(path, n), 1):.0f} s", flush=True
+            f"writing {4e-9 * n * D:.1f} GB: {seconds(lambda: write(path, n))[0]:.0f} s", flush=True
         )
         rows = np.load(path, mmap_mode="r")
         sizes = [m for m in 10 ** np.arange(5, 12) if m < n] + [n]
@@ -159,20 +162,21 @@ def main():
         lines = [
             (
                 f"{m:.0e}",
-                *(f"{t:.3g}" for t in times),
-                f"{times[2] / times[0]:.1f}",
-                f"{times[2] / times[3]:.2f}",
-                f"{1e9 * times[2] / m:.0f}",
+                *(f"{wall:.3g} ({cpu:.3g})" for wall, cpu in times),
+                " ".join(f"{ratio:.1f}" for ratio in times[2] / times[0]),
+                " ".join(f"{ratio:.2f}" for ratio in times[2] / times[3]),
+                f"{1e9 * times[2][1] / m:.0f}",
                 f"{peak:.0f}",
             )
             for m, (times, peak, _) in zip(sizes, results, strict=True)
         ]
-        head = ["rows", "numpy's sum, s", "check, s", "our round, s", "numpy's round, s"]
-        head += ["round / sum", "round / numpy's round", "ns a row", "peak of a fit, MB"]
+        head = ["rows", "numpy's sum", "check", "our round", "numpy's round"]
+        head += ["round / sum", "round / numpy's round", "CPU ns a row", "peak of a fit, MB"]
+        print("Seconds: wall (processor); ratios: wall, processor.")
         print(Table(head, lines))
-        logs = np.log([[m, times[2]] for m, (times, *_) in zip(sizes, results, strict=True)])
+        logs = np.log([[m, times[2][1]] for m, (times, *_) in zip(sizes, results, strict=True)])
         slope = np.polyfit(*logs.T, 1)[0] if len(sizes) > 1 else 1.0
-        print(f"our round grows like rows to the power {slope:.2f}")
+        print(f"processor time of our round grows like rows to the power {slope:.2f}")
         if args.picture:
             draw(sizes, results, args.picture)
         if args.dask:

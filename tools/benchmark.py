@@ -22,7 +22,7 @@ import subprocess
 import sys
 import warnings
 from collections import defaultdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import bench_max_cover
@@ -102,13 +102,15 @@ def applies(method, name, d):
     return method not in CHECKS or name in PUBLISHED
 
 
-def run(method, name, epsilon, seed, folder, library=[]):  # noqa: B006: one worker for all calls
+worker = cache(Library)  # one for all fits
+
+
+def run(method, name, epsilon, seed, folder):
     """(centres, wall s, CPU s, peak MB) of one fit."""
     X, k = load(name)
     price = {"epsilon": epsilon, "delta": len(X) ** -1.1}
     if method == "diffprivlib":
-        library or library.append(Library(folder))
-        return library[0].fit(X, k, **price, seed=seed, name=name)
+        return worker(folder).fit(X, k, **price, seed=seed, name=name)
     if method == "KMeans":
         return measured(lambda: KMeans(k, n_init=10, random_state=seed).fit(X).cluster_centers_)
     if method in FUNCTIONS:
@@ -187,7 +189,7 @@ def run_speed(folder):
             X, k = load(name)
             if not applies(method, name, X.shape[1]) or (name == LARGE and method not in ("KMeans", "PEMeans", "PE-means")):  # fmt: skip
                 continue
-            command = [sys.executable, __file__, "one", "--out", folder, name, method]
+            command = [sys.executable, __file__, "one", name, method, "--out", folder]
             cost = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             n, d = X.shape
             rows.append({"dataset": name, "n": n, "d": d, "k": k, "method": method} | cost)
@@ -212,16 +214,17 @@ def run_cover(folder):
     write(folder / "cover.csv", rows)
 
 
-def run_other(script, folder, *arguments):
-    """Run another measuring tool and keep what it prints."""
+def run_other(script, folder, parts):
+    """Run another measuring tool, part by part, and keep what it prints."""
     path = HERE / script
     if not path.exists():
         print(f"{script}: not in this copy, left out")
         return
-    done = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True)
-    print(done.stdout + done.stderr)
-    (folder / path.with_suffix(".txt").name).write_text(done.stdout)
-    done.check_returncode()
+    for part in parts:
+        command = [sys.executable, path, part]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        print(done.stdout, flush=True)
+        (folder / f"{path.stem}_{part}.txt").write_text(done.stdout)
 
 
 # Summing up ---------------------------------------------------------------------------------------
@@ -327,8 +330,12 @@ def main():
         "kmeans": lambda: run_kmeans(args.sets, args.methods, args.seeds, args.out),
         "speed": lambda: run_speed(args.out),
         "cover": lambda: run_cover(args.out),
-        "source-target": lambda: run_other("bench_source_target.py", args.out),
-        "adaptation": lambda: run_other("bench_adaptation.py", args.out),
+        "source-target": lambda: run_other(
+            "bench_source_target.py", args.out, ["solver", "shares"]
+        ),
+        "adaptation": lambda: run_other(
+            "bench_adaptation.py", args.out, ["adapt", "reach", "ladder", "private", "speed"]
+        ),
         "tables": lambda: run_tables(args.out, args.book),
     }
     if args.what == "one":

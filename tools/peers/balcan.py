@@ -26,14 +26,15 @@ def grid(Y, half, epsilon, rng):
     levels = max(1, int(np.ceil(np.log(n))) - 1)
     threshold = 2 * np.log(n) * levels / epsilon
     cells, found = [(np.zeros(p), np.arange(n))], [np.zeros(p)]
+    corner_bits = 1 << np.arange(p)
     for _ in range(levels):
         half, below = half / 2, []
         for middle, rows in cells:
-            signs = np.where(Y[rows] >= middle, 1, -1)
-            corners, which = np.unique(signs, axis=0, return_inverse=True)
-            for i, corner in enumerate(corners):
-                inside = rows[which.ravel() == i]
+            codes = (Y[rows] >= middle) @ corner_bits
+            for code in np.flatnonzero(np.bincount(codes)):
+                inside = rows[codes == code]
                 if len(inside) + rng.laplace(scale=levels / epsilon) > threshold:
+                    corner = np.where(code & corner_bits, 1, -1)
                     below.append((middle + half * corner, inside))
         cells = below
         found += [middle for middle, _ in cells]
@@ -59,7 +60,7 @@ def swaps(Y, points, k, epsilon, rng, factor):
 
     A row more adds to every loss at most (2 R)^2, so exp(-e loss / (2 R)^2) is e-private; `factor` 2 is the general bound.
     """
-    D = np.minimum(euclidean_distances(Y, points, squared=True), 4.0).T  # candidates x rows
+    D = np.minimum(euclidean_distances(points, Y, squared=True), 4.0).astype(np.float32)
     m, n = D.shape
     T = min(k, 20)
     strength = epsilon / (T + 1) / (4.0 * factor)
@@ -67,13 +68,13 @@ def swaps(Y, points, k, epsilon, rng, factor):
     for _ in range(T):
         order = np.argsort(D[ids], axis=0)[:2]
         first = D[ids][order[0], np.arange(n)]
-        second = D[ids][order[1], np.arange(n)] if k > 1 else np.full(n, 4.0)
+        second = D[ids][order[1], np.arange(n)] if k > 1 else np.full(n, 4.0, np.float32)
         # without centre i a row of its cell goes to the second nearest or to the candidate
         table = np.empty((k, m))
         for j in range(m):
             near = np.minimum(first, D[j])
             lost = np.minimum(second, D[j]) - near
-            table[:, j] = near.sum() + np.bincount(order[0], lost, minlength=k)
+            table[:, j] = near.sum(dtype=float) + np.bincount(order[0], lost, minlength=k)
         i, j = divmod(choose(table, strength, rng), m)
         ids[i] = j
         kept.append(ids.copy())

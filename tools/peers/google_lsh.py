@@ -31,7 +31,7 @@ def noise_scale(epsilon, delta):
         cost = mixture_delta(epsilon, mu=1 / scale, pure=counts)
         return np.log(max(cost, 1e-300)) - np.log(delta)
 
-    return float(np.exp(brentq(too_much, np.log(0.02), np.log(2000), xtol=1e-9)))
+    return float(np.exp(brentq(too_much, np.log(1e-3), np.log(2000), xtol=1e-9)))
 
 
 def coreset(X, k, scale, rng):

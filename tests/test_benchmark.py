@@ -12,9 +12,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import benchmark  # noqa: E402
-from peers import balcan, fastlloyd, google_lsh  # noqa: E402
+from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
 from peers.meter import measured  # noqa: E402
 
+from dplit import PEMeans  # noqa: E402
 from dplit.accounting import gaussian_mu, mixture_delta  # noqa: E402
 
 FITS = [google_lsh.fit, fastlloyd.fit, balcan.fit]
@@ -129,6 +130,22 @@ def test_the_noise_of_an_average_has_the_scale_it_is_priced_at():
     found = [balcan.averages(X, labels, 1, e, rng, False)[0] * 1000 for _ in range(4000)]
     # sensitivity of a sum in l1: sqrt(d) R; standard deviation of Laplace noise: sqrt(2) scale
     assert np.std(found) == pytest.approx(np.sqrt(2) * 2 / (e * share), rel=0.05)
+
+
+def test_the_direct_reading_is_the_printed_algorithm(blobs):
+    """Not the same draws, so not the same centres: the same loss on average, and the same parts."""
+    X, price = blobs[::3], {"epsilon": 0.3, "delta": 1e-4}
+    direct = [loss(X, pe_means_direct.fit(X, 3, **price, seed=s)) for s in range(6)]
+    paper = [
+        PEMeans(3, variant="paper", n_public=len(X), radius=1.0, random_state=s, **price).fit(X)
+        for s in range(6)
+    ]
+    paper = [loss(X, model.cluster_centers_) for model in paper]
+    assert np.mean(direct) == pytest.approx(np.mean(paper), rel=0.3)
+    assert pe_means_direct.SIGMA == pytest.approx(0.507450, abs=1e-6)
+    noisy = np.array([5.0, 3, 2, -1, 0.5])
+    assert pe_means_direct.kept(noisy, 8).tolist() == [5, 3, 0, 0, 0]
+    assert pe_means_direct.kept(noisy, 8.5).tolist() == [5, 3, 2, 0, 0]
 
 
 # --- the measuring ---

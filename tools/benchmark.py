@@ -9,7 +9,8 @@ python tools/benchmark.py adaptation --out DIR
 python tools/benchmark.py all --out DIR [--seeds S]
 
 kmeans stores each fit at once in DIR/kmeans.csv and goes on where it was stopped; it does 3 seeds of every set
-first, cheap sets first. tables sums up what is there; --book puts the summary where the chapter reads it.
+first, cheap sets first. (Memory in that file is what one fit took beyond what its process already held, little after
+the first fit; speed measures in fresh processes.) tables sums up what is there; --book puts the summary where the chapter reads it.
 Set OMP_NUM_THREADS=1. Sets that come from files are left out where DPLIT_DATA does not have them.
 diffprivlib is installed once into DIR; nothing else needs the network.
 """

@@ -63,12 +63,12 @@ def test_style_keeps_what_a_backend_sets_inside():
     """A notebook's backend turns interactive mode on at its first figure; taking that back would hide all later figures."""
     was = plt.isinteractive()
     try:
-        plt.ioff()
+        matplotlib.interactive(False)
         with P.style():
-            plt.ion()
+            matplotlib.interactive(True)
         assert plt.isinteractive()
     finally:
-        plt.ion() if was else plt.ioff()
+        matplotlib.interactive(was)
 
 
 def test_series_differ_without_colour():

@@ -1117,7 +1117,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #239389da
+# %% ../nbs/60_source_target.ipynb #55c59cd6
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -1185,7 +1185,7 @@ class NoisyAverageSet(PrivateSources):
     >>> Xs, Xt = rng.normal(size=(2000, 2)), rng.normal(size=(500, 2)) + 1
     >>> model = NoisyAverageSet(t=100, rho=0.5, radius=6.0, random_state=0).fit(Xs, Xt)
     >>> model.sources_.shape, round(model.spent_.rho, 9)
-    ((15, 2), 0.5)
+    ((38, 2), 0.5)
     """
 
     def __init__(

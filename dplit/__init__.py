@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 from .accounting import BudgetExceeded, PrivacyBudget
-from .adaptation import CnvxAdap
+from .adaptation import CnvxAdap, NCnvxAdap
 from .clustering import (
     HDPEMeans,
     KAverages,
@@ -26,6 +26,7 @@ __all__ = [
     "KTupleGaussianMixture",
     "KTupleKMeans",
     "MaxCoverKMeans",
+    "NCnvxAdap",
     "NeighborNoisyAverages",
     "NoisyAverageSet",
     "NoisyLloyd",

@@ -8,7 +8,7 @@ __all__ = ['Bits', 'geometric_int', 'laplace_int', 'gaussian_int', 'gauge', 'kno
            'check_center', 'check_rows', 'lattice', 'quantize', 'map_blocks', 'MappedRows', 'count_weight', 'Event',
            'Coverage', 'watch', 'Noise', 'mean_in_ball', 'noisy_avg_delta', 'noisy_avg']
 
-# %% ../nbs/11_mechanisms.ipynb #88ddadcc
+# %% ../nbs/11_mechanisms.ipynb #8a6fbaee
 import decimal
 import math
 import os
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from numbers import Integral, Real
 
@@ -389,7 +390,7 @@ def lattice_law(kind, scale, support):
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale
     return special.ndtr(-inner) - special.ndtr(-outer)
 
-# %% ../nbs/11_mechanisms.ipynb #4e13226a
+# %% ../nbs/11_mechanisms.ipynb #31fdb9cb
 def check_count(value, name, owner, low=1):
     """A PUBLIC whole number, checked.
 
@@ -622,28 +623,43 @@ _SAFE_WORDS = (
 )
 
 
-def check_rows(X, owner, name="X", **options):
-    """PRIVATE rows as a finite numeric array: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
+def check_rows(X, owner, name="X", partitions=False, **options):
+    """PRIVATE rows as a finite numeric table: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
 
     Parameters
     ----------
     X : array_like of shape (n, d)
-        PRIVATE.
+        PRIVATE. Read block by block: a memory map stays on its disk.
     owner, name : str
         Who needs the rows, and what they are called; for the message.
+    partitions : bool
+        Whether the owner takes a `dask.array` too, and passes over it with `map_blocks` alone.
     **options
         Passed on to `sklearn.utils.check_array`.
 
     Returns
     -------
-    ndarray of shape (n, d)
+    ndarray of shape (n, d), or the dask array, its partitions made of whole rows
 
     Raises
     ------
     TypeError, ValueError
-        If X is not a table of finite numbers.
+        If X is not a table of finite numbers, or a dask array that the owner does not take.
 
     """
+    finite = options.pop("ensure_all_finite", True)
+    if _is_partitioned(X):
+        rows = _whole_rows(X, owner, name, partitions, options)
+    else:
+        rows = _checked(X, owner, name, ensure_all_finite=False, **options)
+    if finite and rows.dtype.kind not in "iub":
+        # 0, infinity or, if there is one, not a number: refused in scikit-learn's words
+        worst = sum(map_blocks(_worst, rows, reduce=sum))
+        _checked([[worst]], owner, name)
+    return rows
+
+
+def _checked(X, owner, name, **options):
     try:
         return check_array(X, input_name=name, **options)
     except Exception as error:  # a cell may raise anything when asked for its number
@@ -655,6 +671,36 @@ def check_rows(X, owner, name="X", **options):
     raise kind(
         f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."
     )
+
+
+def _worst(start, rows):
+    """0 if all entries are finite; else infinity, or not a number if there is one."""
+    finite = np.isfinite(rows)
+    return 0.0 if finite.all() else float(np.abs(rows[~finite]).sum())
+
+
+def _is_partitioned(X):
+    """Whether X is a dask array, without importing dask."""
+    return hasattr(X, "to_delayed") and hasattr(X, "chunks")
+
+
+def _whole_rows(X, owner, name, allowed, options):
+    """A dask array whose partitions hold whole rows, if its shape and type are those of a table."""
+    if not allowed:
+        raise TypeError(
+            f"{name} is a dask array: {owner} works in memory; give it {name}.compute(), if that fits."
+        )
+    if any(math.isnan(n) for n in X.shape):
+        raise ValueError(
+            f"{name} has partitions of unknown length: call {name}.compute_chunk_sizes() first."
+        )
+    _checked(
+        np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype),
+        owner,
+        name,
+        **options,
+    )
+    return X.rechunk({1: -1})
 
 # %% ../nbs/11_mechanisms.ipynb #ee0aa89d
 _STEP_BITS = 20
@@ -762,8 +808,8 @@ def _shorten(X, target, limit, norm):
         Q[over] = np.trunc(Q[over] * (1 - 2.0**-20))
     return Q
 
-# %% ../nbs/11_mechanisms.ipynb #5f85dc5f
-def map_blocks(function, X, block_rows=None):
+# %% ../nbs/11_mechanisms.ipynb #e33d4575
+def map_blocks(function, X, block_rows=None, reduce=None):
     """Results of a function over blocks of rows, in order; large inputs use all cores.
 
     Parameters
@@ -772,18 +818,32 @@ def map_blocks(function, X, block_rows=None):
         Takes the index of the first row and a C-contiguous float64 block of shape (<= block_rows,
         d).
     X : array_like of shape (n, d)
-        Anything with a length, a shape and slices of rows (memory maps too).
+        Anything with a length, a shape and slices of rows (memory maps too), or a dask array:
+        then blocks are cut from its partitions, by the scheduler that dask is set to use.
     block_rows : int, optional
         Default: about 131,000 numbers to a block.
+    reduce : callable, optional
+        From one or more results to one, for example `sum`. It may be applied, where they lie, to
+        the results of consecutive blocks; the caller applies it to what comes out.
 
     Yields
     ------
     object
         What the function returned for each block.
 
+    Raises
+    ------
+    ValueError
+        If a partition of a dask array cannot be computed; the message says nothing about it.
     """
     n, d = X.shape
+    if isinstance(X, MappedRows):
+        X, function = X.rows, partial(_map_first, X.function, function)
+        d = max(d, X.shape[1])
     block_rows = block_rows or max(256, 2**17 // max(d, 1))
+    if _is_partitioned(X):
+        yield from _map_partitions(function, X, block_rows, reduce)
+        return
     blocks = range(0, n, block_rows)
 
     def run(start):
@@ -796,28 +856,114 @@ def map_blocks(function, X, block_rows=None):
         for first in range(0, len(blocks), 256):  # a bounded number in flight
             yield from pool.map(run, blocks[first : first + 256])
 
-# %% ../nbs/11_mechanisms.ipynb #f78e9c9c
+
+def _map_first(change, function, start, rows):
+    """What `map_blocks` does with a block of `MappedRows`."""
+    rows = change(rows, slice(start, start + len(rows)))
+    return function(start, np.ascontiguousarray(rows, dtype=float))
+
+
+def _map_partitions(function, X, block_rows, reduce):
+    from dask import compute, delayed  # whoever hands over a dask array has it
+
+    work = delayed((function, block_rows, reduce), traverse=False)  # travels once, not every time
+    starts = np.cumsum([0, *X.chunks[0]]).tolist()
+    parts = X.to_delayed().ravel()
+    tasks = [delayed(_on_partition)(work, i, part) for i, part in zip(starts, parts, strict=False)]
+    try:
+        results = compute(*tasks)
+    except Exception as error:  # of the owner's own graph, or of the cluster: it may quote rows
+        results = [type(error).__name__]
+    failed = [result for result in results if isinstance(result, str)]
+    if failed:
+        raise ValueError(
+            f"X has a partition that cannot be computed ({failed[0]}): its rows must be finite "
+            "numbers, and dplit installed on every worker; X.sum().compute() tells whose fault it is."
+        )
+    for result in results:
+        yield from result
+
+
+def _on_partition(work, first, rows):
+    """What `map_blocks` gives for one partition; of an error the name alone, since a scheduler would log it with rows and all."""
+    function, size, reduce = work
+    try:
+        blocks = [slice(i, i + size) for i in range(0, len(rows), size)]
+        results = [
+            function(first + at.start, np.ascontiguousarray(rows[at], dtype=float)) for at in blocks
+        ]
+        return [reduce(results)] if reduce and results else results
+    except Exception as error:
+        return type(error).__name__
+
+# %% ../nbs/11_mechanisms.ipynb #0097be38
 class MappedRows:
     """A table whose rows are put through a function when a block of them is asked for, so that no copy of all is made.
 
     Parameters
     ----------
     X : array_like of shape (n, d)
-        Anything with a shape and slices of rows.
+        Anything that `map_blocks` takes.
     function : callable
-        Takes a block of rows and its slice; gives as many rows of d numbers, each by that row, its
-        place in the table and PUBLIC or released numbers alone.
+        Takes a block of rows and its slice; gives as many rows of `n_columns` numbers, each by that
+        row, its place in the table and PUBLIC or released numbers alone.
+    n_columns : int, optional
+        Default d. With 1 the function may give a number for each row.
     """
 
-    def __init__(self, X, function):
-        self._X, self._function = X, function
-        self.shape, self.dtype = X.shape, np.dtype(float)
+    def __init__(self, X, function, n_columns=None):
+        self.rows, self.function = X, function
+        if isinstance(X, MappedRows):
+            self.rows, self.function = X.rows, partial(_chain, X.function, function)
+        self.shape, self.dtype = (len(X), n_columns or X.shape[1]), np.dtype(float)
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, rows):
-        return self._function(self._X[rows], rows)
+        return self.function(self.rows[rows], rows)
+
+    def beside(self, column):
+        """This table with one more column, the last.
+
+        Parameters
+        ----------
+        column : array_like of shape (n,), or MappedRows of one column
+            If mapped, then from the same rows.
+
+        Returns
+        -------
+        MappedRows of shape (n, n_columns + 1)
+
+        Raises
+        ------
+        ValueError
+            If the column is mapped from other rows.
+        """
+        if isinstance(column, MappedRows) and column.rows is not self.rows:
+            raise ValueError(
+                "column: two mapped tables stand side by side if both map the same rows."
+            )
+        other = column.function if isinstance(column, MappedRows) else partial(_part, column)
+        return MappedRows(
+            self.rows, partial(_side_by_side, self.function, other), self.shape[1] + 1
+        )
+
+
+def _chain(first, then, rows, at):
+    return then(first(rows, at), at)
+
+
+def _part(column, rows, at):
+    return column[at]
+
+
+def _side_by_side(left, right, rows, at):
+    return np.column_stack([left(rows, at), right(rows, at)])
+
+
+def _same(rows, at):
+    return rows
 
 # %% ../nbs/11_mechanisms.ipynb #a3ff321b
 def count_weight(n_features, spread=0.6):
@@ -923,7 +1069,7 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
-# %% ../nbs/11_mechanisms.ipynb #4eae3652
+# %% ../nbs/11_mechanisms.ipynb #7d11b772
 class Noise:
     """The one door: every release of a fit goes through one such object.
 
@@ -1265,7 +1411,7 @@ class Noise:
 
         Parameters
         ----------
-        bins : array_like of int of shape (n,), or iterator of such arrays (blocks)
+        bins : array_like of int of shape (n,), or MappedRows of one column
             PRIVATE bin of each row, in 0 .. n_bins - 1; rows with another value are in no bin.
         n_bins : int
             PUBLIC.
@@ -1318,20 +1464,23 @@ class Noise:
         """
         step, _ = lattice(edges[-1])
 
-        def bins(start, rows):
+        def bins(rows, at):
             Q = quantize(rows, edges[-1], center)  # whole numbers: lengths are exact
             return np.searchsorted(edges[:-1] / step, np.sqrt(_length(Q, 2)))
 
         price = {"mu": mu, "epsilon": epsilon, "label": label}
-        return self.histogram(iter(map_blocks(bins, X)), len(edges), **price)
+        return self.histogram(MappedRows(X, bins, 1), len(edges), **price)
 
     def _exact_counts(self, bins, n_bins):
-        counts = np.zeros(check_count(n_bins, "n_bins", "Noise"), dtype=np.int64)
-        for block in bins if hasattr(bins, "__next__") else [bins]:
-            block = _one_each(block, "the bins", whole=True)
+        n_bins = check_count(n_bins, "n_bins", "Noise")
+
+        def count(start, block):
             inside = block[(block >= 0) & (block < n_bins)].astype(np.int64)
-            counts += np.bincount(inside, minlength=n_bins)
-        return counts
+            return np.bincount(inside, minlength=n_bins)
+
+        if isinstance(bins, MappedRows):
+            return sum(map_blocks(count, bins, reduce=sum), np.zeros(n_bins, dtype=np.int64))
+        return count(0, _one_each(bins, "the bins", whole=True))
 
     def vote(self, bins, n_bins, *, epsilon, label="vote"):
         """The bin with most votes, by the exponential mechanism on the exact counts.
@@ -1381,7 +1530,7 @@ class Noise:
             PRIVATE rows; n may be 0.
         radius, center, norm
             PUBLIC ball of the rows; see `quantize`.
-        groups : callable or array_like of int of shape (n,), optional
+        groups : callable, array_like of int of shape (n,) or MappedRows of one column, optional
             Group of each row, 0 .. n_groups - 1 (other values: no group). A callable is handed
             blocks of rows as integers, `quantize(block)`, and must decide for each row by that row
             and released numbers alone: the receipt relies on it. Default: everybody is in the one
@@ -1420,15 +1569,18 @@ class Noise:
             )
         step, limit = lattice(radius)
         share = round(weight * limit)  # a count moves by this many steps
-        labels = None
-        if groups is not None and not callable(groups):
-            labels = _one_each(groups, "groups", whole=True, length=len(X))
+        table, given = X, groups is not None and not callable(groups)
+        if given:  # they travel with their rows, as a last column
+            if not isinstance(groups, MappedRows):
+                groups = _one_each(groups, "groups", whole=True, length=len(X))
+            table = (X if isinstance(X, MappedRows) else MappedRows(X, _same)).beside(groups)
+            groups = None
 
         def block_sums(start, block):
-            Q = quantize(block, radius, center, norm)
-            if groups is None:
+            Q = quantize(block[:, :d], radius, center, norm)
+            if not given and groups is None:
                 return np.r_[Q.sum(axis=0), len(Q)][None].astype(np.int64)
-            which = groups(Q) if labels is None else labels[start : start + len(Q)]
+            which = block[:, d] if given else groups(Q)
             which = np.where((which >= 0) & (which < n_groups), which, n_groups).astype(np.int64)
             columns = (np.ones(len(Q)), which, np.arange(len(Q) + 1))
             member = sparse.csc_array(columns, shape=(n_groups + 1, len(Q)))
@@ -1436,9 +1588,10 @@ class Noise:
             table = np.column_stack([member @ Q, np.bincount(which, minlength=n_groups + 1)])
             return table[:n_groups].astype(np.int64)
 
-        total = sum(map_blocks(block_sums, X), np.zeros((n_groups, d + 1), dtype=np.int64))
+        total = np.zeros((n_groups, d + 1), dtype=np.int64)
+        total = sum(map_blocks(block_sums, table, reduce=sum), total)
         total[:, d] *= share
-        grouped = n_groups if groups is not None else 0
+        grouped = n_groups if given or groups is not None else 0
         l1, l2 = self._sum_sensitivity(limit, share, d, norm, grouped)
         total = total if share else total[:, :d]
         noisy = self._add(total, l1, l2, step, mu=mu, epsilon=epsilon, label=label)

@@ -45,7 +45,8 @@ CHAPTER = [
     "## First section\n\nText with $\\frac{1}{2}$.\n\n$$a \\le b \\tag{1}$$\n\nBack to [the start](index.ipynb).",
     '<div id="thm-one">\n\n#### Sums are private\n\nLet $x$ be small.\n\n</div>\n\n'
     "<details><summary>Proof</summary>\n\nClear.\n\n</details>",
-    '<div id="thm-two">\n\nA theorem *without* a title.\n\n</div>\n\n<div id="def-a">\n\n#### Names\n\nOf $y$.\n\n</div>',
+    '<div id="thm-two">\n\nA theorem *without* a title.\n\n</div>\n\n<div id="def-a">\n\n#### Names\n\nOf $y$.\n\n</div>\n\n'
+    '<div id="lem-own">\n\n#### Lemma 17; of the *paper*\n\nClear.\n\n</div>',
     '<div class="callout-note">\n\nMind the gap.\n\n</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |',
     new_code_cell("#| default_exp noise"),
     new_code_cell(SOURCE),
@@ -162,7 +163,12 @@ def chapter(book):
 
 def test_theorems_are_numbered_by_kind(chapter):
     titles = re.findall(r'<span class="theorem-title"><strong>(.*?)</strong>', chapter)
-    assert titles == ["Theorem 1 (Sums are private)", "Theorem 2", "Definition 1 (Names)"]
+    assert titles == [
+        "Theorem 1 (Sums are private)",
+        "Theorem 2",
+        "Definition 1 (Names)",
+        "Lemma 17 (of the <em>paper</em>)",  # a heading with a number keeps its own
+    ]
     assert '<div class="theorem definition" id="def-a">' in chapter
     assert '<details class="proof">' in chapter and '<p class="callout-title">Note</p>' in chapter
 

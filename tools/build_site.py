@@ -264,17 +264,36 @@ def text_of(tag, without=("pre", "annotation")):
 # ---- What Quarto would make of it -----------------------------------------------------------------------------------
 
 
+NUMBERED = re.compile(
+    r"(Theorem|Lemma|Proposition|Corollary|Definition|Observation|Problem|Claim)[^;]*\d[^;]*"
+)
+
+
 def number_theorems(page):
-    """<div id="thm-x"> with a heading becomes "Theorem 1 (heading)". Numbers run per kind and per page."""
+    """<div id="thm-x"> with a heading becomes "Theorem 1 (heading)". Numbers run per kind and per page.
+
+    A heading that has a number already, as in "Lemma 17; what it says", keeps that one.
+    """
     counts, new = Counter(), page.body.new_tag
     for box in page.body.find_all("div", id=True):
         kind = KINDS.get(box["id"].partition("-")[0])
         if kind is None:
             continue
-        counts[kind] += 1
-        title, heading = new("strong", string=f"{kind} {counts[kind]}"), box.find(HEADINGS)
+        heading = box.find(HEADINGS)
+        title = new("strong")
+        if heading and NUMBERED.match(text_of(heading)):
+            title.extend(list(heading.contents))
+            first = title.contents[0]
+            own, semicolon, rest = str(first).partition("; ")
+            if semicolon:
+                first.replace_with(f"{own} ({rest}")
+                title.append(")")
+        else:
+            counts[kind] += 1
+            title.append(f"{kind} {counts[kind]}")
+            if heading:
+                title.extend([" (", *list(heading.contents), ")"])
         if heading:
-            title.extend([" (", *list(heading.contents), ")"])
             heading.decompose()
         if box.find(True) is None or box.find(True).name != "p":
             box.insert(0, new("p"))

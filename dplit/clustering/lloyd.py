@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['round_sensitivity', 'center_error_bound', 'PrivateKMeans', 'NoisyLloyd']
 
-# %% ../../nbs/20_lloyd.ipynb #1f1a2fd9
+# %% ../../nbs/20_lloyd.ipynb #edf459a0
 import math
 from functools import partial
 
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import check_epsilon_delta, gaussian_mu
-from ..geometry import NearestCenter, clip_to_ball, nearest, nearest_distance, sphere_packing
+from ..geometry import NearestCenter, clip_to_ball, nearest_distance, sphere_packing
 from dplit.mechanisms import (
     Noise,
     check_center,
@@ -26,6 +26,7 @@ from dplit.mechanisms import (
     check_rows,
     count_weight,
     lattice,
+    map_blocks,
     mean_in_ball,
 )
 
@@ -80,9 +81,14 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     error = noise / np.maximum(rows, 1) + rounding
     return np.where(rows >= 1, error, np.inf)[()]
 
-# %% ../../nbs/20_lloyd.ipynb #85d00eaf
+# %% ../../nbs/20_lloyd.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
-    """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`."""
+    """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`.
+
+    There is no `partial_fit`: every call would be one more release, paid for again, and a loop over
+    batches would spend in silence. Rows that do not fit in memory come as a memory map or as a dask
+    array, and `fit` spends once.
+    """
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""
@@ -108,7 +114,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            PRIVATE, finite. Rows outside the ball are shortened to it, silently.
+            PRIVATE, finite. Rows outside the ball are shortened to it, silently. Memory maps and
+            dask arrays are read block by block, where they lie.
         y : None
             Ignored.
 
@@ -126,7 +133,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         owner = type(self).__name__
         self._validate_public()
         noise = Noise(self.random_state, neighboring=self.neighboring)
-        rows = check_rows(X, owner)
+        rows = check_rows(X, owner, partitions=True)
         validate_data(
             clone(self), X, skip_check_array=True
         )  # column names, before anything is spent
@@ -155,7 +162,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             If there was no fit, or X is not a finite table with the columns of the fit.
 
         """
-        return nearest(self._rows(X), self.cluster_centers_)
+        rows = self._rows(X)
+        find = partial(_call, NearestCenter(self.cluster_centers_))
+        return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_predict(self, X, y=None):
         """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
@@ -199,14 +208,24 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             As in `predict`.
 
         """
-        return -float(np.sum(nearest_distance(self._rows(X), self.cluster_centers_)))
+        rows = self._rows(X)
+        loss = partial(_block_loss, self.cluster_centers_)
+        return -float(sum(map_blocks(loss, rows, reduce=sum)))
 
     def _rows(self, X):
         """X as rows with the columns of the fit."""
         check_is_fitted(self)
-        rows = check_rows(X, type(self).__name__)
+        rows = check_rows(X, type(self).__name__, partitions=True)
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
+
+
+def _call(find, start, rows):
+    return find(rows)
+
+
+def _block_loss(centers, start, rows):
+    return nearest_distance(rows, centers).sum()
 
 # %% ../../nbs/20_lloyd.ipynb #38e314f7
 class NoisyLloyd(PrivateKMeans):

@@ -7,7 +7,7 @@ __all__ = ['coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_expone
            'check_grid', 'grid_set_cover', 'cover_radii', 'max_cover', 'recenter', 'worth_keeping',
            'cluster_candidates', 'max_cover_releases', 'MaxCoverKMeans']
 
-# %% ../../nbs/30_max_cover.ipynb #54da8822
+# %% ../../nbs/30_max_cover.ipynb #27244fa1
 import math
 import warnings
 from functools import lru_cache, partial
@@ -32,6 +32,7 @@ from dplit.mechanisms import (
     check_between,
     check_choice,
     check_count,
+    check_rows,
     count_weight,
     lattice,
     map_blocks,
@@ -239,7 +240,7 @@ def stencil(d, ratio=1.0, snap=True):
         offsets, total = np.column_stack([offsets[i], steps[j]]), longer[i, j]
     return offsets
 
-# %% ../../nbs/30_max_cover.ipynb #ca338634
+# %% ../../nbs/30_max_cover.ipynb #315b26d9
 class GridCover:
     """The nodes of one grid as candidates, and how many of the live points each of them covers.
 
@@ -250,8 +251,8 @@ class GridCover:
 
     Parameters
     ----------
-    points : ndarray of shape (n, d)
-        PRIVATE points of the unit ball.
+    points : ndarray of shape (n, d), or MappedRows if `snap`
+        PRIVATE points of the unit ball; rows that are not a number are not there.
     radius : float
         Cover radius r. PUBLIC.
     ratio : float
@@ -286,6 +287,11 @@ class GridCover:
         self._side, self._reach2 = 2 * self.high + 1, d * (1 + 1 / ratio) ** 2
         radix = self._side ** np.arange(d - 1, -1, -1)
         self._jumps = self.offsets @ radix  # from a point's key to the keys of its nodes
+        if isinstance(points, MappedRows):  # cells by blocks of points
+            self._find, self._points = partial(_cell, self.unit, self.high, radix), points
+            self._key, self._weight = _count_cells(self._find, points)
+            self._base, self._rest, self._owner = self._decode(self._key), None, None
+            return self._start()
         places = points / self.unit
         base = np.rint(places) if snap else np.floor(places)
         key = (base.astype(np.int64) + self.high) @ radix
@@ -297,6 +303,9 @@ class GridCover:
         else:
             self._key, self._owner, self._weight = key, np.arange(len(key)), np.ones_like(key)
             self._base, self._rest = base.astype(np.int64), places - base
+        self._start()
+
+    def _start(self):
         self._live = np.arange(len(self._key))
         keys, counts = self._tally(self._live)
         self.histogram = np.bincount(counts, minlength=1)
@@ -409,11 +418,47 @@ class GridCover:
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        ndarray of bool, shape (n,); of MappedRows, the points, where a covered one is not a number
         """
+        if self._owner is None:
+            keys = np.sort(self._key[self._live])
+            return MappedRows(self._points, partial(_only_live, self._find, keys))
         alive = np.zeros(len(self._key), dtype=bool)
         alive[self._live] = True
         return alive[self._owner]
+
+
+def _cell(unit, high, radix, points):
+    """Key of the node nearest to each point."""
+    return (np.rint(points / unit).astype(np.int64) + high) @ radix
+
+
+def _cells(find, start, points):
+    """(keys, counts) of the cells that hold points, of a block."""
+    return np.unique(find(points[~np.isnan(points[:, 0])]), return_counts=True)
+
+
+def _gather(parts):
+    return _merge(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _count_cells(find, points):
+    """(keys, counts) of all cells that hold points."""
+    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    for part in map_blocks(partial(_cells, find), points, reduce=_gather):
+        parts.append(part)
+        if len(parts) == 64:
+            parts = [_gather(parts)]
+    return _gather(parts)
+
+
+def _only_live(find, keys, points, at):
+    """The points of a block that lie in one of these cells; in place of the others, what is not a number."""
+    there = np.flatnonzero(~np.isnan(points[:, 0]))
+    live = there[np.isin(find(points[there]), keys)]
+    left = np.full_like(points, np.nan)
+    left[live] = points[live]
+    return left
 
 
 def _merge(keys, weights):
@@ -492,7 +537,7 @@ def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKM
         f"so by n_components.{hint}"
     )
 
-# %% ../../nbs/30_max_cover.ipynb #541724a4
+# %% ../../nbs/30_max_cover.ipynb #a47ee5c4
 def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     """Algorithm 2: choose nodes that cover many points, greedily and privately.
 
@@ -512,7 +557,7 @@ def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     Returns
     -------
     nodes : ndarray of shape (n_picks, d)
-    live : ndarray of bool, shape (n,)
+    live : ndarray of bool, shape (n,); see `GridCover.live` for MappedRows
         PRIVATE: the points not covered. Only they may enter the next cover.
 
     Raises
@@ -559,7 +604,7 @@ def cover_radii(finest, ratio=1.0, coarsest=2.0):
         radii.append(radii[-1] * (1 + ratio))
     return np.array(radii)
 
-# %% ../../nbs/30_max_cover.ipynb #10b18f96
+# %% ../../nbs/30_max_cover.ipynb #b6e92000
 def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     """Step 2: candidate centres from covers of growing radius, each of the points that are left.
 
@@ -590,7 +635,7 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     for radius in radii:  # for i = 1, ..., m, also when nobody is left
         nodes, live = grid_set_cover(points, radius, n_picks, choose, ratio=ratio, snap=snap)
         candidates.append(nodes)
-        points = points[live]
+        points = live if isinstance(points, MappedRows) else points[live]
     # nodes outside the ball come nearer to every point by moving onto it
     return clip_to_ball(np.concatenate(candidates), 1.0)
 
@@ -739,7 +784,7 @@ def _averages(noise, weight, radius, fallback, **buy):
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
 
-# %% ../../nbs/30_max_cover.ipynb #55ad75c2
+# %% ../../nbs/30_max_cover.ipynb #1499456e
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -913,12 +958,14 @@ class MaxCoverKMeans(PrivateKMeans):
         matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
         mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
         middle, radius = np.zeros(d), float(self.radius)
-        X = MappedRows(X, lambda rows, _: relative_to_ball(rows, float(self.radius), center))
+        shortened = partial(relative_to_ball, radius=float(self.radius), center=center)
+        X = MappedRows(X, lambda rows, _: shortened(rows))
         # step 0, ours: where the data are, and how far they reach
         if mean_mu:
             middle, radius = recenter(X, radius, mu=mean_mu, epsilon=ring_epsilon, noise=noise)
         # step 1: project
-        points = project(X, matrix, radius=radius, center=middle)
+        view = partial(project, matrix=matrix, radius=radius, center=middle)
+        points = _kept(X, view, d_grid, float)
         # step 2: candidates
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(finest, ratio)
@@ -931,7 +978,8 @@ class MaxCoverKMeans(PrivateKMeans):
         average = partial(
             _averages, noise, count_weight(d), radius, X=X, center=middle, n_groups=k, mu=mu
         )
-        centers = average(fallback * radius, groups=nearest(points, heads, radius=1.0))
+        groups = MappedRows(X, lambda rows, _: nearest(view(rows), heads, radius=1.0), 1)
+        centers = average(fallback * radius, groups=groups)
         step, limit = lattice(radius)
         for _ in range(self.n_lloyd):
             centers = average(centers, groups=NearestCenter(centers / step, limit, whole=True))
@@ -939,6 +987,7 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def _release_as_printed(self, X, noise, center):
         """Algorithm 1 line by line, with the means pulled into the ball (free, and promised by dplit)."""
+        X = check_rows(X, 'MaxCoverKMeans with variant="paper"', ensure_all_finite=False)
         k, d, radius = self.n_clusters, X.shape[1], float(self.radius)
         d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, _ = _public_draws(noise.public_rng, k, d)
@@ -974,7 +1023,7 @@ class MaxCoverKMeans(PrivateKMeans):
             centers = averages(nearest(rows, centers, radius=radius))
         return centers
 
-# %% ../../nbs/30_max_cover.ipynb #1225eadf
+# %% ../../nbs/30_max_cover.ipynb #b553dac5
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
 
 
@@ -1018,9 +1067,23 @@ def _orthonormal(d, d_out, rng):
     return np.round(columns * math.sqrt(d / d_out), 6)
 
 
+_KEPT = 2**28  # bytes: what is kept of all rows between two passes; if it is more, it is made anew
+
+
+def _kept(X, function, n_columns, dtype):
+    """What a function makes of the rows: a table if it is small, else `MappedRows`. The same to the last bit."""
+    mapped = MappedRows(X, lambda rows, at: function(rows), n_columns)
+    rows = X.rows if isinstance(X, MappedRows) else X
+    size = np.dtype(dtype).itemsize * n_columns * len(X)
+    if not isinstance(rows, np.ndarray) or size > _KEPT:
+        return mapped
+    return np.concatenate(list(map_blocks(lambda start, rows: rows.astype(dtype), mapped)))
+
+
 def _weigh(points, candidates, epsilon, noise):
     """Noisy number of points nearest to each candidate."""
-    nearest_one = nearest(points, candidates, radius=1.0)
+    find = NearestCenter(candidates, 1.0)
+    nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
     return noise.histogram(nearest_one, len(candidates), epsilon=epsilon, label="weights")
 
 

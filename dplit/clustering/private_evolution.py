@@ -8,7 +8,7 @@ __all__ = ['LENGTHS', 'COUNTS', 'EXTRA', 'mantegna_scale', 'levy_steps', 'variat
            'private_evolution', 'vote_noise', 'step_error', 'residual_radius', 'shrink', 'refine_step',
            'evolution_prices', 'PEMeans', 'HDPEMeans']
 
-# %% ../../nbs/50_private_evolution.ipynb #a4e31397
+# %% ../../nbs/50_private_evolution.ipynb #4ee07134
 import math
 import warnings
 from functools import partial
@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
-from .max_cover import project
+from .max_cover import _kept, project
 from dplit.geometry import (
     NearestCenter,
     clip_to_ball,
@@ -146,7 +146,7 @@ def grid_radius(d):
     """
     return math.isqrt(2**24 // 3) - math.isqrt(d) - 1
 
-# %% ../../nbs/50_private_evolution.ipynb #aa3571fd
+# %% ../../nbs/50_private_evolution.ipynb #53139272
 def nearest_member(Q, population, n_elite=0):
     """The vote of each row: its nearest member, the lowest index of several. Exact, hence row-local.
 
@@ -165,16 +165,20 @@ def nearest_member(Q, population, n_elite=0):
     ndarray of int64, shape (n,)
         PRIVATE.
     """
-    P = np.rint(population * grid_radius(Q.shape[1])).astype(np.float32)
+    find = _search(population, n_elite)
+    return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))
+
+# %% ../../nbs/50_private_evolution.ipynb #f8a561fa
+_TILE = 2**17  # scores at a time: they stay in the cache
+
+
+def _search(population, n_elite):
+    """`nearest_member` for a block of rows."""
+    P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
     slope, offset = 2 * P.T, (P * P).sum(axis=1)  # score 2 q.p - |p|^2: the largest is the nearest
     if n_elite == 0 or len(P) < 33 * n_elite:  # too small to gain
-        find = lambda start, G: _best(G.astype(np.float32), slope, offset)[0]
-    else:
-        find = _grouped_search(P, slope, offset, n_elite)
-    return np.concatenate(list(map_blocks(find, Q, 2**13)))
-
-# %% ../../nbs/50_private_evolution.ipynb #8f0d08cd
-_TILE = 2**17  # scores at a time: they stay in the cache
+        return lambda G: _best(G.astype(np.float32), slope, offset)[0]
+    return _grouped_search(P, slope, offset, n_elite)
 
 
 def _best(G, slope, offset):
@@ -200,7 +204,7 @@ def _grouped_search(P, slope, offset, n_elite):
     near = [part(np.flatnonzero((home == j) & is_mutant & ~is_far)) for j in range(n_elite)]
     reach = np.array([away[members].max(initial=0) for members, *_ in near])
 
-    def search(start, G):
+    def search(G):
         G, everyone = G.astype(np.float32), np.arange(len(G))
         to_elite = G @ slope[:, :n_elite] - offset[:n_elite]
         own = to_elite.argmax(axis=1)
@@ -253,14 +257,14 @@ def keep_largest(votes, n_total):
     kept[order] = np.maximum(votes[order], 0)
     return kept
 
-# %% ../../nbs/50_private_evolution.ipynb #60dc020c
+# %% ../../nbs/50_private_evolution.ipynb #4ed0738c
 def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     """Algorithm 2: how many rows are nearest to each member, with noise, false votes cut off.
 
     Parameters
     ----------
     Q : ndarray of float32, shape (n, d)
-        PRIVATE rows, as `vote_grid` hands them out.
+        PRIVATE rows, as `vote_grid` hands them out; MappedRows too.
     population : ndarray of shape (m, d)
         Released points of the unit ball.
     mu : float
@@ -280,7 +284,8 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     ----------
     PE-means (2026), Algorithm 2.
     """
-    votes = nearest_member(Q, population, n_elite)  # lines 5 to 7
+    find = _search(population, n_elite)
+    votes = MappedRows(Q, lambda rows, at: find(rows), 1)  # lines 5 to 7, block by block
     noisy = noise.histogram(votes, len(population), mu=mu, label="votes")  # line 9
     return keep_largest(noisy, n_total)  # lines 10 to 12
 
@@ -519,7 +524,7 @@ def shrink(steps, variance):
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
 
-# %% ../../nbs/50_private_evolution.ipynb #8e308acc
+# %% ../../nbs/50_private_evolution.ipynb #5be6c9bf
 def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     """One step of Lloyd's from released centres, by noisy sums of short residuals.
 
@@ -529,7 +534,7 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         PRIVATE rows.
     centers : ndarray of shape (k, d)
         Released, relative to `center`, in the units of X.
-    labels : ndarray of int of shape (n,)
+    labels : ndarray of int of shape (n,), or MappedRows of one column
         PRIVATE. The centre of each row, by that row and released numbers alone.
     radius, center
         PUBLIC ball of the rows.
@@ -547,11 +552,13 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
     """
+    shortened = partial(relative_to_ball, radius=radius, center=center)
+    labelled = MappedRows(X, lambda rows, at: shortened(rows)).beside(labels)
 
     def residuals(unit):
         """Rows minus their released centres, in a released unit."""
-        shortened = partial(relative_to_ball, radius=radius, center=center)
-        return MappedRows(X, lambda rows, at: (shortened(rows) - centers[labels[at]]) / unit)
+        home = lambda rows: centers[rows[:, -1].astype(int)]
+        return MappedRows(labelled, lambda rows, at: (rows[:, :-1] - home(rows)) / unit, X.shape[1])
 
     # mu^2 divided: 5 % to the lengths; of the rest, 15 % to the counts
     mu_lengths, mu_sums = mu * math.sqrt(LENGTHS), mu * math.sqrt(1 - LENGTHS)
@@ -586,7 +593,7 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
     return moved, np.where(certain, counts, counts - doubt)
 
-# %% ../../nbs/50_private_evolution.ipynb #8aa63de9
+# %% ../../nbs/50_private_evolution.ipynb #2f076830
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2
 EXTRA = 1.5  # centres for each cluster, until the first step
 
@@ -594,8 +601,12 @@ EXTRA = 1.5  # centres for each cluster, until the first step
 def _labels(X, centers, radius, center):
     """Nearest released centre of each row."""
     find = NearestCenter(centers, radius)
-    blocks = map_blocks(lambda start, rows: find(relative_to_ball(rows, radius, center)), X)
-    return np.concatenate(list(blocks))
+    return _kept(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
+
+
+def _vote_rows(X, view, radius, center, d):
+    """Rows, or a view of them in d dimensions, as `vote_grid` hands them out."""
+    return _kept(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
 # %% ../../nbs/50_private_evolution.ipynb #3c3c441f
 def evolution_prices(mu, n_refine, projected=False, counted=False):
@@ -624,7 +635,7 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     step = (1 - rows - votes) / n_refine
     return mu * math.sqrt(rows), mu * math.sqrt(votes), mu * math.sqrt(step)
 
-# %% ../../nbs/50_private_evolution.ipynb #0aeb8907
+# %% ../../nbs/50_private_evolution.ipynb #6d391af0
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
@@ -775,12 +786,13 @@ class PEMeans(PrivateKMeans):
             # of rows of length R, 2 % are longer than this once projected (32 of 784 columns);
             # 3 % (16 of 50), 7 % (16 of 1000)
             unit = 1.25 * math.sqrt(self.n_components / d)
-            points = project(X, axes, radius=radius, center=center, divisor=unit)
-            heads = search(vote_grid(points))
-            labels = NearestCenter(heads, 1.0)(points)
+            view = partial(project, matrix=axes, radius=radius, center=center, divisor=unit)
+            heads = search(_vote_rows(X, view, 1.0, None, self.n_components))
+            find = NearestCenter(heads, 1.0)
+            labels = _kept(X, lambda rows: find(view(rows)), 1, np.int32)
             centers = clip_to_ball(heads @ axes.T * (unit * radius), radius)
         else:
-            centers = search(vote_grid(X, radius, center)) * radius
+            centers = search(_vote_rows(X, np.asarray, radius, center, d)) * radius
             labels = _labels(X, centers, radius, center)
         # where exactly: steps of refinement; after the first, as many centres as asked for
         step = partial(
@@ -803,13 +815,14 @@ class PEMeans(PrivateKMeans):
     def _release_as_printed(self, X, noise, center, mu):
         k, n, radius = self.n_clusters, self.n_public, float(self.radius)
         n_rounds = self.n_votes or paper_rounds(X.shape[1], self.epsilon)
-        Q, L = vote_grid(X, radius, center), paper_variations(n, k)
+        Q = _vote_rows(X, np.asarray, radius, center, X.shape[1])
+        L = paper_variations(n, k)
         price = {"mu": mu, "n_total": n, "noise": noise}
         return radius * clip_to_ball(
             private_evolution(Q, k, L, n_rounds, antithetic=False, **price), 1.0
         )
 
-# %% ../../nbs/50_private_evolution.ipynb #f9edcf72
+# %% ../../nbs/50_private_evolution.ipynb #02c9212e
 class HDPEMeans(PEMeans):
     """PE-means for many columns: rows vote in 16 dimensions, averages bring the centres back.
 
@@ -905,14 +918,16 @@ class HDPEMeans(PEMeans):
         each = mu / math.sqrt(n_all)
         # line 5: project
         matrix = gaussian_projection(X.shape[1], self.n_components, noise.public_rng)
-        points = project(X, matrix, radius=radius, center=center)
+        view = partial(project, matrix=matrix, radius=radius, center=center)
         # line 6: PE-means, two rounds fewer
-        Q, L, price = vote_grid(points), paper_variations(n, k), each * math.sqrt(n_all - 2)
+        Q = _vote_rows(X, view, 1.0, None, self.n_components)
+        L, price = paper_variations(n, k), each * math.sqrt(n_all - 2)
         heads = private_evolution(
             Q, k, L, n_all - 2, mu=price, n_total=n, noise=noise, antithetic=False
         )
         # lines 7 to 9: labels
-        labels = NearestCenter(clip_to_ball(heads, 1.0), 1.0)(points)
+        find = NearestCenter(clip_to_ball(heads, 1.0), 1.0)
+        labels = _kept(X, lambda rows: find(view(rows)), 1, np.int32)
         # lines 10 to 14: sums with noise sigma R, counts with noise sigma, bought as one
         sums, counts = noise.sums(
             X,

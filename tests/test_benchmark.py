@@ -1,0 +1,218 @@
+"""The measuring tool and the peers it measures: a peer that is read wrongly would flatter us."""
+
+import csv
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import benchmark  # noqa: E402
+from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
+from peers.meter import measured  # noqa: E402
+
+from dplit import PEMeans  # noqa: E402
+from dplit.accounting import gaussian_mu, mixture_delta  # noqa: E402
+
+# iris has 150 rows: delta = n^-1.1 is large
+pytestmark = pytest.mark.filterwarnings("ignore::dplit.accounting.PrivacyWarning")
+
+FITS = [google_lsh.fit, fastlloyd.fit, balcan.fit]
+AS_DRIVEN = [fastlloyd.fit, balcan.fit]
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.5, 0.5, 0], [-0.5, 0.5, 0], [0, -0.6, 0.3]], 2000, axis=0)
+    return X + 0.03 * rng.standard_normal(X.shape)
+
+
+def loss(X, centers):
+    return benchmark.datasets.kmeans_loss(X, centers)
+
+
+# --- the peers ---
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_peer_with_hardly_any_noise_finds_the_clusters(fit, blobs):
+    losses = [loss(blobs, fit(blobs, 3, epsilon=200.0, delta=0.1, seed=s)) for s in range(5)]
+    assert min(losses) < 1.2 * 3 * 0.03**2
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_peer_loses_by_privacy_and_is_repeatable(fit, blobs):
+    def mean(epsilon):
+        return np.mean(
+            [loss(blobs, fit(blobs, 3, epsilon=epsilon, delta=1e-4, seed=s)) for s in range(8)]
+        )
+
+    assert mean(0.02) > mean(4.0) == mean(4.0)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_the_centres_of_a_peer_stay_in_the_domain(fit, blobs):
+    centers = fit(blobs[:50], 7, epsilon=0.05, delta=1e-4, seed=0)
+    assert np.isfinite(centers).all() and len(centers) <= 7
+    assert np.abs(centers).max() <= max(1, np.abs(blobs).max()) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon, delta", [(0.25, 1e-5), (1.0, 1e-5), (4.0, 1e-3)])
+def test_the_tree_spends_exactly_what_it_may(epsilon, delta):
+    scale = google_lsh.noise_scale(epsilon, delta)
+    counts = [(1 / (google_lsh.COUNTS_PER_SUM * scale), google_lsh.DEPTH + 1)]
+    assert mixture_delta(epsilon, mu=1 / scale, pure=counts) == pytest.approx(delta, rel=1e-6)
+    assert scale > 1 / gaussian_mu(epsilon, delta)  # the counts cost something
+
+
+def test_the_tree_against_a_second_accountant():
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    scale, counts = google_lsh.noise_scale(1.0, 1e-5), google_lsh.DEPTH + 1
+    ledger = PLDAccountant()
+    ledger.compose(dp_accounting.GaussianDpEvent(scale))
+    count = dp_accounting.LaplaceDpEvent(google_lsh.COUNTS_PER_SUM * scale)
+    ledger.compose(count, counts)
+    # continuous Laplace noise costs a little less than the discrete one used
+    assert 0.98 < ledger.get_epsilon(1e-5) <= 1.001
+
+
+def test_the_leaves_of_the_tree_hold_the_rows(blobs):
+    points, weights = google_lsh.coreset(blobs, 3, 1e-9, np.random.default_rng(0))
+    assert weights.sum() <= len(blobs) and np.all(weights >= 1)
+    assert weights.sum() > 0.9 * len(blobs)  # small children are dropped with their rows
+    mean = weights @ points / weights.sum()
+    assert np.allclose(mean, blobs.mean(axis=0), atol=0.1)
+
+
+@pytest.mark.parametrize("d", [1, 4, 100])
+def test_sums_and_counts_of_fastlloyd_are_one_gaussian_release(d):
+    sum_scale, count_scale = np.sqrt(1 + 1 / np.sqrt(4 * d)), np.sqrt(1 + np.sqrt(4 * d))
+    assert sum_scale**-2 + count_scale**-2 == pytest.approx(1)
+
+
+def test_folding_reflects_at_the_walls():
+    values = fastlloyd.fold(np.array([-1.2, 0.3, 1.2, 3.1, 5.5]))
+    assert values == pytest.approx([-0.8, 0.3, 0.8, -0.9, 0.5])  # 5.5 -> -3.5 -> 1.5 -> 0.5
+
+
+def test_the_packing_keeps_its_points_apart():
+    points = fastlloyd.packing(8, 2, np.random.default_rng(0))
+    apart = np.linalg.norm(points[:, None] - points, axis=2) + 9 * np.eye(8)
+    assert apart.min() >= 0.25 and np.abs(points).max() <= 1
+
+
+def test_the_budget_of_the_swaps_and_grids_is_the_whole_budget():
+    assert balcan.GRIDS + balcan.SWAPS + balcan.AVERAGES + balcan.LLOYD == pytest.approx(1)
+
+
+def test_the_swaps_climb_to_the_best_of_all_choices(blobs):
+    rng = np.random.default_rng(1)
+    Y, points = blobs[::20], np.vstack([blobs[[0, 2000, 4000]], rng.uniform(-1, 1, (5, 3))])
+    chosen = balcan.swaps(Y, points, 3, 1e7, rng, 1)
+    assert loss(Y, chosen) == pytest.approx(loss(Y, points[:3]))
+
+
+def test_a_grid_opens_the_crowded_cells():
+    rows = np.array([[0.3, 0.3]] * 900 + [[-0.7, 0.2]] * 900)
+    points = balcan.grid(rows, 1.0, 100.0, np.random.default_rng(0))
+    assert {(0.0, 0.0), (0.5, 0.5), (-0.5, 0.5), (0.25, 0.25)} <= {*map(tuple, points)}
+    assert balcan.grid(rows, 1.0, 1e-3, np.random.default_rng(0)).tolist() == [[0.0, 0.0]]
+
+
+def test_the_noise_of_an_average_has_the_scale_it_is_priced_at():
+    rng, X = np.random.default_rng(0), np.zeros((1000, 4))
+    labels, e = np.zeros(1000, dtype=int), 2.0
+    share = 4 / (4 + np.cbrt(16 * 0.225**2))
+    found = [balcan.averages(X, labels, 1, e, rng, False)[0] * 1000 for _ in range(4000)]
+    # sensitivity of a sum in l1: sqrt(d) R; standard deviation of Laplace noise: sqrt(2) scale
+    assert np.std(found) == pytest.approx(np.sqrt(2) * 2 / (e * share), rel=0.05)
+
+
+def test_the_direct_reading_is_the_printed_algorithm(blobs):
+    """Not the same draws, so not the same centres: the same loss on average, and the same parts."""
+    X, price = blobs[::3], {"epsilon": 0.3, "delta": 1e-4}
+    direct = [loss(X, pe_means_direct.fit(X, 3, **price, seed=s)) for s in range(6)]
+    paper = [
+        PEMeans(3, variant="paper", n_public=len(X), radius=1.0, random_state=s, **price).fit(X)
+        for s in range(6)
+    ]
+    paper = [loss(X, model.cluster_centers_) for model in paper]
+    assert np.mean(direct) == pytest.approx(np.mean(paper), rel=0.3)
+    assert pe_means_direct.SIGMA == pytest.approx(0.507450, abs=1e-6)
+    noisy = np.array([5.0, 3, 2, -1, 0.5])
+    assert pe_means_direct.kept(noisy, 8).tolist() == [5, 3, 0, 0, 0]
+    assert pe_means_direct.kept(noisy, 8.5).tolist() == [5, 3, 2, 0, 0]
+
+
+# --- the measuring ---
+
+
+def test_the_meter_reads_result_time_and_memory():
+    result, wall, cpu, peak = measured(lambda: np.ones(5_000_000).sum())
+    assert result == 5e6 and 0 < cpu and 0 < wall < 60
+    assert math.isnan(peak) or 30 < peak < 300  # 40 MB
+
+
+def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
+    run = (["iris"], ["KMeans", "Google LSH tree", "NoisyLloyd"])
+    benchmark.run_kmeans(*run, 1, tmp_path)
+    first = benchmark.read(tmp_path / "kmeans.csv")
+    benchmark.run_kmeans(*run, 2, tmp_path)
+    both = benchmark.read(tmp_path / "kmeans.csv")
+    assert len(first) == 11 and len(both) == 22 and both[:11] == first
+    assert {*both[0]} == {*benchmark.FIELDS}
+    again = tmp_path / "again"
+    again.mkdir()
+    benchmark.run_kmeans(*run, 2, again)
+    key = ["method", "epsilon", "seed", "loss"]
+    lines = [
+        sorted([r[c] for c in key] for r in benchmark.read(p / "kmeans.csv"))
+        for p in (tmp_path, again)
+    ]
+    assert lines[0] == lines[1]  # every fit is seeded
+
+
+def test_the_area_is_that_of_the_losses():
+    line = {"dataset": "iris", "n": 150, "d": 4, "k": 3, "delta": 0}
+    rows = [
+        line | {"method": "PEMeans", "epsilon": e, "seed": s, "loss": (s + 1) * e}
+        for e in benchmark.EPSILONS
+        for s in (0, 1)
+    ]
+    rows += [
+        line | {"method": "KMeans", "epsilon": "inf", "seed": s, "loss": 2 - s} for s in (0, 1)
+    ]
+    rows.append(line | {"method": "FastLloyd", "epsilon": 1.0, "seed": 0, "loss": 5})  # not whole
+    aucs, curves = benchmark.summary(rows)
+    areas = {r["method"]: float(r["auc"]) for r in aucs}
+    whole = (4**2 - 0.25**2) / 2  # integral of epsilon
+    assert areas == pytest.approx({"KMeans": 3.75, "PEMeans": 1.5 * whole}, rel=1e-5)
+    assert float(aucs[1]["sd"]) == pytest.approx(whole / np.sqrt(2), rel=1e-2)
+    assert [float(r["loss"]) for r in curves if r["method"] == "PEMeans"] == pytest.approx(
+        [1.5 * e for e in benchmark.EPSILONS]
+    )
+
+
+def test_every_published_figure_has_its_column():
+    assert all(len(row) == len(benchmark.PUBLISHED_METHODS) for row in benchmark.PUBLISHED.values())
+    assert {*benchmark.PUBLISHED_METHODS} <= {*benchmark.METHODS}
+    assert {*benchmark.PUBLISHED} <= {*benchmark.SETS}
+
+
+def test_the_tables_of_the_book_have_what_the_chapter_reads():
+    for name, column in (
+        ("auc", "sd"),
+        ("curves", "loss"),
+        ("speed", "cpu_s"),
+        ("cover", "ours_s"),
+    ):
+        with (benchmark.BOOK / f"{name}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert rows and all(float(r[column]) >= 0 or math.isnan(float(r[column])) for r in rows)

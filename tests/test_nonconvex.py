@@ -1,0 +1,727 @@
+"""Non-convex adaptation: losses against differences, bounds against search, every promise of the estimator."""
+
+import doctest
+import math
+import pickle
+import time
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from test_estimators import (
+    BAD_X,
+    FORMS,
+    IMPOSSIBLE,
+    Untouchable,
+    attributes,
+    omissions,
+    quotes,
+    sentences,
+)
+from test_estimators import listen as listen_to
+
+from dplit import NCnvxAdap, PrivacyBudget, audit
+from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu
+from dplit.adaptation import nonconvex as nc
+from dplit.adaptation.convex import Sample, noisy_gradient, on_lattice, profile_weights
+from dplit.audit import SABOTAGE
+from dplit.mechanisms import Noise, lattice, quantize, watch
+
+rng = np.random.default_rng(0)
+Xs, ys = rng.normal(size=(80, 2)), rng.integers(2, size=80)  # PUBLIC
+Xt = np.random.default_rng(8).normal(scale=3.0, size=(61, 2)).astype(np.float32).astype(float)
+yt = (Xt[:, 0] > 0).astype(int)
+RADIUS = 4.0
+COMMON = {"epsilon": 1.0, "delta": 1e-5, "radius": RADIUS, "weight_radius": 3.0}
+COMMON |= {"classes": [0, 1], "random_state": 0, "n_iter": 3}
+MAKE = partial(NCnvxAdap, **COMMON)
+ESTIMATORS = {
+    "logistic": MAKE,
+    "logistic, no weights": partial(MAKE, kappa_1=math.inf),
+    "logistic, ridge and discrepancy": partial(MAKE, kappa_inf=0.5, discrepancy=0.2),
+    "logistic, target alone": partial(MAKE, alpha=0.0),
+    "softmax": partial(MAKE, classes=[0, 1, 2]),
+    "network": partial(MAKE, loss=nc.NetworkLoss(2, clip=0.5)),
+    "network, three classes": partial(MAKE, loss=nc.NetworkLoss(2, 3), classes=[0, 1, 2]),
+    "source protected": partial(MAKE, protect="source", alpha=0.7),
+    "as printed": partial(MAKE, variant="paper", kappa_2=0.1, kappa_inf=0.2),
+}
+every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+LOSSES = {
+    "logistic": nc.LogLoss(),
+    "softmax": nc.LogLoss(4),
+    "network": nc.NetworkLoss(3),
+    "network, many classes": nc.NetworkLoss(3, 3),
+}
+each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+def fit(model, rows, labels=None):
+    """Fit on private rows; the public table is on the other side."""
+    labels = yt if labels is None else labels
+    if model.protect == "source":
+        return model.fit(Xs, ys, Xs=rows, ys=labels)
+    return model.fit(rows, labels, Xs=Xs, ys=ys)
+
+
+def fit_table(model, table):
+    """Rows whose last entry tells the class by its sign."""
+    return fit(model, table[:, :2], (table[:, 2] > 0).astype(int))
+
+
+def coef(model, rows, labels=None):
+    return fit(model, rows, labels).coef_
+
+
+class Beside:
+    """An estimator whose `fit` takes the private rows alone, for helpers that know no labels."""
+
+    def __init__(self, model):
+        self.fit = lambda rows: fit(model, rows, yt[: len(rows)])
+
+
+def sample_of(X, y, p, offset=0.0, radius=RADIUS):
+    return Sample(quantize(X, radius), np.asarray(y), lattice(radius)[0], p, offset)
+
+
+# ---------------------------------------------------------------- losses
+
+
+@each_loss
+def test_gradients_are_differences_of_values(loss):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(7, 3)), rng.integers(loss.n_classes, size=7)
+    w, h = rng.normal(size=loss.n_parameters(3)), 1e-3  # hidden units live on a lattice of 1e-6
+    values, rows = loss(w, X, y)
+    for i, e in enumerate(np.eye(len(w))):
+        slope = (loss(w + h * e, X, y)[0] - loss(w - h * e, X, y)[0]) / (2 * h)
+        assert np.allclose(rows[:, i], slope, atol=5e-3)
+    factor = lambda v: 1 / (1 + v)  # noqa: E731
+    total = loss.total(w, X, y, factor)
+    assert np.allclose(total[0], values) and np.allclose(total[1], factor(values) @ rows)
+
+
+@each_loss
+def test_exponentials_of_minus_losses_are_the_probabilities_of_the_scores(loss):
+    rng = np.random.default_rng(2)
+    X, w = rng.normal(size=(9, 3)), 5 * rng.normal(size=loss.n_parameters(3))
+    P = np.column_stack([np.exp(-loss(w, X, np.full(9, k))[0]) for k in range(loss.n_classes)])
+    assert np.allclose(P.sum(axis=1), 1)
+    assert np.allclose(P, special.softmax(loss.scores(w, X), axis=1), atol=1e-12)
+
+
+@each_loss
+@pytest.mark.parametrize("weight_radius", [0.5, 4.0])
+def test_constants_hold_on_the_ball(loss, weight_radius):
+    rng, radius, longest = np.random.default_rng(3), 1.5, 0.0
+    B, G, beta = loss.constants(radius, weight_radius)
+    for _ in range(200):
+        w, v = rng.normal(size=(2, loss.n_parameters(3)))
+        w *= weight_radius * rng.uniform() ** 0.2 / np.linalg.norm(w)
+        v *= 0.05 / np.linalg.norm(v)
+        X = rng.normal(size=(8, 3))
+        X *= radius / np.linalg.norm(X, axis=1, keepdims=True)
+        y = rng.integers(loss.n_classes, size=8)
+        (values, rows), (_, moved) = loss(w, X, y), loss(w + v, X, y)
+        longest = max(longest, np.linalg.norm(rows, axis=1).max() / G)
+        assert values.min() >= 0 and values.max() <= B
+        assert np.linalg.norm(moved - rows, axis=1).max() <= 0.05 * beta * 1.05 + 1e-5
+        for kappa_1 in (0.05, 0.5, 5.0):
+            reach = loss.reach(radius, weight_radius, kappa_1)
+            pulled = rows * profile_weights(values, kappa_1)[:, None]
+            if isinstance(loss, nc.LogLoss):  # a network's gradients are clipped to it
+                assert np.linalg.norm(pulled, axis=1).max() <= reach * (1 + 1e-12)
+                assert reach <= nc.Loss.reach(loss, radius, weight_radius, kappa_1) * (1 + 1e-12)
+    assert 0.1 < longest <= 1 + 1e-12
+
+
+@given(st.floats(1e-3, 50.0), st.floats(1e-6, 60.0))
+@settings(max_examples=200, deadline=None)
+def test_no_probability_pulls_more_than_its_reach(kappa_1, loss):
+    pull = -math.expm1(-loss) * min(1.0, math.sqrt(kappa_1 / loss))
+    assert pull <= nc.log_reach(kappa_1) * (1 + 1e-12)
+
+
+def test_the_reach_has_its_closed_form():
+    losses = np.linspace(1e-4, 60, 400_001)
+    for kappa_1 in (0.01, 0.3, 1.0, 1.3, 4.0):
+        brute = np.max(-np.expm1(-losses) * np.minimum(1, np.sqrt(kappa_1 / losses)))
+        assert nc.log_reach(kappa_1) == pytest.approx(brute, rel=1e-6)
+    assert nc.log_reach(0.25) == pytest.approx(0.638 * 0.5, rel=1e-3)
+    assert nc.log_reach(math.inf) == 1.0
+
+
+@each_loss
+def test_a_gradient_depends_on_its_own_record_to_the_last_bit(loss):
+    rng = np.random.default_rng(4)
+    X = quantize(rng.normal(size=(300, 19)), 1.0) * lattice(1.0)[0]
+    y, w = rng.integers(loss.n_classes, size=300), rng.normal(size=loss.n_parameters(19))
+    w = on_lattice(w, 7.0)
+    values, rows = loss(w, X, y)
+    for size in (1, 7, 64, 300):
+        order, out, seen = rng.permutation(300), np.empty_like(rows), np.empty(300)
+        for at in range(0, 300, size):
+            some = order[at : at + size]
+            seen[some], out[some] = loss(w, X[some], y[some])
+        assert np.array_equal(out, rows) and np.array_equal(seen, values)
+
+
+@each_loss
+def test_the_fisher_information_is_what_the_model_expects(loss):
+    rng = np.random.default_rng(5)
+    sample = sample_of(rng.normal(size=(40, 3)), rng.integers(loss.n_classes, size=40), 1 / 40)
+    w = rng.normal(size=loss.n_parameters(3)) / 3
+    H = nc.fisher_information(loss, w, [sample], math.inf)
+    X, expected = sample.X * sample.step, 0.0
+    for x in X:
+        for k in range(loss.n_classes):
+            value, row = loss(w, x[None], np.array([k]))
+            expected = expected + math.exp(-value[0]) * np.outer(row[0], row[0]) / 40
+    assert np.allclose(H, expected, atol=1e-12)
+    if isinstance(loss, nc.LogLoss):  # there it is the second derivative
+        h = 1e-5
+        slope = lambda v: nc.profiled_gradient(loss, v, [sample], math.inf)[1]  # noqa: E731
+        second = [(slope(w + h * e) - slope(w - h * e)) / (2 * h) for e in np.eye(len(w))]
+        assert np.allclose(H, second, atol=1e-7)
+
+
+def test_a_loss_shows_itself_and_survives_clone_and_pickle():
+    loss = nc.NetworkLoss(5, 3, clip=0.25)
+    assert repr(loss) == "NetworkLoss(n_classes=3, n_hidden=5, clip=0.25, scale=2.0)"
+    model = clone(NCnvxAdap(loss=loss))
+    assert repr(model.loss) == repr(loss) == repr(pickle.loads(pickle.dumps(loss)))
+
+
+@pytest.mark.parametrize("bad", [0, 1, -3, 2.0, True, "2", None])
+def test_impossible_losses_are_refused(bad):
+    for make in (nc.LogLoss, partial(nc.NetworkLoss, 3)):
+        with pytest.raises((TypeError, ValueError)):
+            make(bad)
+    with pytest.raises((TypeError, ValueError)):
+        nc.NetworkLoss(bad if bad != 1 else 0)
+    with pytest.raises(ValueError):
+        nc.NetworkLoss(3, clip=0.0)
+
+
+# ---------------------------------------------------------------- problem (7) and its theorems
+
+
+def test_the_soft_maximum_is_between_its_bounds_and_flat_enough():
+    rng = np.random.default_rng(6)
+    for mu in (1.0, 100.0, 1e6):
+        q = rng.uniform(size=50)
+        assert 0 <= nc.soft_maximum(q, mu) - q.max() <= math.log(50) / mu * (1 + 1e-12)
+    s = special.softmax(mu := 3.0 * q)
+    assert np.linalg.norm(np.diag(s) - np.outer(s, s), 2) <= 0.5 and mu.shape == (50,)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_the_objective_is_huber_after_the_best_weights(seed):
+    rng = np.random.default_rng(seed)
+    values, p, kappa_1 = rng.exponential(size=6), rng.dirichlet(np.ones(6)), rng.uniform(0.05, 2)
+    best = np.maximum(1, np.sqrt(values / kappa_1)) / p
+    value, slope = nc.smoothed_objective(values, best, p, kappa_1=kappa_1)
+    from dplit.adaptation.convex import profiled_loss
+
+    assert value == pytest.approx(p @ profiled_loss(values, kappa_1), rel=1e-12)
+    free = best > 1 / p * (1 + 1e-12)
+    assert np.allclose(slope[free], 0, atol=1e-12) and np.all(slope >= -1e-12)
+    other = np.maximum(best * rng.uniform(0.5, 2, size=6), 1 / p)
+    assert nc.smoothed_objective(values, other, p, kappa_1=kappa_1)[0] >= value - 1e-12
+
+
+def test_sensitivities_of_lemma_5_1_hold_and_are_nearly_reached():
+    rng, loss, p, Lambda = np.random.default_rng(7), nc.LogLoss(), 0.1, 30.0
+    B, G, _ = loss.constants(1.0, Lambda)
+    worst = np.zeros(2)
+    for _ in range(3000):
+        X = rng.normal(size=(2, 2))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y, w = rng.integers(2, size=2), rng.normal(size=2)
+        w *= Lambda / np.linalg.norm(w)
+        values, rows = loss(w, X, y)
+        worst = np.maximum(
+            worst, [p * np.linalg.norm(rows[0] - rows[1]), p**2 * abs(values[0] - values[1])]
+        )
+    assert np.all(worst <= [2 * G * p, B * p**2]) and np.all(
+        worst >= [1.9 * G * p, 0.99 * B * p**2]
+    )
+
+
+def test_the_number_of_steps_is_the_best_one():
+    beta, gap, one = 0.3, 0.8, 1e-5
+    T = nc.best_n_iter(beta, gap, one)
+    bounds = [nc.stationarity_bound(beta, gap, t * one, t) for t in range(1, 5 * T)]
+    assert abs(int(np.argmin(bounds)) + 1 - T) <= 1
+    assert min(bounds) == pytest.approx(math.sqrt(96 * beta * gap * one), rel=1e-3)
+    assert nc.best_n_iter(beta, gap, 1e9) == 1
+
+
+def test_smoothness_tends_to_that_of_the_loss():
+    constants = nc.LogLoss().constants(1.0, 5.0)
+    found = [
+        nc.objective_smoothness(
+            constants,
+            np.full(2 * n, 0.5 / n),
+            kappa_2=0.1,
+            kappa_inf=0.1,
+            mu=10 * n,
+            weight_radius=5,
+        )
+        for n in (10, 100, 1000, 10_000)
+    ]
+    assert np.all(np.diff(found) < 0) and found[-1] == pytest.approx(constants[2], rel=1e-3)
+
+
+def test_profiled_curvature_from_above_is_that_of_the_loss():
+    from dplit.adaptation.convex import profiled_loss
+
+    rng, loss = np.random.default_rng(8), nc.LogLoss()
+    beta = loss.constants(1.0, 9.0)[2]
+    for _ in range(400):
+        x = rng.normal(size=(1, 3))
+        x /= np.linalg.norm(x)
+        w, v = 4 * rng.normal(size=3), rng.normal(size=3)
+        kappa_1, y = 10 ** rng.uniform(-3, 1), rng.integers(2, size=1)
+        phi = lambda u, k=kappa_1, x=x, y=y: profiled_loss(loss(u, x, y)[0], k)[0]  # noqa: E731
+        values, rows = loss(w, x, y)
+        slope = profile_weights(values, kappa_1)[0] * rows[0]
+        assert phi(w + v) <= phi(w) + slope @ v + beta / 2 * v @ v + 1e-12
+
+
+# ---------------------------------------------------------------- training without privacy
+
+
+def test_without_weights_training_is_logistic_regression():
+    rng = np.random.default_rng(9)
+    X, W = rng.normal(size=(300, 4)) / 3, 3 * rng.normal(size=(3, 4))
+    for k in (2, 3):
+        y = (X @ W[:k].T + rng.gumbel(size=(300, k))).argmax(axis=1)
+        sample = sample_of(X, y, 1 / 300, radius=3.0)
+        ours = nc.train(nc.LogLoss(k), [sample], 1e3, math.inf, ridge=0.01)
+        theirs = LogisticRegression(C=1 / (2 * 0.01 * 300), fit_intercept=False, tol=1e-10)
+        theirs.fit(X, y)
+        assert np.allclose(ours.reshape(theirs.coef_.shape), theirs.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("weight_radius", [0.3, 2.0, 50.0])
+def test_training_ends_where_small_steps_no_longer_help(weight_radius):
+    samples = [sample_of(Xs, ys, 0.4 / 80, 0.1), sample_of(Xt, yt, 0.6 / 61)]
+    w = nc.train(nc.LogLoss(), samples, weight_radius, 0.3, tolerance=1e-13)
+    gradient = nc.profiled_gradient(nc.LogLoss(), w, samples, 0.3)[1]
+    moved = w - gradient
+    moved *= min(1.0, weight_radius / np.linalg.norm(moved))
+    assert np.linalg.norm(w) <= weight_radius * (1 + 1e-6)
+    assert np.linalg.norm(w - moved) < 1e-4
+
+
+def test_the_network_learns_what_no_line_can():
+    rng = np.random.default_rng(10)
+    X = np.column_stack([rng.uniform(-1, 1, size=(600, 2)), np.full(600, 0.5)])
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    known = {"radius": 1.5, "weight_radius": 40.0, "classes": [0, 1], "private": False}
+    line, net = (
+        NCnvxAdap(loss=loss, random_state=0, **known).fit(X, y).score(X, y)
+        for loss in (None, nc.NetworkLoss(8))
+    )
+    assert line < 0.65 and net > 0.95
+
+
+def test_alpha_and_empty_tables():
+    exact = NCnvxAdap(radius=RADIUS, weight_radius=3.0, classes=[0, 1], private=False)
+    only = clone(exact).fit(Xt, yt).coef_
+    assert np.allclose(clone(exact).set_params(alpha=0.0).fit(Xt, yt, Xs=Xs, ys=ys).coef_, only)
+    source = clone(exact).fit(Xs, ys).coef_
+    there = clone(exact).set_params(alpha=1.0).fit(Xt, yt, Xs=Xs, ys=ys).coef_
+    assert np.allclose(there, source, atol=1e-6) and not np.allclose(only, source, atol=1e-2)
+    nobody = MAKE().fit(Xt[:0], yt[:0], Xs=Xs, ys=ys)
+    assert nobody.spent_.epsilon == 0 and np.allclose(nobody.coef_, source, atol=1e-6)
+    ignored = MAKE(alpha=1.0).fit(Xt, yt, Xs=Xs, ys=ys)
+    assert ignored.spent_.epsilon == 0 and np.array_equal(ignored.coef_, nobody.coef_)
+    with pytest.raises(ValueError, match="no record"):
+        MAKE().fit(Xt[:0], yt[:0])
+
+
+# ---------------------------------------------------------------- audits
+
+PAIRS = audit.neighbors(3, RADIUS, neighboring="replace", n_random=6)
+CROWD = np.tile([1.0, 0.5, 1.0], (40, 1))
+PAIRS = [("a changed label", CROWD, np.vstack([[1.0, 0.5, -1.0], CROWD[1:]])), *PAIRS]
+
+
+@every
+def test_replay_finds_nothing(make):
+    assert not audit.replay(make(), PAIRS, seeds=range(3), fit=fit_table)
+
+
+@pytest.mark.parametrize("bug", [bug for bug in SABOTAGE if "add_remove" not in bug])
+@pytest.mark.parametrize("name", ["logistic", "network", "softmax", "as printed"])
+def test_replay_catches_every_planted_bug(name, bug):
+    with audit.sabotage(bug, ESTIMATORS[name](), fit=fit_table) as (model, broken_fit, _):
+        found = audit.replay(model, PAIRS, seeds=range(3), fit=broken_fit, stop=True)
+        if bug == "NaN passes" and not found:  # then the fit breaks before anything is released
+            broken = audit.record(model, PAIRS[-1][2], 0, fit=broken_fit)
+            found = broken.public["refusal"] and not broken.events
+    assert found
+
+
+@pytest.mark.parametrize("halved", [False, True])
+def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(halved):
+    # confidence 0.999; two records whose gradients point in opposite directions
+    loss, w, y, sides = nc.LogLoss(), np.zeros(1), np.ones(1, dtype=int), []
+    reach = loss.reach(1.0, 1.0, math.inf) / 2  # at w = 0 every gradient has half the length
+    for seed, x in enumerate((1.0, -1.0)):
+        X, noise = np.array([[x]]), Noise(seed, neighboring="replace")
+        rows = lambda block, at: loss(w, block, y[at])[1]  # noqa: E731
+        buy = partial(noisy_gradient, rows, X, bound=reach, noise=noise)
+        sides.append(np.array([buy(mu=2.0 if halved else 1.0) for _ in range(4000)]))
+    bound = audit.mu_lower_bound(*sides)
+    assert (bound > 1.0) == halved and bound > 0.5
+
+
+def test_the_noise_has_its_law_and_steps_do_not_share_it():
+    events = []
+
+    def look(event):
+        events.append(event)
+        return event.outcome
+
+    with watch(look):
+        for seed in range(300):
+            fit(MAKE(random_state=seed), Xt)
+    noise = np.array([(e.outcome - e.value) / e.scale for e in events]).reshape(300, 3, 2)
+    # false-alarm rates 1e-4 each
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
+    correlation = np.corrcoef(noise.reshape(300, 6).T) - np.eye(6)
+    assert np.abs(correlation).max() < 4.5 / math.sqrt(300)
+
+
+# ---------------------------------------------------------------- the price
+
+
+@every
+def test_the_receipt_is_the_theorem(make):
+    model = fit(make(), Xt)
+    spent, printed = model.spent_, model.variant == "paper"
+    mu = gaussian_mu(1.0, 1e-5)
+    assert spent.mu == pytest.approx(mu, rel=1e-9)
+    assert 0.999 <= spent.epsilon <= 1 + 1e-9 and spent.delta == 1e-5
+    assert spent.neighboring == "replace"
+    assert sum(r.times for r in spent.releases) == (6 if printed else 3)
+    numbers = "80 records of the target, 61" if model.protect == "source" else "61 records of the"
+    assert numbers in spent.title
+    for release in spent.releases:
+        assert release.mu * release.scale == pytest.approx(release.sensitivity)
+    if not printed:
+        loss = nc.LogLoss(len(model.classes)) if model.loss is None else model.loss
+        kappa_1 = model.kappa_1 or math.log(loss.n_classes)
+        bounds = (math.prod(lattice(b)) for b in (RADIUS, 3.0))
+        reach = loss.reach(*bounds, kappa_1)
+        assert spent.releases[0].sensitivity == pytest.approx(2 * reach, rel=1e-5)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
+def test_a_legal_price_that_protects_little_is_computed_with_a_warning(parameter, value):
+    with pytest.warns(PrivacyWarning, match=parameter):
+        fit(MAKE(**{parameter: value}), Xt)
+
+
+@every
+def test_only_operating_system_noise_is_called_private(make):
+    secret, other = fit(make(random_state=None), Xt), fit(make(random_state=None), Xt)
+    assert secret.spent_.private and not np.array_equal(secret.coef_, other.coef_)
+    assert "NOT private" in str(fit(make(), Xt).spent_)
+    for seed in (lambda: 0, lambda: np.random.default_rng(0)):
+        one, two = (fit(make(random_state=seed()), Xt) for _ in range(2))
+        assert np.array_equal(one.coef_, two.coef_) and repr(one.spent_) == repr(two.spent_)
+    assert not np.array_equal(fit(one, Xt).coef_, two.coef_)
+
+
+@every
+def test_a_budget_charges_first_and_refuses_unread(make):
+    budget = PrivacyBudget(1.5, 1e-4)
+    budget.fit(make(protect="target"), Xt, yt, Xs=Xs, ys=ys)
+    assert budget.spent == (1.0, 1e-5)
+    with pytest.raises(BudgetExceeded):
+        budget.fit(make(protect="target"), Untouchable(), Untouchable(), Xs=Xs, ys=ys)
+    with pytest.raises((TypeError, ValueError)):
+        budget.fit(make(epsilon=0.1, radius=None), Untouchable(), Untouchable())
+    assert len(budget.ledger) == 1
+
+
+# ---------------------------------------------------------------- public parameters
+
+POSITIVE = [("1", TypeError), (True, TypeError), (0.0, ValueError), (-1.0, ValueError)]
+POSITIVE += [(float("nan"), ValueError), (1j, TypeError), ([1.0], TypeError)]
+NOT_NEGATIVE = [case for case in POSITIVE if case[0] != 0.0]
+PUBLIC = {name: IMPOSSIBLE[name] for name in ("epsilon", "delta", "radius", "random_state")}
+PUBLIC |= {"weight_radius": [*POSITIVE, (None, ValueError)], "kappa_1": POSITIVE}
+PUBLIC |= {name: NOT_NEGATIVE for name in ("kappa_2", "kappa_inf", "discrepancy")}
+PUBLIC |= {"expected_gain": POSITIVE, "raise_curvature": NOT_NEGATIVE}
+PUBLIC["alpha"] = [*NOT_NEGATIVE, (1.5, ValueError), (None, ValueError)]
+PUBLIC["n_iter"] = [(0, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)]
+PUBLIC["variant"] = PUBLIC["protect"] = [(v, ValueError) for v in (None, "tight", 1, [])]
+PUBLIC["private"] = [(v, TypeError) for v in (None, 1, "yes")]
+PUBLIC["loss"] = [("log", TypeError), (nc.LogLoss(3), ValueError), (nc.LogLoss, TypeError)]
+PUBLIC["classes"] = [
+    (v, ValueError) for v in (None, [], [1], [1, 1], "ab", [[0, 1]], [0, float("nan")], {0: 1}, 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "error"),
+    [
+        pytest.param(parameter, value, error, id=f"{parameter}-{i}")
+        for parameter, cases in PUBLIC.items()
+        for i, (value, error) in enumerate(cases)
+    ],
+)
+def test_an_impossible_public_parameter_is_refused_before_the_records_are_read(
+    parameter, value, error
+):
+    model = MAKE(**{parameter: value})
+    with pytest.raises(error) as caught:
+        model.fit(Untouchable(), Untouchable(), Xs=Untouchable(), ys=Untouchable())
+    message = str(caught.value)
+    assert parameter in message and 30 < len(message) < 400 and "\n" not in message
+    assert not attributes(model)
+
+
+def test_a_price_without_privacy_is_refused():
+    with pytest.raises(ValueError, match="private=False"):
+        fit(MAKE(private=False), Untouchable())
+
+
+# ---------------------------------------------------------------- nothing private is kept
+
+
+@every
+def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(make):
+    expected = {"coef_", "classes_", "spent_", "n_features_in_"}
+    assert attributes(make()) == set() and attributes(fit(make(), Xt)) == expected
+    assert np.linalg.norm(fit(make(), Xt).coef_) <= 3.0 * (1 + 1e-6)
+
+
+@every
+def test_no_record_is_found_in_pickle_display_or_text(make):
+    model = make(protect="target")
+    text = listen_to(Beside(model), Xt)
+    stored, shown = pickle.dumps(model), repr(model) + repr(model.spent_)
+    assert text.strip() == "" and not quotes(shown, Xt, n_rows=False)
+    assert not [v for v in Xt.ravel() if v.tobytes() in stored]
+
+
+@every
+def test_neighbours_get_the_same_text_and_receipt(make):
+    seen = []
+    other = np.vstack([[[50.0, -1e300]], Xt[1:]])
+    for rows, labels in ((Xt, yt), (other, yt), (Xt, np.r_[1 - yt[0], yt[1:]])):
+        model = make(protect="target")
+        model.fit(rows, labels, Xs=Xs, ys=ys)
+        seen.append((repr(model.spent_), attributes(model), model.coef_.shape, repr(model)))
+    assert seen[0] == seen[1] == seen[2]
+
+
+@every
+def test_refitting_replaces_everything_and_a_failed_refit_changes_nothing(make):
+    model = make(protect="target").fit(Xt, yt, Xs=Xs, ys=ys)
+    model.fit(np.c_[Xt, Xt], yt, Xs=np.c_[Xs, Xs], ys=ys)
+    assert model.n_features_in_ == 4
+    before = vars(model).copy()
+    for bad in ((Xt * np.nan, yt), (Xt, yt), (Xt[0], yt), (np.c_[Xt, Xt], yt + 7)):
+        with pytest.raises(ValueError):
+            model.fit(*bad, Xs=np.c_[Xs, Xs], ys=ys)
+        assert all(vars(model)[name] is before[name] for name in before)
+
+
+@every
+def test_fitting_leaves_parameters_tables_and_global_randomness_alone(make):
+    model, tables = make(), [table.copy() for table in (Xt, yt, Xs, ys)]
+    before, state = model.get_params(), repr(np.random.get_state())  # noqa: NPY002
+    fit(model, Xt)
+    assert all(model.get_params()[name] is before[name] for name in before)
+    assert all(np.array_equal(*pair) for pair in zip(tables, (Xt, yt, Xs, ys), strict=True))
+    assert repr(np.random.get_state()) == state and not attributes(clone(model))  # noqa: NPY002
+
+
+# ---------------------------------------------------------------- bad records, odd records, forms
+
+
+@pytest.mark.parametrize("name", ["logistic", "network", "as printed"])
+@pytest.mark.parametrize("kind", [kind for kind in BAD_X if kind != "no rows"])
+def test_unfit_rows_are_refused_before_any_release_and_not_quoted(name, kind):
+    spoil, error = BAD_X[kind]
+    model, released = ESTIMATORS[name](), mock.Mock(side_effect=AssertionError("released"))
+    with mock.patch.multiple(Noise, _add=released), pytest.raises(error) as caught:
+        model.fit(spoil(Xt), yt, Xs=Xs, ys=ys)
+    assert not [s for s in sentences(caught.value) if quotes(s, Xt)]
+    assert not attributes(model)
+
+
+@pytest.mark.parametrize(
+    "labels", [yt + 1, yt[:-1], yt * np.nan, yt.astype(str), np.eye(61), None, yt + 0.5, "yes"]
+)
+def test_labels_outside_the_classes_are_refused_before_any_release_and_not_quoted(labels):
+    model, released = MAKE(), mock.Mock(side_effect=AssertionError("released"))
+    with mock.patch.multiple(Noise, _add=released), pytest.raises(ValueError) as caught:
+        model.fit(Xt, labels, Xs=Xs, ys=ys)
+    assert not [s for s in sentences(caught.value) if quotes(s, np.full((61, 1), 17.25))]
+    assert "yt" in str(caught.value) and not attributes(model)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax", "network", "as printed"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_and_order_of_the_records_do_not_change_a_bit(name, form):
+    make = partial(ESTIMATORS[name], n_iter=1 if name == "as printed" else 3)
+    table = FORMS[form](np.column_stack([Xt, yt]))
+    rows = [row[:2] for row in table] if isinstance(table, list) else table[:, :2]
+    labels = [row[2] for row in table] if isinstance(table, list) else table[:, 2]
+    if name == "as printed":  # its weights have noise of their own, record by record
+        rows, labels = (rows, labels) if "order" not in form and "rev" not in form else (Xt, yt)
+    seen = make().fit(rows, labels, Xs=Xs, ys=ys).coef_
+    assert np.array_equal(seen, make().fit(Xt, yt, Xs=Xs, ys=ys).coef_)
+
+
+def test_words_numbers_and_columns_are_all_labels():
+    plain = MAKE().fit(Xt, yt, Xs=Xs, ys=ys)
+    words = MAKE(classes=["well", "ill"])
+    word = np.array(["well", "ill"])
+    words.fit(Xt, word[yt], Xs=Xs, ys=word[ys])
+    column = MAKE().fit(Xt, yt[:, None], Xs=Xs, ys=ys.astype(float))
+    swapped = MAKE(classes=[1, 0]).fit(Xt, yt, Xs=Xs, ys=ys)
+    assert np.array_equal(words.coef_, plain.coef_) and np.array_equal(column.coef_, plain.coef_)
+    assert np.array_equal(words.predict(Xe := Xt[:9]), word[plain.predict(Xe)])
+    assert swapped.classes_.tolist() == [1, 0]
+    assert np.allclose(plain.predict_proba(Xt).sum(axis=1), 1)
+    assert np.array_equal(plain.predict_proba(Xt).argmax(axis=1), plain.predict(Xt))
+
+
+def test_a_change_of_unit_is_only_that():
+    plain = MAKE(n_iter=8).fit(Xt, yt, Xs=Xs, ys=ys).coef_
+    scaled = MAKE(n_iter=8, radius=100 * RADIUS, weight_radius=0.03)
+    assert np.allclose(scaled.fit(100 * Xt, yt, Xs=100 * Xs, ys=ys).coef_ * 100, plain, atol=2e-3)
+
+
+def test_rows_outside_the_ball_are_shortened_in_silence():
+    inside = Xt * np.minimum(1, RADIUS / np.linalg.norm(Xt, axis=1, keepdims=True))
+    assert np.allclose(coef(MAKE(), Xt), coef(MAKE(), inside), atol=1e-3)
+
+
+ODD = {
+    "one": Xt[:1],
+    "equal rows": np.ones((20, 2)),
+    "zeros": np.zeros((50, 2)),
+    "huge": Xt * 1e300,
+    "tiny": Xt * 1e-310,
+}
+
+
+@every
+@pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
+def test_odd_tables_give_finite_parameters(make, rows):
+    with np.errstate(all="raise", under="ignore"):
+        model = fit(make(), rows, yt[: len(rows)])
+    assert np.isfinite(model.coef_).all()
+    assert np.isin(model.predict(Xt), model.classes_).all()
+
+
+def test_prediction_wants_a_fit_and_the_same_columns():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        MAKE().predict(Xt)
+    with pytest.raises(ValueError, match="columns"):
+        fit(MAKE(), Xt).predict(np.c_[Xt, Xt])
+
+
+# ---------------------------------------------------------------- use
+
+
+def test_without_noise_worth_mentioning_the_private_fit_is_the_optimum():
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(4000, 3)) / 2
+    y = (rng.random(4000) < special.expit(X @ [3.0, -2.0, 0.0])).astype(int)
+    Xp = rng.normal(size=(2000, 3)) / 2
+    yp = (rng.random(2000) < special.expit(Xp @ [2.0, 0.0, 2.0])).astype(int)
+    known = {"radius": 2.0, "weight_radius": 10.0, "classes": [0, 1]}
+    best = NCnvxAdap(private=False, **known).fit(X, y, Xs=Xp, ys=yp).coef_
+    with pytest.warns(PrivacyWarning):
+        rich = NCnvxAdap(epsilon=1e4, delta=1e-6, n_iter=150, raise_curvature=0.01, **known)
+        rich = rich.fit(X, y, Xs=Xp, ys=yp).coef_
+    assert np.allclose(rich, best, atol=0.05)  # steps of 2 / (t + 1) come slowly
+
+
+def test_adaptation_at_epsilon_one_mends_a_wrong_source():
+    rng, scores = np.random.default_rng(12), []
+    for seed in range(4):
+        Xa, Xb, Xe = (rng.normal(size=(n, 3)) / 2 for n in (2000, 3000, 4000))
+        ya, yb, ye = (
+            X[:, j] + 0.1 * rng.normal(size=len(X)) > 0 for X, j in ((Xa, 1), (Xb, 0), (Xe, 0))
+        )
+        known = {
+            "radius": 2.0,
+            "weight_radius": 10.0,
+            "classes": [False, True],
+            "random_state": seed,
+        }
+        paid = NCnvxAdap(epsilon=1.0, delta=1e-6, expected_gain=0.3, **known)
+        there = NCnvxAdap(private=False, alpha=1.0, **known)
+        scores.append([m.fit(Xb, yb, Xs=Xa, ys=ya).score(Xe, ye) for m in (paid, there)])
+    ours, source = np.mean(scores, axis=0)
+    assert source < 0.6 and ours > 0.85
+
+
+def test_printed_weights_never_move_and_cost_noise():
+    rng = np.random.default_rng(13)
+    private = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
+    public = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
+    run = nc.algorithm_2(
+        nc.LogLoss(), private, public, RADIUS, 3.0, kappa_1=0.1, n_iter=50, noise=Noise(0), mu=0.3
+    )
+    assert np.abs(run[2] * private.p - 1).max() < 1e-4 and len(run[0]) == len(run[3]) == 50
+
+
+def test_a_gradient_is_three_passes_over_the_data():
+    rng = np.random.default_rng(14)
+    big = Sample(
+        quantize(rng.normal(size=(100_000, 50)), 8.0), rng.integers(2, size=100_000), 1e-6, 1e-5
+    )
+    w = on_lattice(rng.normal(size=50), 8.0)
+
+    def clock(f):
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            f()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    gradient = clock(lambda: nc.profiled_gradient(nc.LogLoss(), w, [big], 0.5))
+    one_pass = clock(lambda: (big.X * 1.5).sum(axis=0))  # reads the table, and writes it once
+    assert gradient < 6 * one_pass  # on a busy machine; about 2 on an idle one
+
+
+# ---------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("name", [name for name in nc.__all__])
+def test_every_public_name_explains_itself(name):
+    thing = getattr(nc, name)
+    assert omissions(thing) == []
+    for example in doctest.DocTestFinder(recurse=False).find(thing):
+        assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_help_says_what_is_public():
+    stated = NCnvxAdap.__doc__.split("Attributes")[1].split("Raises")[0]
+    assert stated.count("PUBLIC") >= 4
+    assert all(name in stated for name in attributes(fit(MAKE(), Xt)))
+    assert NCnvxAdap.predict.__doc__.count("NOT private") == 1
+    assert "NOT private" in NCnvxAdap.predict_proba.__doc__ and "PRIVATE" in NCnvxAdap.fit.__doc__

@@ -1,0 +1,357 @@
+"""Every table of chapter 83_benchmarks, made by one command: private k-means of this package beside its peers.
+
+python tools/benchmark.py kmeans --out DIR [--sets NAME ...] [--methods NAME ...] [--seeds S]
+python tools/benchmark.py speed --out DIR
+python tools/benchmark.py cover --out DIR
+python tools/benchmark.py tables --out DIR [--book]
+python tools/benchmark.py source-target --out DIR
+python tools/benchmark.py adaptation --out DIR
+python tools/benchmark.py all --out DIR [--seeds S]
+
+kmeans stores each fit at once in DIR/kmeans.csv and goes on where it was stopped; it does 3 seeds of every set
+first, cheap sets first. (Memory in that file is what one fit took beyond what its process already held, little after
+the first fit; speed measures in fresh processes.) tables sums up what is there; --book puts the summary where the chapter reads it.
+Set OMP_NUM_THREADS=1. Sets that come from files are left out where DPLIT_DATA does not have them.
+diffprivlib is installed once into DIR; nothing else needs the network.
+"""
+
+import argparse
+import csv
+import json
+import math
+import subprocess
+import sys
+import warnings
+from collections import defaultdict
+from functools import cache, partial
+from pathlib import Path
+
+import bench_max_cover
+import bench_pe_means
+import matplotlib.pyplot as plt
+import numpy as np
+from bench_pe_means import EPSILONS, SETS, auc, geometric_mean
+from peers import balcan, fastlloyd, google_lsh, pe_means_direct
+from peers.library import Library
+from peers.meter import measured
+from sklearn.cluster import KMeans
+
+from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
+from dplit.accounting import PrivacyWarning, Table
+
+HERE = Path(__file__).parent
+BOOK = HERE.parent / "nbs" / "benchmarks"
+FIELDS = "dataset n d k method epsilon delta seed loss wall_s cpu_s peak_mb".split()
+LARGE = "blobs_1e5_16_16"
+
+# what the PE-means paper (2026) prints for the sets that can be drawn or loaded alike
+PUBLISHED_METHODS = ["KMeans", "PE-means", "HDPE-means", "Google LSH tree", "FastLloyd, as driven", "diffprivlib", "Balcan et al., as driven"]  # fmt: skip
+PUBLISHED = {
+    "birch2": (0.0001, 0.0003, None, 0.0658, 0.0031, 0.0124, 0.0161),
+    "iris": (0.1361, 0.2894, None, 0.6892, 0.3979, 1.3048, 5.5766),
+    "adult": (0.0056, 0.0056, None, 0.0076, 0.0155, 0.0213, 0.0113),
+    "letter": (0.2481, 0.2852, None, 0.3187, 0.3963, 0.4341, 0.6277),
+    "gas": (0.1026, 0.1081, None, 0.1121, 0.1561, 0.1761, 0.1853),
+    "sklearn_4_4": (0.0777, 0.0778, None, 0.1305, 0.1777, 0.2355, 0.1240),
+    "sklearn_16_4": (0.0459, 0.0445, None, 0.0979, 0.0990, 0.1409, 0.2601),
+    "sklearn_64_4": (0.0343, 0.0379, None, 0.1289, 0.0818, 0.1191, 0.3227),
+    "sklearn_4_16": (0.0950, 0.0955, None, 0.1395, 0.7110, 0.5049, 0.6074),
+    "sklearn_16_16": (0.0606, 0.0668, None, 0.1596, 0.7160, 0.5809, 1.4670),
+    "sklearn_64_16": (0.0642, 0.1183, None, 0.3872, 0.7631, 0.8720, 1.7704),
+    "sklearn_4_64": (0.0954, 0.0993, 0.0974, 0.1090, 1.4623, 0.8614, 2.7731),
+    "sklearn_16_64": (0.0847, 0.1192, 0.1189, 0.2258, 1.7475, 1.3716, 3.1765),
+    "sklearn_64_64": (0.0823, 0.3070, 0.4678, 0.7878, 2.2002, 2.2456, 3.1698),
+    "sklearn_4_128": (0.1054, 0.1333, 0.1097, 0.1186, 1.7604, 1.1632, 5.6663),
+    "sklearn_16_128": (0.0919, 0.1942, 0.1562, 0.2838, 2.3038, 1.9742, 4.9881),
+    "sklearn_64_128": (0.0933, 0.5740, 0.7190, 0.9675, 2.7204, 2.9608, 4.9597),
+}
+
+
+# Methods ------------------------------------------------------------------------------------------
+
+OURS = ["PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd"]
+PEERS = ["PE-means", "HDPE-means", "Google LSH tree", "FastLloyd", "diffprivlib", "Balcan et al."]
+CHECKS = ["FastLloyd, as driven", "Balcan et al., as driven"]
+METHODS = ["KMeans", *OURS, *PEERS, *CHECKS]
+PURE = {"diffprivlib", "Balcan et al.", "Balcan et al., as driven"}
+ESTIMATORS = {  # n is public in the paper, so whoever asks for it gets it
+    "PEMeans": lambda n: PEMeans,
+    "HDPEMeans": lambda n: HDPEMeans,
+    "MaxCoverKMeans": lambda n: partial(MaxCoverKMeans, n_public=n),
+    "NoisyLloyd": lambda n: partial(NoisyLloyd, init="mean"),
+    "PE-means": lambda n: partial(PEMeans, variant="paper", n_public=n),
+    "HDPE-means": lambda n: partial(HDPEMeans, variant="paper", n_public=n),
+}
+FUNCTIONS = {
+    "Google LSH tree": google_lsh.fit,
+    "FastLloyd": fastlloyd.fit,
+    "FastLloyd, as driven": partial(fastlloyd.fit, as_driven=True),
+    "Balcan et al.": balcan.fit,
+    "Balcan et al., as driven": partial(balcan.fit, as_driven=True),
+    "PE-means, read directly": pe_means_direct.fit,
+}
+
+
+def load(name):
+    """(rows centred and scaled to largest norm 1, k); the large set is for times only."""
+    return (bench_pe_means.blobs(100_000), 16) if name == LARGE else bench_pe_means.load(name)
+
+
+def applies(method, name, d):
+    """Whether a method runs on a set."""
+    if method in ("HDPEMeans", "HDPE-means"):
+        return d > 32
+    return method not in CHECKS or name in PUBLISHED
+
+
+worker = cache(Library)  # one for all fits
+
+
+def run(method, name, epsilon, seed, folder):
+    """(centres, wall s, CPU s, peak MB) of one fit."""
+    X, k = load(name)
+    price = {"epsilon": epsilon, "delta": len(X) ** -1.1}
+    if method == "diffprivlib":
+        return worker(folder).fit(X, k, **price, seed=seed, name=name)
+    if method == "KMeans":
+        return measured(lambda: KMeans(k, n_init=10, random_state=seed).fit(X).cluster_centers_)
+    if method in FUNCTIONS:
+        return measured(lambda: FUNCTIONS[method](X, k, **price, seed=seed))
+    model = ESTIMATORS[method](len(X))(k, **price, radius=1.0, random_state=seed)
+    return measured(lambda: model.fit(X).cluster_centers_)
+
+
+# Measuring ----------------------------------------------------------------------------------------
+
+
+def read(path):
+    """Rows of a CSV file as dictionaries; none if there is no file."""
+    return list(csv.DictReader(path.open())) if path.exists() else []
+
+
+def write(path, rows):
+    """A CSV file from dictionaries, put in place at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    with new.open("w", newline="") as file:
+        out = csv.DictWriter(file, rows[0], lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+    new.replace(path)
+
+
+def jobs(sets, methods, seeds):
+    """What to fit: three seeds of everything first, then the rest; small sets before large ones."""
+
+    def size(name):
+        X, k = load(name)
+        return X.size * k
+
+    sets = sorted(bench_pe_means.available(sets), key=size)
+    for first, last in ((0, min(3, seeds)), (3, seeds)):
+        for name in sets:
+            for method in methods:
+                if applies(method, name, load(name)[0].shape[1]):
+                    for seed in range(first, last if method != "KMeans" else min(last, 3)):
+                        for epsilon in EPSILONS if method != "KMeans" else [math.inf]:
+                            yield name, method, seed, epsilon
+
+
+def run_kmeans(sets, methods, seeds, folder):
+    """Store one line a fit in kmeans.csv."""
+    path = folder / "kmeans.csv"
+    done = {(r["dataset"], r["method"], int(r["seed"]), float(r["epsilon"])) for r in read(path)}
+    with path.open("a", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        if not done:
+            out.writerow(FIELDS)
+        for job in jobs(sets, methods, seeds):
+            if job in done:
+                continue
+            name, method, seed, epsilon = job
+            X, k = load(name)
+            delta = 0 if method in PURE or method == "KMeans" else len(X) ** -1.1
+            centers, *cost = run(method, name, epsilon, seed, folder)
+            loss = datasets.kmeans_loss(X, centers)
+            cost = [f"{c:.4g}" for c in cost]
+            out.writerow([name, *X.shape, k, method, epsilon, f"{delta:.6g}", seed, loss, *cost])
+            file.flush()
+
+
+DIRECT = "PE-means, read directly"
+SPEED_METHODS = ["KMeans", *OURS, *PEERS, DIRECT]
+SPEED_SETS = ["letter", "sklearn_16_16", "sklearn_64_64", LARGE]
+
+
+def run_speed(folder):
+    """Each method in a fresh process, one fit for memory and the better of two for time: speed.csv."""
+    path = folder / "speed.csv"
+    rows = read(path)
+    done = {(r["dataset"], r["method"]) for r in rows}
+    for name in SPEED_SETS:
+        if name in SETS and not [*bench_pe_means.available([name])]:
+            continue
+        (n, d), k = load(name)[0].shape, load(name)[1]
+        methods = SPEED_METHODS if name != LARGE else ["KMeans", "PEMeans", "PE-means", DIRECT]
+        for method in methods:
+            if (name, method) in done or not applies(method, name, d):
+                continue
+            command = [sys.executable, __file__, "one", name, method, "--out", folder]
+            cost = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            rows.append({"dataset": name, "n": n, "d": d, "k": k, "method": method} | cost)
+            print(*rows[-1].values(), flush=True)
+            write(path, rows)
+
+
+def run_one(name, method, folder):
+    """Print the cost of one method on one set at epsilon 1."""
+    tries = [run(method, name, 1.0, seed, folder)[1:] for seed in (0, 1)]
+    wall, cpu, _ = np.min(tries, axis=0)
+    print(json.dumps({"wall_s": float(f"{wall:.4g}"), "cpu_s": float(f"{cpu:.4g}"), "peak_mb": float(f"{tries[0][2]:.4g}")}))  # fmt: skip
+
+
+def run_cover(folder):
+    """One level of max cover beside the printed algorithm read directly, same choices: cover.csv."""
+    head = "n d predicate rows_left ours_s by_record_s loops_s as_printed_s fastest_over_ours loops_over_ours printed_over_ours peak_mb".split()  # fmt: skip
+    rows = []
+    for n, d, snap in [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True), (20000, 3, True), (20000, 3, False)]:  # fmt: skip
+        rows.append(dict(zip(head, bench_max_cover.cover_row(n, d, snap), strict=True)))
+        print(*rows[-1].values(), flush=True)
+    write(folder / "cover.csv", rows)
+
+
+def run_other(script, folder, parts):
+    """Run another measuring tool, part by part, and keep what it prints."""
+    path = HERE / script
+    if not path.exists():
+        print(f"{script}: not in this copy, left out")
+        return
+    for part in parts:
+        command = [sys.executable, path, part]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        print(done.stdout, flush=True)
+        (folder / f"{path.stem}_{part}.txt").write_text(done.stdout)
+
+
+# Summing up ---------------------------------------------------------------------------------------
+
+
+def summary(rows):
+    """(AUC rows, curve rows): means and spread over seeds. KMeans: the best of all starts, at every epsilon."""
+    losses, shape = defaultdict(dict), {}
+    for r in rows:
+        key = r["dataset"], r["method"], float(r["epsilon"])
+        losses[key][int(r["seed"])] = float(r["loss"])
+        shape[r["dataset"]] = {c: int(r[c]) for c in ("n", "d", "k")}
+    aucs, curves = [], []
+    for name in sorted(shape, key=SETS.index):
+        for method in METHODS:
+            public = dict(zip(PUBLISHED_METHODS, PUBLISHED.get(name, ()), strict=False)).get(method)
+            head = {"dataset": name, **shape[name], "method": method}
+            if method == "KMeans":
+                seeds = losses[name, method, math.inf]
+                if not seeds:
+                    continue
+                found = [[min(seeds.values())] * len(EPSILONS)]
+            else:
+                by_epsilon = [losses[name, method, e] for e in EPSILONS]
+                seeds = sorted(set.intersection(*map(set, by_epsilon)))
+                found = [[at[s] for at in by_epsilon] for s in seeds]
+            if not found:
+                continue
+            areas = [auc(curve) for curve in found]
+            spread = np.std(areas, ddof=1) if len(areas) > 1 else math.nan
+            aucs.append(head | {"seeds": len(seeds), "auc": f"{np.mean(areas):.6g}", "sd": f"{spread:.3g}", "published": public or ""})  # fmt: skip
+            if method not in CHECKS:
+                means, sds = np.mean(found, axis=0), np.std(found, axis=0)
+                for epsilon, mean, sd in zip(EPSILONS, means, sds, strict=True):
+                    curves.append({"dataset": name, "method": method, "epsilon": epsilon, "loss": f"{mean:.6g}", "sd": f"{sd:.3g}"})  # fmt: skip
+    return aucs, curves
+
+
+def by_set(aucs):
+    """dataset -> method -> AUC, of the sets that PEMeans, KMeans and all peers have run on."""
+    found = defaultdict(dict)
+    for r in aucs:
+        found[r["dataset"]][r["method"]] = float(r["auc"])
+    wanted = {"KMeans", "PEMeans", *PEERS} - {"HDPE-means"}
+    return {name: row for name, row in found.items() if wanted <= {*row}}
+
+
+def figures(curves, folder):
+    """Loss against epsilon, one picture a set."""
+    table = defaultdict(lambda: defaultdict(list))
+    for r in curves:
+        table[r["dataset"]][r["method"]].append(float(r["loss"]))
+    for name, found in table.items():
+        fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+        for marker, (method, losses) in zip("_osD^v<>PX*d", found.items(), strict=False):
+            if len(losses) == len(EPSILONS):
+                ax.loglog(EPSILONS, losses, marker=marker, label=method)
+        ax.set(xlabel="epsilon", ylabel="loss", title=name)
+        ax.legend(fontsize="small")
+        fig.savefig(folder / f"{name}.png", dpi=120)
+        plt.close(fig)
+
+
+def run_tables(folder, book):
+    """Write auc.csv and curves.csv and the figures; print the tables."""
+    aucs, curves = summary(read(folder / "kmeans.csv"))
+    write(folder / "auc.csv", aucs)
+    write(folder / "curves.csv", curves)
+    (folder / "figures").mkdir(exist_ok=True)
+    figures(curves, folder / "figures")
+    if book:
+        for part in ("auc", "curves", "speed", "cover"):
+            if rows := read(folder / f"{part}.csv"):
+                write(BOOK / f"{part}.csv", rows)
+    columns = ["KMeans", *OURS, *PEERS]
+    complete, lines = by_set(aucs), []
+    for name, found in complete.items():
+        best = min(found[p] for p in PEERS if p in found)
+        ratios = found["PEMeans"] / best, found["PEMeans"] / found["KMeans"]
+        lines.append([name, *(f"{found[c]:.4g}" if c in found else "-" for c in columns), *(f"{r:.3f}" for r in ratios)])  # fmt: skip
+    print(Table(["AUC", *columns, "/ best peer", "/ KMeans"], lines))
+    if lines:
+        against, base = (np.array([float(line[i]) for line in lines]) for i in (-2, -1))
+        print(f"PEMeans below every private peer on {np.sum(against < 1)} of {len(lines)} sets; geometric mean of PEMeans / best peer {geometric_mean(against):.3f} (target 0.80), / not private {geometric_mean(base):.3f}")  # fmt: skip
+    public = [r for r in aucs if r["published"]]
+    print(Table(["set", "method", "seeds", "here", "sd", "published", "ratio"], [[r["dataset"], r["method"], r["seeds"], r["auc"], r["sd"], r["published"], f"{float(r['auc']) / r['published']:.2f}"] for r in public]))  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("what", choices=["kmeans", "speed", "cover", "tables", "source-target", "adaptation", "all", "one"])  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--book", action="store_true")
+    parser.add_argument("one", nargs="*", help="for `one`: set and method")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)  # iris: delta is large
+    warnings.filterwarnings("ignore", message="Number of distinct clusters")  # noisy averages
+    args.out.mkdir(parents=True, exist_ok=True)
+    parts = {
+        "kmeans": lambda: run_kmeans(args.sets, args.methods, args.seeds, args.out),
+        "speed": lambda: run_speed(args.out),
+        "cover": lambda: run_cover(args.out),
+        "source-target": lambda: run_other(
+            "bench_source_target.py", args.out, ["solver", "shares"]
+        ),
+        "adaptation": lambda: run_other(
+            "bench_adaptation.py", args.out, ["adapt", "reach", "ladder", "private", "speed"]
+        ),
+        "tables": lambda: run_tables(args.out, args.book),
+    }
+    if args.what == "one":
+        run_one(*args.one, args.out)
+    for part in parts if args.what == "all" else [args.what]:
+        if part in parts:
+            parts[part]()
+    if args.what == "kmeans":
+        parts["tables"]()
+
+
+if __name__ == "__main__":
+    main()

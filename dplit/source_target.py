@@ -6,10 +6,10 @@
 __all__ = ['source_distance', 'stc_cost', 'error_probability', 'nas_sensitivity', 'nas_sigma', 'mean_noise_bound',
            'printed_noise_bound', 'laplace_noise_bound', 'diff_bound', 'nna_bound', 'cell_sensitivity', 'cylinder_rms',
            'count_tail', 'count_threshold', 'greedy_medoids', 'swap_medoids', 'SourceTargetKMedoids', 'target_cells',
-           'kd_cover', 'average_rms', 'affordable_averages', 'affordable_cells', 'noisy_average_set',
+           'kd_cover', 'average_rms', 'covering_cells', 'affordable_cells', 'noisy_average_set',
            'neighbor_noisy_averages', 'cell_clouds', 'PrivateSources', 'NoisyAverageSet', 'NeighborNoisyAverages']
 
-# %% ../nbs/60_source_target.ipynb #78fb6c53
+# %% ../nbs/60_source_target.ipynb #5a00a8cf
 import math
 from itertools import pairwise
 from numbers import Real
@@ -25,6 +25,7 @@ from .accounting import check_epsilon_delta, gaussian_mu
 from dplit.geometry import (
     NearestCenter,
     clip_to_ball,
+    farthest_point_cover,
     nearest,
     nearest_distance,
     t_nearest,
@@ -773,37 +774,53 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     D = n_cells * d
     return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / epsilon
 
-# %% ../nbs/60_source_target.ipynb #7937c1ff
-def affordable_averages(t, d, *, mu=None, epsilon=None):
-    """How many averages, between 15 and 100: the more, the finer the picture and the larger the noise.
+# %% ../nbs/60_source_target.ipynb #7f79ccdb
+def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
+    """Cells for NAS: so many that covering the target more finely would add more noise than it gains.
 
-    Gaussian noise grows with the root of their number; as many are affordable as keep it below a
-    ninth of the radius. K-norm noise grows with their number: below a fifteenth.
+    Each cell is the target farthest from those before it. With n of them every target has one
+    within C(n), which falls; the noise on an average grows. By (5) both add up; n makes the sum of
+    5/4 C(n) and the length of the noise least, up to 150.
 
     Parameters
     ----------
-    t, d : int
-        How many sources an average is of, and columns.
+    Xt : ndarray of shape (n, d)
+        PUBLIC, at least one row.
+    t : int
+        How many sources an average is of.
+    radius : float
+        PUBLIC, of the ball, in the units of Xt.
     mu, epsilon : float
-        Price of all averages together, exactly one of them: Gaussian noise, or K-norm noise.
+        Price of all averages together. Both: the noise is the smaller one, Gaussian or K-norm.
 
     Returns
     -------
-    int
-    """
-    if mu is not None:  # root mean square length sqrt(n d) D / (t mu), at most D / 18
-        n = (t * mu / 18) ** 2 / d
-    else:  # n d sqrt(d / (d + 2)) D / (t epsilon) nearly, at most D / 30
-        n = t * epsilon / 30 * math.sqrt(d + 2) / d**1.5
-    return int(min(max(n, 15), 100))
+    ndarray of int64, shape (n_cells,)
+        Indices of rows, in the order of choice.
 
-# %% ../nbs/60_source_target.ipynb #41cf030e
+    References
+    ----------
+    Gonzalez (Theor. Comput. Sci. 1985): no n cells cover with less than half of C(n).
+    """
+    chosen = farthest_point_cover(Xt, n_points=151)
+    apart = cdist(Xt[chosen], Xt[chosen])
+    # n cells cover as far as the next one is from them
+    reach = np.array([apart[n, :n].min() for n in range(1, len(chosen))] + [0.0])[:150]
+    prices = [{"mu": mu}] * (mu is not None) + [{"epsilon": epsilon}] * (epsilon is not None)
+    noise = [
+        min(average_rms(n, Xt.shape[1], **price) for price in prices)
+        for n in range(1, len(reach) + 1)
+    ]
+    best = np.argmin(1.25 * reach + 2 * radius / t * np.array(noise))
+    return chosen[: best + 1]
+
+# %% ../nbs/60_source_target.ipynb #e7fe9c98
 def affordable_cells(n, d, *, epsilon=None, sigma=None):
     """How many cells NNA asks about, between 20 and 150: public, like everything it is made of.
 
-    A cell gets 60 / d targets: in few columns that many lie close together, in many columns none
-    do, and small cells are what helps. But not fewer than the count below which a cell is taken for
-    empty: where sources are as dense as targets, a cell should pass.
+    A cell gets 60 / d targets, but at least 15: in few columns many lie close together, in many
+    columns none do, and small cells are what helps. And at least twice the count below which a cell
+    is taken for empty: where sources are half as dense as targets, a cell should pass.
 
     Parameters
     ----------
@@ -818,7 +835,7 @@ def affordable_cells(n, d, *, epsilon=None, sigma=None):
     -------
     int
     """
-    targets = max(60 / d, count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
+    targets = max(60 / d, 15, 2 * count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
     return int(min(max(n / targets, 20), 150))
 
 # %% ../nbs/60_source_target.ipynb #2763cdc6
@@ -1100,7 +1117,7 @@ class PrivateSources(BaseEstimator):
         self.spent_ = noise.receipt(self.delta or 0.0, title=f"of {owner}")
         return self
 
-# %% ../nbs/60_source_target.ipynb #2b5caf3e
+# %% ../nbs/60_source_target.ipynb #55c59cd6
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
 
@@ -1125,8 +1142,8 @@ class NoisyAverageSet(PrivateSources):
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
     n_cells : int or "all", optional
-        PUBLIC. How many averages, "all" for one at each target; default as many as
-        `affordable_averages` says ("all" if `variant="paper"`).
+        PUBLIC. How many averages, about medoids of the target, "all" for one at each target;
+        default the cells of `covering_cells` ("all" if `variant="paper"`).
     spread : bool
         PUBLIC. Whether to release t(S) too, the mean distance of a target to its t nearest sources,
         which bounds what the averages cost. It makes the noise larger by a factor of about
@@ -1168,7 +1185,7 @@ class NoisyAverageSet(PrivateSources):
     >>> Xs, Xt = rng.normal(size=(2000, 2)), rng.normal(size=(500, 2)) + 1
     >>> model = NoisyAverageSet(t=100, rho=0.5, radius=6.0, random_state=0).fit(Xs, Xt)
     >>> model.sources_.shape, round(model.spent_.rho, 9)
-    ((15, 2), 0.5)
+    ((38, 2), 0.5)
     """
 
     def __init__(
@@ -1209,8 +1226,12 @@ class NoisyAverageSet(PrivateSources):
 
     def _release(self, Xs, Xt, noise, center):
         price, paper = self._price(), self.variant == "paper"
-        cells = self._cells(Xt, affordable_averages(self.t, Xt.shape[1], **price))
         pure = {"epsilon": self.epsilon}
+        if self.n_cells is None and not paper:
+            either = price | (pure if self.rho is None else {})
+            cells = Xt[covering_cells(Xt, self.t, float(self.radius), **either)]
+        else:
+            cells = self._cells(Xt)
         if "mu" in price and self.rho is None and not paper:  # few averages: pure noise is smaller
             if average_rms(*cells.shape, **pure) < average_rms(*cells.shape, **price):
                 price = pure
@@ -1231,7 +1252,7 @@ class NoisyAverageSet(PrivateSources):
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-# %% ../nbs/60_source_target.ipynb #d2905948
+# %% ../nbs/60_source_target.ipynb #75d45ef3
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
 
@@ -1256,8 +1277,9 @@ class NeighborNoisyAverages(PrivateSources):
         PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
         says ("all" if `variant="paper"`).
     cell_radius : float, optional
-        PUBLIC. A source farther from its cell does not count. Default: the largest distance of a
-        target to its cell, and at least radius / 10.
+        PUBLIC. A source farther from its cell does not count. Default: nine tenths of the targets
+        are within it of their cell, or all where cells are few targets each, fewer than 15 or twice
+        the threshold; and at least radius / 10.
     output : {"cloud", "mean"}
         For each kept cell its mean and a cloud of points, or the mean alone, which is safer where
         there are few sources.
@@ -1366,10 +1388,12 @@ class NeighborNoisyAverages(PrivateSources):
         count_noise = {"epsilon": None if sigma else self.epsilon / twice, "sigma": sigma}
         cells = self._cells(Xt, affordable_cells(len(Xt), d, **count_noise))
         n, r = len(cells), self.cell_radius
-        if r is None:  # public; smaller ones would leave targets out, or sources that serve them
-            r = max(float(source_distance(Xt, cells).max()), self.radius / 10)
         q = min(0.02, 1 / n) if self.gamma is None else self.gamma / n
         threshold = count_threshold(q, d, **count_noise)
+        if r is None:  # public; where cells are full, outliers should not make the noise larger
+            full = len(Xt) >= n * max(15, 2 * threshold)
+            far = np.quantile(source_distance(Xt, cells), 0.9 if full else 1.0)
+            r = max(float(far), self.radius / 10)
         clouds = cell_clouds(cells, r, max(1, len(Xt) // n - 1), buy["noise"].public_rng)
         sums, counts = neighbor_noisy_averages(Xs, cells, cell_radius=r, **buy, **price)
         kept = np.flatnonzero(counts >= threshold)  # line 6

@@ -40,7 +40,7 @@ from dplit import (
 from dplit import source_target as so
 from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu, zcdp_epsilon
 from dplit.audit import SABOTAGE
-from dplit.geometry import clip_to_ball
+from dplit.geometry import clip_to_ball, farthest_point_cover
 from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
 
 RADIUS = 4.0
@@ -647,6 +647,44 @@ def test_kd_cover_covers():
     assert cdist(target, target[chosen]).min(axis=1).max() <= 0.8 and len(set(chosen)) < 400
     assert len(so.kd_cover(np.ones((5, 2)), 0.1)) == 1
     assert np.array_equal(so.target_cells(target[:9]), np.arange(9))
+
+
+def test_covering_cells_balance_cover_and_noise():
+    """The chosen number makes the sum least, by brute force over all numbers, for each price."""
+    rng = np.random.default_rng(0)
+    for n, price in itertools.product((1, 7, 300), ({"mu": 2.0}, {"epsilon": 3.0})):
+        target, total = rng.normal(size=(n, 2)), []
+        for m in range(1, min(n, 150) + 1):
+            cover = cdist(target, target[farthest_point_cover(target, n_points=m)]).min(axis=1)
+            total.append(1.25 * cover.max() + so.average_rms(m, 2, **price) * 2 * RADIUS / 100)
+        cells = so.covering_cells(target, 100, RADIUS, **price)
+        assert len(cells) == 1 + np.argmin(total)
+        assert np.array_equal(cells, farthest_point_cover(target, n_points=len(cells)))
+    target = rng.normal(size=(300, 2))
+
+    def count(t, **price):
+        return len(so.covering_cells(target, t, RADIUS, **price))
+
+    assert 1 == count(1, mu=0.01) < count(30, mu=2.0) < count(100, mu=2.0) < count(10**6, mu=2.0)
+    assert count(10**6, mu=2.0) == 150
+    # with both prices the noise is the smaller one at each number of cells
+    both = count(100, mu=0.65, epsilon=3.0)
+    assert both in (count(100, mu=0.65), count(100, epsilon=3.0))
+    assert len(so.covering_cells(np.ones((5, 2)), 10, RADIUS, mu=1.0)) == 1
+
+
+def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
+    rng = np.random.default_rng(0)
+    for n, share in ((1000, 0.9), (60, 1.0)):
+        target = rng.normal(size=(n, 2))
+        release = mock.patch.object(so, "neighbor_noisy_averages", wraps=so.neighbor_noisy_averages)
+        with release as seen:
+            NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs, target)
+        target = clip_to_ball(target, 5.0)
+        many = so.affordable_cells(n, 2, epsilon=3.0)
+        distance = so.source_distance(target, target[so.target_cells(target, many)])
+        assert seen.call_args.kwargs["cell_radius"] == max(0.5, np.quantile(distance, share))
+    assert distance.max() > 0.5  # so the second case saw more than the floor
 
 
 # ---------------------------------------------------------------- the solver

@@ -401,6 +401,10 @@ def paper_chapters_have_the_ten_sections(book):
 
 
 def answers_answer_the_exercises(book):
+    for name, nb in book.items():
+        asks = any(title.endswith("Exercises") for _, title in headings(nb, 2))
+        if asks and f"answers/{name}" not in book:
+            yield f"{name}: it has exercises, so write answers/{name}"
     for name in (name for name in book if name.startswith("answers/")):
         chapter = name.removeprefix("answers/")
         if chapter not in book:
@@ -630,6 +634,7 @@ BROKEN = [
         {"answers/10_a": chapter(md("See [it](../10_a.ipynb)."))},
     ),
     (answers_answer_the_exercises, {"answers/10_a": ANSWERS}),
+    (answers_answer_the_exercises, {"10_a": chapter(md("## 10. Exercises"))}),
     *(
         (answers_answer_the_exercises, {"10_a": asking, "answers/10_a": answering})
         for asking, answering in [
@@ -657,10 +662,15 @@ def test_every_rule_has_been_seen_to_complain():
 
 def test_no_rule_complains_about_a_good_book():
     link = chapter(md("See [it](10_a.ipynb#thm-one)."), module="mechanisms", title="B")
-    ten = chapter(*[md(f"## {section}") for section in SECTIONS], module="audit", title="C")
+    ten = [md(f"## {section}") for section in SECTIONS]
+    ten += [md(ASKING.removeprefix("## Exercises").replace("10_a", "30_c"))]
+    ten = chapter(*ten, module="audit", title="C")
     asking = chapter(*GOOD["cells"][2:], md(ASKING))
     answers = {"cells": [c for c in ANSWERS["cells"] if "default_exp" not in text(c)]}
+    more = chapter(md(ANSWERING.replace("10_a", "30_c")), title="Answers: C")
+    more = {"cells": [c for c in more["cells"] if "default_exp" not in text(c)]}
     book = {"10_a": asking, "11_b": link, "30_c": ten, "answers/10_a": answers}
+    book["answers/30_c"] = more
     complaints = [c for rule in NOTEBOOK_RULES for nb in book.values() for c in rule(nb)]
     assert complaints + [c for rule in BOOK_RULES for c in rule(book)] == []
 

@@ -1318,4 +1318,4 @@ def test_attributes_before_fit_say_so(name):
         with pytest.raises(NotFittedError):
             getattr(model, attribute)
     with pytest.raises(AttributeError, match="no attribute 'other_'"):
-        model.other_
+        _ = model.other_

@@ -9,10 +9,11 @@ __all__ = ['mills', 'mills_slope', 'log_gaussian_delta', 'gaussian_delta', 'gaus
            'failure_delta', 'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'PrivacyWarning',
            'check_epsilon_delta', 'Spent', 'PrivacyBudget']
 
-# %% ../nbs/10_accounting.ipynb #c617e059
+# %% ../nbs/10_accounting.ipynb #d0b83915
 import copy
 import math
 import os
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -741,7 +742,7 @@ def failure_delta(epsilon, failure):
     """
     return (1 + math.exp(min(epsilon, 700.0))) * failure
 
-# %% ../nbs/10_accounting.ipynb #50aca1a7
+# %% ../nbs/10_accounting.ipynb #4426688f
 @dataclass(frozen=True)
 class Release:
     """One thing that was released, or one thing released several times.
@@ -754,6 +755,7 @@ class Release:
         What it was, in words.
     mechanism : str
         "gaussian", "laplace", "exponential", or the name of a procedure with a theorem of its own.
+        "tail": a failure that everybody can see; its delta is added in full.
     sensitivity, scale : float or None
         How far the query moves between neighbours and the noise scale (standard deviation, or
         Laplace scale), both in the query's units.
@@ -768,6 +770,8 @@ class Release:
     failure : float
         Probability, in total variation on each side, that its law is not the priced one and nobody
         can tell; see `failure_delta`.
+    private : bool
+        False if the price is one on paper only: for real numbers, not for what a computer draws.
 
     Raises
     ------
@@ -785,6 +789,7 @@ class Release:
     delta: float = 0.0
     exponent: float | None = None
     failure: float = 0.0
+    private: bool = True
 
     def __post_init__(self):
         prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
@@ -822,7 +827,7 @@ class Release:
         own = [f"{k} = {values[k]:.2g}" for k in ("delta", "failure") if values[k]]
         return ", ".join([price, *own])
 
-# %% ../nbs/10_accounting.ipynb #2032ac94
+# %% ../nbs/10_accounting.ipynb #c927462b
 def _some(chances):
     """Probability that at least one of some events happens, from pairs (times, probability)."""
     chances = list(chances)
@@ -831,8 +836,13 @@ def _some(chances):
 
 
 def _own_delta(releases):
-    """Probability that some release with a delta of its own shows the data in the clear."""
-    return _some((r.times, r.delta) for r in releases)
+    """Probability that some release with a delta of its own shows the data in the clear; tails aside."""
+    return _some((r.times, r.delta) for r in releases if r.mechanism != "tail")
+
+
+def _tails(releases):
+    """Deltas that are added in full: the proof for failures that everybody can see gives no less."""
+    return math.fsum(r.times * r.delta for r in releases if r.mechanism == "tail")
 
 
 def _failure(releases):
@@ -985,7 +995,7 @@ def _rounded_up(value, digits=4):
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return f"{math.ceil(value / step * (1 - 1e-14)) * step:.{digits}g}"
 
-# %% ../nbs/10_accounting.ipynb #15f27f3b
+# %% ../nbs/10_accounting.ipynb #2e3a0370
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.
@@ -1000,7 +1010,7 @@ class Receipt:
         The failure probability at which `epsilon` is quoted.
     private : bool
         False if the noise was drawn from a seed: reproducible, for teaching and tests, and
-        therefore no protection.
+        therefore no protection; or if a release is private on paper only.
     title : str
         Whose receipt it is.
 
@@ -1028,6 +1038,8 @@ class Receipt:
     def __post_init__(self):
         _check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", tuple(self.releases))
+        if not all(r.private for r in self.releases):
+            object.__setattr__(self, "private", False)
         pure = lambda r: r.epsilon is not None and not (r.delta or r.failure)
         if self.delta and all(map(pure, self.releases)):
             object.__setattr__(self, "delta", 0.0)  # only pure releases: nothing was spent of delta
@@ -1072,19 +1084,20 @@ class Receipt:
         Exact where `mixture_delta` is: at most one cover, and not too many different pure prices.
         Otherwise, and for exponential mechanisms, Renyi divergences or a plain sum if they are smaller.
         """
-        own = _own_delta(self.releases)
+        own, tails = _own_delta(self.releases), _tails(self.releases)
         _arrays(delta=delta)
-        if own > delta or delta == 1:
+        if own + tails > delta or delta == 1:
             return 0.0 if delta == 1 else math.inf
         if failure := _failure(self.releases):
             return self._smallest(delta, self._lowest(-math.log(failure)))
-        return _mixture_epsilon((delta - own) / (1 - own), self.releases, self.neighboring)
+        left = (delta - tails - own) / (1 - own)
+        return _mixture_epsilon(left, self.releases, self.neighboring)
 
     def _bound(self, epsilon):
-        """Equation (5) for all releases together."""
+        """Equation (5) for all releases together; above 1 it still says where it rises."""
         own = _own_delta(self.releases)
         rest = own + (1 - own) * _mixture_delta(epsilon, self.releases, self.neighboring)
-        return min(rest + failure_delta(epsilon, _failure(self.releases)), 1.0)
+        return _tails(self.releases) + rest + failure_delta(epsilon, _failure(self.releases))
 
     def _lowest(self, high):
         """The epsilon up to `high` at which the bound is lowest; it falls, then rises. (Any epsilon gives a true bound.)"""
@@ -1130,10 +1143,12 @@ class Receipt:
             If `epsilon` is negative or NaN.
         """
         _arrays(epsilon=epsilon)
+        if failure := _failure(self.releases):
+            epsilon = min(epsilon, -math.log(failure))  # beyond, (5) is above 1 and rises
         bound = self._bound(epsilon)
-        if not _failure(self.releases) or self._bound(epsilon * (1 - 1e-6)) >= bound:
-            return bound  # still falling
-        return self._bound(self._lowest(epsilon))
+        if failure and self._bound(epsilon * (1 - 1e-6)) < bound:  # it rises already
+            bound = self._bound(self._lowest(epsilon))
+        return min(bound, 1.0)
 
     def __add__(self, other):
         """The receipt of both fits together, quoted at the sum of their deltas.
@@ -1170,8 +1185,10 @@ class Receipt:
     def _total(self):
         total = f"total: epsilon = {_rounded_up(self.epsilon)}, delta = {_rounded_up(self.delta)}"
         total += f" (mu = {_rounded_up(self.mu)})" if self.mu else ""
-        seeded = "; NOT private: drawn from a seed, for teaching and tests"
-        return f"{total}, neighbours: {self.neighboring}{'' if self.private else seeded}"
+        why = "; NOT private: drawn from a seed, for teaching and tests"
+        if not all(r.private for r in self.releases):
+            why = "; NOT private: a price for real numbers, which floating point does not keep"
+        return f"{total}, neighbours: {self.neighboring}{'' if self.private else why}"
 
     def __str__(self):
         return "\n".join([f"Receipt {self.title}".strip(), str(self._table()), self._total()])
@@ -1190,13 +1207,21 @@ class BudgetExceeded(ValueError):
 class PrivacyWarning(UserWarning):
     """A public parameter is legal but protects little."""
 
-# %% ../nbs/10_accounting.ipynb #c9a3daa2
+# %% ../nbs/10_accounting.ipynb #a012bfbc
 def _float(value):
     """A float; infinity for a number that is too large for one."""
     try:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def _users_level():
+    """For a warning in the caller: how many frames up the first line outside this package is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dplit."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def check_epsilon_delta(epsilon, delta, owner, pure=False):
@@ -1246,14 +1271,14 @@ def check_epsilon_delta(epsilon, delta, owner, pure=False):
             f"epsilon={epsilon:g} protects little: likelihoods may change by a factor of "
             "exp(epsilon).",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=_users_level(),
         )
     if delta > 1e-3:
         warnings.warn(
             f"delta={delta:g} is large: a mechanism may publish that share of all rows in the "
             "clear.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=_users_level(),
         )
     return epsilon, delta
 

@@ -889,3 +889,48 @@ def test_a_budget_refuses_what_does_not_keep_its_price():
     with pytest.raises(TypeError, match="spent_"):
         budget.fit(Printed(), None)
     assert budget.spent == (0.0, 0.0)
+
+
+def test_delta_never_rises_with_epsilon_where_the_bound_is_above_one():
+    coin = [ac.Release("coin", "laplace", epsilon=1.0, failure=0.01)]
+    receipt = ac.Receipt(coin, "replace", 0.05)
+    curve = [receipt.delta_at(e) for e in (0.0, 1.0, 3.0, 4.5, 4.6, 5.0, 10.0, 700.0, 1e6)]
+    assert np.all(np.diff(curve) <= 1e-12) and curve[-1] == pytest.approx(curve[1], rel=1e-6)
+    for failure in (
+        0.01,
+        0.2,
+        0.45,
+    ):  # the lowest bound is below 1, the one at epsilon 0 perhaps not
+        lossy = ac.Receipt([replace(coin[0], epsilon=0.1, failure=failure)], "replace")
+        least = lossy.delta_at(1e3)
+        assert least < 1 and math.isfinite(lossy.epsilon_at(least * (1 + 1e-9)))
+        assert lossy.epsilon_at(least * (1 - 1e-6)) == math.inf
+
+
+def test_tails_are_added_in_full():
+    """A failure that everybody can see: the proof gives own + rest, not own + (1 - own) rest."""
+    eta, rest = 0.1, ac.Receipt([gaussian(0.5)], "replace")
+    receipt = ac.Receipt(
+        [ac.Release("t", "tail", epsilon=0.0, delta=eta), gaussian(0.5)], "replace"
+    )
+    for epsilon in (0.0, 0.3, 1.0):
+        assert receipt.delta_at(epsilon) == eta + rest.delta_at(epsilon)
+    assert receipt.epsilon_at(0.2) == pytest.approx(rest.epsilon_at(0.1), rel=1e-9)
+    assert receipt.epsilon_at(0.09) == math.inf
+    assert (receipt + receipt).delta_at(50.0) == pytest.approx(2 * eta)
+
+
+def test_a_release_that_is_private_on_paper_only_makes_no_receipt_private():
+    paper = replace(gaussian(0.5), private=False)
+    receipt = ac.Receipt([gaussian(0.5), paper], "replace", 1e-6)
+    assert not receipt.private and "NOT private" in str(receipt) and "seed" not in str(receipt)
+    assert not (receipt + ac.Receipt([gaussian(0.1)], "replace", 1e-6)).private
+
+
+def test_a_warning_points_to_the_user_s_line():
+    from dplit import NoisyLloyd
+
+    with pytest.warns(ac.PrivacyWarning) as caught:
+        ac.check_epsilon_delta(20.0, 1e-6, "me")
+        NoisyLloyd(2, epsilon=20.0, delta=1e-6, radius=1.0).fit(np.zeros((9, 1)))
+    assert {w.filename for w in caught if w.category is ac.PrivacyWarning} == {__file__}

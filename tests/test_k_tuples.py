@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from test_estimators import (
     NO_NUMBER,
     NOT_POSITIVE,
@@ -30,11 +31,11 @@ from dplit import accounting as ac
 from dplit.accounting import BudgetExceeded, Receipt, Release, gaussian_mu, subsampled
 from dplit.audit import SABOTAGE
 from dplit.clustering import k_tuples as kt
-from dplit.mechanisms import Noise, watch
+from dplit.mechanisms import Noise, lattice, watch
 
 DELTA = math.exp(-28)
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
-BALL = {"radius": 64.0, "min_radius": 0.5}
+BALL = {"radius": 64.0, "min_radius": 0.5, "too_few": True}
 ESTIMATORS = {
     "StableTupleMean": partial(StableTupleMean, **COMMON),
     "KNoisyCenters": partial(KNoisyCenters, **COMMON),
@@ -1229,3 +1230,92 @@ def test_the_radius_of_averages_speaks_of_entries_of_t():
         with pytest.raises((ValueError, TypeError)) as caught:
             KAverages(**COMMON, radius=wrong, min_radius=1.0).fit(Untouchable())
         assert "radius" in str(caught.value) and "norm" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- floating point, far data, tails
+
+
+def test_the_printed_noise_is_never_called_private():
+    model = KNoisyCenters(epsilon=1.0, delta=1e-3, variant="paper", random_state=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent = model.fit(tuples(1700)).spent_
+    assert not spent.private and "not private in floating point" in str(spent)
+    assert "NOT private: a price for real numbers" in str(spent)
+
+
+@pytest.mark.parametrize(("kind", "separation"), [(StableTupleMean, 10.0), (KNoisyCenters, 1e4)])
+def test_far_data_come_out_near_the_truth_within_the_range_and_with_a_center_beyond(
+    kind, separation
+):
+    rng, near = np.random.default_rng(0), np.array([-5.0, 5.0])
+    T = near[:, None] + 1e-5 * rng.normal(size=(2000, 2, 1))
+    make = partial(kind, epsilon=1.0, delta=1e-6, separation=separation, random_state=0)
+    for offset, center in (
+        (0.0, None),
+        (2e6, None),
+        (1e8, [1e8]),
+        (1e8, [1e8 + 1e5]),
+        (1e12, [1e12]),
+    ):
+        released = make(center=center).fit(T + offset).centers_.ravel() - offset
+        assert np.abs(released - near).max() < 0.5, offset
+    for wrong in ([1.0, 2.0], "origin", [NAN]):
+        with pytest.raises(ValueError, match="center"):
+            make(center=wrong).fit(Shaped(2000, 2, 1))
+
+
+def test_tails_on_the_lattice_are_below_what_is_promised():
+    """Exactly, in the worst case of rounding: the H-index, the weight, and a scale."""
+    for epsilon, delta in ((1.0, 1e-6), (1.0, DELTA), (8.0, 1e-4), (0.1, 1e-6), (1.0, 0.1)):
+        test, own, *_ = KNoisyCenters(epsilon=epsilon, delta=delta)._price()
+        step, limit = lattice(1.0)
+        steps = (limit + 1) / test * (1 + 1e-15)
+        least = math.ceil(math.log(1 / (2 * own * kt._HAIR)) * steps)
+        assert math.exp(-least / steps) / (1 + math.exp(-1 / steps)) <= own
+        mu, eta = kt._stable_price(epsilon, delta)
+        for reach in (901.0, 1.0, 0.01):  # rounding: half a step of the value, half of the noise
+            step, limit = lattice(reach)
+            steps = (limit + 1) / mu
+            least = math.floor(-special.ndtri(eta * kt._HAIR / 2) * steps) + 1
+            assert special.ndtr(-(least - 1) / steps) <= eta / 2
+
+
+def test_averages_of_too_few_tuples_are_refused_before_they_are_read():
+    model = KAverages(**COMMON, radius=512.0, min_radius=0.1)
+    with pytest.raises(ValueError, match="too_few=True.*noise|noise below about.*too_few=True"):
+        model.fit(Shaped(4000, 2, 1))
+    with pytest.raises(AssertionError, match="T was read"):
+        model.set_params(too_few=True).fit(Shaped(4000, 2, 1))
+    with pytest.raises(TypeError, match="too_few"):
+        model.set_params(too_few=None).fit(Shaped(4000, 2, 1))
+
+
+@pytest.mark.parametrize("epsilon", [501.0, 700.0, 1500.0, 1e8])
+def test_extreme_epsilons_are_answered_or_refused_clearly(epsilon):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for model in (
+            KNoisyCenters(epsilon=epsilon, delta=1e-6, variant="sampled"),
+            KAverages(epsilon=epsilon, delta=1e-6, **BALL),
+        ):
+            with pytest.raises(ValueError, match="beyond epsilon=500"):
+                model.fit(Shaped(600, 2, 1))
+        for kind in (StableTupleMean, KNoisyCenters):
+            assert kind(epsilon=epsilon, delta=1e-6).fit(tuples(600)).status_ == "released"
+
+
+def test_a_tiny_delta_needs_many_tuples_and_no_traceback():
+    with pytest.raises(ValueError, match="needs [0-9]+ at these"):
+        KNoisyCenters(epsilon=5.0, delta=1e-300, variant="sampled").fit(Shaped(600, 2, 1))
+
+
+@every
+def test_attributes_before_fit_say_so(name):
+    model = ESTIMATORS[name]()
+    for attribute in ("centers_", "status_", "spent_"):
+        assert not hasattr(model, attribute)
+        with pytest.raises(NotFittedError):
+            getattr(model, attribute)
+    with pytest.raises(AttributeError, match="no attribute 'other_'"):
+        _ = model.other_

@@ -210,3 +210,11 @@ def test_nothing_is_there_before_a_fit(kind):
             model.means_  # noqa: B018
     with pytest.raises(NotFittedError):
         model.predict(groups())
+
+
+@pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
+def test_a_price_at_which_no_number_of_parts_agrees_names_its_owner(kind):
+    for n_tuples in (None, 50):
+        model = kind(2, epsilon=1e-3, delta=1e-6, radius=1.0, n_tuples=n_tuples)
+        with pytest.raises(ValueError, match=f"epsilon=0.001: {kind.__name__}.*larger epsilon"):
+            model.fit(None)

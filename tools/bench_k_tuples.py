@@ -81,7 +81,7 @@ def fit(options):
             ("one noisy tuple", 250, KNoisyCenters(**price)),
             ("sampled", 1926, KNoisyCenters(variant="sampled", **price)),
             ("as printed", 4296, KNoisyCenters(variant="paper", **price)),
-            ("averages", 500_000, KAverages(radius=2048.0, min_radius=0.1, **price)),
+            ("averages", 500_000, KAverages(radius=2048.0, min_radius=0.1, too_few=True, **price)),
         ):
             T = centers_of(k, d, 500.0) + 0.01 * np.random.default_rng(0).normal(size=(n, k, d))
             model.fit(T)  # plans are kept

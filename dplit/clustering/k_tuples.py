@@ -11,7 +11,7 @@ __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 
            'private_average', 'average_tuples', 'TupleClusterer', 'StableTupleMean', 'KNoisyCenters', 'KAverages',
            'printed_loss', 'printed_separation', 'rare_success']
 
-# %% ../../nbs/40_k_tuples.ipynb #080f4220
+# %% ../../nbs/40_k_tuples.ipynb #702ac210
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from scipy import sparse, special, stats
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from dplit.accounting import (
     Receipt,
@@ -36,6 +37,7 @@ from ..geometry import nearest
 from dplit.mechanisms import (
     Noise,
     check_between,
+    check_center,
     check_choice,
     check_count,
     check_random_state,
@@ -320,7 +322,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     cost = subsampled(epsilon_1, 0.0, m, n_tuples)[0] + epsilon / 4
     return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
-# %% ../../nbs/40_k_tuples.ipynb #06aa6be4
+# %% ../../nbs/40_k_tuples.ipynb #be9240dd
 @lru_cache(maxsize=512)
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
@@ -337,7 +339,17 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     -------
     PartitionPlan or None
         None if n_tuples < 2 ell + 2.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is above 500.
     """
+    if epsilon > 500:
+        raise ValueError(
+            f"epsilon={epsilon:g}: the private failure of the sampled test has no price beyond "
+            'epsilon=500; choose less, or KNoisyCenters(variant="extension").'
+        )
     # the private failure may use up three quarters of delta; a hair less, for rounding
     best, target = None, 0.75 * delta * (1 - 1e-9) / failure_delta(epsilon, 1.0)
     for m in range(1, min(n_tuples, 60) + 1):
@@ -350,14 +362,16 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
             t, bad = math.log(2 / beta) / epsilon_1, np.arange(1, m + 1)
             kappa = (bad * (laplace_tail(bad - 1 - t, 1 / epsilon_1) + bad * 1e-6)).max()
             p = min((target - nobody) / kappa, 1e-6)
-            ell = math.ceil(m / epsilon_2 * math.log(m / (beta * p)))
+            if not p:
+                continue
+            ell = math.ceil(m / epsilon_2 * (math.log(m / beta) - math.log(p)))
             if best is None or ell < best.ell:
                 best = PartitionPlan(
                     m, epsilon_1, epsilon_2, beta / 2, ell, target, share * epsilon
                 )
     return best if best and n_tuples >= 2 * best.ell + 2 else None
 
-# %% ../../nbs/40_k_tuples.ipynb #37ca5f1e
+# %% ../../nbs/40_k_tuples.ipynb #d1f023b7
 def smallest(feasible, high=2**40):
     """The smallest whole number >= 2 that is feasible, if every larger one is too.
 
@@ -383,7 +397,7 @@ def smallest(feasible, high=2**40):
         if top > high:
             raise ValueError(
                 f"no number of tuples up to {high} is enough at these epsilon, delta and settings; "
-                "choose a larger epsilon."
+                "choose a larger delta or, unless it is large already, a larger epsilon."
             )
     while top - low > 1:
         middle = (low + top) // 2
@@ -543,15 +557,15 @@ def noise_factor(shift, stretch, n_clusters, mu, eta):
     best = min(angles, key=factor)
     return factor(best), mu * math.sin(best), mu * math.cos(best)
 
-# %% ../../nbs/40_k_tuples.ipynb #6be61724
+# %% ../../nbs/40_k_tuples.ipynb #3fa2f4ec
 def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     """Centres with noise in proportion to private scales, which are bought first: Theorem (2).
 
     Parameters
     ----------
     center_of : callable
-        From released scales (k,) to the PRIVATE centres (k, d), divided by these scales, entries
-        brought into +-2**30.
+        From released scales (k,) to the PRIVATE centres (k, d), divided by these scales. Entries
+        beyond 300,000 may be shortened: the lattice reaches at least 2**31 sensitivities.
     scales : ndarray of shape (k,)
         PRIVATE, > 0.
     shape : tuple (k, d)
@@ -816,7 +830,7 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     # a set has no order: what is handed on depends on the released centres alone
     return centers[np.lexsort(centers.T[::-1])] if good else None
 
-# %% ../../nbs/40_k_tuples.ipynb #cda32aa8
+# %% ../../nbs/40_k_tuples.ipynb #94bd3b91
 def _matched(core, first):
     """Each tuple's points in the order of the points of `first`: the nearest one to each."""
     n, k, d = core.shape
@@ -842,9 +856,9 @@ def _scaled_mean(core, weights, safe):
     return _exact_mean(core / safe[:, None], weights)
 
 
-_FAR = (
-    2.0**30
-)  # entries of centres, in scales, are brought into +-_FAR: floats there are exact to 2**-24
+# entries of centres, in scales, are brought into +-_FAR, where floats are exact to 2**-24. The door
+# reaches less far, at least 2**31 sensitivities: 2**31 * sqrt(k) * 1e-4 scales; hence `center`
+_FAR = 2.0**30
 # between neighbours: two divisions by W, and entries that were divided by a scale and put on the
 # grid of 2**-32, are off by 4 * 2**-24 at most; logarithms by less
 _ROUNDING = 2.0**-22
@@ -960,7 +974,7 @@ def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, b
     each = epsilon / (3 * n_features)
     return math.ceil(4 * moves / each * math.log(nodes * n_features * n_clusters / beta))
 
-# %% ../../nbs/40_k_tuples.ipynb #4b604e4b
+# %% ../../nbs/40_k_tuples.ipynb #3f99926e
 class TupleClusterer(BaseEstimator):
     """What the three tuple estimators do the same way. Subclasses write `_check_public`, `_check_size` and `_release`."""
 
@@ -970,6 +984,7 @@ class TupleClusterer(BaseEstimator):
     def _validate_public(self):
         owner = type(self).__name__
         check_epsilon_delta(self.epsilon, self.delta, owner)
+        check_center(self.center, None, owner)
         check_between(self.beta, "beta", owner, 0, 1, "()")
         if self.separation is None and not self._finds_separation:
             raise ValueError(
@@ -980,6 +995,11 @@ class TupleClusterer(BaseEstimator):
             check_between(self.separation, "separation", owner, self._least_separation, 1e9)
         check_random_state(self.random_state)
         self._check_public()
+
+    def __getattr__(self, name):
+        if name in ("centers_", "status_", "spent_"):
+            check_is_fitted(self)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
     def _keeps_price(self):
@@ -1019,10 +1039,14 @@ class TupleClusterer(BaseEstimator):
         """
         owner = type(self).__name__
         self._validate_public()
-        self._check_size(*tuples_shape(T, owner))
-        tuples = check_tuples(T, owner)
+        shape = tuples_shape(T, owner)
+        center = check_center(self.center, shape[2], owner)
+        center = np.zeros(shape[2]) if center is None else center
+        self._check_size(*shape)
+        tuples = check_tuples(T, owner) - center
         noise = Noise(self.random_state, neighboring="replace")
         centers = self._release(tuples, noise)
+        centers = None if centers is None else centers + center
         self.status_ = "abstained" if centers is None else "released"
         # a set has no order: the one that is shown depends on the centres alone
         self.centers_ = None if centers is None else centers[np.lexsort(centers.T[::-1])]
@@ -1030,7 +1054,7 @@ class TupleClusterer(BaseEstimator):
         self.spent_ = receipt if self._keeps_price else printed_receipt(receipt)
         return self
 
-# %% ../../nbs/40_k_tuples.ipynb #14d4ed23
+# %% ../../nbs/40_k_tuples.ipynb #593d82ad
 class StableTupleMean(TupleClusterer):
     """Extension: k-tuple clustering by the mean of the tuples that partition a majority.
 
@@ -1049,6 +1073,9 @@ class StableTupleMean(TupleClusterer):
         nearest other point over Delta. Larger: less noise, but tuples must agree better.
     outliers : float
         PUBLIC share of bad tuples, in [0, 0.3], that is to cost nothing.
+    center : array_like of shape (d,), optional
+        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
+        the distances inside a tuple may come out too near, silently.
     random_state : None, int or Generator
         None: noise from the operating system. A seed makes the fit repeatable and therefore not
         private; the receipt says so.
@@ -1091,6 +1118,7 @@ class StableTupleMean(TupleClusterer):
         beta=0.05,
         separation=10.0,
         outliers=0.1,
+        center=None,
         random_state=None,
     ):
         self.epsilon = epsilon
@@ -1098,11 +1126,14 @@ class StableTupleMean(TupleClusterer):
         self.beta = beta
         self.separation = separation
         self.outliers = outliers
+        self.center = center
         self.random_state = random_state
 
     @classmethod
     def min_tuples(cls, epsilon, delta, beta, *, n_clusters=2, separation=10.0, outliers=0.1):
-        """The fewest tuples that are answered, with probability 1 - beta, if all but the outliers are good.
+        """A number of tuples from which on good ones, outliers aside, are answered with probability 1 - beta.
+
+        Not always the fewest: rounding lets a few smaller numbers do, too.
 
         Parameters
         ----------
@@ -1138,7 +1169,7 @@ class StableTupleMean(TupleClusterer):
         price = float(self.epsilon), float(self.delta), float(self.beta)
         shape = {"separation": float(self.separation), "outliers": float(self.outliers)}
         mu, eta = _stable_price(*price[:2])
-        if stable_chance(n, k, mu, eta, price[2], **shape) < _NEVER:
+        if stable_chance(n, k, mu, eta * _HAIR, price[2], **shape) < _NEVER:
             least = partial(self.min_tuples, *price, n_clusters=k, **shape)
             raise ValueError(_too_few(self, n, least))
 
@@ -1150,7 +1181,7 @@ class StableTupleMean(TupleClusterer):
             separation=float(self.separation),
             outliers=float(self.outliers),
             mu=mu,
-            eta=eta * (1 - float(self.delta)),
+            eta=eta * _HAIR,
             beta=float(self.beta),
             noise=noise,
         )
@@ -1167,13 +1198,15 @@ def _stable_receipt(mu, eta, delta):
     lines = [Release("bounds", "tail", epsilon=0.0, delta=eta), Release("all", "gaussian", mu=mu)]
     return Receipt(lines, "replace").epsilon_at(delta)
 
-# %% ../../nbs/40_k_tuples.ipynb #39093e88
+# %% ../../nbs/40_k_tuples.ipynb #d8801a50
 class KNoisyCenters(TupleClusterer):
     """k-tuple clustering by one of the tuples with noise: PrivatekNoisyCenters.
 
-    Privacy: centres or abstention are (epsilon, delta)-DP when one tuple is replaced; for
-    `variant="paper"` the receipt says what the printed noise is proved to cost: a larger epsilon,
-    and where no epsilon is enough at this delta, a larger delta.
+    Privacy: centres or abstention are (epsilon, delta)-DP when one tuple is replaced, except for
+    `variant="paper"`. That one is for study, never for data: its receipt says what the printed
+    noise is proved to cost *for real numbers* (a larger epsilon, and where none is enough at this
+    delta, a larger delta), and `spent_.private` is False whatever the seed, because in floating
+    point the noise betrays the chosen tuple's coordinates. All else happens on a lattice.
 
     Parameters
     ----------
@@ -1187,7 +1220,10 @@ class KNoisyCenters(TupleClusterer):
     variant : {"extension", "sampled", "paper"}
         "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
         "sampled": the paper's test with exact accounting (from 1926). "paper": as printed (from
-        4296), noise and all; epsilon <= 1.
+        4296), noise and all, and so NOT private; epsilon <= 1.
+    center : array_like of shape (d,), optional
+        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
+        the distances inside a tuple may come out too near, silently.
     random_state : None, int or Generator
         None: noise from the operating system. A seed makes the fit repeatable and therefore not
         private; the receipt says so.
@@ -1232,6 +1268,7 @@ class KNoisyCenters(TupleClusterer):
         beta=0.05,
         separation=None,
         variant="extension",
+        center=None,
         random_state=None,
     ):
         self.epsilon = epsilon
@@ -1239,11 +1276,14 @@ class KNoisyCenters(TupleClusterer):
         self.beta = beta
         self.separation = separation
         self.variant = variant
+        self.center = center
         self.random_state = random_state
 
     @classmethod
     def min_tuples(cls, epsilon, delta, beta, variant="extension"):
-        """The fewest tuples: for privacy ("sampled", "paper"), or to be answered with probability 1 - beta / 2.
+        """A number of tuples from which on privacy holds ("sampled", "paper"), or good ones are answered with probability 1 - beta / 2.
+
+        Not always the fewest: rounding lets a few smaller numbers do, too.
 
         Parameters
         ----------
@@ -1278,7 +1318,7 @@ class KNoisyCenters(TupleClusterer):
             return
         test, own, mu, eta = self._price(self._plan(n))
         if self.variant == "extension":
-            short = majority(n) + math.log(1 / (2 * own)) / test - n
+            short = majority(n) + math.log(1 / (2 * own * _HAIR)) / test - n
             if laplace_tail(short, 1 / test) < _NEVER:
                 least = partial(self.min_tuples, *self._numbers())
                 raise ValueError(_too_few(self, n, least))
@@ -1324,7 +1364,7 @@ class KNoisyCenters(TupleClusterer):
             T = canonical(T)
             degrees = n - count_unpartitioned(T, T, separation)
             h = noise.laplace(h_index(degrees), sensitivity=1, epsilon=test, label="H-index")
-            passed = h >= majority(n) + math.log(1 / (2 * own)) * noise.releases[-1].scale
+            passed = h >= majority(n) + math.log(1 / (2 * own * _HAIR)) * noise.releases[-1].scale
             center = T[np.argmax(degrees)] if passed else None
         passed = center is not None
         center = _in_order(center if passed else np.zeros((k, d)), noise)
@@ -1337,13 +1377,13 @@ class KNoisyCenters(TupleClusterer):
             shift=shift,
             stretch=stretch,
             mu=mu,
-            eta=eta * (1 - float(self.delta)),
+            eta=eta * _HAIR,
             noise=noise,
         )
         return centers if passed else None
 
     def _release_as_printed(self, T, noise):
-        """Figure 4. The scale of the noise is a private number: no theorem covers it at small Delta."""
+        """Figure 4. The scale of the noise is a private number: no theorem covers it at small Delta, and in floats none at all."""
         n, k, d = T.shape
         epsilon, delta, beta = self._numbers()
         separation = self.separation or printed_separation(k, epsilon, delta, beta)
@@ -1351,7 +1391,8 @@ class KNoisyCenters(TupleClusterer):
         center = private_test_partition(T, plan, separation=separation, noise=noise)  # 1
         honest = k * (printed_loss(k, epsilon, delta, separation) + epsilon / (4 * k))
         # of delta an eighth each: the loss of the scales, scales that are too small, the Gaussians
-        price = Release("noise as printed", "printed", epsilon=honest, delta=3 * delta / 8)
+        label = "noise as printed, for real numbers; not private in floating point"
+        price = Release(label, "printed", epsilon=honest, delta=3 * delta / 8, private=False)
         with noise.procedure(price):
             # draws alone: nothing private goes in
             gamma = noise.laplace(
@@ -1366,7 +1407,7 @@ class KNoisyCenters(TupleClusterer):
         sigma = 4 * k / epsilon * lam * math.sqrt(2 * math.log(10 * k / delta))  # 4c
         return center + sigma[:, None] * z
 
-# %% ../../nbs/40_k_tuples.ipynb #c894a411
+# %% ../../nbs/40_k_tuples.ipynb #6a874e2f
 class KAverages(TupleClusterer):
     """k-tuple clustering by private averages of the k parts: PrivatekAverages.
 
@@ -1382,12 +1423,17 @@ class KAverages(TupleClusterer):
     separation : float
         PUBLIC Delta >= 6.001: above 6 by what rounding needs.
     radius : float
-        PUBLIC bound on the entries of T (the paper's Lambda), in the units of T. Required.
+        PUBLIC bound on the entries of T minus `center` (the paper's Lambda), in the units of T.
+        Required.
     min_radius : float
         PUBLIC spread of a part below which it need not be averaged better (r_min > 0). Required.
     variant : {"extension", "paper"}
         "extension": exact accounting of the test and of the averages. "paper": its m, epsilon_1,
         ell and group privacy; epsilon <= 1.
+    center : array_like of shape (d,), optional
+        PUBLIC, default the origin.
+    too_few : bool
+        PUBLIC. True: also fit fewer tuples than useful averages need, for study.
     random_state : None, int or Generator
         None: noise from the operating system. A seed makes the fit repeatable and therefore not
         private; the receipt says so.
@@ -1404,8 +1450,8 @@ class KAverages(TupleClusterer):
     Raises
     ------
     ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before T is read, or there are
-        fewer tuples than the guarantee needs.
+        By `fit`, before T is read, if a public parameter is missing or impossible, or there are
+        fewer tuples than the guarantee or, unless `too_few`, useful averages need.
 
     References
     ----------
@@ -1430,6 +1476,8 @@ class KAverages(TupleClusterer):
         radius=None,
         min_radius=None,
         variant="extension",
+        center=None,
+        too_few=False,
         random_state=None,
     ):
         self.epsilon = epsilon
@@ -1439,11 +1487,13 @@ class KAverages(TupleClusterer):
         self.radius = radius
         self.min_radius = min_radius
         self.variant = variant
+        self.center = center
+        self.too_few = too_few
         self.random_state = random_state
 
     @classmethod
     def min_tuples(cls, epsilon, delta, beta, variant="extension"):
-        """The fewest tuples for privacy. Useful averages need far more: `average_tuples`.
+        """A number of tuples from which on privacy holds. Useful averages need far more: `average_tuples`.
 
         Parameters
         ----------
@@ -1480,6 +1530,8 @@ class KAverages(TupleClusterer):
             )
         check_between(self.min_radius, "min_radius", owner, 0, float(self.radius), "(]")
         _check_variant(self, ("extension", "paper"))
+        if not isinstance(self.too_few, (bool, np.bool_)):
+            raise TypeError(f"too_few={self.too_few!r}: {owner} takes True or False.")
         if self.radius / self.min_radius > 2**22:
             raise ValueError(
                 f"min_radius={self.min_radius}: {owner} lists a node for every min_radius; the "
@@ -1488,12 +1540,23 @@ class KAverages(TupleClusterer):
 
     def _check_size(self, n, k, d):
         _check_planned(self, n)
+        prices = float(self.epsilon), float(self.delta), float(self.beta)
+        ell = _plan_of(self.variant)(n, *prices).ell
+        radii = float(self.radius), float(self.min_radius)
+        least = average_tuples(
+            k, d, k * (ell + 1), prices[0] / 2 * 5 / 6, *radii, prices[2] / (2 * k)
+        )
+        if n < least and not self.too_few:
+            raise ValueError(
+                f"T has {n} tuples: the averages of KAverages would be noise below about {least}; take "
+                "StableTupleMean, which needs a few hundred, or set too_few=True to see the noise."
+            )
 
     def _release(self, T, noise):
         n, k, d = T.shape
         epsilon, delta, beta = float(self.epsilon), float(self.delta), float(self.beta)
         paper = self.variant == "paper"
-        plan = (paper_plan if paper else exact_plan)(n, epsilon, delta, beta)
+        plan = _plan_of(self.variant)(n, epsilon, delta, beta)
         center = private_test_partition(
             T, plan, separation=float(self.separation), noise=noise
         )  # 1
@@ -1525,6 +1588,9 @@ class KAverages(TupleClusterer):
         return np.array(centers) if usable else None  # 2, 6
 
 
+# tails of noise on a lattice, of values that are rounded to it, are heavier than those of the laws by
+# a few parts in a million: bounds that may fail with eta are computed for a hair less
+_HAIR = 1 - 1e-5
 _NEVER = 1e-3  # who would answer more rarely, even if all tuples were equal, says so instead
 
 

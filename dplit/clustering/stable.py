@@ -131,7 +131,7 @@ def cell_radii(counts, n_clusters):
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
-# %% ../../nbs/41_stable_clusters.ipynb #22d6026e
+# %% ../../nbs/41_stable_clusters.ipynb #4d9c7039
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
@@ -241,12 +241,21 @@ class KTupleKMeans(PrivateKMeans):
         eta, mu, *_ = self._prices()
         plan = self.n_clusters, mu, eta
         shape = float(self.separation), float(self.outliers)
-        n_parts = self.n_tuples or _default_tuples(*plan, *shape)
+        n_parts = self.n_tuples or self._default_parts(*plan, *shape)
         if stable_chance(n_parts, *plan, 0.05, *shape) < 1e-3:
             raise ValueError(
                 f"n_tuples={self.n_tuples}: {type(self).__name__} would hardly ever find that so few "
-                f"parts agree; by default it takes {_default_tuples(*plan, *shape)}."
+                f"parts agree; by default it takes {self._default_parts(*plan, *shape)}."
             )
+
+    def _default_parts(self, *plan):
+        try:
+            return _default_tuples(*plan)
+        except ValueError:
+            raise ValueError(
+                f"epsilon={self.epsilon:g}: {type(self).__name__} finds no number of parts up to "
+                f"{2**17} that would agree with so much noise; choose a larger epsilon or delta."
+            ) from None
 
     def _prices(self):
         """(eta, mu of the tuples, of the distances, of sums and counts, of second moments): PUBLIC."""
@@ -276,7 +285,7 @@ class KTupleKMeans(PrivateKMeans):
                 separation=float(self.separation),
                 outliers=float(self.outliers),
                 mu=mu_tuples,
-                eta=eta * (1 - float(self.delta)),
+                eta=eta * (1 - 1e-5),  # tails on a lattice are heavier by a few parts in a million
                 beta=0.05,
                 noise=noise,
                 label="parts that agree",

@@ -292,7 +292,7 @@ def dca_max(A, b, c, radius, w, n_iter=1000, tolerance=1e-12):
             break
     return float(w @ A @ w - 2 * b @ w + c), w
 
-# %% ../../nbs/70_discrepancy.ipynb #3c9b766d
+# %% ../../nbs/70_discrepancy.ipynb #dbbfdfc7
 def private_discrepancy(value, bound, n_private, *, noise, mu=None, epsilon=None):
     """The discrepancy with noise, brought back to [0, B].
 
@@ -317,14 +317,21 @@ def private_discrepancy(value, bound, n_private, *, noise, mu=None, epsilon=None
     Raises
     ------
     ValueError
-        If the door counts other neighbours.
+        If the door counts other neighbours, or n_private is above 1e8: rounding is not covered
+        there.
     """
     if noise.neighboring != "replace":
         raise ValueError(
             'private_discrepancy needs a Noise(neighboring="replace"): means over n records have no '
             "other sensitivity that n alone would tell."
         )
-    # the eigenvalues of rounded sums are wrong by some 1e-13 of B: a millionth of B / n covers it
+    if n_private > 10**8:
+        raise ValueError(
+            f"n_private={n_private}: private_discrepancy covers the rounding of sums over at most 1e8 "
+            "records; give a public discrepancy, or take fewer of them."
+        )
+    # rounding moves the value by some 1e-16 of B (measured: 4e-8 of B / n at n = 1e8, and less for
+    # fewer records): a millionth of B / n covers it
     claim = {"sensitivity": discrepancy_sensitivity(bound, n_private) * (1 + 1e-6)}
     claim["label"] = "the discrepancy"
     if epsilon is None:

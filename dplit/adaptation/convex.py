@@ -211,7 +211,7 @@ def released_weights_excess(epsilon, delta, alpha, kappa_1, target_bound):
     c = k * (Y - k) ** 2 / (2 * Y - k)
     return (1 - alpha) * c * (1 - delta) / (1 + math.exp(epsilon))
 
-# %% ../../nbs/71_convex_adaptation.ipynb #45470d67
+# %% ../../nbs/71_convex_adaptation.ipynb #4bf1d289
 def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     """The best weight of a record, as a share of its reference weight: equation (7).
 
@@ -233,8 +233,8 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     """
     square, cube = np.asarray(loss, dtype=float) / kappa_1, 2 * kappa_2 * p / kappa_1
     root = np.sqrt(square)
-    if cube:  # the positive root of kappa_1 a^3 - loss a - 2 kappa_2 p, by Newton from above
-        root = root + cube ** (1 / 3)
+    if kappa_2:  # the positive root of kappa_1 a^3 - loss a - 2 kappa_2 p, by Newton from above
+        root = np.maximum(1.0, root + cube ** (1 / 3))  # a smaller root does not matter
         for _ in range(8):  # convex and increasing there: never below the root
             root = (2 * root * root * root + cube) / (3 * root * root - square)
     return 1 / np.maximum(1.0, root)

@@ -502,7 +502,7 @@ def profiled_regression(
             break
     return w, 2 * H
 
-# %% ../../nbs/71_convex_adaptation.ipynb #061dbe6b
+# %% ../../nbs/71_convex_adaptation.ipynb #1344afde
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
 
@@ -570,12 +570,14 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f"X{letter} and y{letter} differ in length: {owner} needs a label each."
             )
-        radius = float(self.radius)
+        radius, labels = float(self.radius), self._labels(y, f"y{letter}")
         if name == "source" and self.protect == "target":  # it is public: one may look, and say so
             self._warn_if_most_exceed(np.hypot.reduce(X, axis=1), "radius", f"rows of X{letter}")
             if hasattr(self, "target_bound"):
-                self._warn_if_most_exceed(np.abs(y), "target_bound", f"numbers of y{letter}")
-        return Sample(quantize(X, radius), self._labels(y, f"y{letter}"), lattice(radius)[0])
+                self._warn_if_most_exceed(
+                    np.abs(y.astype(float)), "target_bound", f"numbers of y{letter}"
+                )
+        return Sample(quantize(X, radius), labels, lattice(radius)[0])
 
     def _warn_if_most_exceed(self, sizes, name, what):
         if len(sizes) and np.median(sizes) > (1 + 1e-6) * float(getattr(self, name)):

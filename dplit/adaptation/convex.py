@@ -502,7 +502,7 @@ def profiled_regression(
             break
     return w, 2 * H
 
-# %% ../../nbs/71_convex_adaptation.ipynb #1344afde
+# %% ../../nbs/71_convex_adaptation.ipynb #93ac59b5
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
 
@@ -594,7 +594,8 @@ class PrivateAdaptation(BaseEstimator):
         Parameters
         ----------
         Xt : array_like of shape (n, n_features)
-            Target rows, finite; PRIVATE unless `protect` says otherwise. n is PUBLIC and may be 0.
+            Target rows, finite; PRIVATE unless `protect` says otherwise. n is PUBLIC and may be 0
+            (an empty list will do).
         yt : array_like of shape (n,)
             Their labels.
         Xs : array_like of shape (m, n_features), optional
@@ -612,6 +613,13 @@ class PrivateAdaptation(BaseEstimator):
             If a public parameter is missing or impossible (no sample is read), or a sample is no
             finite table with labels (nothing is released). Such a fit leaves the estimator as it
             was; no message quotes a record.
+
+        Warns
+        -----
+        UserWarning
+            If most rows or labels of a PUBLIC source exceed the bounds: a unit may be wrong.
+        PrivacyWarning
+            If delta is above one over the number of private records.
         """
         owner = type(self).__name__
         self._validate_public()

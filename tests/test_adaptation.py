@@ -629,3 +629,161 @@ def test_a_public_choice_reads_the_source_alone():
     for n_target in (0, 20):
         with pytest.raises(ValueError, match="n_target"):
             co.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
+
+
+# ---------------------------------------------------------------- edges
+
+PRICE = {"epsilon": 1.0, "delta": 1e-3, "random_state": 0}
+
+
+def dependent(kind, rng):
+    """(Xs, ys, Xt, yt): fewer source rows than columns, or categories beside a column of ones."""
+    if kind == "categories":
+
+        def rows(n):
+            return np.c_[np.eye(6)[rng.integers(5, size=n)], np.ones(n)] / 2
+
+        w, m = np.array([0.1, -0.2, 0.3, 0.0, -0.1, 0.0, 0.4]), 200
+    else:
+
+        def rows(n):
+            return rng.normal(size=(n, 30)) / 8
+
+        w, m = rng.normal(size=30) / 6, 25
+    X, Z = rows(m), rows(500)
+    return X, X @ w + rng.normal(size=m) / 20, Z, Z @ w + rng.normal(size=500) / 20
+
+
+@pytest.mark.parametrize("kind", ["categories", "few rows"])
+@pytest.mark.parametrize("private", [False, True])
+def test_columns_that_depend_on_each_other_have_one_short_answer(kind, private):
+    A, a, B, b = dependent(kind, np.random.default_rng(2))
+    price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0} if private else {"private": False}
+    for alpha in (0.2, 1.0):
+        make = CnvxAdap(radius=1.2, weight_radius=100.0, target_bound=1.0, alpha=alpha, **price)
+        model = make.fit(B, b, Xs=A, ys=a)
+        shortest = np.linalg.lstsq(A, a, rcond=None)[0]
+        assert np.linalg.norm(model.coef_) < 3 * np.linalg.norm(shortest) + 0.5
+
+        def error(w):
+            return np.mean((B @ w - b) ** 2)
+
+        assert error(model.coef_) < 2 * error(shortest) + 0.01
+
+
+def test_rounding_never_moves_two_vectors_farther_than_declared():
+    """Two vectors inside the ball, a diameter apart, made so that rounding pulls them apart."""
+    k, bound, h, small = 4000, 1.5, 0.47, 0.999
+    (step, limit), half = lattice(bound), k // 2
+    root = math.sqrt(half)
+    share = np.full(half, 1 - h + 1e-3)
+    share[: round(0.05 * half)] = 0.501
+    wanted = limit - h * root
+    main = math.floor(wanted / root) + share
+    whole = math.floor(wanted / root)
+    now = math.sqrt((main**2).sum() + half * small**2)
+    for j in range(abs(turns := math.floor((wanted - now) * now / whole))):
+        main[j % half] += np.sign(turns)
+    pair = [np.r_[main, np.full(half, -small)] * step, np.r_[np.full(half, small), -main] * step]
+    seen = []
+
+    def listen(event):
+        seen.append((event.value.astype(float), event.sensitivity))
+        return event.outcome
+
+    options = {"bound": bound, "diameter": np.linalg.norm(pair[0] - pair[1]), "mu": 1.0}
+    for row in pair:
+        X = np.zeros((5, k))
+        X[0] = row
+        with watch(listen):
+            co.noisy_gradient(lambda b, at: b, X, noise=Noise(0, neighboring="replace"), **options)
+    (one, declared), (other, _) = seen
+    moved = np.linalg.norm(one - other)
+    assert options["diameter"] / step + math.sqrt(k) < moved <= declared < 2 * limit
+
+
+def test_where_weights_tie_the_gradient_is_a_subgradient():
+    rng, N = np.random.default_rng(3), 6
+    X, y, w, p = np.zeros((N, 2)), np.zeros(N), np.array([1.0, 2.0]), np.full(N, 1 / N)
+    rest = {"offset": np.zeros(N), "kappa_1": 0.3, "kappa_inf": 2.0}
+    by_u, by_w = co.joint_gradient(1 / p, w, X, y, p, **rest)
+    here = co.joint_objective(1 / p, w, X, y, p, **rest)
+    for _ in range(200):
+        du, dw = rng.exponential(size=N) * rng.integers(0, 2, N), rng.normal(size=2)
+        there = co.joint_objective(1 / p + du, w + dw, X, y, p, **rest)
+        assert there >= here + by_u @ du + by_w @ dw - 1e-9
+
+
+def test_an_infinite_price_moves_no_weight_and_zero_is_no_division():
+    loss = np.array([0.0, 1.0, 1e9])
+    with np.errstate(all="raise"):
+        assert (co.profile_weights(loss, math.inf, 0.5, 0.3) == 1).all()
+        assert (co.profile_weights(loss, math.inf) == 1).all()
+        assert (co.profile_weights(loss[:1], 1.0, 0.0, 0.3) == 1).all()
+
+
+def test_the_ends_of_the_bounds():
+    assert co.released_weights_excess(1.0, 1e-6, 0.5, 4.0, 2.0) == 0
+    assert co.released_weights_excess(1.0, 1e-6, 0.5, math.inf, 2.0) == 0
+    assert np.isclose(co.gradient_diameter(1.0, 1e200, 1.0) / 1e200, 2.0)
+    assert co.gradient_diameter(1.0, 0.0, 1e200) == 4e200
+    with pytest.raises(ValueError, match="1e49"):
+        CnvxAdap(**PRICE, **BOUNDS | {"weight_radius": 1e60}).fit(Untouchable(), Untouchable())
+    with pytest.raises(ValueError, match="CnvxAdap"):
+        CnvxAdap(**PRICE, **BOUNDS | {"radius": 1e200}).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("length", [0.5, 3.0, 1e300, 0.0])
+def test_a_predictor_on_its_lattice_is_in_the_ball_and_its_scores_are_exact(length):
+    rng = np.random.default_rng(4)
+    w = rng.normal(size=40)
+    w = w / np.linalg.norm(w) * length
+    got = co.on_lattice(w, 3.0)
+    whole = got / (lattice(3.0)[0] / 2**6)
+    assert (whole == np.rint(whole)).all() and np.linalg.norm(got) <= 3.0
+    assert (co.on_lattice(got, 3.0) == got).all()
+    if length <= 3:
+        assert np.abs(got - w).max() <= 3e-8 * 3.0
+    Q = quantize(rng.normal(size=(50, 40)), 1.0)
+    scores = [sum(int(a) * int(b) for a, b in zip(row, whole, strict=True)) for row in Q]
+    assert (Q @ whole == np.array(scores, dtype=float)).all() and max(map(abs, scores)) < 2**53
+
+
+def test_a_public_source_beyond_the_bounds_is_said_and_a_private_one_is_not():
+    make = partial(CnvxAdap, **PRICE, weight_radius=3.0)
+    long = 50 * Xs
+    with pytest.warns(UserWarning, match="radius=2.0: most of the public rows"):
+        make(radius=2.0, target_bound=2.0).fit(Xt, yt, Xs=long, ys=ys)
+    with pytest.warns(UserWarning, match="target_bound=1e-05: most of the public numbers"):
+        make(radius=50.0, target_bound=1e-5).fit(Xt, yt, Xs=Xs, ys=ys)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(radius=50.0, target_bound=20.0).fit(50 * Xt, yt, Xs=Xs, ys=ys)
+        small = make(radius=2.0, target_bound=2.0, protect="source", kappa_1=0.1)
+        small.fit(Xt, yt, Xs=long, ys=ys)
+
+
+def test_a_mask_is_a_mask():
+    base, mask = CnvxAdap(private=False, **BOUNDS), np.arange(len(Xs)) < len(Xs) // 2
+    call = partial(co.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
+    assert call(Xs, ys, list(mask)) == call(Xs.tolist(), ys, mask)
+    for wrong in (mask.astype(int), mask[1:], None):
+        with pytest.raises(ValueError, match="pseudo_target"):
+            call(Xs, ys, wrong)
+
+
+def test_without_privacy_the_discrepancy_is_exact():
+    model = CnvxAdap(private=False, discrepancy="release", **BOUNDS).fit(Xt, yt, **SOURCE)
+    given = CnvxAdap(private=False, discrepancy=model.discrepancy_, **BOUNDS)
+    assert (model.coef_ == given.fit(Xt, yt, **SOURCE).coef_).all() and model.discrepancy_ > 0
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.empty(0)])
+def test_an_empty_list_is_an_empty_table(nothing):
+    make = partial(CnvxAdap, private=False, **BOUNDS)
+    both = make(alpha=1.0).fit(Xt, yt, **SOURCE).coef_
+    assert (make().fit(nothing, nothing, **SOURCE).coef_ == both).all()
+    alone = make().fit(Xt, yt).coef_
+    assert (make().fit(Xt, yt, Xs=nothing, ys=nothing).coef_ == alone).all()
+    with pytest.raises(ValueError):
+        make().fit(nothing, nothing, Xs=nothing, ys=nothing)

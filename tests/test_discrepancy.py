@@ -188,3 +188,17 @@ def test_weights_of_the_baselines_are_weights_and_help():
     assert norm(di.discrepancy_minimization(Xs, Xt)) < 0.2 * norm(np.full(300, 1 / 300))
     same = di.discrepancy_minimization(Xs, Xs)
     assert norm(same) <= norm(np.full(300, 1 / 300)) + 1
+
+
+def test_more_records_than_rounding_is_covered_for_are_refused():
+    with pytest.raises(ValueError, match="1e8"):
+        di.private_discrepancy(1.0, 4.0, 10**8 + 1, noise=Noise(0, neighboring="replace"), mu=1.0)
+
+
+def test_the_declared_sensitivity_covers_the_rounding_of_long_sums():
+    """Sums in float64 are off by up to n 2**-53 of their terms, for each of two neighbours."""
+    for n in (10, 10**6, 10**8):
+        noise = Noise(0, neighboring="replace")
+        di.private_discrepancy(1.0, 4.0, n, noise=noise, mu=1.0)
+        declared = noise.receipt(1e-9).releases[0].sensitivity
+        assert declared >= 4.0 / n + 4.0 * n * 2.0**-52

@@ -725,3 +725,32 @@ def test_help_says_what_is_public():
     assert all(name in stated for name in attributes(fit(MAKE(), Xt)))
     assert NCnvxAdap.predict.__doc__.count("NOT private") == 1
     assert "NOT private" in NCnvxAdap.predict_proba.__doc__ and "PRIVATE" in NCnvxAdap.fit.__doc__
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"clip": "1"}, TypeError),
+        ({"clip": math.inf}, ValueError),
+        ({"scale": None}, ValueError),
+        ({"scale": -1.0}, ValueError),
+        ({"n_hidden": 5000}, ValueError),
+    ],
+)
+def test_an_impossible_network_is_refused(parameters, error):
+    with pytest.raises(error, match=f"{next(iter(parameters))}.*NetworkLoss"):
+        nc.NetworkLoss(**parameters)
+
+
+def test_the_printed_algorithm_wants_a_finite_price():
+    with pytest.raises(ValueError, match="kappa_1=inf: NCnvxAdap"):
+        fit(MAKE(variant="paper", kappa_1=math.inf), Untouchable())
+
+
+def test_methods_of_losses_explain_themselves_by_the_first_line_and_the_rest_of_loss():
+    doc = nc.LogLoss.n_parameters.__doc__
+    assert (
+        doc.startswith("D = d")
+        and doc.split("\n")[1:] == nc.Loss.n_parameters.__doc__.split("\n")[1:]
+    )
+    assert nc.NetworkLoss.scores.__doc__ == nc.Loss.scores.__doc__

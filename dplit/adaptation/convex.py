@@ -88,9 +88,9 @@ def joint_objective(u, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.
     near, even = kappa_1 * (p @ (p * u - 1)), kappa_2 * (1 / u**2).sum()
     return float((loss / u).sum() + near + even + kappa_inf * (w @ w) / u.min())
 
-# %% ../../nbs/71_convex_adaptation.ipynb #b5ecf464
+# %% ../../nbs/71_convex_adaptation.ipynb #597d886f
 def joint_gradient(u, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0):
-    """Derivatives of `joint_objective`.
+    """Derivatives of `joint_objective`; where several weights are the largest, a subgradient: they share its term.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def joint_gradient(u, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0
     residual, q = X @ w - y, 1 / u
     by_w = X.T @ (2 * residual * q) + 2 * kappa_inf * q.max() * w
     parts = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
-    return _weight_slope((residual**2 + offset) * q**2, q, p, q.max(), w, **parts), by_w
+    return _weight_slope((residual**2 + offset) * q**2, q, p, q, w, **parts), by_w
 
 # %% ../../nbs/71_convex_adaptation.ipynb #82840020
 def gradient_bound(radius, weight_radius, target_bound):
@@ -150,7 +150,7 @@ def weight_bounds(bound, p, n_records, weight_radius, *, kappa_1, kappa_2=0.0, k
     reach = math.sqrt(n_records) * max(math.sqrt(bound / kappa_1) - 1, 0.0) / p if p else 0.0
     return slope, reach
 
-# %% ../../nbs/71_convex_adaptation.ipynb #0a1c7270
+# %% ../../nbs/71_convex_adaptation.ipynb #04a47131
 def gradient_diameter(radius, length, target_bound):
     """How far apart the gradients of two records can be, for a predictor of this length: Lemma 4, tight.
 
@@ -165,8 +165,8 @@ def gradient_diameter(radius, length, target_bound):
         4 r max_t sin t (length r cos t + Y).
     """
     a, b = length * radius, target_bound
-    cosine = 2 * a / (b + math.sqrt(b * b + 8 * a * a))
-    return 4 * radius * math.sqrt(1 - cosine**2) * (a * cosine + b)
+    cosine = 2 * a / (b + math.hypot(b, math.sqrt(8) * a))
+    return 4 * radius * math.sqrt((1 - cosine) * (1 + cosine)) * (a * cosine + b)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #c192bf62
 def descent_bound(distance, slope, n_iter, n_numbers=0, sigma=0.0):
@@ -189,7 +189,7 @@ def descent_bound(distance, slope, n_iter, n_numbers=0, sigma=0.0):
     """
     return distance * math.sqrt((slope**2 + n_numbers * sigma**2) / n_iter)
 
-# %% ../../nbs/71_convex_adaptation.ipynb #790a0f9b
+# %% ../../nbs/71_convex_adaptation.ipynb #0af5bf97
 def released_weights_excess(epsilon, delta, alpha, kappa_1, target_bound):
     """No private algorithm that releases the private weights has a smaller excess on all data: Proposition 6.
 
@@ -198,20 +198,20 @@ def released_weights_excess(epsilon, delta, alpha, kappa_1, target_bound):
     epsilon, delta : float
     alpha : float
     kappa_1 : float
-        Less than Y^2.
     target_bound : float
         Y.
 
     Returns
     -------
     float
-        In the units of the loss, whatever the number of records.
+        In the units of the loss, whatever the number of records. 0 from kappa_1 = Y^2 on, where
+        no label moves a weight.
     """
-    k, Y = math.sqrt(kappa_1), target_bound
+    k, Y = min(math.sqrt(kappa_1), target_bound), target_bound
     c = k * (Y - k) ** 2 / (2 * Y - k)
     return (1 - alpha) * c * (1 - delta) / (1 + math.exp(epsilon))
 
-# %% ../../nbs/71_convex_adaptation.ipynb #65aef00d
+# %% ../../nbs/71_convex_adaptation.ipynb #4bf1d289
 def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     """The best weight of a record, as a share of its reference weight: equation (7).
 
@@ -231,11 +231,10 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
         q_i / p_i = 1 / a_i, in (0, 1]. A function of each loss alone, to the last bit. PRIVATE if
         the losses are.
     """
-    loss = np.asarray(loss, dtype=float)
-    root = np.sqrt(loss / kappa_1)
+    square, cube = np.asarray(loss, dtype=float) / kappa_1, 2 * kappa_2 * p / kappa_1
+    root = np.sqrt(square)
     if kappa_2:  # the positive root of kappa_1 a^3 - loss a - 2 kappa_2 p, by Newton from above
-        square, cube = loss / kappa_1, 2 * kappa_2 * p / kappa_1
-        root = root + cube ** (1 / 3)
+        root = np.maximum(1.0, root + cube ** (1 / 3))  # a smaller root does not matter
         for _ in range(8):  # convex and increasing there: never below the root
             root = (2 * root * root * root + cube) / (3 * root * root - square)
     return 1 / np.maximum(1.0, root)
@@ -360,9 +359,9 @@ class Sample:
         """
         return shares @ self.X * self.step
 
-# %% ../../nbs/71_convex_adaptation.ipynb #0811ae9f
+# %% ../../nbs/71_convex_adaptation.ipynb #c46ba55a
 def on_lattice(w, weight_radius):
-    """A predictor brought into the ball and rounded to its lattice, so that its scores are exact.
+    """A predictor brought into the ball and cut to a lattice of 2**-26 of the radius, so that its scores are exact.
 
     Parameters
     ----------
@@ -373,10 +372,14 @@ def on_lattice(w, weight_radius):
     Returns
     -------
     ndarray of shape (d,)
-        Whole multiples of a power of two. With rows of whole numbers, every partial sum of a dot
-        product is exact in float64, below 2**53 steps.
+        At most 2**27 whole multiples of a power of two, in length. Rows of `quantize` have at most
+        2**21: every partial sum of a dot product is below 2**53 steps, and exact in float64.
     """
-    return quantize(w[None], weight_radius)[0] * lattice(weight_radius)[0]
+    step, w = lattice(weight_radius)[0] / 2**6, np.clip(w, -1e300, 1e300)
+    length = math.hypot(*w)
+    if length > weight_radius:
+        w = w * (weight_radius * (1 - 2.0**-40) / length)  # inside, rounding and all
+    return np.trunc(w / step) * step
 
 # %% ../../nbs/71_convex_adaptation.ipynb #f016d2eb
 def squared_errors(sample, w):
@@ -396,7 +399,7 @@ def squared_errors(sample, w):
     residual = sample.scores(w) - sample.y
     return residual, residual * residual + sample.offset
 
-# %% ../../nbs/71_convex_adaptation.ipynb #d58acf07
+# %% ../../nbs/71_convex_adaptation.ipynb #1f15154e
 def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradient"):
     """Sum of one vector for each PRIVATE record, with exact Gaussian noise.
 
@@ -435,11 +438,14 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
 
     total = sum(map_blocks(block_sum, X))
     apart = 2 * limit
-    if diameter is not None:  # rounding moves a vector by at most sqrt(k) / 2 steps
-        apart = min(apart, diameter / step * (1 + 1e-12) + math.sqrt(len(total)))
+    if diameter is not None:
+        # rounding moves a vector by at most 2 sqrt(k) + 2 steps: it may push it out of the ball by
+        # sqrt(k) / 2, as far as `quantize` then brings it back or out again; truncation takes less
+        # than 1 from each number, and a last shortening by 2**-20 less than 2 from the length
+        apart = min(apart, diameter / step * (1 + 1e-12) + 4 * math.sqrt(len(total)) + 4)
     return noise.whole(total, sensitivity=apart, step=step, mu=mu, label=label)
 
-# %% ../../nbs/71_convex_adaptation.ipynb #175a7f41
+# %% ../../nbs/71_convex_adaptation.ipynb #55f8849c
 def profiled_regression(
     samples,
     weight_radius,
@@ -453,7 +459,9 @@ def profiled_regression(
 ):
     """The best predictor and weights of some samples together: best weights and best predictor by turns.
 
-    Both halves are exact: the weights by `profile_weights`, the predictor by `trust_region_max`.
+    Both halves are exact: the weights by `profile_weights`, the predictor by `trust_region_max`. A
+    ridge of 1e-10 of the mean curvature is added, so that columns that depend on each other (more
+    of them than rows, or categories beside a constant) have one answer, a short one.
 
     Parameters
     ----------
@@ -488,12 +496,13 @@ def profiled_regression(
             root = np.sqrt(q)[:, None] * s.X
             H += root.T @ root * s.step**2
             b += s.combine(q * s.y)
+        H += 1e-10 * np.trace(H) / d * np.eye(d)  # rounding must not choose where H is singular
         before, w = w, trust_region_max(-H, -b, 0.0, weight_radius)[1]
         if np.linalg.norm(w - before) <= tolerance * np.linalg.norm(w) or math.isinf(kappa_1):
             break
     return w, 2 * H
 
-# %% ../../nbs/71_convex_adaptation.ipynb #6d80cfda
+# %% ../../nbs/71_convex_adaptation.ipynb #93ac59b5
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
 
@@ -526,7 +535,9 @@ class PrivateAdaptation(BaseEstimator):
                 f"epsilon={self.epsilon!r} with private=False: {owner} would protect nobody; "
                 "leave epsilon out, or private=False."
             )
-        check_radius(self.radius, owner)
+        if self.radius is None:
+            check_radius(None, owner)
+        _check_positive(self.radius, "radius", owner, "a bound on the norm of a row")
         _check_positive(
             self.weight_radius, "weight_radius", owner, "a bound on the predictor's norm"
         )
@@ -537,7 +548,16 @@ class PrivateAdaptation(BaseEstimator):
             )
         check_choice(self.protect, "protect", ("target", "source"), owner)
         check_random_state(self.random_state)
+        if self.radius * self.weight_radius > 1e49:
+            raise ValueError(
+                f"weight_radius={self.weight_radius!r}: {owner} needs radius * weight_radius to be at "
+                "most 1e49, so that no loss overflows; choose other units."
+            )
         self._check_public()
+        if getattr(self, "variant", None) == "paper" and self.kappa_1 == math.inf:
+            raise ValueError(
+                f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
+            )
 
     def _sample(self, X, y, name, n_features=None):
         """A table and its labels, checked, clipped and rounded record by record."""
@@ -550,8 +570,23 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f"X{letter} and y{letter} differ in length: {owner} needs a label each."
             )
-        radius = float(self.radius)
-        return Sample(quantize(X, radius), self._labels(y, f"y{letter}"), lattice(radius)[0])
+        radius, labels = float(self.radius), self._labels(y, f"y{letter}")
+        if name == "source" and self.protect == "target":  # it is public: one may look, and say so
+            self._warn_if_most_exceed(np.hypot.reduce(X, axis=1), "radius", f"rows of X{letter}")
+            if hasattr(self, "target_bound"):
+                self._warn_if_most_exceed(
+                    np.abs(y.astype(float)), "target_bound", f"numbers of y{letter}"
+                )
+        return Sample(quantize(X, radius), labels, lattice(radius)[0])
+
+    def _warn_if_most_exceed(self, sizes, name, what):
+        if len(sizes) and np.median(sizes) > (1 + 1e-6) * float(getattr(self, name)):
+            warnings.warn(
+                f"{name}={getattr(self, name)!r}: most of the public {what} exceed it, and are cut to "
+                f"it. {type(self).__name__} will learn little of their sizes; is the unit right?",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def fit(self, Xt, yt, *, Xs=None, ys=None):
         """Release a predictor for the target, learned from both samples.
@@ -559,7 +594,8 @@ class PrivateAdaptation(BaseEstimator):
         Parameters
         ----------
         Xt : array_like of shape (n, n_features)
-            Target rows, finite; PRIVATE unless `protect` says otherwise. n is PUBLIC and may be 0.
+            Target rows, finite; PRIVATE unless `protect` says otherwise. n is PUBLIC and may be 0
+            (an empty list will do).
         yt : array_like of shape (n,)
             Their labels.
         Xs : array_like of shape (m, n_features), optional
@@ -577,14 +613,23 @@ class PrivateAdaptation(BaseEstimator):
             If a public parameter is missing or impossible (no sample is read), or a sample is no
             finite table with labels (nothing is released). Such a fit leaves the estimator as it
             was; no message quotes a record.
+
+        Warns
+        -----
+        UserWarning
+            If most rows or labels of a PUBLIC source exceed the bounds: a unit may be wrong.
+        PrivacyWarning
+            If delta is above one over the number of private records.
         """
         owner = type(self).__name__
         self._validate_public()
         if (Xs is None) != (ys is None):
             raise ValueError(f"Xs and ys belong together: {owner} needs both, or neither.")
+        if _is_empty(Xt) and Xs is not None:
+            Xt = np.zeros((0, *np.shape(Xs)[1:2]))
         target = self._sample(Xt, yt, "target")
-        if Xs is None:
-            Xs, ys = np.zeros((0, target.X.shape[1])), np.zeros(0)
+        if Xs is None or _is_empty(Xs):
+            Xs, ys = np.zeros((0, target.X.shape[1])), np.zeros(0) if Xs is None else ys
         source = self._sample(Xs, ys, "source", target.X.shape[1])
         n, m = len(target), len(source)
         if n + m == 0:
@@ -621,6 +666,11 @@ class PrivateAdaptation(BaseEstimator):
                 f"X has not the columns of the fit: {type(self).__name__} needs the same."
             )
         return X
+
+
+def _is_empty(X):
+    """Whether it is a list, or an array, of no rows, which does not tell its columns."""
+    return getattr(X, "shape", (len(X),) if isinstance(X, (list, tuple)) else None) == (0,)
 
 
 def _check_positive(value, name, owner, meaning):
@@ -660,7 +710,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #1dccedfa
+# %% ../../nbs/71_convex_adaptation.ipynb #80b4e665
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -676,7 +726,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.
     weight_radius : float
         PUBLIC bound Lambda on the norm of `coef_`, in units of y over units of X. Too small a ball
-        ruins everything, a large one costs little. Required.
+        ruins everything, a large one costs little: `coef_` is rounded to about Lambda * 2**-26.
+        Required.
     target_bound : float
         PUBLIC bound Y on abs(y); larger ones are cut to it. Required.
     alpha : float
@@ -716,7 +767,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     coef_ : ndarray of shape (n_features,)
         PUBLIC, unless `private=False`.
     discrepancy_ : float
-        PUBLIC. Only if it was bought.
+        PUBLIC. Only if it was bought; exact and NOT public if `private=False`.
     source_weights_, target_weights_ : ndarray of shape (m,), (n,)
         PUBLIC. Only if `variant="paper"`: the weights q, from released numbers.
     spent_ : Receipt
@@ -803,10 +854,6 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         if self.n_iter is not None:
             check_count(self.n_iter, "n_iter", owner)
         check_choice(self.variant, "variant", ("profiled", "paper"), owner)
-        if self.variant == "paper" and self.kappa_1 == math.inf:
-            raise ValueError(
-                f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
-            )
 
     def _labels(self, y, name):
         y = check_rows(y.reshape(-1, 1), "CnvxAdap", name, ensure_min_samples=0)
@@ -828,8 +875,12 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         d = 0.0 if release or self.discrepancy is None else float(self.discrepancy)
         private, public = self._offset(private, public, d)
         if not self.private:
+            exact = {}
+            if release and private.counts and public.counts:
+                exact["discrepancy_"] = self._discrepancy(private, public)
+                private, public = self._offset(private, public, exact["discrepancy_"])
             w, _ = self._optimum([private, public], self._kappa_1(public))
-            return {"coef_": w}
+            return {"coef_": w} | exact
         if not private.counts:  # public numbers only: nothing is spent
             return {"coef_": self._optimum([public], self._kappa_1(public))[0]}
         release = release and public.counts
@@ -981,13 +1032,13 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
                 values, sensitivity=limit_v, step=step_v, mu=mu_each, label="losses of the records"
             )
             q_v, q_a = p / v, public.p / a
-            top = max(q_v.max(), q_a.max(initial=0.0))
-            gradient += 2 * kappa_inf * top * w
-            slope_v = _weight_slope(scaled * p**2, q_v, p, top, w, **kappas)
+            every = np.concatenate([q_v, q_a])
+            gradient += 2 * kappa_inf * every.max() * w
+            slope_v = _weight_slope(scaled * p**2, q_v, p, every, w, **kappas)
             if len(a):
                 residual, loss = squared_errors(public, w)
                 gradient += public.combine(q_a * 2 * residual)
-                slope_a = _weight_slope(loss * q_a**2, q_a, public.p, top, w, **kappas)
+                slope_a = _weight_slope(loss * q_a**2, q_a, public.p, every, w, **kappas)
                 a = np.maximum(a - eta_u * public.p * slope_a, 1.0)  # lines 8 and 9
             w = on_lattice(w - eta_w * gradient, Lambda)  # lines 6 and 7
             v = np.maximum(v - eta_v * p * slope_v, 1.0)  # lines 10 and 11
@@ -1017,9 +1068,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return self._rows(X) @ self.coef_
 
 
-def _weight_slope(loss_q2, q, p, top, w, *, kappa_1, kappa_2, kappa_inf):
-    """Derivative of (6) by the u of each record, its loss / u^2 given."""
-    largest = kappa_inf * (w @ w) * q**2 * (q == top)
+def _weight_slope(loss_q2, q, p, every_q, w, *, kappa_1, kappa_2, kappa_inf):
+    """Derivative of (6) by the u of each record, its loss / u^2 given; `every_q` are those of both samples."""
+    top = every_q.max()
+    largest = kappa_inf * (w @ w) * q**2 * (q == top) / (every_q == top).sum()
     return p**2 * kappa_1 - loss_q2 - 2 * kappa_2 * q**3 - largest
 
 
@@ -1030,7 +1082,7 @@ def _check_not_negative(value, name, owner):
     if not 0 <= value < 1e100:
         raise ValueError(f"{name}={value!r}: {owner} needs a finite number >= 0.")
 
-# %% ../../nbs/71_convex_adaptation.ipynb #21ae919c
+# %% ../../nbs/71_convex_adaptation.ipynb #2a4d4a4c
 def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repeats=3, seed=0):
     """Parameters that do best where everything is public: a part of the source plays the target.
 
@@ -1060,15 +1112,20 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
     Raises
     ------
     ValueError
-        If no record is left to score.
+        If no record is left to score, or the mask is none.
     """
-    inside = np.flatnonzero(pseudo_target)
+    Xs, ys, mask = np.asarray(Xs), np.asarray(ys), np.asarray(pseudo_target)
+    if mask.dtype != bool or mask.shape != (len(Xs),):
+        raise ValueError(
+            "pseudo_target: choose_in_public needs True or False for each record of the source."
+        )
+    inside = np.flatnonzero(mask)
     if not 0 < n_target < len(inside):
         raise ValueError(
             f"n_target={n_target}: choose_in_public needs some pseudo-target records to fit and some "
             "to score."
         )
-    Xo, yo = Xs[~pseudo_target], ys[~pseudo_target]
+    Xo, yo = Xs[~mask], ys[~mask]
     orders = np.random.default_rng(seed).permuted(np.tile(inside, (n_repeats, 1)), axis=1)
 
     def score(params, repeat):

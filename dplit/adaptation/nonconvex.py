@@ -7,7 +7,7 @@ __all__ = ['soft_maximum', 'smoothed_objective', 'Loss', 'log_reach', 'LogLoss',
            'stationarity_bound', 'best_n_iter', 'fisher_information', 'profiled_gradient', 'train', 'algorithm_2',
            'NCnvxAdap']
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #3cdf694d
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #cb6612c7
 import math
 from dataclasses import replace as with_changes
 
@@ -19,6 +19,7 @@ from ..accounting import gaussian_mu
 from dplit.adaptation.convex import (
     PrivateAdaptation,
     _check_not_negative,
+    _check_positive,
     noisy_gradient,
     on_lattice,
     profile_weights,
@@ -85,7 +86,7 @@ def smoothed_objective(
     pull = values + 2 * kappa_2 * q + pressure * special.softmax(mu * q)
     return float(value), kappa_1 * p**2 - q**2 * pull
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #aec79d38
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #f514d80b
 class Loss:
     """What `NCnvxAdap` needs of a loss. Subclasses write `n_parameters`, `constants`, `scores` and `__call__`.
 
@@ -107,33 +108,144 @@ class Loss:
         public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in public.items())})"
 
+    def __init_subclass__(cls, **options):
+        """What is said of a method here holds for subclasses: they say only what is special."""
+        super().__init_subclass__(**options)
+        for name, method in vars(cls).items():
+            first, _, rest = (getattr(getattr(Loss, name, None), "__doc__", None) or "").partition(
+                "\n"
+            )
+            if rest and callable(method) and "\n" not in (method.__doc__ or ""):
+                method.__doc__ = f"{method.__doc__ or first}\n{rest}"
+
     def n_parameters(self, d):
-        """D, the number of parameters for d features."""
+        """D, the number of parameters for d features.
+
+        Parameters
+        ----------
+        d : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        NotImplementedError
+            Where a subclass has not written it.
+        """
         raise NotImplementedError
 
     def constants(self, radius, weight_radius):
-        """(B, G, beta): bound, Lipschitz constant and smoothness of the loss for the PUBLIC radii."""
+        """(B, G, beta): bound, Lipschitz constant and smoothness of the loss for the PUBLIC radii.
+
+        Parameters
+        ----------
+        radius, weight_radius : float
+            PUBLIC bounds on a row and on w.
+
+        Returns
+        -------
+        tuple of float
+            B and G hold for w in the ball. beta must hold on the whole space if `reach` is the
+            inherited one: its proof takes a step that may leave the ball.
+
+        Raises
+        ------
+        NotImplementedError
+            Where a subclass has not written it.
+        """
         raise NotImplementedError
 
     def scores(self, w, X):
-        """One score for each class: array of shape (b, K); the largest decides."""
+        """One score for each class; the largest decides.
+
+        Parameters
+        ----------
+        w : ndarray of shape (D,)
+        X : ndarray of shape (b, d)
+
+        Returns
+        -------
+        ndarray of shape (b, K)
+            PRIVATE if X is.
+
+        Raises
+        ------
+        NotImplementedError
+            Where a subclass has not written it.
+        """
         raise NotImplementedError
 
     def __call__(self, w, X, y):
-        """Loss (b,) and gradient (b, D) of each record, by that record and w alone. PRIVATE if X is."""
+        """Loss and gradient of each record, by that record and w alone.
+
+        Parameters
+        ----------
+        w : ndarray of shape (D,)
+        X : ndarray of shape (b, d)
+        y : ndarray of int of shape (b,)
+
+        Returns
+        -------
+        values : ndarray of shape (b,)
+            PRIVATE if X is.
+        rows : ndarray of shape (b, D)
+            PRIVATE if X is.
+
+        Raises
+        ------
+        NotImplementedError
+            Where a subclass has not written it.
+        """
         raise NotImplementedError
 
     def start(self, d, rng):
-        """Where training begins: parameters (D,), from PUBLIC randomness."""
+        """Where training begins, from PUBLIC randomness.
+
+        Parameters
+        ----------
+        d : int
+        rng : Generator
+
+        Returns
+        -------
+        ndarray of shape (D,)
+        """
         return np.zeros(self.n_parameters(d))
 
     def reach(self, radius, weight_radius, kappa_1):
-        """Bound on the length of a record's profiled gradient: equation (5)."""
+        """Bound on the length of a record's profiled gradient: equation (5).
+
+        Parameters
+        ----------
+        radius, weight_radius : float
+            PUBLIC bounds on a row and on w.
+        kappa_1 : float
+
+        Returns
+        -------
+        float
+        """
         _, lipschitz, smoothness = self.constants(radius, weight_radius)
         return min(lipschitz, math.sqrt(2 * smoothness * kappa_1))
 
     def total(self, w, X, y, factor):
-        """Losses (b,), and the sum (D,) of factor(loss) * gradient over records."""
+        """Losses, and the sum of factor(loss) * gradient over records.
+
+        Parameters
+        ----------
+        w, X, y
+            As in a call.
+        factor : callable
+
+        Returns
+        -------
+        values : ndarray of shape (b,)
+            PRIVATE if X is.
+        gradient : ndarray of shape (D,)
+            PRIVATE if X is.
+        """
         values, rows = self(w, X, y)
         return values, factor(values) @ rows
 
@@ -155,7 +267,7 @@ def log_reach(kappa_1):
     at = max(peak, kappa_1)
     return -math.expm1(-at) * math.sqrt(min(1.0, kappa_1 / at)) if at < math.inf else 1.0
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #fff798b6
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #d6face1d
 class LogLoss(Loss):
     """Logistic regression for two classes, softmax regression for more: `LogLoss(n_classes=2)`.
 
@@ -167,11 +279,10 @@ class LogLoss(Loss):
         return 1 if self.n_classes == 2 else self.n_classes
 
     def n_parameters(self, d):
-        """D = d, or K d."""
+        """D = d for two classes, or K d."""
         return self._vectors * d
 
     def constants(self, radius, weight_radius):
-        """(B, G, beta): bound, Lipschitz constant and smoothness of the loss for the PUBLIC radii."""
         width = math.sqrt(min(self._vectors, 2))  # how far two scores can be apart, over |w| |x|
         bound = np.logaddexp(0.0, math.log(self.n_classes - 1) + width * weight_radius * radius)
         return float(bound), width * radius, radius**2 * (0.25 if width == 1 else 0.5)
@@ -181,21 +292,31 @@ class LogLoss(Loss):
         return self.constants(radius, weight_radius)[1] * log_reach(kappa_1)
 
     def scores(self, w, X):
-        """One score for each class: array of shape (b, K); the largest decides."""
         Z = X @ w.reshape(self._vectors, -1).T
         return np.hstack([-Z / 2, Z / 2]) if self._vectors == 1 else Z
 
     def slopes(self, w, X, y):
-        """Loss of each record, and its derivatives by the products of w and x, (b, vectors)."""
+        """Loss of each record, and its derivatives by the products of w and x.
+
+        Parameters
+        ----------
+        w, X, y
+            As in a call.
+
+        Returns
+        -------
+        values : ndarray of shape (b,)
+            PRIVATE if X is.
+        slopes : ndarray of shape (b, 1) or (b, K)
+            PRIVATE if X is.
+        """
         return _cross_entropy(self.scores(w, X), y)
 
     def __call__(self, w, X, y):
-        """Loss (b,) and gradient (b, D) of each record."""
         values, slopes = self.slopes(w, X, y)
         return values, (slopes[:, :, None] * X[:, None, :]).reshape(len(X), -1)
 
     def total(self, w, X, y, factor):
-        """Losses (b,), and the sum (D,) of factor(loss) * gradient over records."""
         values, slopes = self.slopes(w, X, y)
         return values, ((factor(values)[:, None] * slopes).T @ X).ravel()
 
@@ -221,14 +342,14 @@ def _cross_entropy(scores, y):
     P[rows, y] -= 1
     return values, P
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #1e0cd5bb
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #bd3e946c
 class NetworkLoss(Loss):
     """A network with one hidden layer of tanh units, and cross-entropy: an example of a loss that is not convex.
 
     Parameters
     ----------
     n_hidden : int
-        Hidden units. PUBLIC.
+        Hidden units, at most 4000. PUBLIC.
     n_classes : int
         K, at least 2. PUBLIC.
     clip : float
@@ -239,15 +360,20 @@ class NetworkLoss(Loss):
     Raises
     ------
     TypeError, ValueError
-        If a number is no whole number, too small, or clip is not positive.
+        If n_hidden or n_classes is no whole number, too small or too large, or clip or scale is no
+        positive number.
     """
 
     def __init__(self, n_hidden=8, n_classes=2, *, clip=1.0, scale=2.0):
         super().__init__(n_classes)
         self.n_hidden = check_count(n_hidden, "n_hidden", "NetworkLoss")
-        if not 0 < clip < math.inf:
-            raise ValueError(f"clip={clip!r}: NetworkLoss needs a finite number > 0.")
-        self.clip, self.scale = float(clip), scale
+        if n_hidden > 4000:
+            raise ValueError(
+                f"n_hidden={n_hidden}: NetworkLoss sums exactly up to 4000 hidden units."
+            )
+        _check_positive(clip, "clip", "NetworkLoss", "the length to which gradients are shortened")
+        _check_positive(scale, "scale", "NetworkLoss", "the deviation of the first weights")
+        self.clip, self.scale = float(clip), float(scale)
         self._outputs = 1 if n_classes == 2 else n_classes
 
     def n_parameters(self, d):
@@ -281,13 +407,11 @@ class NetworkLoss(Loss):
         return outer, np.column_stack([H, np.ones(len(X))])
 
     def scores(self, w, X):
-        """One score for each class: array of shape (b, K); the largest decides."""
         outer, H = self._layers(w, X)
         Z = H @ outer.T
         return np.hstack([-Z / 2, Z / 2]) if self._outputs == 1 else Z
 
     def __call__(self, w, X, y):
-        """Loss (b,) and gradient (b, D) of each record."""
         outer, H = self._layers(w, X)
         Z = H @ outer.T
         values, slopes = _cross_entropy(np.hstack([-Z / 2, Z / 2]) if len(outer) == 1 else Z, y)
@@ -578,7 +702,7 @@ def algorithm_2(
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #878293c4
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #327dabf8
 class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     """Classification for a private target with a public source, by any smooth loss: logistic regression, or a network.
 
@@ -593,7 +717,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     radius : float
         PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.
     weight_radius : float
-        PUBLIC bound Lambda on the norm of `coef_`, in units of 1 / X. Required.
+        PUBLIC bound Lambda on the norm of `coef_`, in units of 1 / X; `coef_` is rounded to about
+        Lambda * 2**-26. Required.
     classes : sequence
         PUBLIC: all classes that may occur, at least two; never read from the data. Required.
     alpha : float

@@ -8,7 +8,7 @@ __all__ = ['weighted_objective', 'joint_objective', 'joint_gradient', 'gradient_
            'profiled_excess_bound', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradient', 'profiled_regression',
            'PrivateAdaptation', 'CnvxAdap', 'choose_in_public']
 
-# %% ../../nbs/71_convex_adaptation.ipynb #8a8057d0
+# %% ../../nbs/71_convex_adaptation.ipynb #c06f6a07
 import math
 import warnings
 from dataclasses import dataclass
@@ -35,6 +35,7 @@ from dplit.adaptation.discrepancy import (
 )
 from dplit.mechanisms import (
     Noise,
+    check_between,
     check_choice,
     check_count,
     check_radius,
@@ -502,7 +503,7 @@ def profiled_regression(
             break
     return w, 2 * H
 
-# %% ../../nbs/71_convex_adaptation.ipynb #93ac59b5
+# %% ../../nbs/71_convex_adaptation.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
 
@@ -692,10 +693,7 @@ def _check_share(value, name, owner):
     """A PUBLIC number in [0, 1]."""
     if value is None:
         raise ValueError(f"{name}=None: {owner} needs a public {name} in [0, 1].")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: {owner} needs a number in [0, 1].")
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name}={value!r}: {owner} needs a number in [0, 1].")
+    check_between(value, name, owner, 0, 1)
 
 
 def _one_column(y, name, owner):
@@ -710,7 +708,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #80b4e665
+# %% ../../nbs/71_convex_adaptation.ipynb #cf30463c
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -839,11 +837,11 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         owner = "CnvxAdap"
         _check_positive(self.target_bound, "target_bound", owner, "a bound on abs(y)")
         for name in ("kappa_2", "kappa_inf", "raise_curvature"):
-            _check_not_negative(getattr(self, name), name, owner)
+            check_between(getattr(self, name), name, owner, 0, 1e100, "[)")
         if isinstance(self.discrepancy, str):
             check_choice(self.discrepancy, "discrepancy", ("release",), owner)
         elif self.discrepancy is not None:
-            _check_not_negative(self.discrepancy, "discrepancy", owner)
+            check_between(self.discrepancy, "discrepancy", owner, 0, 1e100, "[)")
         if self.discrepancy_share is not None:
             _check_share(self.discrepancy_share, "discrepancy_share", owner)
             if self.discrepancy_share in (0, 1):
@@ -1073,14 +1071,6 @@ def _weight_slope(loss_q2, q, p, every_q, w, *, kappa_1, kappa_2, kappa_inf):
     top = every_q.max()
     largest = kappa_inf * (w @ w) * q**2 * (q == top) / (every_q == top).sum()
     return p**2 * kappa_1 - loss_q2 - 2 * kappa_2 * q**3 - largest
-
-
-def _check_not_negative(value, name, owner):
-    """A PUBLIC finite number >= 0."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: {owner} needs a number >= 0.")
-    if not 0 <= value < 1e100:
-        raise ValueError(f"{name}={value!r}: {owner} needs a finite number >= 0.")
 
 # %% ../../nbs/71_convex_adaptation.ipynb #2a4d4a4c
 def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repeats=3, seed=0):

@@ -7,7 +7,7 @@ __all__ = ['soft_maximum', 'smoothed_objective', 'Loss', 'log_reach', 'LogLoss',
            'stationarity_bound', 'best_n_iter', 'fisher_information', 'profiled_gradient', 'train', 'algorithm_2',
            'NCnvxAdap']
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #cb6612c7
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #6f621c59
 import math
 from dataclasses import replace as with_changes
 
@@ -18,7 +18,6 @@ from sklearn.base import ClassifierMixin
 from ..accounting import gaussian_mu
 from dplit.adaptation.convex import (
     PrivateAdaptation,
-    _check_not_negative,
     _check_positive,
     noisy_gradient,
     on_lattice,
@@ -26,7 +25,7 @@ from dplit.adaptation.convex import (
     profiled_loss,
 )
 from .discrepancy import trust_region_max
-from ..mechanisms import check_choice, check_count, lattice, quantize
+from ..mechanisms import check_between, check_choice, check_count, lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
 def soft_maximum(q, mu):
@@ -702,7 +701,7 @@ def algorithm_2(
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective
 
-# %% ../../nbs/72_nonconvex_adaptation.ipynb #327dabf8
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #0fe53810
 class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     """Classification for a private target with a public source, by any smooth loss: logistic regression, or a network.
 
@@ -832,9 +831,9 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     def _check_public(self):
         owner, classes = "NCnvxAdap", _classes(self.classes)
         for name in ("kappa_2", "kappa_inf", "discrepancy", "raise_curvature"):
-            _check_not_negative(getattr(self, name), name, owner)
+            check_between(getattr(self, name), name, owner, 0, 1e100, "[)")
         if self.expected_gain is not None:
-            _check_not_negative(self.expected_gain, "expected_gain", owner)
+            check_between(self.expected_gain, "expected_gain", owner, 0, 1e100, "[)")
         if self.expected_gain == 0:
             raise ValueError(
                 "expected_gain=0: NCnvxAdap would stay where the source puts it; use alpha=1."

@@ -131,13 +131,13 @@ def cell_radii(counts, n_clusters):
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
-# %% ../../nbs/41_stable_clusters.ipynb #4d9c7039
+# %% ../../nbs/41_stable_clusters.ipynb #0b772a4d
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
     Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
     one row, if no parameter was chosen by looking at X. The unit protected is one row. Running time
-    depends on X.
+    depends on X. All rows are brought into memory, those of a memory map or a dask array too.
 
     Parameters
     ----------

@@ -435,8 +435,12 @@ def test_a_legal_price_that_protects_little_is_computed_with_a_warning(parameter
 
 @every
 def test_only_operating_system_noise_is_called_private(make):
-    secret, other = fit(make(random_state=None), Xt), fit(make(random_state=None), Xt)
-    assert secret.spent_.private and not np.array_equal(secret.coef_, other.coef_)
+    secret = fit(make(random_state=None), Xt)
+    assert secret.spent_.private
+    # as printed, one of three iterates is returned, and the first of them is always 0:
+    # thirty equal fits are a false alarm of 3^-30
+    others = (fit(make(random_state=None), Xt).coef_ for _ in range(30))
+    assert any(not np.array_equal(secret.coef_, other) for other in others)
     assert "NOT private" in str(fit(make(), Xt).spent_)
     for seed in (lambda: 0, lambda: np.random.default_rng(0)):
         one, two = (fit(make(random_state=seed()), Xt) for _ in range(2))
@@ -653,7 +657,9 @@ def test_without_noise_worth_mentioning_the_private_fit_is_the_optimum():
     known = {"radius": 2.0, "weight_radius": 10.0, "classes": [0, 1]}
     best = NCnvxAdap(private=False, **known).fit(X, y, Xs=Xp, ys=yp).coef_
     with pytest.warns(PrivacyWarning):
-        rich = NCnvxAdap(epsilon=1e4, delta=1e-6, n_iter=150, raise_curvature=0.01, **known)
+        rich = NCnvxAdap(
+            epsilon=1e4, delta=1e-6, n_iter=150, raise_curvature=0.01, **known, random_state=0
+        )
         rich = rich.fit(X, y, Xs=Xp, ys=yp).coef_
     assert np.allclose(rich, best, atol=0.05)  # steps of 2 / (t + 1) come slowly
 

@@ -252,7 +252,8 @@ def ladder(seeds):
 
 
 def private(seeds):
-    """Nothing is tuned: alpha = 0.1, everything else by default. Relative to least squares on all target records."""
+    """Nothing is tuned: alpha = 0.1, everything else by default. Relative to least squares on all target records. A list of rows."""
+    found = []
     methods = {
         "source": {"alpha": 1.0},
         "np": {"private": False, "epsilon": None},
@@ -289,6 +290,10 @@ def private(seeds):
                 *(f"{a:7.2f} ({b:.2f})" for a, b in zip(mean, spread, strict=True)),
                 flush=True,
             )
+            for method, a, b in zip(methods, mean, spread, strict=True):
+                row = {"set": name, "epsilon": epsilon, "method": method, "runs": seeds}
+                found.append(row | {"error": f"{a:.4g}", "sd": f"{b:.2g}"})
+    return found
 
 
 # ---------------------------------------------------------------- speed

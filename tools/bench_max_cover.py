@@ -259,7 +259,8 @@ def loss_row(name, method, X, seeds):
 
 
 def loss(names, clusters, seeds):
-    """Print one table for each data set and number of clusters."""
+    """Print one table for each data set and number of clusters. All their lines, as a list of rows."""
+    found = []
     for name in names:
         for k in clusters or CLUSTERS.get(name, (8, 16)):
             try:
@@ -275,6 +276,10 @@ def loss(names, clusters, seeds):
             print(f"\n{name}: {n} x {d}, k = {k}, epsilon = 1, delta = n^-1.5, {seeds} seeds;")
             print(f"peak memory of a MaxCoverKMeans fit {peak:.0f} MB beyond {X.nbytes / 1e6:.0f} MB of data")  # fmt: skip
             print(Table(["method", "loss", "sd", "CPU s", "note"], rows), flush=True)
+            head = {"dataset": name, "n": n, "d": d, "k": k, "runs": seeds}
+            fields = "method", "loss", "sd", "cpu_s", "note"
+            found += [head | dict(zip(fields, row, strict=True)) for row in rows]
+    return found
 
 
 def main():

@@ -116,7 +116,8 @@ def kmm(Xs, ys, Xt, yt, alpha=0.2):
 
 
 def accuracy(names, n_splits=10, epsilons=(0.5, 1.0, 3.0, 10.0)):
-    """Accuracy on fresh target records; only DP-GD is tuned on them (best of 9)."""
+    """Accuracy on fresh target records; only DP-GD is tuned on them (best of 9). A list of rows."""
+    table = []
     for name in names:
         load, n_source, sizes = PROBLEMS[name]
         problem = load()
@@ -171,6 +172,10 @@ def accuracy(names, n_splits=10, epsilons=(0.5, 1.0, 3.0, 10.0)):
             print(f"\n{name}: m={m}, n={n}, d={d}; chosen in public: {chosen}")
             for method, scores in best.items():
                 print(f"  {method:24s} {np.mean(scores):.3f} ({np.std(scores):.3f})", flush=True)
+                row = {"set": name, "m": m, "n": n, "d": d, "method": method, "runs": n_splits}
+                row |= {"accuracy": f"{np.mean(scores):.4f}", "sd": f"{np.std(scores):.4f}"}
+                table.append(row)
+    return table
 
 
 # ---------------------------------------------------------------- network, printed algorithm, speed

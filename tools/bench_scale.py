@@ -27,6 +27,7 @@ from dplit.geometry import NearestCenter, sphere_packing
 from dplit.mechanisms import Noise, check_rows, lattice
 
 D, K, RADIUS, BLOCK = 16, 16, 1.0, 2**18
+PASSES = "sum", "check", "round", "numpy_round"
 
 
 def write(path, n):
@@ -132,7 +133,7 @@ def part(path, block_info=None):
 
 
 def with_dask(X, fitted):
-    """Seconds of a fit by dask's threads, bits compared."""
+    """Seconds and memory of a fit by dask's threads, bits compared."""
     from dask import array, config
 
     # from_array would copy the map: each partition opens the file itself
@@ -141,24 +142,20 @@ def with_dask(X, fitted):
     start = time.perf_counter()
     with config.set(scheduler="threads"), Peak() as peak:
         same = model().fit(rows).cluster_centers_.tobytes() == fitted.cluster_centers_.tobytes()
+    wall = time.perf_counter() - start
     print(
-        f"dask, partitions of a million rows, threads: {time.perf_counter() - start:.1f} s a fit, "
+        f"dask, partitions of a million rows, threads: {wall:.1f} s a fit, "
         f"{peak.megabytes:.0f} MB, the same bits: {same}"
     )
+    return {"dask_s": f"{wall:.3g}", "dask_peak_mb": f"{peak.megabytes:.0f}", "dask_same": same}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=float, default=1e8)
-    parser.add_argument("--folder", help="where the file goes; default: the system's")
-    parser.add_argument("--picture", help="seconds against rows, as a figure")
-    parser.add_argument("--dask", action="store_true")
-    args = parser.parse_args()
-    n = int(args.rows)
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+def run(n, folder=None, picture=None, dask=True):
+    """Write n rows, pass over the first 1e5, 1e6, ... of them, delete them. A list of rows, one a size."""
+    with tempfile.TemporaryDirectory(dir=folder) as folder:
         if shutil.disk_usage(folder).free < 1.2 * 4 * n * D:
-            parser.error(
-                f"{4e-9 * n * D:.1f} GB do not fit there: fewer --rows, or another --folder"
+            raise SystemExit(
+                f"{4e-9 * n * D:.1f} GB do not fit in {folder}: fewer --rows, or another folder"
             )
         path = Path(folder, "rows.npy")
         print(
@@ -185,10 +182,26 @@ def main():
         logs = np.log([[m, times[2][1]] for m, (times, *_) in zip(sizes, results, strict=True)])
         slope = np.polyfit(*logs.T, 1)[0] if len(sizes) > 1 else 1.0
         print(f"processor time of our round grows like rows to the power {slope:.2f}")
-        if args.picture:
-            draw(sizes, results, args.picture)
-        if args.dask:
-            with_dask(rows, results[-1][2])
+        if picture:
+            draw(sizes, results, picture)
+        found = [
+            {"rows": m, "peak_mb": f"{peak:.0f}", "dask_s": "", "dask_peak_mb": "", "dask_same": ""}
+            | {f"{name}_cpu_s": f"{cpu:.4g}" for name, (_, cpu) in zip(PASSES, times, strict=True)}
+            for m, (times, peak, _) in zip(sizes, results, strict=True)
+        ]
+        if dask:
+            found[-1] |= with_dask(rows, results[-1][2])
+        return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=float, default=1e8)
+    parser.add_argument("--folder", help="where the file goes; default: the system's")
+    parser.add_argument("--picture", help="seconds against rows, as a figure")
+    parser.add_argument("--dask", action="store_true")
+    args = parser.parse_args()
+    run(int(args.rows), args.folder, args.picture, args.dask)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ WAYS = {
 
 
 def solver(runs, sizes=(5000, 20_000), k=100):
-    """Cost and CPU time of each solver over ours; means over runs, each with data of its own."""
+    """Cost and CPU time of each solver over ours; means over runs, each with data of its own. A list of rows."""
+    table = []
     print(
         f"{'n / m / d / data':24s} {'solver':24s} {'cost':>9s} {'over ours':>10s} {'s':>7s} {'over ours':>10s}"
     )
@@ -125,12 +126,18 @@ def solver(runs, sizes=(5000, 20_000), k=100):
                 cost0, seconds0 = np.array(found["ours"]).T
                 for name, rows in found.items():
                     cost, seconds = np.array(rows).T
-                    what = f"{n} / {m} / {d} / {'blobs' if blobs else 'gauss'}"
+                    data = "blobs" if blobs else "gauss"
+                    dear, slow = np.mean(cost / cost0), seconds.sum() / seconds0.sum()
                     print(
-                        f"{what:24s} {name:24s} {cost.mean():9.5f} {np.mean(cost / cost0):10.4f} "
-                        f"{seconds.mean():7.2f} {seconds.sum() / seconds0.sum():10.2f}",
+                        f"{f'{n} / {m} / {d} / {data}':24s} {name:24s} {cost.mean():9.5f} "
+                        f"{dear:10.4f} {seconds.mean():7.2f} {slow:10.2f}",
                         flush=True,
                     )
+                    row = {"n": n, "m": m, "d": d, "data": data, "solver": name, "runs": runs}
+                    row |= {"cost": f"{cost.mean():.5f}", "cost_over_ours": f"{dear:.4f}"}
+                    row |= {"cpu_s": f"{seconds.mean():.3g}", "time_over_ours": f"{slow:.3g}"}
+                    table.append(row)
+    return table
 
 
 def moments(noise, X, mu):
@@ -247,7 +254,8 @@ def digits(bunch, source, target, seed):
 
 
 def shares(seeds, mnist, file):
-    """Share of the gap between ignoring the sources and seeing them, with a standard error over runs."""
+    """Share of the gap between ignoring the sources and seeing them, with a standard error over runs. A list of rows."""
+    table = []
     sets = {f"synthetic {kind}": (lambda s, kind=kind: synthetic(kind, s)) for kind in (1, 2, 3)}
     pixels = {"digits": datasets.load_digits()}
     if mnist:
@@ -275,6 +283,9 @@ def shares(seeds, mnist, file):
             share = won.sum() / gap.sum()
             error = np.std(won - share * gap) / np.sqrt(len(seeds)) / gap.mean()
             print(f"  {method:28s} {share:6.0%} +- {error:.0%}", flush=True)
+            row = {"set": name, "method": method, "runs": len(seeds)}
+            table.append(row | {"share": f"{share:.4f}", "error": f"{error:.4f}"})
+    return table
 
 
 def ks_of(name):

@@ -1,18 +1,24 @@
-"""Every table of chapter 83_benchmarks, made by one command: private k-means of this package beside its peers.
+"""Every table of chapter 83_benchmarks and every figure of the README, made by one command.
 
-python tools/benchmark.py kmeans --out DIR [--sets NAME ...] [--methods NAME ...] [--seeds S]
-python tools/benchmark.py speed --out DIR
-python tools/benchmark.py cover --out DIR
-python tools/benchmark.py tables --out DIR [--book]
-python tools/benchmark.py source-target --out DIR
-python tools/benchmark.py adaptation --out DIR
-python tools/benchmark.py all --out DIR [--seeds S]
+python tools/benchmark.py all --out DIR [--seeds S] [--rows 1e8] [--book]
 
-kmeans stores each fit at once in DIR/kmeans.csv and goes on where it was stopped; it does 3 seeds of every set
-first, cheap sets first. (Memory in that file is what one fit took beyond what its process already held, little after
-the first fit; speed measures in fresh processes.) tables sums up what is there; --book puts the summary where the chapter reads it.
-Set OMP_NUM_THREADS=1. Sets that come from files are left out where DPLIT_DATA does not have them.
-diffprivlib is installed once into DIR; nothing else needs the network.
+or part by part, in this order:
+
+kmeans [--sets NAME ...] [--methods NAME ...]   private k-means of this package beside its peers: losses
+speed           its time and memory, each method in a fresh process
+max-cover       losses of MaxCoverKMeans, and its speed beside the printed algorithm
+source-target   solvers of k-medoids with a target, and what private sources are worth
+adaptation      regression and classification with a public source
+package         noise and passes, beside numpy and scikit-learn
+scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
+tables [--book] sums up what is there; --book puts it where the chapter and the README read it
+
+Each part writes DIR/*.csv. kmeans and source-target store each fit at once and go on where they were
+stopped; kmeans does 3 seeds of every set first, cheap sets first. (Memory in kmeans.csv is what one fit
+took beyond what its process already held, little after the first fit; speed measures it in fresh ones.)
+--seeds is the number of runs of everything; by default 10 of k-means and adaptation, 8 of max cover,
+30 of shares. Set OMP_NUM_THREADS=1. Sets that come from files are left out where DPLIT_DATA does not
+have them. diffprivlib is installed once into DIR; nothing else needs the network.
 """
 
 import argparse
@@ -26,9 +32,14 @@ from collections import defaultdict
 from functools import cache, partial
 from pathlib import Path
 
+import bench_adaptation
 import bench_max_cover
+import bench_nonconvex
 import bench_pe_means
+import bench_scale
+import bench_source_target
 import matplotlib.pyplot as plt
+import measure
 import numpy as np
 from bench_pe_means import EPSILONS, SETS, auc, geometric_mean
 from peers import balcan, fastlloyd, google_lsh, pe_means_direct
@@ -41,6 +52,10 @@ from dplit.accounting import PrivacyWarning, Table
 
 HERE = Path(__file__).parent
 BOOK = HERE.parent / "nbs" / "benchmarks"
+README = HERE.parent / "README.md"
+PUBLISHED_PARTS = (
+    "auc curves speed cover max_cover solver shares regression classification package scale".split()
+)
 FIELDS = "dataset n d k method epsilon delta seed loss wall_s cpu_s peak_mb".split()
 LARGE = "blobs_1e5_16_16"
 
@@ -210,8 +225,9 @@ def run_one(name, method, folder):
     print(json.dumps({"wall_s": float(f"{wall:.4g}"), "cpu_s": float(f"{cpu:.4g}"), "peak_mb": float(f"{tries[0][2]:.4g}")}))  # fmt: skip
 
 
-def run_cover(folder):
-    """One level of max cover beside the printed algorithm read directly, same choices: cover.csv."""
+def run_max_cover(folder, seeds):
+    """Losses: max_cover.csv. One level of covers beside the printed algorithm read directly, same choices: cover.csv."""
+    write(folder / "max_cover.csv", bench_max_cover.loss(["syn64", "digits"], None, seeds or 8))
     head = "n d predicate rows_left ours_s by_record_s loops_s as_printed_s fastest_over_ours loops_over_ours printed_over_ours peak_mb".split()  # fmt: skip
     rows = []
     for n, d, snap in [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True), (20000, 3, True), (20000, 3, False)]:  # fmt: skip
@@ -220,17 +236,39 @@ def run_cover(folder):
     write(folder / "cover.csv", rows)
 
 
-def run_other(script, folder, parts):
-    """Run another measuring tool, part by part, and keep what it prints."""
-    path = HERE / script
-    if not path.exists():
-        print(f"{script}: not in this copy, left out")
-        return
-    for part in parts:
-        command = [sys.executable, path, part]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        print(done.stdout, flush=True)
-        (folder / f"{path.stem}_{part}.txt").write_text(done.stdout)
+def run_source_target(folder, seeds):
+    """Solvers: solver.csv. The share of the gap that private sources close: shares.csv."""
+    write(folder / "solver.csv", bench_source_target.solver(1))
+    fresh = range(1000, 1000 + (seeds or 30))  # defaults were chosen on seeds below
+    try:
+        datasets.fetch_mnist()
+        mnist = True
+    except FileNotFoundError as error:
+        mnist = print(error)
+    costs = folder / "source_target_costs.jsonl"
+    write(folder / "shares.csv", bench_source_target.shares(fresh, mnist, costs))
+
+
+def run_adaptation(folder, seeds):
+    """Relative squared errors: regression.csv. Accuracies: classification.csv."""
+    write(folder / "regression.csv", bench_adaptation.private(seeds or 10))
+    names = [*bench_nonconvex.PROBLEMS]
+    for name in [*names]:
+        try:
+            bench_nonconvex.PROBLEMS[name][0]()
+        except FileNotFoundError as error:
+            print(error)
+            names.remove(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write(folder / "classification.csv", bench_nonconvex.accuracy(names, seeds or 10))
+
+
+def run_package(folder):
+    """package.csv"""
+    rows = measure.measure(1_000_000)
+    print(Table(["what", "measured"], rows))
+    write(folder / "package.csv", [{"what": a, "measured": b} for a, b in rows])
 
 
 # Summing up ---------------------------------------------------------------------------------------
@@ -302,9 +340,12 @@ def run_tables(folder, book):
     (folder / "figures").mkdir(exist_ok=True)
     figures(curves, folder / "figures")
     if book:
-        for part in ("auc", "curves", "speed", "cover"):
+        for part in PUBLISHED_PARTS:
             if rows := read(folder / f"{part}.csv"):
                 write(BOOK / f"{part}.csv", rows)
+        before, rest = README.read_text().split("## Measured\n")
+        _, after = rest.split("\n## ", 1)
+        README.write_text(before + readme_section() + "\n## " + after)
     columns = ["KMeans", *OURS, *PEERS]
     complete, lines = by_set(aucs), []
     for name, found in complete.items():
@@ -319,13 +360,109 @@ def run_tables(folder, book):
     print(Table(["set", "method", "seeds", "here", "sd", "published", "ratio"], [[r["dataset"], r["method"], r["seeds"], r["auc"], r["sd"], r["published"], f"{float(r['auc']) / r['published']:.2f}"] for r in public]))  # fmt: skip
 
 
+# The README ---------------------------------------------------------------------------------------
+
+PEER_TITLES = {
+    "PE-means": ("PE-means (2026), as printed", "our code"),
+    "Google LSH tree": ("Google's LSH tree (2021)", "our reading"),
+    "FastLloyd": ("FastLloyd (2025)", "our reading"),
+    "Balcan et al.": ("Balcan et al. (2017)", "our reading"),
+    "diffprivlib": ("diffprivlib 0.6.6", "their code"),
+}
+COVER_TITLES = {
+    "KMeans, 10 restarts": "not private",
+    "the mean alone": "the mean alone",
+    "NoisyLloyd(init='mean', n_iter=4)": "NoisyLloyd",
+    "MaxCoverKMeans": "MaxCoverKMeans",
+}
+SOLVER_TITLES = {"FasterPAM": "their code", "accelerated k-medoids": "our reading"}
+
+
+def markdown(head, rows):
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
+
+
+def readme_kmeans():
+    """Losses and times of PEMeans beside the peers."""
+    found = by_set(read(BOOK / "auc.csv"))
+    best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
+    below = f"{geometric_mean(best):.2f}; below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
+
+    def over(method):
+        return f"{geometric_mean([row['PEMeans'] / row[method] for row in found.values()]):.2f}"
+
+    rows = [("k-means without privacy", over("KMeans"), "scikit-learn")]
+    rows += [("the best peer of each set, chosen afterwards", below, "")]
+    rows += [(title, over(method), whose) for method, (title, whose) in PEER_TITLES.items()]
+    cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in read(BOOK / "speed.csv")}
+    less = {(s, m): cpu[s, m] / cpu[s, "PEMeans"] for s, m in cpu if m in (DIRECT, "PE-means")}
+    small = [r for (s, m), r in less.items() if m == DIRECT and s != LARGE]
+    return f"""Private k-means at the same (epsilon, delta) on {len(found)} sets: area under loss against epsilon, geometric means.
+
+{markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)", "runs"], rows)}
+CPU time of a `PEMeans` fit, 1e5 x 16 rows, 16 clusters: {cpu[LARGE, "PEMeans"]:.1f} s, {less[LARGE, DIRECT]:.0f} times less than Algorithm 1 of PE-means read directly, {less[LARGE, "PE-means"]:.1f} times less than the same algorithm in our code; {min(small):.1f} to {max(small):.0f} times less than read directly at 20,000 rows. Google's tree, FastLloyd and `NoisyLloyd` take hundredths of a second at 20,000 rows and lose more.
+"""
+
+
+def readme_max_cover():
+    """Losses of MaxCoverKMeans."""
+    table = defaultdict(dict)
+    for r in read(BOOK / "max_cover.csv"):
+        name = f"{r['dataset']}: {int(r['n']):,} x {r['d']}, {r['k']} clusters"
+        if r["method"] in COVER_TITLES:
+            table[name][r["method"]] = f"{float(r['loss']):,.4g}" if float(r["loss"]) < 1e4 else f"{float(r['loss']):,.0f}"  # fmt: skip
+    rows = [[name, *(row[m] for m in COVER_TITLES)] for name, row in table.items()]
+    return f"Max cover, mean loss at epsilon 1, delta n^-1.5:\n\n{markdown(['data', *COVER_TITLES.values()], rows)}"
+
+
+def readme_solver():
+    """SourceTargetKMedoids beside other solvers."""
+    rows = []
+    for name, whose in SOLVER_TITLES.items():
+        found = [r for r in read(BOOK / "solver.csv") if r["solver"] == name]
+        if found:
+            cost = [float(r["cost_over_ours"]) for r in found]
+            time = [float(r["time_over_ours"]) for r in found]
+            rows.append((name, f"{min(cost):.4f} to {max(cost):.4f}", f"{min(time):.1f} to {max(time):.0f}", whose))  # fmt: skip
+    head = ["solver", "cost over ours", "CPU time over ours", "runs"]
+    return f"k-medoids beside given sources, 5,000 and 20,000 rows, 100 medoids, over `SourceTargetKMedoids`:\n\n{markdown(head, rows)}"
+
+
+def readme_speed():
+    """The ground everything stands on."""
+    last = read(BOOK / "scale.csv")[-1]
+    n, cpu = int(last["rows"]), {p: float(last[f"{p}_cpu_s"]) for p in bench_scale.PASSES}
+    rows = [(r["what"], r["measured"]) for r in read(BOOK / "package.csv")]
+    rows += [
+        (
+            f"NoisyLloyd, a round over a memory map of {n:.0e} x 16 rows, {64e-9 * n:.1f} GB",
+            f"{1e9 * cpu['round'] / n:.0f} ns of CPU a row; {cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map, {cpu['round'] / cpu['numpy_round']:.2f} of numpy's round without privacy",
+        ),  # fmt: skip
+        ("memory of its own that a whole fit of it held", f"{last['peak_mb']} MB"),
+    ]
+    return markdown(["what", "measured"], rows)
+
+
+def readme_section():
+    """What the README says under "Measured", from the tables of the book."""
+    parts = readme_kmeans(), readme_max_cover(), readme_solver(), readme_speed()
+    return """## Measured
+
+By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say.
+
+""" + "\n".join(parts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("what", choices=["kmeans", "speed", "cover", "tables", "source-target", "adaptation", "all", "one"])  # fmt: skip
+    parser.add_argument("what", choices=["all", "kmeans", "speed", "max-cover", "source-target", "adaptation", "package", "scale", "tables", "one"])  # fmt: skip
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, help="runs of everything; default: see above")
+    parser.add_argument("--rows", type=float, default=1e8, help="of the largest memory map")
     parser.add_argument("--book", action="store_true")
     parser.add_argument("one", nargs="*", help="for `one`: set and method")
     args = parser.parse_args()
@@ -333,15 +470,13 @@ def main():
     warnings.filterwarnings("ignore", message="Number of distinct clusters")  # noisy averages
     args.out.mkdir(parents=True, exist_ok=True)
     parts = {
-        "kmeans": lambda: run_kmeans(args.sets, args.methods, args.seeds, args.out),
+        "kmeans": lambda: run_kmeans(args.sets, args.methods, args.seeds or 10, args.out),
         "speed": lambda: run_speed(args.out),
-        "cover": lambda: run_cover(args.out),
-        "source-target": lambda: run_other(
-            "bench_source_target.py", args.out, ["solver", "shares"]
-        ),
-        "adaptation": lambda: run_other(
-            "bench_adaptation.py", args.out, ["adapt", "reach", "ladder", "private", "speed"]
-        ),
+        "max-cover": lambda: run_max_cover(args.out, args.seeds),
+        "source-target": lambda: run_source_target(args.out, args.seeds),
+        "adaptation": lambda: run_adaptation(args.out, args.seeds),
+        "package": lambda: run_package(args.out),
+        "scale": lambda: write(args.out / "scale.csv", bench_scale.run(int(args.rows), args.out)),
         "tables": lambda: run_tables(args.out, args.book),
     }
     if args.what == "one":

@@ -1,4 +1,4 @@
-"""The figures that the README states, measured here and now: python tools/measure.py [--rows N]
+"""Speed and memory of what everything else stands on, measured here and now: python tools/measure.py [--rows N]
 
 Ratios compare two programs in one run; absolute numbers differ from machine to machine.
 """
@@ -58,17 +58,13 @@ def peak_megabytes(n_rows, d=16, k=16):
     return peak / 1e6, X.nbytes / 1e6
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--rows", type=int, default=1_000_000, help="rows for the k-means comparison"
-    )
-    n = parser.parse_args().rows
+def measure(n):
+    """(what, measured) in words, with n rows for the comparison with k-means."""
     bits = Bits()
     ours, theirs = lloyd_beside_kmeans(n)
     peak, size = peak_megabytes(n)
     one = 1e6 / per_second(lambda _: Noise().count(0, mu=0.1), size=1, repeat=3000)
-    rows = [
+    return [
         (
             "exact Laplace noise, 1e5 at a time",
             f"{per_second(lambda m: laplace_int(bits, 2.0**20, m)) / 1e6:.0f} million / s of CPU",
@@ -84,7 +80,14 @@ def main():
         ),
         (f"its peak memory beyond {size:.0f} MB of data", f"{peak:.1f} MB"),
     ]
-    print(Table(["what", "measured"], rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="rows for the k-means comparison"
+    )
+    print(Table(["what", "measured"], measure(parser.parse_args().rows)))
 
 
 if __name__ == "__main__":

@@ -202,3 +202,67 @@ def test_the_declared_sensitivity_covers_the_rounding_of_long_sums():
         di.private_discrepancy(1.0, 4.0, n, noise=noise, mu=1.0)
         declared = noise.receipt(1e-9).releases[0].sensitivity
         assert declared >= 4.0 / n + 4.0 * n * 2.0**-52
+
+
+# --- the second moment ---
+
+steps = st.integers(-2, 2).map(lambda i: i / 2)
+small_rows = st.lists(st.tuples(steps, steps, steps), min_size=1, max_size=5)
+
+
+def second_moment(X, mu=1e9, seed=0, radius=1.0):
+    noise = Noise(seed, neighboring="replace")
+    moment = di.private_second_moment(np.array(X, float), radius=radius, noise=noise, mu=mu)
+    return moment, noise.receipt(1e-9).releases[0]
+
+
+@given(
+    small_rows, st.tuples(steps, steps, steps), st.integers(0, 4), st.sampled_from([0.3, 1.0, 7])
+)
+@settings(max_examples=200, deadline=None)
+def test_one_record_moves_the_second_moment_no_further_than_declared(rows, row, at, radius):
+    other = [*rows]
+    other[at % len(rows)] = row
+    found = [second_moment(X, 1e12, radius=radius) for X in (rows, other)]
+    release = found[0][1]
+    moved = (found[0][0] - found[1][0])[np.triu_indices(3)] * len(rows)
+    assert np.linalg.norm(moved) <= release.sensitivity * (1 + 1e-9)
+    assert release.sensitivity == pytest.approx(math.sqrt(2) * radius**2, rel=1e-4)
+    assert release.mu * release.scale == pytest.approx(release.sensitivity)
+
+
+def test_the_second_moment_is_that_of_the_shortened_rows_and_has_its_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(70_000, 4))  # several blocks
+    short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True) / 1.5, 1.0)
+    exact = short.T @ short / len(X)
+    moment, release = second_moment(X, 1e9, radius=1.5)
+    assert np.array_equal(moment, moment.T) and np.allclose(moment, exact, atol=1e-4)
+    far, _ = second_moment(1e6 * X, 1e9, radius=1.5)  # clipped, not refused
+    assert np.trace(far) == pytest.approx(1.5**2, rel=1e-3)
+    draws = [second_moment(X[:50], 0.1, seed)[0][0, 1] for seed in range(400)]
+    # the noise of an entry: sqrt(2) / mu / n; 400 draws stay within 20 % but once in 1e7
+    assert np.std(draws) == pytest.approx(math.sqrt(2) / 0.1 / 50, rel=0.2)
+    assert not np.array_equal(*(second_moment(X[:50], 1.0, seed)[0] for seed in (0, 1)))
+
+
+def test_the_second_moment_needs_a_public_number_of_rows():
+    with pytest.raises(ValueError, match="replace"):
+        di.private_second_moment(np.zeros((3, 2)), radius=1.0, noise=Noise(0), mu=1.0)
+    for rows, radius in (([[np.nan]], 1.0), ([1.0], 1.0), ([[1.0]], 0.0), ([[1.0]], None)):
+        with pytest.raises(ValueError, match="private_second_moment|radius=0"):
+            second_moment(rows, radius=radius)
+    with pytest.raises(ValueError, match="one of them"):
+        di.discrepancy_minimization(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="one of them"):
+        di.discrepancy_minimization(np.zeros((3, 2)), np.zeros((3, 2)), moment=np.eye(2))
+
+
+def test_minimization_takes_rows_or_their_moment():
+    rng = np.random.default_rng(1)
+    Xs, Xt = rng.normal(size=(30, 2)), rng.normal(size=(20, 2)) / 2
+    one, two = (
+        di.discrepancy_minimization(Xs, Xt),
+        di.discrepancy_minimization(Xs, moment=Xt.T @ Xt / 20),
+    )
+    assert np.array_equal(one, two)

@@ -20,7 +20,9 @@ from dplit.adaptation.discrepancy import (
     discrepancy_minimization,
     kernel_mean_matching,
     labeled_discrepancy,
+    private_second_moment,
 )
+from dplit.mechanisms import Noise
 
 ALPHAS = (0.0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
 KAPPAS = (0.05, 0.1, 0.25, 0.6, 1.5, 4.0)
@@ -262,7 +264,8 @@ def private(seeds):
         "target": {"alpha": 0.0},
         "adapted": {},
     }
-    print(f"{'set, epsilon':36}", *(f"{name:>14}" for name in methods))
+    head = [*methods, "private DM"]
+    print(f"{'set, epsilon':36}", *(f"{name:>14}" for name in head))
     for name, draw in sets(4000, ((300, 1000, 3000, 10_000), (300, 1000, 3000)), 4000).items():
         for epsilon in (0.5, 1.0, 5.0, 10.0):
             table = []
@@ -283,6 +286,12 @@ def private(seeds):
                     model = CnvxAdap(**bounds, **settings | options)
                     w = model.fit(rows[:, :-1], rows[:, -1], Xs=Xs, ys=ys).coef_
                     line.append(error(w, test) / base)
+                moment = private_second_moment(
+                    rows[:, :-1], radius=1.0, mu=gaussian_mu(epsilon, 1e-5),
+                    noise=Noise(seed, neighboring="replace"),
+                )  # fmt: skip
+                q = discrepancy_minimization(Xs, moment=moment)
+                line.append(error(ridge(Xs, ys, q, 1e-6), test) / base)
                 table.append(line)
             mean, spread = np.mean(table, axis=0), np.std(table, axis=0)
             print(
@@ -290,7 +299,7 @@ def private(seeds):
                 *(f"{a:7.2f} ({b:.2f})" for a, b in zip(mean, spread, strict=True)),
                 flush=True,
             )
-            for method, a, b in zip(methods, mean, spread, strict=True):
+            for method, a, b in zip(head, mean, spread, strict=True):
                 row = {"set": name, "epsilon": epsilon, "method": method, "runs": seeds}
                 found.append(row | {"error": f"{a:.4g}", "sd": f"{b:.2g}"})
     return found

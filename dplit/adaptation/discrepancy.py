@@ -5,14 +5,18 @@
 # %% auto #0
 __all__ = ['loss_bound', 'loss_difference', 'discrepancy_sensitivity', 'total_variation_bound', 'rademacher_bound',
            'reweighting_bound', 'printed_reweighting_bound', 'trust_region_max', 'trust_region_violation',
-           'labeled_discrepancy', 'dca_max', 'private_discrepancy', 'kernel_mean_matching', 'discrepancy_minimization']
+           'labeled_discrepancy', 'dca_max', 'private_discrepancy', 'kernel_mean_matching', 'discrepancy_minimization',
+           'private_second_moment']
 
-# %% ../../nbs/70_discrepancy.ipynb #4fc09651
+# %% ../../nbs/70_discrepancy.ipynb #3843b624
 import math
 
 import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
+
+from ..geometry import clip_to_ball
+from ..mechanisms import check_radius, check_rows, map_blocks
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 def loss_bound(radius, weight_radius, target_bound):
@@ -380,8 +384,8 @@ def kernel_mean_matching(Xs, Xt, *, gamma=None, largest=10.0):
     beta = minimize(objective, np.ones(m), jac=True, method="L-BFGS-B", bounds=box).x
     return beta / beta.sum()
 
-# %% ../../nbs/70_discrepancy.ipynb #c80b20d9
-def discrepancy_minimization(Xs, Xt, *, n_iter=500):
+# %% ../../nbs/70_discrepancy.ipynb #5a447242
+def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
     """Weights of source rows under which no two linear predictors differ otherwise than on the target.
 
     A baseline. For the squared loss the unlabelled discrepancy is the spectral norm of the
@@ -390,6 +394,8 @@ def discrepancy_minimization(Xs, Xt, *, n_iter=500):
     Parameters
     ----------
     Xs, Xt : ndarray of shape (m, d), (n, d)
+    moment : ndarray of shape (d, d), optional
+        Second moment of the target, in place of Xt: what `private_second_moment` released, say.
     n_iter : int
         Steps; the average of the iterates is within order 1 / sqrt(n_iter) of the best.
 
@@ -398,11 +404,21 @@ def discrepancy_minimization(Xs, Xt, *, n_iter=500):
     ndarray of shape (m,)
         At least 0, adding up to 1. PRIVATE if a table is.
 
+    Raises
+    ------
+    ValueError
+        If not exactly one of Xt and moment is given.
+
     References
     ----------
     Mansour, Mohri, Rostamizadeh (COLT 2009); Cortes, Mohri (TCS 2014).
     """
-    target, log_q, total = Xt.T @ Xt / len(Xt), np.zeros(len(Xs)), np.zeros(len(Xs))
+    if (Xt is None) == (moment is None):
+        raise ValueError(
+            "discrepancy_minimization needs the target's rows or their moment: one of them."
+        )
+    target = Xt.T @ Xt / len(Xt) if moment is None else moment
+    log_q, total = np.zeros(len(Xs)), np.zeros(len(Xs))
     largest = max(float((Xs * Xs).sum(axis=1).max()), 1e-300)  # no gradient entry exceeds it
     rate = math.sqrt(2 * math.log(max(len(Xs), 2)) / n_iter) / largest
     for _ in range(n_iter):
@@ -413,3 +429,65 @@ def discrepancy_minimization(Xs, Xt, *, n_iter=500):
         i = int(np.abs(e).argmax())
         log_q -= rate * np.sign(e[i]) * (Xs @ V[:, i]) ** 2
     return total / n_iter
+
+# %% ../../nbs/70_discrepancy.ipynb #5403fa36
+_MOMENT_STEPS = 2**15  # in one radius: sums of squares over 1e8 rows stay whole in int64
+
+
+def private_second_moment(X, *, radius, noise, mu, label="second moment"):
+    """The mean of x x' over private rows, with noise. Its eigenvalues may be negative.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        PRIVATE rows; n is PUBLIC, at most 1e8. Rows beyond the radius are shortened.
+    radius : float
+        PUBLIC bound on their lengths.
+    noise : Noise
+        The door; its neighbours must be "replace".
+    mu : float
+        Gaussian price.
+    label : str
+        For the receipt.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Symmetric, in squared units of X.
+
+    Raises
+    ------
+    ValueError
+        If the door counts other neighbours, n is above 1e8, the rows are not finite numbers or
+        the radius is not one above 0.
+
+    References
+    ----------
+    After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
+    """
+    X, radius = (
+        check_rows(X, "private_second_moment"),
+        check_radius(radius, "private_second_moment"),
+    )
+    n, d = X.shape
+    if noise.neighboring != "replace" or n > 10**8:
+        raise ValueError(
+            'private_second_moment needs a Noise(neighboring="replace"), whose number of rows is '
+            f"public, and at most 1e8 rows; it got neighboring={noise.neighboring!r} and {n} rows."
+        )
+    pairs, step = np.triu_indices(d), radius / _MOMENT_STEPS
+    total = np.zeros(len(pairs[0]), dtype=np.int64)
+    for products in map_blocks(lambda start, rows: _whole_products(rows, radius, pairs), X):
+        total += products
+    length = _MOMENT_STEPS + math.sqrt(d) / 2  # of a rounded row
+    moment = np.zeros((d, d))
+    moment[pairs] = noise.whole(
+        total, sensitivity=math.sqrt(2) * length**2, step=step**2, mu=mu, label=label
+    )
+    return (moment + np.triu(moment, 1).T) / n
+
+
+def _whole_products(rows, radius, pairs):
+    """Sums of products of columns, in whole steps; exact in floats, since a block is short."""
+    Q = np.rint(clip_to_ball(rows, radius) * (_MOMENT_STEPS / radius))
+    return (Q.T @ Q)[pairs].astype(np.int64)

@@ -787,3 +787,38 @@ def test_an_empty_list_is_an_empty_table(nothing):
     assert (make().fit(Xt, yt, Xs=nothing, ys=nothing).coef_ == alone).all()
     with pytest.raises(ValueError):
         make().fit(nothing, nothing, Xs=nothing, ys=nothing)
+
+
+# --- rounds and curvature ---
+
+
+def test_rounds_follow_public_numbers_alone():
+    """2 / c rounds: few where there is much noise, never by what the records say."""
+
+    def rounds(n, records=None, **options):
+        rows = np.tile(RECORDS, (n, 1)) if records is None else records
+        model = CnvxAdap(**BOUNDS, delta=1e-5, random_state=0, **options)
+        return fit(model, rows).spent_.releases[0].times
+
+    assert rounds(1, epsilon=0.5) == 12 and rounds(300, epsilon=5.0) == 40
+    assert rounds(300, epsilon=5.0, raise_curvature=0.1) == 20
+    assert rounds(1, epsilon=1.0, raise_curvature=0.0) == 100
+    assert rounds(1, epsilon=1.0, n_iter=7) == 7
+    other = -np.tile(RECORDS, (300, 1))[::-1]
+    assert rounds(300, other, epsilon=5.0) == 40
+
+
+def test_raised_share_asks_for_more_where_there_is_more_noise():
+    curvature = np.array([0.1, 1.0, 2.0])
+    shares = [co.raised_share(curvature, noise) for noise in (0.0, 0.03, 0.05, 10.0)]
+    assert shares == pytest.approx([0.05, 0.05, (0.05 / 0.15 - 0.1) / 2, 1 / 6])
+    # the rule: noise over the raised flattest curvature is 0.15
+    assert 0.05 / (0.1 + shares[2] * 2.0) == pytest.approx(0.15)
+    assert co.raised_share(np.zeros(2), 1.0) == 1 / 6
+
+
+@pytest.mark.parametrize("c", [0.05, 1 / 6])
+def test_two_over_c_rounds_forget_a_flat_direction(c):
+    """The text's claim: an error is multiplied by 1 - 2 / (c (t + 1)) and gone after round 2 / c - 1."""
+    left = np.cumprod([1 - 2 / (c * (t + 1)) for t in range(1, round(2 / c) + 1)])
+    assert np.abs(left).max() > 1 and abs(left[-1]) < 1e-12 * np.abs(left).max()

@@ -6,7 +6,7 @@
 __all__ = ['weighted_objective', 'joint_objective', 'joint_gradient', 'gradient_bound', 'weight_bounds', 'gradient_diameter',
            'descent_bound', 'released_weights_excess', 'profile_weights', 'profiled_loss', 'profiled_sensitivity',
            'profiled_excess_bound', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradient', 'profiled_regression',
-           'PrivateAdaptation', 'CnvxAdap', 'choose_in_public']
+           'raised_share', 'PrivateAdaptation', 'CnvxAdap', 'choose_in_public']
 
 # %% ../../nbs/71_convex_adaptation.ipynb #c06f6a07
 import math
@@ -503,6 +503,29 @@ def profiled_regression(
             break
     return w, 2 * H
 
+# %% ../../nbs/71_convex_adaptation.ipynb #4703e644
+def raised_share(curvature, noise, *, least=0.05, most=1 / 6):
+    """By which share c of the largest curvature flat directions should be raised: no more than the noise asks for.
+
+    A rule of thumb, found on two kinds of data: in the flattest direction the step that noise
+    makes should be at most 0.15 of the move that is expected.
+
+    Parameters
+    ----------
+    curvature : ndarray of shape (d,)
+        PUBLIC, ascending.
+    noise : float
+        PUBLIC. Length of the noise of a gradient, all rounds together, over the expected move.
+    least, most : float
+        Bounds on c.
+
+    Returns
+    -------
+    float
+    """
+    largest = max(float(curvature[-1]), 1e-300)
+    return float(np.clip((noise / 0.15 - max(float(curvature[0]), 0.0)) / largest, least, most))
+
 # %% ../../nbs/71_convex_adaptation.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
@@ -708,7 +731,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #cf30463c
+# %% ../../nbs/71_convex_adaptation.ipynb #042c7ef2
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -744,12 +767,13 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Share of the price that "release" takes: of mu^2, default 0.1; if `variant="paper"`, of
         epsilon, default 0.5.
     n_iter : int, optional
-        PUBLIC number of noisy gradients. Default 12 with a public sample, 100 without it or if
-        `variant="paper"`.
-    raise_curvature : float
+        PUBLIC number of noisy gradients. Default: 2 over the share below, at most 100; 100
+        without a public sample or if `variant="paper"`.
+    raise_curvature : float, optional
         PUBLIC. Directions in which the public sample is flat are taken to curve at least by this
         share of the largest curvature: in such a direction the private sample may be wider. 0
-        diverges if it is.
+        diverges if it is. Default: `raised_share`, 1/20 where there is little noise, 1/6 where
+        there is much or the rounds are few.
     variant : {"profiled", "paper"}
         "paper": Algorithm 1, which releases a noisy gradient of the private weights too.
     protect : {"target", "source"}
@@ -809,7 +833,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         discrepancy=None,
         discrepancy_share=None,
         n_iter=None,
-        raise_curvature=0.15,
+        raise_curvature=None,
         variant="profiled",
         protect="target",
         private=True,
@@ -836,8 +860,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     def _check_public(self):
         owner = "CnvxAdap"
         _check_positive(self.target_bound, "target_bound", owner, "a bound on abs(y)")
-        for name in ("kappa_2", "kappa_inf", "raise_curvature"):
+        for name in ("kappa_2", "kappa_inf"):
             check_between(getattr(self, name), name, owner, 0, 1e100, "[)")
+        if self.raise_curvature is not None:
+            check_between(self.raise_curvature, "raise_curvature", owner, 0, 1e100, "[)")
         if isinstance(self.discrepancy, str):
             check_choice(self.discrepancy, "discrepancy", ("release",), owner)
         elif self.discrepancy is not None:
@@ -925,10 +951,18 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         parts = {"kappa_2": float(self.kappa_2), "ridge": self._ridge(*samples)}
         return profiled_regression(samples, self._bounds()[1], kappa_1, **parts, **options)
 
-    def _n_iter(self, public):
-        if self.n_iter is not None:
-            return self.n_iter
-        return 12 if self.variant == "profiled" and public.counts else 100
+    def _share_and_rounds(self, public, curvature, noise):
+        """(c, T): by which share of the largest curvature the others are raised, and rounds."""
+        c, T = self.raise_curvature, self.n_iter
+        if c is None and public.counts:
+            c = raised_share(
+                curvature, noise, least=0.05 if T is None else min(max(2 / T, 0.05), 1 / 6)
+            )
+        elif c is None:
+            c = 0.15
+        if T is None:
+            T = round(2 / max(c, 0.02)) if public.counts else 100
+        return float(c), T
 
     def _prices(self, n, release):
         """Price of the discrepancy, as `private_discrepancy` takes it, and the mu of everything else."""
@@ -945,7 +979,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return {"epsilon": share * epsilon}, (largest_scale(rest, epsilon, delta, "replace"),)
 
     def _profiled(self, private, public, noise, mu):
-        T, kappa_1, d = self._n_iter(public), self._kappa_1(public), private.X.shape[1]
+        kappa_1, d = self._kappa_1(public), private.X.shape[1]
         r, Lambda, Y = self._bounds()
         ridge, kappa_2 = self._ridge(private, public), float(self.kappa_2)
         # where to start, and how the objective curves, as far as the public sample knows
@@ -957,10 +991,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         else:
             w0, H, rho = np.zeros(d), 2 * r**2 / d * np.eye(d), Lambda / 2
         curvature, V = np.linalg.eigh(H)
-        raised = float(self.raise_curvature) * curvature[-1]
-        curvature = np.maximum(curvature, 0) + max(raised, 1e-9 * r**2)
-        bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
         sd = private.p * profiled_sensitivity(r, Lambda, Y, kappa_1) / mu  # if asked once
+        c, T = self._share_and_rounds(public, curvature, sd * math.sqrt(d) / rho)
+        curvature = np.maximum(curvature, 0) + max(c * curvature[-1], 1e-9 * r**2)
+        bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
         pull = sd**2 * d / rho**2 / curvature  # how little we believe, direction by direction
         inverse = (V / (curvature + pull)) @ V.T
         pull = (V * pull) @ V.T
@@ -985,7 +1019,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     def _paper(self, private, public, noise, mu):
         """Algorithm 1, in a = u p >= 1 instead of u."""
-        T, kappa_1, p = self._n_iter(public), self._kappa_1(public), private.p
+        T, kappa_1, p = self.n_iter or 100, self._kappa_1(public), private.p
         (r, Lambda, Y), kappa_2, kappa_inf = (
             self._bounds(),
             float(self.kappa_2),

@@ -85,7 +85,7 @@ def picture(models, path):
     fig.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(fig)
 
-# %% ../nbs/00_tour.ipynb #b47ec0b2
+# %% ../nbs/00_tour.ipynb #6559b680
 def main(argv=None):
     """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture.
 
@@ -130,9 +130,7 @@ def main(argv=None):
         f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n"
     )
     print(f"Picture of the centres: {options.picture.resolve()}")
-    print(
-        f"Open the book:          {Path(sys.executable).parent / 'jupyter'} lab nbs/00_tour.ipynb"
-    )
+    print(f"Open the book:          {Path(sys.executable).parent / 'jupyter'} lab nbs/index.ipynb")
     return 0
 
 # %% ../nbs/00_tour.ipynb #ebfb2d47

@@ -1915,9 +1915,9 @@ def _race(bits, scores, factor, sizes=None):
             known = {i: bits.extend(*known[i]) for i in known if bounds[i][0] <= best}
     return next(iter(known))
 
-# %% ../nbs/11_mechanisms.ipynb #edea8372
+# %% ../nbs/11_mechanisms.ipynb #4c4b3e9b
 def noisy_avg_delta(epsilon, delta):
-    """What NoisyAVG's delta is really worth: equation (3), the proved delta* of its printed constants.
+    """What NoisyAVG's delta is really worth: equation (1), the proved delta* of its printed constants.
 
     Parameters
     ----------

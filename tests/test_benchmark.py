@@ -216,3 +216,29 @@ def test_the_tables_of_the_book_have_what_the_chapter_reads():
         with (benchmark.BOOK / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert rows and all(float(r[column]) >= 0 or math.isnan(float(r[column])) for r in rows)
+
+
+# --- the README ---
+
+
+def test_the_readme_says_what_the_tables_of_the_book_say():
+    assert benchmark.readme_section() in benchmark.README.read_text(encoding="utf8")
+
+
+def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
+    benchmark.README.write_text(
+        "# a\n\n## Measured\n\nold\n\n## Rest\n\n## More\n", encoding="utf8"
+    )
+    benchmark.write_readme()
+    first = benchmark.README.read_text(encoding="utf8")
+    assert first == f"# a\n\n{benchmark.readme_section()}\n## Rest\n\n## More\n"
+    benchmark.write_readme()
+    assert benchmark.README.read_text(encoding="utf8") == first
+
+
+def test_every_published_table_is_there_and_is_read_by_the_chapter():
+    chapter = (ROOT / "nbs" / "83_benchmarks.ipynb").read_text(encoding="utf8")
+    for part in benchmark.PUBLISHED_PARTS:
+        assert benchmark.read(benchmark.BOOK / f"{part}.csv"), part
+        assert f'read(\\"{part}\\")' in chapter, part

@@ -343,9 +343,7 @@ def run_tables(folder, book):
         for part in PUBLISHED_PARTS:
             if rows := read(folder / f"{part}.csv"):
                 write(BOOK / f"{part}.csv", rows)
-        before, rest = README.read_text().split("## Measured\n")
-        _, after = rest.split("\n## ", 1)
-        README.write_text(before + readme_section() + "\n## " + after)
+        write_readme()
     columns = ["KMeans", *OURS, *PEERS]
     complete, lines = by_set(aucs), []
     for name, found in complete.items():
@@ -453,6 +451,13 @@ def readme_section():
 By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say.
 
 """ + "\n".join(parts)
+
+
+def write_readme():
+    """Replace that section of the README, and nothing else."""
+    before, rest = README.read_text(encoding="utf8").split("## Measured\n")
+    _, after = rest.split("\n## ", 1)
+    README.write_text(before + readme_section() + "\n## " + after, encoding="utf8")
 
 
 def main():

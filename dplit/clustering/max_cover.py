@@ -240,7 +240,7 @@ def stencil(d, ratio=1.0, snap=True):
         offsets, total = np.column_stack([offsets[i], steps[j]]), longer[i, j]
     return offsets
 
-# %% ../../nbs/30_max_cover.ipynb #315b26d9
+# %% ../../nbs/30_max_cover.ipynb #af5158b9
 class GridCover:
     """The nodes of one grid as candidates, and how many of the live points each of them covers.
 
@@ -303,6 +303,7 @@ class GridCover:
         else:
             self._key, self._owner, self._weight = key, np.arange(len(key)), np.ones_like(key)
             self._base, self._rest = base.astype(np.int64), places - base
+            self._axes = np.ascontiguousarray(self.offsets.T)
         self._start()
 
     def _start(self):
@@ -322,13 +323,14 @@ class GridCover:
             np.stack(np.unravel_index(key, (self._side,) * self.offsets.shape[1]), -1) - self.high
         )
 
-    def _covers(self, cells, offsets):
-        """Whether the node at an offset from a cell's base covers it; row by row, axis by axis."""
-        total = 0.0
-        for j in range(offsets.shape[-1]):
-            rest = 0 if self._rest is None else self._rest[cells, j]
-            total = total + (np.expand_dims(rest, -1) - offsets[..., j]) ** 2
-        return total < self._reach2
+    def _covers(self, cells):
+        """Whether the node at each offset from a point's base covers it."""
+        near = np.empty((len(cells), len(self.offsets)), dtype=bool)
+        rows = max(1, _SQUARES // len(self.offsets))
+        for start in range(0, len(cells), rows):
+            rest = self._rest[cells[start : start + rows]]
+            near[start : start + rows] = _length2(rest.T[:, :, None], self._axes) < self._reach2
+        return near
 
     def _tally(self, cells):
         """(keys, counts): how many points of these cells each node covers, where it is not none."""
@@ -339,14 +341,16 @@ class GridCover:
         for start in range(0, len(cells), rows):
             some = cells[start : start + rows]
             keys = self._key[some][:, None] + self._jumps
-            weights = np.broadcast_to(self._weight[some][:, None], keys.shape)
-            if self._rest is not None:
-                near = self._covers(some, self.offsets)
-                keys, weights = keys[near], weights[near]
+            if self._rest is None:
+                weights = np.broadcast_to(self._weight[some][:, None], keys.shape).ravel()
+                keys = keys.ravel()
+            else:  # points, not cells: each weighs 1
+                keys = keys[self._covers(some)]
+                weights = np.ones_like(keys)
             if total is not None:
-                np.add.at(total, keys.ravel(), weights.ravel().astype(np.int32))
+                np.add.at(total, keys, weights.astype(np.int32))
             else:
-                parts.append(_merge(keys.ravel(), weights.ravel()))
+                parts.append(_merge(keys, weights))
         if total is not None:
             keys = np.flatnonzero(total)
             return keys, total[keys].astype(np.int64)
@@ -403,7 +407,7 @@ class GridCover:
         if self._rest is None:
             gone = (offsets**2).sum(axis=1) < self._reach2
         else:
-            gone = self._covers(cells, offsets[:, None])[:, 0]
+            gone = _length2(self._rest[cells].T, offsets.T) < self._reach2
         self._live = cells[~gone]
         keys, less = self._tally(cells[gone])
         at = keys if self._dense else np.searchsorted(self._keys, keys)
@@ -461,16 +465,25 @@ def _only_live(find, keys, points, at):
     return left
 
 
+def _length2(places, nodes):
+    """Squared distances, axis by axis: each is rounded as its own point says, not as its neighbours in memory do."""
+    total = 0.0
+    for place, node in zip(places, nodes, strict=True):
+        total = total + (place - node) ** 2
+    return total
+
+
 def _merge(keys, weights):
     """Distinct keys, increasing, and their total weights."""
     keys, where = np.unique(keys, return_inverse=True)
     return keys, np.bincount(where, weights, minlength=len(keys)).astype(np.int64)
 
-# %% ../../nbs/30_max_cover.ipynb #83a2568f
+# %% ../../nbs/30_max_cover.ipynb #75095a99
 _DENSE = 2**25  # nodes counted in one array
 _PAIRS = 2**26  # pairs of a point and a node that may cover it, otherwise
 _STENCIL = 2**20  # nodes that may cover one point
 _CHUNK = 2**19
+_SQUARES = 2**15  # distances at a time: they stay in the cache
 _ROUND = [m * 10.0**-e for e in range(12, 0, -1) for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)] + [
     1.0
 ]

@@ -32,6 +32,7 @@ Adap = partial(CnvxAdap, **BOUNDS, epsilon=1.0, delta=1e-3, random_state=0, n_it
 ESTIMATORS = {
     "profiled": Adap,
     "profiled, d bought": partial(Adap, discrepancy="release", kappa_2=0.1, kappa_inf=0.1),
+    "profiled, own rounds": partial(Adap, n_iter=None, discrepancy="release"),
     "mixture p": partial(Adap, kappa_1=math.inf),
     "target alone": partial(Adap, alpha=0.0),
     "paper": partial(Adap, variant="paper", kappa_2=0.1, kappa_inf=0.1),
@@ -797,12 +798,15 @@ def test_rounds_follow_public_numbers_alone():
 
     def rounds(n, records=None, **options):
         rows = np.tile(RECORDS, (n, 1)) if records is None else records
-        model = CnvxAdap(**BOUNDS, delta=1e-5, random_state=0, **options)
+        known = BOUNDS | {"kappa_1": 0.01} | options
+        model = CnvxAdap(**known, delta=1e-5, random_state=0)
         return fit(model, rows).spent_.releases[0].times
 
     assert rounds(1, epsilon=0.5) == 12 and rounds(300, epsilon=5.0) == 40
+    assert rounds(300, epsilon=5.0, kappa_1=math.inf) == 12  # no residual is cut off
     assert rounds(300, epsilon=5.0, raise_curvature=0.1) == 20
     assert rounds(1, epsilon=1.0, raise_curvature=0.0) == 100
+    assert rounds(1, epsilon=1.0, raise_curvature=50.0) == 12
     assert rounds(1, epsilon=1.0, n_iter=7) == 7
     other = -np.tile(RECORDS, (300, 1))[::-1]
     assert rounds(300, other, epsilon=5.0) == 40
@@ -810,15 +814,38 @@ def test_rounds_follow_public_numbers_alone():
 
 def test_raised_share_asks_for_more_where_there_is_more_noise():
     curvature = np.array([0.1, 1.0, 2.0])
-    shares = [co.raised_share(curvature, noise) for noise in (0.0, 0.03, 0.05, 10.0)]
+    shares = [co.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
     assert shares == pytest.approx([0.05, 0.05, (0.05 / 0.15 - 0.1) / 2, 1 / 6])
     # the rule: noise over the raised flattest curvature is 0.15
     assert 0.05 / (0.1 + shares[2] * 2.0) == pytest.approx(0.15)
-    assert co.raised_share(np.zeros(2), 1.0) == 1 / 6
+    assert co.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
+    assert [co.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
+    assert [co.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
+        2,
+        0.5,
+        1 / 15,
+        0.05,
+    ]
 
 
-@pytest.mark.parametrize("c", [0.05, 1 / 6])
-def test_two_over_c_rounds_forget_a_flat_direction(c):
-    """The text's claim: an error is multiplied by 1 - 2 / (c (t + 1)) and gone after round 2 / c - 1."""
-    left = np.cumprod([1 - 2 / (c * (t + 1)) for t in range(1, round(2 / c) + 1)])
-    assert np.abs(left).max() > 1 and abs(left[-1]) < 1e-12 * np.abs(left).max()
+def far_in_a_flat_direction(**options):
+    """Mean distance from the best predictor; the source is flat in one of six columns, the target is not."""
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, Z = (rng.uniform(-1, 1, (n, 6)) / math.sqrt(6) for n in (4000, 20_000))
+        X[:, 5] *= 1e-3
+        w = np.array([3.0, -2.0, 1.0, 0.0, 2.0, 6.0])
+        y, z = X @ (w * [1, 1, 1, 1, 1, 0]) + 0.3 * rng.normal(size=4000), Z @ w
+        z += 0.3 * rng.normal(size=20_000)
+        known = {"radius": 1.0, "weight_radius": 20.0, "target_bound": 10.0, "alpha": 0.1}
+        model = CnvxAdap(**known | options, epsilon=5.0, delta=1e-5, random_state=seed)
+        found.append(np.linalg.norm(model.fit(Z, z, Xs=X, ys=y).coef_ - w))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("kappa_1", [None, 0.3, 9.0, math.inf])
+def test_a_direction_that_only_the_target_has_is_found_and_harms_no_other(kappa_1):
+    """Errors there grow before they shrink: the rounds must suffice, few or many."""
+    assert far_in_a_flat_direction(kappa_1=kappa_1) < 1.0  # the start is 6 away
+    assert far_in_a_flat_direction(kappa_1=kappa_1, n_iter=4) < 6.0

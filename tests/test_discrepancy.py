@@ -252,6 +252,12 @@ def test_the_second_moment_needs_a_public_number_of_rows():
     for rows, radius in (([[np.nan]], 1.0), ([1.0], 1.0), ([[1.0]], 0.0), ([[1.0]], None)):
         with pytest.raises(ValueError, match="private_second_moment|radius=0"):
             second_moment(rows, radius=radius)
+    for radius in (1e-60, 1e60):
+        with pytest.raises(ValueError, match="another unit"):
+            second_moment([[1.0]], radius=radius)
+    for moment in (np.eye(3), 1.0, np.ones(2), [[np.nan, 0], [0, 1]]):
+        with pytest.raises(ValueError, match="finite numbers, a row and a column"):
+            di.discrepancy_minimization(np.zeros((3, 2)), moment=moment)
     with pytest.raises(ValueError, match="one of them"):
         di.discrepancy_minimization(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="one of them"):

@@ -503,12 +503,14 @@ def profiled_regression(
             break
     return w, 2 * H
 
-# %% ../../nbs/71_convex_adaptation.ipynb #4703e644
-def raised_share(curvature, noise, *, least=0.05, most=1 / 6):
-    """By which share c of the largest curvature flat directions should be raised: no more than the noise asks for.
+# %% ../../nbs/71_convex_adaptation.ipynb #6af90fab
+def raised_share(curvature, noise, cut, n_iter=None):
+    """By which share c of the largest curvature flat directions should be raised.
 
     A rule of thumb, found on two kinds of data: in the flattest direction the step that noise
-    makes should be at most 0.15 of the move that is expected.
+    makes should be at most 0.15 of the move that is expected; and c is no smaller than the share
+    of the largest residual from which on Huber's loss cuts off, since what no loss cuts off can
+    grow far in the first rounds.
 
     Parameters
     ----------
@@ -516,15 +518,20 @@ def raised_share(curvature, noise, *, least=0.05, most=1 / 6):
         PUBLIC, ascending.
     noise : float
         PUBLIC. Length of the noise of a gradient, all rounds together, over the expected move.
-    least, most : float
-        Bounds on c.
+    cut : float
+        PUBLIC. sqrt(kappa_1) over the largest residual, Lambda r + Y; may be infinite.
+    n_iter : int, optional
+        PUBLIC number of rounds, if it is fixed: c is at least 2 / n_iter.
 
     Returns
     -------
     float
+        In [1/20, 1/6], or 2 / n_iter if that is more.
     """
     largest = max(float(curvature[-1]), 1e-300)
-    return float(np.clip((noise / 0.15 - max(float(curvature[0]), 0.0)) / largest, least, most))
+    asked = (noise / 0.15 - max(float(curvature[0]), 0.0)) / largest
+    c = min(max(asked, cut, 1 / 20), 1 / 6)
+    return float(c if n_iter is None else max(c, 2 / n_iter))
 
 # %% ../../nbs/71_convex_adaptation.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
@@ -731,7 +738,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #042c7ef2
+# %% ../../nbs/71_convex_adaptation.ipynb #212867f3
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -767,13 +774,13 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Share of the price that "release" takes: of mu^2, default 0.1; if `variant="paper"`, of
         epsilon, default 0.5.
     n_iter : int, optional
-        PUBLIC number of noisy gradients. Default: 2 over the share below, at most 100; 100
-        without a public sample or if `variant="paper"`.
+        PUBLIC number of noisy gradients. Default: 2 over the share below, 12 to 100; 100 without
+        a public sample or if `variant="paper"`.
     raise_curvature : float, optional
         PUBLIC. Directions in which the public sample is flat are taken to curve at least by this
         share of the largest curvature: in such a direction the private sample may be wider. 0
-        diverges if it is. Default: `raised_share`, 1/20 where there is little noise, 1/6 where
-        there is much or the rounds are few.
+        diverges if it is. Default: `raised_share`, from 1/20 where there is little noise to 1/6
+        where there is much, and more where the rounds are few.
     variant : {"profiled", "paper"}
         "paper": Algorithm 1, which releases a noisy gradient of the private weights too.
     protect : {"target", "source"}
@@ -951,18 +958,14 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         parts = {"kappa_2": float(self.kappa_2), "ridge": self._ridge(*samples)}
         return profiled_regression(samples, self._bounds()[1], kappa_1, **parts, **options)
 
-    def _share_and_rounds(self, public, curvature, noise):
+    def _share_and_rounds(self, public, curvature, noise, cut):
         """(c, T): by which share of the largest curvature the others are raised, and rounds."""
         c, T = self.raise_curvature, self.n_iter
-        if c is None and public.counts:
-            c = raised_share(
-                curvature, noise, least=0.05 if T is None else min(max(2 / T, 0.05), 1 / 6)
-            )
-        elif c is None:
-            c = 0.15
-        if T is None:
-            T = round(2 / max(c, 0.02)) if public.counts else 100
-        return float(c), T
+        if not public.counts:  # no direction is known to be flat
+            return 0.15 if c is None else float(c), T or 100
+        if c is None:
+            c = raised_share(curvature, noise, cut, T)
+        return float(c), T or min(max(round(2 / max(c, 0.02)), 12), 100)
 
     def _prices(self, n, release):
         """Price of the discrepancy, as `private_discrepancy` takes it, and the mu of everything else."""
@@ -992,7 +995,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
             w0, H, rho = np.zeros(d), 2 * r**2 / d * np.eye(d), Lambda / 2
         curvature, V = np.linalg.eigh(H)
         sd = private.p * profiled_sensitivity(r, Lambda, Y, kappa_1) / mu  # if asked once
-        c, T = self._share_and_rounds(public, curvature, sd * math.sqrt(d) / rho)
+        cut = math.sqrt(kappa_1) / (Lambda * r + Y)
+        c, T = self._share_and_rounds(public, curvature, sd * math.sqrt(d) / rho, cut)
         curvature = np.maximum(curvature, 0) + max(c * curvature[-1], 1e-9 * r**2)
         bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
         pull = sd**2 * d / rho**2 / curvature  # how little we believe, direction by direction

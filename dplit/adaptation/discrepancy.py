@@ -384,7 +384,7 @@ def kernel_mean_matching(Xs, Xt, *, gamma=None, largest=10.0):
     beta = minimize(objective, np.ones(m), jac=True, method="L-BFGS-B", bounds=box).x
     return beta / beta.sum()
 
-# %% ../../nbs/70_discrepancy.ipynb #5a447242
+# %% ../../nbs/70_discrepancy.ipynb #1f77909d
 def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
     """Weights of source rows under which no two linear predictors differ otherwise than on the target.
 
@@ -407,7 +407,7 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
     Raises
     ------
     ValueError
-        If not exactly one of Xt and moment is given.
+        If not exactly one of Xt and moment is given, or the moment is no table of finite numbers.
 
     References
     ----------
@@ -417,7 +417,13 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
         raise ValueError(
             "discrepancy_minimization needs the target's rows or their moment: one of them."
         )
-    target = Xt.T @ Xt / len(Xt) if moment is None else moment
+    target = Xt.T @ Xt / len(Xt) if moment is None else np.asarray(moment, dtype=float)
+    if target.shape != (Xs.shape[1],) * 2 or not np.isfinite(target).all():
+        raise ValueError(
+            "discrepancy_minimization needs a second moment of finite numbers, a row and a column "
+            f"for each of the {Xs.shape[1]} columns of Xs; it got shape {target.shape}."
+        )
+    target = (target + target.T) / 2
     log_q, total = np.zeros(len(Xs)), np.zeros(len(Xs))
     largest = max(float((Xs * Xs).sum(axis=1).max()), 1e-300)  # no gradient entry exceeds it
     rate = math.sqrt(2 * math.log(max(len(Xs), 2)) / n_iter) / largest
@@ -430,7 +436,7 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
         log_q -= rate * np.sign(e[i]) * (Xs @ V[:, i]) ** 2
     return total / n_iter
 
-# %% ../../nbs/70_discrepancy.ipynb #5403fa36
+# %% ../../nbs/70_discrepancy.ipynb #6f345409
 _MOMENT_STEPS = 2**15  # in one radius: sums of squares over 1e8 rows stay whole in int64
 
 
@@ -470,6 +476,11 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
         check_radius(radius, "private_second_moment"),
     )
     n, d = X.shape
+    if not 1e-40 < radius < 1e40:
+        raise ValueError(
+            f"radius={radius:g}: private_second_moment squares it, and needs it between 1e-40 and 1e40. "
+            "Choose another unit."
+        )
     if noise.neighboring != "replace" or n > 10**8:
         raise ValueError(
             'private_second_moment needs a Noise(neighboring="replace"), whose number of rows is '

@@ -242,3 +242,16 @@ def test_every_published_table_is_there_and_is_read_by_the_chapter():
     for part in benchmark.PUBLISHED_PARTS:
         assert benchmark.read(benchmark.BOOK / f"{part}.csv"), part
         assert f'read(\\"{part}\\")' in chapter, part
+
+
+def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
+    monkeypatch.setattr(benchmark, "BOOK", tmp_path / "book")
+    benchmark.write(tmp_path / "auc.csv", [{"dataset": "iris", "method": "PEMeans", "auc": 1.0}])
+    with pytest.raises(SystemExit, match="curves"):
+        benchmark.publish(tmp_path)
+    for part in set(benchmark.PUBLISHED_PARTS) - {"auc"}:
+        benchmark.write(tmp_path / f"{part}.csv", [{"a": 1}])
+    with pytest.raises(SystemExit, match="all peers"):
+        benchmark.publish(tmp_path)
+    assert not benchmark.BOOK.exists() and not benchmark.README.exists()

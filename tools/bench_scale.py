@@ -1,6 +1,6 @@
 """Beyond memory, measured: rows in a memory map on this disk, from 1e5 to as many as asked for.
 
-python tools/bench_scale.py [--rows 1e8] [--folder DIR] [--picture FILE.png] [--dask]
+python tools/bench_scale.py [--rows 1e8] [--folder DIR] [--picture FILE.png] [--dask] [--csv FILE]
 
 Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8; --folder says where), passes over
 its first 1e5, 1e6, ... rows, and deletes it. Each line: the finite-number check, and one round of
@@ -11,6 +11,8 @@ the bits are compared. Set OMP_NUM_THREADS=1.
 """
 
 import argparse
+import csv
+import importlib
 import re
 import shutil
 import tempfile
@@ -150,13 +152,21 @@ def with_dask(X, fitted):
     return {"dask_s": f"{wall:.3g}", "dask_peak_mb": f"{peak.megabytes:.0f}", "dask_same": same}
 
 
+def check_room(n, folder=None):
+    """End here if the file would not fit."""
+    folder = folder or tempfile.gettempdir()
+    if shutil.disk_usage(folder).free < 1.2 * 4 * n * D:
+        raise SystemExit(
+            f"{4e-9 * n * D:.1f} GB do not fit in {folder}: fewer --rows, or another folder"
+        )
+
+
 def run(n, folder=None, picture=None, dask=True):
     """Write n rows, pass over the first 1e5, 1e6, ... of them, delete them. A list of rows, one a size."""
+    check_room(n, folder)
+    if dask:
+        importlib.import_module("dask.array")  # missing? known before hours of work, not after
     with tempfile.TemporaryDirectory(dir=folder) as folder:
-        if shutil.disk_usage(folder).free < 1.2 * 4 * n * D:
-            raise SystemExit(
-                f"{4e-9 * n * D:.1f} GB do not fit in {folder}: fewer --rows, or another folder"
-            )
         path = Path(folder, "rows.npy")
         print(
             f"writing {4e-9 * n * D:.1f} GB: {seconds(lambda: write(path, n))[0]:.0f} s", flush=True
@@ -199,9 +209,15 @@ def main():
     parser.add_argument("--rows", type=float, default=1e8)
     parser.add_argument("--folder", help="where the file goes; default: the system's")
     parser.add_argument("--picture", help="seconds against rows, as a figure")
-    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--dask", action="store_true", help="needs the extra of that name")
+    parser.add_argument("--csv", help="where to write the table, too")
     args = parser.parse_args()
-    run(int(args.rows), args.folder, args.picture, args.dask)
+    found = run(int(args.rows), args.folder, args.picture, args.dask)
+    if args.csv:
+        with open(args.csv, "w", newline="") as file:
+            out = csv.DictWriter(file, found[0], lineterminator="\n")
+            out.writeheader()
+            out.writerows(found)
 
 
 if __name__ == "__main__":

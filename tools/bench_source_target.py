@@ -204,8 +204,8 @@ def plane_histogram(Xs, radius, center, seed, size=100, n_bins=20):
 def ways(Xs, Xt, radius, center, seed):
     """How each method comes by its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
 
-    The last ones are generative models, 100 points each as in the paper. No generator does better than one
-    that draws private rows themselves: "100 true sources" is a bound for all of them, network or not.
+    The last ones are generative models, 100 points each as in the paper. "100 true sources" is what a
+    generator has that learns the law exactly, network or not.
     """
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]

@@ -11,6 +11,7 @@ source-target   solvers of k-medoids with a target, and what private sources are
 adaptation      regression and classification with a public source
 package         noise and passes, beside numpy and scikit-learn
 scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
+chapters        what else chapters quote from a tool, as text
 tables [--book] sums up what is there; --book puts it where the chapter and the README read it
 
 Each part writes DIR/*.csv. kmeans and the shares of source-target store each fit at once and go on
@@ -89,6 +90,14 @@ OURS = ["PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd"]
 PEERS = ["PE-means", "HDPE-means", "Google LSH tree", "FastLloyd", "diffprivlib", "Balcan et al."]
 CHECKS = ["FastLloyd, as driven", "Balcan et al., as driven"]
 METHODS = ["KMeans", *OURS, *PEERS, *CHECKS]
+CHAPTERS = [  # 30, 40, 50, 71, 72, 84
+    ("bench_max_cover", "loss", "--seeds", "8"),
+    ("bench_k_tuples", "count"),
+    ("bench_pe_means", "ideas"),
+    *(("bench_adaptation", part) for part in ("adapt", "reach", "ladder", "speed")),
+    *(("bench_nonconvex", part) for part in ("network", "printed", "speed")),
+    ("bench_codebook",),
+]
 PURE = {"diffprivlib", "Balcan et al.", "Balcan et al., as driven"}
 ESTIMATORS = {  # n is public in the paper, so whoever asks for it gets it
     "PEMeans": lambda n: PEMeans,
@@ -272,6 +281,15 @@ def run_scale(folder, rows):
     subprocess.run([sys.executable, path, *options], check=True)
 
 
+def run_chapters(folder):
+    """What other tools print, each into a text file."""
+    for name, *part in CHAPTERS:
+        command = [sys.executable, HERE / f"{name}.py", *part]
+        print(" ".join((f"{name}.py", *part)), flush=True)
+        with (folder / f"{'_'.join((name, *part[:1]))}.txt").open("w") as file:
+            subprocess.run(command, check=True, stdout=file, cwd=folder)
+
+
 def run_package(folder):
     """package.csv"""
     rows = measure.measure(1_000_000)
@@ -367,7 +385,7 @@ def run_tables(folder, book):
 # The README ---------------------------------------------------------------------------------------
 
 PEER_TITLES = {
-    "PE-means": ("PE-means (2026), as printed", "our code"),
+    "PE-means": ("PE-means (2026), its privacy repaired", "our code"),
     "Google LSH tree": ("Google's LSH tree (2021)", "our reading"),
     "FastLloyd": ("FastLloyd (2025)", "our reading"),
     "Balcan et al.": ("Balcan et al. (2017)", "our reading"),
@@ -454,7 +472,7 @@ def readme_section():
     parts = readme_kmeans(), readme_max_cover(), readme_solver(), readme_speed()
     return """## Measured
 
-By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say.
+By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say.
 
 """ + "\n".join(parts)
 
@@ -483,7 +501,7 @@ def write_readme():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("what", choices=["all", "kmeans", "speed", "max-cover", "source-target", "adaptation", "package", "scale", "tables", "one"])  # fmt: skip
+    parser.add_argument("what", choices=["all", "kmeans", "speed", "max-cover", "source-target", "adaptation", "package", "scale", "chapters", "tables", "one"])  # fmt: skip
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
@@ -503,6 +521,7 @@ def main():
         "adaptation": lambda: run_adaptation(args.out, args.seeds),
         "package": lambda: run_package(args.out),
         "scale": lambda: run_scale(args.out, args.rows),
+        "chapters": lambda: run_chapters(args.out),
         "tables": lambda: run_tables(args.out, args.book),
     }
     if args.what in ("all", "scale"):

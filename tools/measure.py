@@ -73,12 +73,12 @@ def measure(n):
             "exact Gaussian noise, 1e5 at a time",
             f"{per_second(lambda m: gaussian_int(bits, 2.0**20, m)) / 1e6:.0f} million / s of CPU",
         ),
-        ("one noisy count, door and receipt included", f"{one:.0f} microseconds of CPU"),
+        ("one noisy count, its receipt included", f"{one:.0f} microseconds of CPU"),
         (
             f"NoisyLloyd, a round, {n:g} x 16 rows, 16 clusters",
             f"{ours / theirs:.2f} times scikit-learn's KMeans ({ours * 1e3:.0f} ms)",
         ),
-        (f"its peak memory beyond {size:.0f} MB of data", f"{peak:.1f} MB"),
+        (f"the most memory it took beyond {size:.0f} MB of data", f"{peak:.1f} MB"),
     ]
 
 

@@ -738,7 +738,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-# %% ../../nbs/71_convex_adaptation.ipynb #212867f3
+# %% ../../nbs/71_convex_adaptation.ipynb #ba8fb8a8
 class CnvxAdap(RegressorMixin, PrivateAdaptation):
     """Linear regression for a private target, with a public source: the weights of all records are optimised too.
 
@@ -780,7 +780,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         PUBLIC. Directions in which the public sample is flat are taken to curve at least by this
         share of the largest curvature: in such a direction the private sample may be wider. 0
         diverges if it is. Default: `raised_share`, from 1/20 where there is little noise to 1/6
-        where there is much, and more where the rounds are few.
+        where there is much, and more where the rounds are few; 0.15 without a public sample.
     variant : {"profiled", "paper"}
         "paper": Algorithm 1, which releases a noisy gradient of the private weights too.
     protect : {"target", "source"}

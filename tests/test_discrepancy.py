@@ -264,6 +264,18 @@ def test_the_second_moment_needs_a_public_number_of_rows():
         di.discrepancy_minimization(np.zeros((3, 2)), np.zeros((3, 2)), moment=np.eye(2))
 
 
+def test_what_is_public_is_checked_before_the_rows_are_read():
+    class Unread:
+        def __getattr__(self, name):
+            raise AssertionError("read")
+
+    for neighboring, radius in (("add_remove", 1.0), ("replace", None), ("replace", 1e60)):
+        noise = Noise(0, neighboring=neighboring)
+        with pytest.raises(ValueError):
+            di.private_second_moment(Unread(), radius=radius, noise=noise, mu=1.0)
+        assert noise.releases == []
+
+
 def test_minimization_takes_rows_or_their_moment():
     rng = np.random.default_rng(1)
     Xs, Xt = rng.normal(size=(30, 2)), rng.normal(size=(20, 2)) / 2

@@ -120,7 +120,11 @@ def accuracy(names, n_splits=10, epsilons=(0.5, 1.0, 3.0, 10.0)):
     table = []
     for name in names:
         load, n_source, sizes = PROBLEMS[name]
-        problem = load()
+        try:
+            problem = load()
+        except FileNotFoundError as error:
+            print(f"\n{name} is skipped: {error}")
+            continue
         for n in sizes:
             found, known = {}, {"radius": 2.0, "classes": [0, 1]}
             for seed in range(n_splits):

@@ -1,6 +1,6 @@
 """Beyond memory, measured: rows in a memory map on this disk, from 1e5 to as many as asked for.
 
-python tools/bench_scale.py [--rows 1e8] [--folder DIR] [--picture FILE.png] [--dask] [--csv FILE]
+python tools/bench_scale.py [--rows 1e8] [--folder DIR] [--picture FILE.png] [--dask]
 
 Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8; --folder says where), passes over
 its first 1e5, 1e6, ... rows, and deletes it. Each line: the finite-number check, and one round of
@@ -11,7 +11,6 @@ the bits are compared. Set OMP_NUM_THREADS=1.
 """
 
 import argparse
-import csv
 import importlib
 import re
 import shutil
@@ -152,8 +151,10 @@ def with_dask(X, fitted):
     return {"dask_s": f"{wall:.3g}", "dask_peak_mb": f"{peak.megabytes:.0f}", "dask_same": same}
 
 
-def check_room(n, folder=None):
-    """End here if the file would not fit."""
+def check(n, folder=None, dask=True):
+    """End here if the file would not fit, or if dask is wanted and missing."""
+    if dask:
+        importlib.import_module("dask.array")
     folder = folder or tempfile.gettempdir()
     if shutil.disk_usage(folder).free < 1.2 * 4 * n * D:
         raise SystemExit(
@@ -163,9 +164,7 @@ def check_room(n, folder=None):
 
 def run(n, folder=None, picture=None, dask=True):
     """Write n rows, pass over the first 1e5, 1e6, ... of them, delete them. A list of rows, one a size."""
-    check_room(n, folder)
-    if dask:
-        importlib.import_module("dask.array")  # missing? known before hours of work, not after
+    check(n, folder, dask)
     with tempfile.TemporaryDirectory(dir=folder) as folder:
         path = Path(folder, "rows.npy")
         print(
@@ -210,14 +209,8 @@ def main():
     parser.add_argument("--folder", help="where the file goes; default: the system's")
     parser.add_argument("--picture", help="seconds against rows, as a figure")
     parser.add_argument("--dask", action="store_true", help="needs the extra of that name")
-    parser.add_argument("--csv", help="where to write the table, too")
     args = parser.parse_args()
-    found = run(int(args.rows), args.folder, args.picture, args.dask)
-    if args.csv:
-        with open(args.csv, "w", newline="") as file:
-            out = csv.DictWriter(file, found[0], lineterminator="\n")
-            out.writeheader()
-            out.writerows(found)
+    run(int(args.rows), args.folder, args.picture, args.dask)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ import subprocess
 import sys
 import warnings
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import bench_adaptation
@@ -254,7 +256,8 @@ def run_source_target(folder, seeds):
         datasets.fetch_mnist()
         mnist = True
     except FileNotFoundError as error:
-        mnist = print(error)
+        print(f"MNIST is left out: {error}")
+        mnist = False
     costs = folder / "source_target_costs.jsonl"
     write(folder / "shares.csv", bench_source_target.shares(fresh, mnist, costs))
 
@@ -262,13 +265,7 @@ def run_source_target(folder, seeds):
 def run_adaptation(folder, seeds):
     """Relative squared errors: regression.csv. Accuracies: classification.csv."""
     write(folder / "regression.csv", bench_adaptation.private(seeds or 10))
-    names = [*bench_nonconvex.PROBLEMS]
-    for name in [*names]:
-        try:
-            bench_nonconvex.PROBLEMS[name][0]()
-        except FileNotFoundError as error:
-            print(error)
-            names.remove(name)
+    names = bench_nonconvex.PROBLEMS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write(folder / "classification.csv", bench_nonconvex.accuracy(names, seeds or 10))
@@ -276,9 +273,8 @@ def run_adaptation(folder, seeds):
 
 def run_scale(folder, rows):
     """scale.csv, in a process of its own: what others freed would hide what it takes."""
-    path = HERE / "bench_scale.py"
-    options = ["--rows", str(rows), "--folder", folder, "--dask", "--csv", folder / "scale.csv"]
-    subprocess.run([sys.executable, path, *options], check=True)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        write(folder / "scale.csv", fresh.submit(bench_scale.run, rows, folder).result())
 
 
 def run_chapters(folder):
@@ -287,7 +283,7 @@ def run_chapters(folder):
         command = [sys.executable, HERE / f"{name}.py", *part]
         print(" ".join((f"{name}.py", *part)), flush=True)
         with (folder / f"{'_'.join((name, *part[:1]))}.txt").open("w") as file:
-            subprocess.run(command, check=True, stdout=file, cwd=folder)
+            subprocess.run(command, check=True, stdout=file)
 
 
 def run_package(folder):
@@ -401,9 +397,8 @@ SOLVER_TITLES = {"FasterPAM": "their code", "accelerated k-medoids": "our readin
 
 
 def markdown(head, rows):
-    """A table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
+    """A table, as a notebook shows it."""
+    return Table(head, rows)._repr_markdown_() + "\n"
 
 
 def readme_kmeans():
@@ -520,12 +515,12 @@ def main():
         "source-target": lambda: run_source_target(args.out, args.seeds),
         "adaptation": lambda: run_adaptation(args.out, args.seeds),
         "package": lambda: run_package(args.out),
-        "scale": lambda: run_scale(args.out, args.rows),
+        "scale": lambda: run_scale(args.out, int(args.rows)),
         "chapters": lambda: run_chapters(args.out),
         "tables": lambda: run_tables(args.out, args.book),
     }
     if args.what in ("all", "scale"):
-        bench_scale.check_room(int(args.rows), args.out)  # before hours of work, not after
+        bench_scale.check(int(args.rows), args.out)  # before hours of work, not after
     if args.what == "one":
         run_one(*args.one, args.out)
     for part in parts if args.what == "all" else [args.what]:

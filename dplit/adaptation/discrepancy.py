@@ -436,7 +436,7 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
         log_q -= rate * np.sign(e[i]) * (Xs @ V[:, i]) ** 2
     return total / n_iter
 
-# %% ../../nbs/70_discrepancy.ipynb #6f345409
+# %% ../../nbs/70_discrepancy.ipynb #3940f862
 _MOMENT_STEPS = 2**15  # in one radius: sums of squares over 1e8 rows stay whole in int64
 
 
@@ -471,20 +471,22 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     ----------
     After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
     """
-    X, radius = (
-        check_rows(X, "private_second_moment"),
-        check_radius(radius, "private_second_moment"),
-    )
-    n, d = X.shape
+    radius = check_radius(radius, "private_second_moment")
     if not 1e-40 < radius < 1e40:
         raise ValueError(
             f"radius={radius:g}: private_second_moment squares it, and needs it between 1e-40 and 1e40. "
             "Choose another unit."
         )
-    if noise.neighboring != "replace" or n > 10**8:
+    if noise.neighboring != "replace":
         raise ValueError(
-            'private_second_moment needs a Noise(neighboring="replace"), whose number of rows is '
-            f"public, and at most 1e8 rows; it got neighboring={noise.neighboring!r} and {n} rows."
+            'private_second_moment needs a Noise(neighboring="replace"), whose number of rows is public; '
+            f"it got neighboring={noise.neighboring!r}."
+        )
+    X = check_rows(X, "private_second_moment")
+    n, d = X.shape
+    if n > 10**8:
+        raise ValueError(
+            f"private_second_moment covers sums over at most 1e8 rows, and got {n}: take fewer of them."
         )
     pairs, step = np.triu_indices(d), radius / _MOMENT_STEPS
     total = np.zeros(len(pairs[0]), dtype=np.int64)

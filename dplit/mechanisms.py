@@ -177,11 +177,15 @@ def _sign_and_tail(words):
     return 1 - 2 * (words & np.uint64(1)).astype(np.int64), words >> np.uint64(1)
 
 
+_SPLIT = math.exp(-2)  # where ndtri changes its method; one number, used by both branches
+
+
 def _upper_quantile(u):
     """The x with 1 - Phi(x) = u <= 1/2."""
     # ndtri has a slower branch for small u: take both branches always, or the time would tell the size
-    tail, bulk = special.ndtri(np.minimum(u, 0.1353)), special.ndtri(np.maximum(u, 0.1354))
-    return -np.where(u < 0.1353, tail, bulk)
+    tail = special.ndtri(np.minimum(u, _SPLIT))
+    bulk = special.ndtri(np.maximum(u, _SPLIT))
+    return -np.where(u < _SPLIT, tail, bulk)
 
 
 def _half_gaussian_int(bits, scale, size):

@@ -6,26 +6,26 @@
 __all__ = ['mills', 'mills_slope', 'log_gaussian_delta', 'gaussian_delta', 'gaussian_epsilon', 'gaussian_mu', 'Table',
            'classical_gaussian_mu', 'zcdp_epsilon', 'zcdp_delta', 'zcdp_rho', 'basic_composition',
            'advanced_composition', 'gdp_composition', 'subsampled', 'cover_delta', 'cover_exponent', 'mixture_delta',
-           'failure_delta', 'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'PrivacyWarning',
-           'check_epsilon_delta', 'Spent', 'PrivacyBudget']
+           'failure_delta', 'Release', 'largest_scale', 'Receipt', 'BudgetExceeded', 'Spent', 'PrivacyBudget']
 
 # %% ../nbs/10_accounting.ipynb #d0b83915
 import copy
 import math
 import os
-import sys
 import threading
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special, stats
 from scipy.optimize import brentq, minimize_scalar
 from scipy.optimize.elementwise import find_root
+
+from .public import PrivacyWarning, check_epsilon_delta, check_neighboring
 
 # %% ../nbs/10_accounting.ipynb #5ad71160
 _MARGIN = 2e-12  # every conversion is rounded to the safe side by this much in log delta
@@ -642,7 +642,7 @@ def mixture_delta(epsilon, *, mu=0.0, pure=(), exponent=0.0, neighboring="add_re
     ValueError
         If a number is negative or NaN.
     """
-    _check_neighboring(neighboring)
+    check_neighboring(neighboring)
     _arrays(epsilon=[epsilon, *(price for price, _ in pure)])
     _arrays(mu=[mu, exponent])
     if epsilon == math.inf or not (exponent or len(pure)):
@@ -659,11 +659,6 @@ def mixture_delta(epsilon, *, mu=0.0, pure=(), exponent=0.0, neighboring="add_re
             sides = (side(epsilon - losses, mu, exponent) for side in (_without, _with))
             worst = max(float(chances @ side) for side in sides)
     return min(worst * (1 + 1e-10), 1.0)
-
-
-def _check_neighboring(neighboring):
-    if neighboring not in ("add_remove", "replace"):
-        raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
 
 
 def _coins(pure):
@@ -1036,7 +1031,7 @@ class Receipt:
     title: str = ""
 
     def __post_init__(self):
-        _check_neighboring(self.neighboring)
+        check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", tuple(self.releases))
         if not all(r.private for r in self.releases):
             object.__setattr__(self, "private", False)
@@ -1203,85 +1198,6 @@ class Receipt:
 class BudgetExceeded(ValueError):
     """The fit would have cost more than is left. Nothing was charged, fitted or drawn."""
 
-# %% ../nbs/10_accounting.ipynb #bfe7ca54
-class PrivacyWarning(UserWarning):
-    """A public parameter is legal but protects little."""
-
-# %% ../nbs/10_accounting.ipynb #a012bfbc
-def _float(value):
-    """A float; infinity for a number that is too large for one."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _users_level():
-    """For a warning in the caller: how many frames up the first line outside this package is."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dplit."):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def check_epsilon_delta(epsilon, delta, owner, pure=False):
-    """Validate PUBLIC privacy parameters.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        As the user gave them.
-    owner : str
-        Whose parameters, for the message.
-    pure : bool
-        Whether delta = 0 is possible for this owner.
-
-    Returns
-    -------
-    epsilon, delta : float
-        The same, as floats. A `PrivacyWarning` says if they protect little.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not a finite number > 0, or delta not a number with 0 < delta < 1 (0 too if
-        `pure`).
-    """
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is None:
-            raise ValueError(
-                f"{name}=None: {owner} needs a public {name}. "
-                "Choose it from how much protection is promised, before looking at the data."
-            )
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Integral)):
-            raise TypeError(f"{name}={value!r}: {owner} needs a number.")
-    epsilon, delta = _float(epsilon), _float(delta)
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(
-            f"epsilon={epsilon}: {owner} needs a finite epsilon > 0. Without privacy, "
-            "use the plain scikit-learn estimator."
-        )
-    if not (0 < delta < 1 or (pure and delta == 0)):
-        raise ValueError(
-            f"delta={delta}: {owner} needs {'0 <=' if pure else '0 <'} delta < 1; "
-            "a usual choice is well below one over the number of people."
-        )
-    if epsilon > 10:
-        warnings.warn(
-            f"epsilon={epsilon:g} protects little: likelihoods may change by a factor of "
-            "exp(epsilon).",
-            PrivacyWarning,
-            stacklevel=_users_level(),
-        )
-    if delta > 1e-3:
-        warnings.warn(
-            f"delta={delta:g} is large: a mechanism may publish that share of all rows in the "
-            "clear.",
-            PrivacyWarning,
-            stacklevel=_users_level(),
-        )
-    return epsilon, delta
-
 # %% ../nbs/10_accounting.ipynb #ac82a4fd
 class Spent(NamedTuple):
     """A price: epsilon and delta, both dimensionless."""
@@ -1427,10 +1343,10 @@ class PrivacyBudget:
                 "and its receipt says how much: fit it yourself and charge what `spent_` says."
             )
         # a typo must not burn the budget: what is public is checked before it is charged
-        getattr(estimator, "_validate_public", lambda: None)()
-        epsilon, delta = estimator.epsilon, getattr(estimator, "delta", None) or 0.0
-        if epsilon is None and getattr(estimator, "rho", None):  # a price in zCDP
-            epsilon = zcdp_epsilon(estimator.rho, delta)
+        given = estimator._declared() if hasattr(estimator, "_declared") else estimator
+        epsilon, delta = given.epsilon, getattr(given, "delta", None) or 0.0
+        if epsilon is None and getattr(given, "rho", None):  # a price in zCDP
+            epsilon = zcdp_epsilon(given.rho, delta)
         self.charge(
             epsilon,
             delta,

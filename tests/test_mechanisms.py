@@ -25,8 +25,8 @@ from scipy import special, stats
 
 import dplit
 from dplit import mechanisms as me
-from dplit.accounting import PrivacyWarning
-from dplit.mechanisms import Bits, Noise, check_between, lattice, quantize, watch
+from dplit.mechanisms import Bits, Noise, lattice, quantize, watch
+from dplit.public import PrivacyWarning, check_between
 
 SAMPLERS = {"laplace": me.laplace_int, "gaussian": me.gaussian_int}
 

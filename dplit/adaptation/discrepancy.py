@@ -265,7 +265,9 @@ def labeled_discrepancy(Xt, yt, Xs, ys, weight_radius):
 
 # %% ../../nbs/70_discrepancy.ipynb #97e14e9f
 def dca_max(A, b, c, radius, w, n_iter=1000, tolerance=1e-12):
-    """The same maximum by the paper's method, difference-of-convex programming, from one start.
+    """The same maximum by the bare iteration of difference-of-convex programming, from one start.
+
+    Tao and An check whether the end is the maximum and start again if not; that is left out here.
 
     Parameters
     ----------

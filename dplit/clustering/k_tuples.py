@@ -1675,7 +1675,7 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     Returns
     -------
     float
-        The paper budgets epsilon / (4 k).
+        Lap(4 k / epsilon) suggests epsilon / (4 k); the main text does not say.
 
     Raises
     ------

@@ -407,13 +407,7 @@ def test_the_choices_of_a_level_cost_what_lemma_17_says():
         exponent = mc.paper_exponent(epsilon, delta)
         # epsilon = (e / 2) epsilon_E ln(1 / delta_E), and e' = epsilon_E / 2
         assert math.e / 2 * (2 * exponent) * math.log(1 / delta) == pytest.approx(epsilon)
-        laws = [
-            np.array(
-                [choices_of_a_level(rows, radius, 2, exponent, s) for s in scripts[:: size**0]]
-            )
-            for rows in ()
-        ]
-        assert not laws and cover_delta(epsilon, exponent) <= delta
+        assert cover_delta(epsilon, exponent) <= delta
 
 
 def line_by_line(X, model):
@@ -439,17 +433,16 @@ def line_by_line(X, model):
 
 def test_algorithm_1_is_what_is_printed():
     """Lines in order: points of the unit ball, the ladder from 1 / n, k' picks a level, Lap(1 / epsilon_L) on exact counts, NoisyAVG of each cluster of all rows."""
-    rng, k, n, radius = np.random.default_rng(0), 3, 400, 4.0
+    rng, k, n, radius = np.random.default_rng(0), 3, 3000, 4.0
     X = (
         rng.normal(size=(n, 2)) * 0.3
         + np.array([[2, 0], [-2, 1], [0, -2]])[rng.integers(3, size=n)]
     )
     model = MaxCoverKMeans(
-        k, epsilon=60.0, delta=1e-3, radius=radius, variant="paper", n_public=n, ratio=0.9,
+        k, epsilon=8.0, delta=1e-3, radius=radius, variant="paper", n_public=n, ratio=0.9,
         n_components=2, random_state=0,
     )  # fmt: skip
-    with pytest.warns(UserWarning):
-        fitted, events, seen = line_by_line(X, model)
+    fitted, events, seen = line_by_line(X, model)
     assert np.allclose(seen["points"], X / radius / (1 + 0.9), atol=1e-5)  # step 1
     assert np.allclose(seen["radii"][0], 1 / n) and np.allclose(
         seen["radii"][1:] / seen["radii"][:-1], 1.9
@@ -549,3 +542,417 @@ def test_the_additive_error_of_max_cover_does_not_grow_with_the_rows():
         assert max(found) < bound
     assert costs[-1] < 4 * costs[0] + 20  # one centre for all would cost 64 times as much
     assert 64_000 * np.var(places, axis=0).sum() > bound
+
+
+# ---------------------------------------------------------------- easy instances: definitions
+
+KIND = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+
+
+def holds(X, Y, separation):
+    """Definition 3.2, read directly: every ball around a point of X holds exactly one point of Y."""
+    for i, x in enumerate(X):
+        reach = min(math.dist(x, z) for j, z in enumerate(X) if j != i) / separation
+        if sum(math.dist(x, y) <= reach for y in Y) != 1:
+            return False
+    return True
+
+
+def far_tuples(n, separation, k=3, d=2, seed=0):
+    """n tuples partitioned by exactly `separation`-far balls, their points in any order, many on the edge of a ball."""
+    rng = np.random.default_rng(seed)
+    angle = 2 * np.pi * np.arange(k) / k
+    middles = (
+        np.column_stack([np.cos(angle), np.sin(angle)]) if d == 2 else np.eye(max(k, d))[:k, :d]
+    )
+    gap = cdist(middles, middles)[0, 1:].min()
+    radius = gap / separation * (1 - 1e-9)
+    moves = rng.normal(size=(n, k, d))
+    moves /= np.linalg.norm(moves, axis=2, keepdims=True)
+    T = middles + radius * moves * rng.choice([0.3, 1.0], size=(n, k, 1))
+    return np.array([t[rng.permutation(k)] for t in T])
+
+
+def same_parts(one, two):
+    """Whether two lists of labels cut in the same way."""
+    pairs = set(zip(one.tolist(), two.tolist(), strict=True))
+    return len(pairs) == len(set(one.tolist())) == len(set(two.tolist()))
+
+
+@pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 2), (6, 4)])
+def test_balls_around_a_tuple_are_far_and_no_wider_ones_are(k, d):
+    """Definition 3.1 for the radii M_i / Delta, every pair of balls."""
+    T = np.random.default_rng(k).normal(size=(50, k, d)) + 5.0 * np.arange(k)[:, None]
+    for X, M in zip(T, np.sqrt(kt.separations(T)), strict=True):
+        gaps, others = cdist(X, X), ~np.eye(k, dtype=bool)
+        assert np.allclose(M, np.where(others, gaps, np.inf).min(axis=1), rtol=1e-12)
+        for separation in (2.5, 7.0):
+            radii = M / separation
+            far = lambda r, g=gaps, s=separation, o=others: (  # noqa: E731
+                g >= s * np.maximum.outer(r, r) * (1 - 1e-12)
+            )[o].all()
+            assert far(radii) and not far(radii * 1.001)
+
+
+def test_points_are_all_points_and_partition_does_not_depend_on_the_tuple():
+    """Definitions 3.4 and 3.5: nk points, cut alike by every tuple if Delta > 4, and by two tuples differently below."""
+    T = far_tuples(40, 4.1)
+    points = kt.check_tuples(T.tolist(), "me").reshape(-1, 2)
+    assert points.shape == (120, 2)
+    assert Counter(map(tuple, points)) == Counter(tuple(p) for X in T for p in X)
+    parts = [nearest(points, X) for X in T]
+    assert all(same_parts(parts[0], other) for other in parts)
+    assert np.bincount(parts[0]).tolist() == [40, 40, 40]
+    for separation, unique in ((3.5, False), (3.99, False), (4.01, True)):
+        # centres 0 and Delta, radius 1
+        T = np.array([[-1.0, separation - 1], [1.0, separation + 1]])[:, :, None]
+        parts = [nearest(T.reshape(-1, 1), X) for X in T]
+        assert same_parts(*parts) == unique
+
+
+SOLVERS = {
+    "StableTupleMean": partial(StableTupleMean, **KIND),
+    "KNoisyCenters": partial(KNoisyCenters, **KIND),
+    "sampled": partial(KNoisyCenters, **KIND, variant="sampled"),
+    "printed": partial(KNoisyCenters, **KIND, variant="paper", separation=2e4),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2)])
+def test_released_centres_cut_all_points_as_the_tuples_do(name, k, d):
+    """Definitions 1.2 and 3.6, the problem itself: Partition(T), whatever the order of points inside a tuple."""
+    T = far_tuples(1800, 1e5 if name != "StableTupleMean" else 40.0, k, d)
+    model = SOLVERS[name]().fit(T)
+    points = T.reshape(-1, d)
+    assert model.status_ == "released" and model.centers_.shape == (k, d)
+    assert same_parts(nearest(points, T[0]), nearest(points, model.centers_))
+
+
+# ---------------------------------------------------------------- easy instances: the test
+
+
+def decided(passing, noisy_sum, m, tau):
+    """Outcomes to hand out: which tuples pass their noisy count, and what the noisy sum is."""
+
+    def hand_out(event):
+        if event.label == "left out":
+            assert event.value.shape == (m,)
+            return np.where(passing, math.floor(tau / event.step), math.floor(tau / event.step) + 1)
+        return np.int64(round(noisy_sum / event.step)) if event.label == "passes" else event.outcome
+
+    return hand_out
+
+
+def test_figure_1_is_what_is_printed():
+    """Every line: exact counts, noise of scale m / epsilon_2 and 1 / epsilon_1, both thresholds from both sides, the first tuple that passes."""
+    rng, m, price = np.random.default_rng(0), 4, {"epsilon_1": 1.5, "epsilon_2": 0.7, "beta": 0.1}
+    T1 = np.array([0.0, 70.0])[:, None] + rng.integers(-12, 13, size=(m, 2, 1))
+    T2 = np.array([0.0, 70.0])[:, None] + rng.integers(-14, 15, size=(30, 2, 1))
+    left_out = [sum(not holds(X, Y, 7.0) for Y in T2) for X in T1]
+    assert len(set(left_out)) > 2
+    tau, least = m / 0.7 * math.log(m / 0.1), m - math.log(1 / 0.1) / 1.5
+    for passing, noisy_sum in itertools.product(
+        ([1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0]), (least - 1e-3, least + 1e-3)
+    ):
+        passing = np.array(passing, bool)
+        run = lambda: kt.private_test_close_tuples(  # noqa: E731
+            T1, T2, separation=7.0, noise=Noise(0), **price
+        )
+        (success, first), (counts, total) = through_the_door(
+            run, decided(passing, noisy_sum, m, tau)
+        )
+        assert (
+            np.allclose(counts.value * counts.step, left_out)
+            and total.value * total.step == passing.sum()
+        )
+        assert counts.scale * counts.step == pytest.approx(m / 0.7, rel=1e-4)
+        assert total.scale * total.step == pytest.approx(1 / 1.5, rel=1e-4)
+        assert success == (noisy_sum > least)
+        assert first == (int(np.argmax(passing)) if success and passing.any() else None)
+
+
+def test_figure_2_is_what_is_printed():
+    """Its plan by Definition 4.1; a secret sample of m tuples against all of them; the balls of the first that passes."""
+    n, m = 40, 5
+    for size, epsilon, delta, beta in ((5000, 1.0, 1e-9, 0.05), (3000, 0.8, 1e-6, 0.1)):
+        plan = kt.paper_plan(size, epsilon, delta, beta)
+        assert (plan.m, plan.epsilon_1) == kt.paper_parameters(
+            size, epsilon / 2, delta / 4, beta / 2
+        )[:2]
+        assert plan.epsilon_2 == epsilon / 4 and plan.beta == beta / 2
+    plan = kt.PartitionPlan(m, 2.0, 0.5, 0.1, 9, 0.0, 1.0)
+    T = np.array([0.0, 70.0])[:, None] + np.random.default_rng(1).integers(-14, 15, size=(n, 2, 1))
+    tau, seen = m / 0.5 * math.log(m / 0.1), []
+    for seed in range(30):
+        door = []
+
+        def run(seed=seed, door=door):
+            door.append(Noise(seed, neighboring="replace"))
+            return kt.private_test_partition(T, plan, separation=7.0, noise=door[-1])
+
+        hand_out = decided(np.array([0, 1, 0, 1, 1], bool), m, m, tau)
+        center, (sample, counts, total) = through_the_door(run, hand_out)
+        drawn = sample.outcome
+        assert sample.mechanism == "sample" and len(set(drawn.tolist())) == m
+        assert np.allclose(
+            counts.value * counts.step, [sum(not holds(T[i], Y, 7.0) for Y in T) for i in drawn]
+        )
+        assert (counts.share, total.share) == (1.0, m / n) and np.array_equal(center, T[drawn[1]])
+        (status,) = door[0].releases
+        assert status.epsilon == pytest.approx(0.5 + math.log1p(m / n * math.expm1(2.0)))
+        seen += drawn.tolist()
+        assert through_the_door(run, decided(np.zeros(m, bool), m, m, tau))[0] is None
+    assert len(set(seen)) == n
+
+
+def test_definitions_4_1_and_4_4_by_their_words():
+    """The smallest m, by search over all m in 30 digits; epsilon_1 and ell from it."""
+    found = 0
+    for n, epsilon, delta, beta in itertools.product(
+        (300, 2500, 10**5), (0.3, 1.0), (1e-4, 1e-12), (0.02, 0.3)
+    ):
+        with mpmath.workdps(30):
+            inside = lambda m: mpmath.mpf(epsilon) * n / (2 * m) - 3  # noqa: B023, E731
+            good = [
+                m for m in range(1, min(n, 200))
+                if inside(m) > 1 and m * mpmath.log(inside(m)) > 2 * mpmath.log(1 / mpmath.mpf(delta)) + mpmath.log(1 / mpmath.mpf(beta))
+            ]  # fmt: skip
+            m, epsilon_1, ell = kt.paper_parameters(n, epsilon, delta, beta)
+            assert m == (good[0] if good else None)
+            if good:
+                found += 1
+                assert epsilon_1 == pytest.approx(float(mpmath.log(inside(m))), rel=1e-12)
+                assert ell == pytest.approx(
+                    float(2 * m / epsilon * mpmath.log(m / (beta * delta))), rel=1e-12
+                )
+    assert 5 < found < 24
+
+
+def test_claim_4_2_on_tuples_of_the_worst_kind():
+    """Tuples on the edge of (2 Delta + 2)-far balls: the chance of success exactly, and the balls of every success partition all; at Delta-far balls they do not."""
+    separation, beta = 8.0, 0.2
+    n = KNoisyCenters.min_tuples(1.0, 1e-3, beta, "paper")
+    plan = kt.paper_plan(n, 1.0, 1e-3, beta)
+    assert (
+        kt.success_probability([0] * plan.m, plan.epsilon_1, plan.epsilon_2, plan.beta)
+        >= 1 - plan.beta
+    )
+    T, successes = far_tuples(n, 2 * separation + 2), 0
+    for seed in range(60):
+        center = kt.private_test_partition(T, plan, separation=separation, noise=Noise(seed))
+        if center is not None:
+            successes += 1
+            assert kt.count_unpartitioned(center[None], T, separation)[0] == 0
+    # fails with probability beta at most: fewer by chance once in 10^5
+    assert stats.binom.cdf(successes, 60, 1 - plan.beta) > 1e-5
+    near = far_tuples(n, separation)
+    assert kt.count_unpartitioned(near[:50], near, separation).max() > 0
+
+
+def test_claim_4_3_by_every_sample():
+    """The exact law of the status on neighbours, all samples of two of six tuples: within the price that the receipt states."""
+    n, m, separation, rng, worst = 6, 2, 7.0, np.random.default_rng(0), 0.0
+    plan = kt.PartitionPlan(m, 1.2, 0.5, 0.9, 2, 0.0, 1.0)
+    status = lambda T: np.mean([  # noqa: E731
+        kt.success_probability(
+            kt.count_unpartitioned(T[list(drawn)], T, separation), plan.epsilon_1, plan.epsilon_2, plan.beta
+        )
+        for drawn in itertools.combinations(range(n), m)
+    ])  # fmt: skip
+    door = Noise(0, neighboring="replace")
+    kt.private_test_partition(far_tuples(n, 20.0), plan, separation=separation, noise=door)
+    (line,) = door.releases
+    price = subsampled(plan.epsilon_1, 0.0, m, n)[0] + plan.epsilon_2
+    assert line.epsilon == pytest.approx(price)
+    for _ in range(60):
+        T = np.array([0.0, 70.0])[:, None] + rng.integers(-13, 14, size=(n, 2, 1))
+        T[: rng.integers(n)] = [[0.0], [70.0]]
+        other = T.copy()
+        other[rng.integers(n)] += rng.choice([0.0, 9.0, 1e3], size=(2, 1))
+        p, q = status(T), status(other)
+        worst = max(worst, abs(math.log(p / q)), abs(math.log((1 - p) / (1 - q))))
+    assert 0.2 * price < worst <= price
+    for size, epsilon in (
+        (5000, 0.5),
+        (10**6, 1.0),
+    ):  # with Definition 4.1 the status is epsilon-DP
+        m, epsilon_1, _ = kt.paper_parameters(size, epsilon, 1e-9, 0.05)
+        assert subsampled(epsilon_1, 0.0, m, size)[0] <= epsilon / 2
+
+
+def test_running_times_by_counting_distances():
+    """Remarks 4.7, 4.10 and 4.13: m n k^2 distances for the test, k for each of nk points for the parts, none in n for the noisy centres."""
+    T = far_tuples(1700, 1e5)
+    n, k, _ = T.shape
+    looked, wraps = [], kt.cdist
+
+    def count(*args):
+        found = wraps(*args)
+        looked.append(found.size)
+        return found
+
+    with mock.patch.object(kt, "cdist", count):
+        kt.count_unpartitioned(T[:9], T, 7.0)
+        assert sum(looked) == 9 * n * k**2
+        parts = []
+        part_of = lambda points, center: (
+            parts.append(len(points) * len(center)) or nearest(points, center)
+        )  # noqa: E731
+        for make, plan_of in (
+            (partial(KNoisyCenters, variant="paper"), kt.paper_plan),
+            (partial(KAverages, radius=2.0, min_radius=0.01, too_few=True), kt.exact_plan),
+        ):
+            looked.clear()
+            with mock.patch.object(kt, "nearest", part_of):
+                make(**KIND).fit(T)
+            assert sum(looked) == plan_of(n, 1.0, 1e-6, 0.05).m * n * k**2
+    assert parts == [n * k * k]
+
+
+# ---------------------------------------------------------------- easy instances: averages and centres
+
+
+def averaged(T, chosen):
+    """Fit KAverages so that its balls are around tuple `chosen`: the parts that it averages, and what it thinks may move."""
+    parts, moves, honest = [], [], kt.private_average
+
+    def look(Q, **named):
+        parts.append(Q)
+        moves.append(named["moves"])
+        return honest(Q, **named)
+
+    def hand_out(event):
+        if event.mechanism == "sample":
+            others = np.delete(np.arange(len(T)), chosen)
+            return np.r_[chosen, others[: len(event.outcome) - 1]]
+        if event.label == "left out":
+            return np.r_[-(2**40), np.full(len(event.value) - 1, 2**40)]
+        return np.int64(2**40) if event.label == "passes" else event.outcome
+
+    model = KAverages(**KIND, radius=128.0, min_radius=1.0, too_few=True)
+    with mock.patch.object(kt, "private_average", look):
+        through_the_door(lambda: model.fit(T), hand_out)
+    return parts, moves[0]
+
+
+def test_one_tuple_moves_no_more_points_than_theorem_4_9_pays_for_and_reaches_that():
+    """ell tuples that neither tuple's balls hold, at the border of both partitions; the changed tuple is the one the balls are around."""
+    n = KAverages.min_tuples(1.0, 1e-6, 0.05)
+    ell = kt.exact_plan(n, 1.0, 1e-6, 0.05).ell
+    T = np.repeat(np.array([[[6.0], [76.0]]]), n, axis=0)
+    T[:ell] = [[40.0], [42.0]]  # right of 35, the border of (0, 70); left of 47, that of (12, 82)
+    other = T.copy()
+    T[-1], other[-1] = [[0.0], [70.0]], [[12.0], [82.0]]
+    assert kt.count_unpartitioned(np.array([T[-1], other[-1]]), T[:-1], 7.0).tolist() == [ell, ell]
+    (one, moves), (two, _) = averaged(T, n - 1), averaged(other, n - 1)
+    one, two = (sorted(parts, key=np.median) for parts in (one, two))
+    assert sorted(np.concatenate(one).ravel()) == sorted(T.ravel())  # the parts hold all points
+    lost = [
+        (Counter(a.ravel().tolist()) - Counter(b.ravel().tolist())).total()
+        for a, b in zip(one, two, strict=True)
+    ]
+    assert sum(lost) == moves == 2 * (ell + 1)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_points(d):
+    """Error over max(r, r_min) d^1.5 moves / (epsilon q) is below one constant while the spread grows a hundredfold, and the sum's noise aside nothing else matters; far fewer points fail."""
+    rng, price = np.random.default_rng(d), {"moves": 3, "epsilon": 1.5, "mu": 2.0, "beta": 0.05}
+    ball, small, ratios, failed = {"radius": 64.0, "min_radius": 0.05}, 0.05, [], []
+    enough = kt.average_tuples(
+        1, d, price["moves"], price["epsilon"], *ball.values(), price["beta"]
+    )
+    for r in (0.005, 0.05, 0.5, 5.0):
+        middle = rng.uniform(-50, 50, size=d) / math.sqrt(d)
+        for seed in range(15):
+            Q = middle + uniform_in_ball(2 * enough, d, r, rng=seed)
+            error = np.linalg.norm(
+                kt.private_average(Q, noise=Noise(seed), **ball, **price) - Q.mean(axis=0)
+            )
+            ratios.append(
+                error * price["epsilon"] * len(Q) / (max(r, small) * d**1.5 * price["moves"])
+            )
+            few = Q[: max(1, enough // 40)]
+            away = kt.private_average(few, noise=Noise(seed), **ball, **price) - few.mean(axis=0)
+            failed.append(np.linalg.norm(away) > 10 * max(r, small))
+    logs = math.log(d * 64 / (small * price["beta"]))
+    assert np.quantile(ratios, 0.95) < 8 * logs and np.mean(failed) > 0.5
+    assert max(ratios) < 16 * logs
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_printed_centres_are_nearest_to_their_own(d):
+    """Theorem 4.11 with KNoisyCenters itself: 25 fits at the printed separation, each fails with probability 0.05 at most; at a fiftieth of it most fail."""
+    n, k, beta = KNoisyCenters.min_tuples(1.0, 1e-6, 0.05, "paper"), 2, 0.05
+    separation = kt.printed_separation(k, 1.0, 1e-6, beta)
+    kept, chosen, honest = {}, [], kt.private_test_partition
+
+    def look(*args, **named):
+        chosen.append(honest(*args, **named))
+        return chosen[-1]
+
+    for share in (1.0, 0.02):
+        T = far_tuples(n, 2 * separation + 2, k, d)
+        good = []
+        for seed in range(25):
+            model = KNoisyCenters(
+                epsilon=1.0, delta=1e-6, beta=beta, variant="paper", separation=share * separation, random_state=seed
+            )  # fmt: skip
+            with mock.patch.object(kt, "private_test_partition", look):
+                released = model.fit(T).centers_
+            own = None if released is None else cdist(released, chosen[-1]).argmin(axis=1)
+            good.append(own is not None and len(set(own.tolist())) == k)
+        kept[share] = sum(good)
+    assert stats.binom.cdf(kept[1.0], 25, 1 - beta) > 1e-5  # false alarm once in 10^5
+    assert kept[0.02] < 0.8 * kept[1.0]
+
+
+def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private_number():
+    """The released centres from the recorded draws, line by line; a chosen tuple that is wider gets noise that is wider by the same factor, which nothing pays for."""
+    k, d, separation, delta = 2, 3, 7.0, 1e-6
+    n = KNoisyCenters.min_tuples(1.0, delta, 0.05, "paper")
+    C = np.array([[-3.0, 1.0, 2.0], [4.0, 1.0, -1.0]])
+    model = KNoisyCenters(**KIND, variant="paper", separation=separation)
+    wide, released = separation / (separation - 2), []
+    for stretch in (1.0, wide):
+        T = np.repeat(stretch * C[None], n, axis=0)
+        fitted, events = through_the_door(lambda: model.fit(T))  # noqa: B023
+        released.append(fitted.centers_)
+    draws = {e.label: np.asarray(e.outcome) * e.step for e in events}
+    gamma = 4 / (separation - 2) * (draws["gamma"] + 4 * k * math.log(4 * k / delta) + 1)
+    lam = 2 / separation * (1 + gamma) * np.linalg.norm(C[0] - C[1])
+    sigma = 4 * k * lam * math.sqrt(2 * math.log(10 * k / delta))
+    scales = {e.label: e.scale * e.step for e in events}
+    assert scales["gamma"] == pytest.approx(4 * k, rel=1e-3) and scales["z"] == pytest.approx(
+        1, rel=1e-3
+    )
+    by_hand = [order + sigma[:, None] * draws["z"] for order in (C, C[::-1])]
+    by_hand = [c[np.lexsort(c.T[::-1])] for c in by_hand]
+    assert any(np.allclose(released[0], c, rtol=1e-9) for c in by_hand)
+    assert np.allclose(released[1], wide * released[0], rtol=1e-9)
+    # Theorem 4.12 budgets epsilon / (4 k) for a scale that moves by this factor
+    assert kt.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
+    assert kt.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
+
+
+def test_stable_data_are_clustered_and_data_without_clusters_are_not():
+    """Section 1.2 with KTupleKMeans: near the best cost where every part shows the same clusters, abstaining on one cloud."""
+    made = datasets.make_separated_gaussians(12_000, 4, 3, distance=20.0, random_state=0)
+    make = partial(KTupleKMeans, epsilon=2.0, delta=1e-5, radius=made.radius, random_state=0)
+    model = make(4).fit(made.data)
+    best = KMeans(4, n_init=4, random_state=0).fit(made.data).cluster_centers_
+    ours, least = (kmeans_loss(made.data, c) for c in (model.cluster_centers_, best))
+    assert model.status_ == "released" and ours < 1.05 * least
+    assert make(4).fit(np.random.default_rng(0).normal(size=(9000, 3))).status_ == "abstained"
+
+
+@pytest.mark.parametrize("separation", [10.0, 20.0])
+def test_the_stable_mean_hands_on_a_set_and_no_order(separation):
+    """The order of the released points is one of their own values: that of the tuple it came from would be a second, unpaid release."""
+    T = far_tuples(700, 60.0)
+    mu, eta = gaussian_mu(2.0, 1e-5), 1e-5
+    how = {"separation": separation, "outliers": 0.1, "mu": mu, "eta": eta, "beta": 0.05}
+    for seed in range(12):
+        centers = kt.stable_tuple_mean(T, noise=Noise(seed, neighboring="replace"), **how)
+        assert np.array_equal(centers, centers[np.lexsort(centers.T[::-1])])

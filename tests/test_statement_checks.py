@@ -427,7 +427,7 @@ def line_by_line(X, model):
         return seen["heads"]
 
     with mock.patch.multiple(mc, max_cover=covers, cluster_candidates=lloyd):
-        fitted, events = through_the_door(lambda: model.fit(X))
+        fitted, events = through_the_door(partial(model.fit, X))
     return fitted, events, seen
 
 
@@ -796,9 +796,11 @@ def test_running_times_by_counting_distances():
         kt.count_unpartitioned(T[:9], T, 7.0)
         assert sum(looked) == 9 * n * k**2
         parts = []
-        part_of = lambda points, center: (
-            parts.append(len(points) * len(center)) or nearest(points, center)
-        )  # noqa: E731
+
+        def part_of(points, center):
+            parts.append(len(points) * len(center))
+            return nearest(points, center)
+
         for make, plan_of in (
             (partial(KNoisyCenters, variant="paper"), kt.paper_plan),
             (partial(KAverages, radius=2.0, min_radius=0.01, too_few=True), kt.exact_plan),
@@ -832,7 +834,7 @@ def averaged(T, chosen):
 
     model = KAverages(**KIND, radius=128.0, min_radius=1.0, too_few=True)
     with mock.patch.object(kt, "private_average", look):
-        through_the_door(lambda: model.fit(T), hand_out)
+        through_the_door(partial(model.fit, T), hand_out)
     return parts, moves[0]
 
 
@@ -910,14 +912,14 @@ def test_printed_centres_are_nearest_to_their_own(d):
 
 def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private_number():
     """The released centres from the recorded draws, line by line; a chosen tuple that is wider gets noise that is wider by the same factor, which nothing pays for."""
-    k, d, separation, delta = 2, 3, 7.0, 1e-6
+    k, separation, delta = 2, 7.0, 1e-6
     n = KNoisyCenters.min_tuples(1.0, delta, 0.05, "paper")
     C = np.array([[-3.0, 1.0, 2.0], [4.0, 1.0, -1.0]])
     model = KNoisyCenters(**KIND, variant="paper", separation=separation)
     wide, released = separation / (separation - 2), []
     for stretch in (1.0, wide):
         T = np.repeat(stretch * C[None], n, axis=0)
-        fitted, events = through_the_door(lambda: model.fit(T))  # noqa: B023
+        fitted, events = through_the_door(partial(model.fit, T))
         released.append(fitted.centers_)
     draws = {e.label: np.asarray(e.outcome) * e.step for e in events}
     gamma = 4 / (separation - 2) * (draws["gamma"] + 4 * k * math.log(4 * k / delta) + 1)
@@ -986,7 +988,7 @@ def test_algorithm_2_counts_nearest_members_and_keeps_the_largest(n_elite):
 
 def test_algorithm_1_of_private_evolution_is_what_is_printed():
     """Round by round: the votes of the population, the halving rule, selection by weighted k-means, centres kept with their mutants."""
-    Q, k, L, T, mu = pe.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.3
+    Q, k, L, T, mu = pe.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.03
     votes, chosen, children = [], [], []
     honest = pe.dp_nn_histogram, pe.select, pe.variations
 
@@ -1041,7 +1043,7 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
         3, epsilon=4.0, delta=1e-5, radius=2.0, variant="paper", n_public=300, random_state=0
     )
     with mock.patch.multiple(pe, private_evolution=evolve, project=view):
-        fitted, events = through_the_door(lambda: model.fit(X), lambda event: event.value)
+        fitted, events = through_the_door(partial(model.fit, X), lambda event: event.value)
     assert [e.label for e in events] == ["votes"] * (pe.paper_rounds(16) - 2) + ["sums and counts"]
     low = projected(X, views[0], radius=2.0)
     labels = cdist(low, heads[0]).argmin(axis=1)
@@ -1092,8 +1094,8 @@ def test_no_private_choice_is_surer_than_the_lower_bounds_say(epsilon, delta):
     """Observations 4.2 and 5.8: the best private algorithm on the two neighbours of the proof, over all of them; it reaches (2)."""
     claimed = so.error_probability(epsilon, delta)
     cases = []
-    points = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [-0.5, 0.0], [0.0, -0.5]])
-    cases.append((points[[0, 1, 2, 3]], points[[4, 0]], points[[4]], 2, 1 / (2 * 2 + 4)))
+    points = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [-0.5, 0.0]])
+    cases.append((points[[0, 0, 1, 2]], points[[3, 0]], points[[3]], 2, 1 / (2 * 2 + 4)))
     x, r = np.array([[-0.6, 0.0], [0.6, 0.0], [0.0, 0.7]]), 0.1
     partners = np.repeat(x + [0.0, -r], 20, axis=0)
     near = NoisyAverageSet(
@@ -1107,7 +1109,7 @@ def test_no_private_choice_is_surer_than_the_lower_bounds_say(epsilon, delta):
         bad = []
         for sources in (S, other):
             costs = np.array([so.stc_cost(target, sources, c) for c in choices])
-            bad.append(costs > costs.min() + regret * (1 - 1e-9))
+            bad.append(costs >= costs.min() + regret * (1 - 1e-9))
         assert np.all(bad[0] | bad[1])
         chance = private_laws(bad, epsilon, delta)
         assert chance >= claimed - 1e-9
@@ -1189,9 +1191,9 @@ def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread
                 t=t, radius=radius, n_cells="all", spread=spread, random_state=0, **price
             )
             pair = [
-                through_the_door(lambda: model.fit(rows, target))[1][0]
+                through_the_door(partial(model.fit, rows, target))[1][0]
                 for rows in (S, np.vstack([S, row]))
-            ]  # noqa: B023
+            ]
             worst = max(worst, movement(pair))
             assert movement(pair) <= 1 + 1e-12
             if pair[0].mechanism == "gaussian" and not spread:  # 5.12: sums, so t times (3)
@@ -1214,6 +1216,7 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         cells[1] + 0.3 * diagonal,
         cells[1] - 0.3 * diagonal,
         np.full(2, diagonal),
+        np.full(2, -diagonal),
         np.array([-1.0, 0.0]),
         np.array([1.0, 0.0]),
     ]
@@ -1225,7 +1228,7 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         tables = (
             ([[0.1, 0.1]], [[0.1, 0.1], two]) if neighboring == "add_remove" else ([one], [two])
         )
-        pair = [through_the_door(lambda: model.fit(np.array(S), cells))[1][0] for S in tables]  # noqa: B023
+        pair = [through_the_door(partial(model.fit, np.array(S), cells))[1][0] for S in tables]
         worst = max(worst, movement(pair))
         assert movement(pair) <= 1 + 1e-12
     limit = lattice(radius)[1]
@@ -1298,16 +1301,14 @@ def test_laplace_noise_exceeds_its_bound_as_rarely_as_lemma_5_9_says(d):
     model = NoisyAverageSet(
         t=t, epsilon=3.0, radius=0.5, n_cells="all", variant="paper", random_state=0
     )
-    (event,) = through_the_door(lambda: model.fit(target, target))[1]
+    (event,) = through_the_door(partial(model.fit, target, target))[1]
     largest = so.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
         d
     )  # of one number: |Z| <= sqrt(d) max
-    steps = np.arange(
-        math.ceil(largest * t / event.step), math.ceil(largest * t / event.step) + 10**7, 50
-    )
-    beyond = 2 * 50 * lattice_law("laplace", event.scale, steps).sum()  # both sides, every 50th
+    first = math.ceil(largest * t / event.step)  # a geometric series from here on, on both sides
+    beyond = 2 * lattice_law("laplace", event.scale, first) / -math.expm1(-1 / event.scale)
     exceeded = 1 - (1 - beyond) ** (n * d)
-    assert 0.8 * gamma < exceeded <= gamma * 1.001
+    assert 0.9 * gamma < exceeded <= gamma * 1.001
 
 
 def test_nna_costs_no_more_than_its_bound_and_that_is_reached():
@@ -1452,7 +1453,7 @@ def adaptation_data(seed=0, m=12, n=9, d=2):
 
 def test_cnvxadap_is_algorithm_1_step_by_step():
     """Without noise the program and a loop over the printed lines, in u and with `joint_gradient`, end at the same means."""
-    data, T = adaptation_data(), 40
+    data, T = adaptation_data(m=400, n=300), 60
     model = CnvxAdap(
         **BOUNDED, epsilon=50.0, delta=1e-3, variant="paper", discrepancy=0.3, alpha=0.4, kappa_1=0.05,
         kappa_2=0.02, kappa_inf=0.01, n_iter=T, random_state=0,
@@ -1460,10 +1461,10 @@ def test_cnvxadap_is_algorithm_1_step_by_step():
     with pytest.warns(UserWarning), silent():
         adapted(model, data)
     mean_w, mean_u = printed_run(data, T, model)
-    assert np.allclose(model.coef_, mean_w, atol=1e-4) and np.linalg.norm(mean_w) > 0.1
-    assert np.allclose(model.source_weights_, 1 / mean_u[:12], rtol=1e-4)
-    assert np.allclose(model.target_weights_, 1 / mean_u[12:], rtol=1e-4)
-    p = np.r_[np.full(12, 0.4 / 12), np.full(9, 0.6 / 9)]
+    assert np.allclose(model.coef_, mean_w, atol=1e-4) and np.linalg.norm(mean_w) > 0.05
+    assert np.allclose(model.source_weights_, 1 / mean_u[:400], rtol=1e-4)
+    assert np.allclose(model.target_weights_, 1 / mean_u[400:], rtol=1e-4)
+    p = np.r_[np.full(400, 0.4 / 400), np.full(300, 0.6 / 300)]
     assert np.ptp(mean_u * p) > 1e-3  # the weights moved
 
 
@@ -1494,7 +1495,7 @@ def test_cnvxadap_is_as_near_the_optimum_as_theorem_4_2_says():
         slope, reach = co.weight_bounds(B, weight, size, 2.0, kappa_1=kappa_1)
         bound += co.descent_bound(reach, slope, T, size if noisy else 0, noisy)
     error = 3 * np.std(excess) / math.sqrt(30)
-    assert min(excess) > -1e-6 and np.mean(excess) + error < bound < 60 * np.mean(excess)
+    assert min(excess) > -1e-6 and np.mean(excess) + error < bound < 300 * np.mean(excess)
     moved = (in_w.sensitivity / in_w.scale) ** 2 + (in_v.sensitivity / in_v.scale) ** 2
     assert model.spent_.mu**2 == pytest.approx(T * moved, rel=1e-9)
 
@@ -1554,7 +1555,7 @@ def test_lemma_5_1_bounds_sensitivities_and_smoothness():
         soft = nc.soft_maximum(1 / u, WEIGH["mu"])
         return np.r_[(1 / u) @ rows + 2 * WEIGH["kappa_inf"] * soft * w, in_u]
 
-    for seed in range(150):
+    for seed in range(60):
         rng, loss, X, y, p, offset, w, u = nonconvex_case(seed, Lambda=Lambda)
         if seed % 2:
             u = 1 / p
@@ -1585,7 +1586,7 @@ def test_algorithm_2_of_adaptation_is_what_is_printed():
     """Without noise: projected steps of 1 / beta on F_mu in w and in all weights, against a loop over the printed lines."""
     rng, m, n, Lambda, T = np.random.default_rng(0), 9, 7, 3.0, 25
     step, _ = lattice(1.0)
-    make = lambda size, weight, d: nc.Sample(  # noqa: E731
+    make = lambda size, weight, d: co.Sample(  # noqa: E731
         quantize(uniform_in_ball(size, 2, rng=rng), 1.0),
         rng.integers(2, size=size),
         step,

@@ -1286,7 +1286,7 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
         largest = max(largest, diff)
         above += diff > spread + np.array(bounds)
     assert np.all(stats.binom.sf(above - 1, 40, gamma) > 1e-5)
-    assert largest > (bounds[-1] / 20 if copies else spread / 4)
+    assert largest > (bounds[-1] / 20 if copies else spread / 20)
 
 
 def test_printed_noise_of_theorem_5_3_is_enough():

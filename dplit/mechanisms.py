@@ -149,8 +149,7 @@ def geometric_int(bits, scale, size):
     log_u, error = _exponential(words, bits.width)
     value = scale * log_u
     result = np.floor(value)
-    fraction = value - result
-    unsure = np.minimum(fraction, 1 - fraction) < scale * error
+    unsure = np.abs(value - result - 0.5) + scale * error > 0.5
     result = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
         result[i] = _exact_geometric(bits, int(words[i]), scale)
@@ -161,7 +160,7 @@ def _exponential(words, width):
     """-ln u for a u that begins with the bits of a word, and how far off it may be: rounding, and the bits to come."""
     words = words.astype(float)
     log_u = -np.log((words + 0.5) * 2.0**-width)
-    with np.errstate(divide="ignore"):  # after a word of zeros everything is open
+    with np.errstate(divide="ignore"):  # after a word of zeros all is open
         return log_u, _SLACK * (1 + log_u) + 1 / words
 
 
@@ -245,6 +244,34 @@ def _half_gaussian_int(bits, scale, size):
     return sign * result
 
 
+def gaussian_int(bits, scale, size):
+    """Exact draws of round(N(0, scale**2)).
+
+    Parameters
+    ----------
+    bits : Bits
+        Where randomness comes from.
+    scale : float
+        Standard deviation in lattice steps, > 0. PUBLIC.
+    size : int
+        How many.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+
+    Raises
+    ------
+    ValueError
+        If scale is not > 0, or 2**50 or more.
+    """
+    scale = _check_scale(scale)
+    chunks = [
+        _half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
+    ] or [np.empty(0, np.int64)]
+    return np.concatenate(chunks)
+
+# %% ../nbs/11_mechanisms.ipynb #5e1f0a22
 def _tail(x):
     """1 - Phi(x) for x >= 0 to 78 digits or more: a series near 0, the continued fraction of Mills' ratio far out."""
     density = (-x * x / 2).exp() / (2 * _PI).sqrt()
@@ -282,34 +309,6 @@ def _exact_gaussian(bits, numerator, scale):
                 if inside and low >= _tail((m + half) / scale):
                     return m
             numerator, n_bits = bits.extend(numerator, n_bits)
-
-
-def gaussian_int(bits, scale, size):
-    """Exact draws of round(N(0, scale**2)).
-
-    Parameters
-    ----------
-    bits : Bits
-        Where randomness comes from.
-    scale : float
-        Standard deviation in lattice steps, > 0. PUBLIC.
-    size : int
-        How many.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-
-    Raises
-    ------
-    ValueError
-        If scale is not > 0, or 2**50 or more.
-    """
-    scale = _check_scale(scale)
-    chunks = [
-        _half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
-    ] or [np.empty(0, np.int64)]
-    return np.concatenate(chunks)
 
 # %% ../nbs/11_mechanisms.ipynb #556b1e0a
 def gauge(rows, body):
@@ -402,7 +401,7 @@ def _knorm_rows(bits, scale, n, columns, radii):
             result[i, span] = sign[i, span] * magnitudes
     return result
 
-
+# %% ../nbs/11_mechanisms.ipynb #5e1f0a24
 def _knorm_error(gamma, length, D, root):
     """How far a coordinate moves, in scale * radius, for each unit by which logarithms and normals are off; root is sqrt(columns)."""
     return (D + 1 + gamma) * (5 + (1 + root) / length)
@@ -414,13 +413,13 @@ def _exact_knorm(bits, log_words, tails, scales):
     blocks = [[power, *(int(w) for w in normal)] for power, normal in tails]
     with decimal.localcontext(_EXACT):
         while True:
+            for known in (logs, *blocks):
+                known[:] = [bits.extend(number, n_bits)[0] for number in known]
+            n_bits += bits.width
             if all(number for known in (logs, *blocks) for number in known):
                 rounded = _round_blocks(logs, blocks, scales, n_bits)
                 if rounded is not None:
                     return rounded
-            for known in (logs, *blocks):
-                known[:] = [bits.extend(number, n_bits)[0] for number in known]
-            n_bits += bits.width
 
 
 def _round_blocks(logs, blocks, scales, n_bits):
@@ -1945,15 +1944,11 @@ def _price(mu, epsilon, l1, l2):
     )
 
 
-def _race(bits, scores, factor, sizes=None):
-    """Index i with probability proportional to exp(factor * scores_i), by the smallest ln E_i - ln w_i with exact exponential E_i.
-
-    With `sizes` (whole numbers), w_i is sizes_i * (exp(factor * scores_i) - 1), or sizes_i where the score is 0.
-    """
-    words, width = bits.words(len(scores)), bits.width
+def _keys(words, width, scores, factor, sizes):
+    """The keys ln E_i - ln w_i of a race, and how far off each may be: rounding, and the bits to come."""
+    leader = 0.0 if sizes is not None else scores.max()
     u = (words.astype(float) + 0.5) * 2.0**-width
     rest = (np.uint64(2**width - 1) - words).astype(float)  # up to the last word
-    leader = 0.0 if sizes is not None else scores.max()
     with np.errstate(over="ignore", divide="ignore"):
         e = -np.log1p(-np.minimum(u, 1 - 2.0**-53))
         gain = factor * np.maximum(scores - leader, -1e300)
@@ -1967,6 +1962,17 @@ def _race(bits, scores, factor, sizes=None):
         # rounding; the bits to come; and near 1, where doubles are coarse, the rounding of u
         error = _SLACK * (2 + np.abs(np.log(e)) + doubt)
         error += 1 / words.astype(float) + (1 + 2.0 ** (width - 52)) / rest
+    return key, error
+
+
+def _race(bits, scores, factor, sizes=None):
+    """Index i with probability proportional to exp(factor * scores_i), by the smallest ln E_i - ln w_i with exact exponential E_i.
+
+    With `sizes` (whole numbers), w_i is sizes_i * (exp(factor * scores_i) - 1), or sizes_i where the score is 0.
+    """
+    words, width = bits.words(len(scores)), bits.width
+    leader = 0.0 if sizes is not None else scores.max()
+    key, error = _keys(words, width, scores, factor, sizes)
     rivals = np.flatnonzero(key - error <= np.min(key + error))
     known = {int(i): (int(words[i]), width) for i in rivals}
     with decimal.localcontext(_EXACT):

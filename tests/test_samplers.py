@@ -80,6 +80,10 @@ def tail(x):
     return mpmath.erfc(x / mpmath.sqrt(2)) / 2
 
 
+def upper(u):
+    return mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * u)
+
+
 def edges(kind, scale, width):
     """Where the m-th outcome begins, m = 0, 1, ..., in units of words, from 60 digits: u falls as m rises. Two lists, rounded down and up."""
     down, up = [], []
@@ -162,7 +166,7 @@ def test_the_exact_path_asks_for_bits_exactly_where_they_decide(kind, scale, wid
     exact = {"gaussian": me._exact_gaussian, "geometric": me._exact_geometric}[kind]
     top = width - 1 if kind == "gaussian" else width
     # as many bits as tell outcomes apart
-    words = max(1, math.ceil((math.log2(scale + 1) + 16) / width))
+    words = math.ceil((math.log2(scale + 1) + 40) / width)
     fine = Only([], words * width)
     with mpmath.workdps(60):
         unit = mpmath.mpf(2) ** (words * width)
@@ -183,19 +187,26 @@ def test_the_exact_path_asks_for_bits_exactly_where_they_decide(kind, scale, wid
         assert exact(Only([], width), 2**top - 1, scale) == 0
 
 
+def from_outcome(m, scale):
+    """The chance of m or more beyond it, m signed."""
+    return tail((m - mpmath.mpf(0.5)) / mpmath.mpf(scale))
+
+
+def geometric_law(m, scale):
+    return mpmath.exp(-m / mpmath.mpf(scale)) * -mpmath.expm1(-1 / mpmath.mpf(scale))
+
+
 def test_gaussian_noise_has_its_law_to_the_last_continuation():
     """Words of 5 bits, four in a row, through the sampler and its exact path: nothing but arithmetic."""
     for scale in (0.05, 0.3, 1.3):
         table = law(lambda b, s=scale: int(me.gaussian_int(b, s, 1)[0]), 5, 4)
-        bound = lambda m, s: tail((m - mpmath.mpf(0.5)) / mpmath.mpf(s))
-        same_law(table, lambda m, s=scale: bound(m, s) - bound(m + 1, s), 2e-4)
+        same_law(table, lambda m, s=scale: from_outcome(m, s) - from_outcome(m + 1, s), 2e-4)
 
 
 def test_laplace_noise_has_its_law_to_the_last_continuation():
     for scale in (0.05, 0.3, 1.3):
         table = law(lambda b, s=scale: int(me.geometric_int(b, s, 1)[0]), 5, 4)
-        exact = lambda m, s: mpmath.exp(-m / mpmath.mpf(s)) * -mpmath.expm1(-1 / mpmath.mpf(s))
-        same_law(table, lambda m, s=scale: exact(m, s), 2e-4)
+        same_law(table, lambda m, s=scale: geometric_law(m, s), 2e-4)
     pairs = np.stack(np.meshgrid(*[np.arange(2**9)] * 2), axis=-1).reshape(-1)  # all pairs of words
     with mock.patch.object(me, "_exact_geometric", lambda bits, word, scale: 1000 * word):
         one = me.geometric_int(Given(np.arange(2**9), 9), 0.9, 2**9)
@@ -267,6 +278,12 @@ def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
 # ---------------------------------------------------------------- noise shaped like a body
 
 
+def direction(own, others, i):
+    """Coordinate i over the length, where the other coordinates are those of another corner."""
+    rest = (np.delete(others, i, axis=1) ** 2).sum(axis=1)
+    return np.where(np.isinf(own[:, i]), 1.0, own[:, i] / np.sqrt(own[:, i] ** 2 + rest))
+
+
 @pytest.mark.parametrize(
     ("columns", "width", "scale"),
     [([1], 4, 0.02), ([1], 4, 0.3), ([2], 3, 0.01), ([2], 3, 0.08), ([1, 1], 2, 0.02)],
@@ -288,8 +305,8 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
     with mpmath.workdps(60), np.errstate(divide="ignore", invalid="ignore"):
         ends = [mpmath.mpf(k) / 2**width for k in range(2**width + 1)]
         log = np.array([math.inf, *(float(-mpmath.log(x)) for x in ends[1:])])
-        inverse = lambda x: mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * x)
-        z = [math.inf, *(float(inverse(x)) for x in ends[1 : 2 ** (width - 1)]), 0.0]
+        normals = [float(upper(x)) for x in ends[1 : 2 ** (width - 1)]]
+        z = [math.inf, *normals, 0.0]
     z, start, n_sure = np.array(z), 0, 0
     for j, c in enumerate(columns):
         part = slice(D + 1 + len(columns) + start, D + 1 + len(columns) + start + c)
@@ -298,10 +315,8 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
         corner = [log[words[:, : D + 1] + i].sum(axis=1) for i in (0, 1)]
         for i in range(c):
             far, near = (z[normals + k] for k in (0, 1))  # largest and smallest
-            others = lambda x, i=i: (np.delete(x, i, axis=1) ** 2).sum(axis=1)
-            direction = lambda x, rest: x / np.sqrt(x * x + rest)
-            high = corner[0] * power[:, 1] ** (1 / c) * direction(far[:, i], others(near))
-            low = corner[1] * power[:, 0] ** (1 / c) * direction(near[:, i], others(far))
+            high = corner[0] * power[:, 1] ** (1 / c) * direction(far, near, i)
+            low = corner[1] * power[:, 0] ** (1 / c) * direction(near, far, i)
             sure = drawn[:, start + i] < 10**6
             m, reach = drawn[sure, start + i], scale * radii[j]
             # these numbers have 15 digits; no decision is as close as 12
@@ -661,8 +676,7 @@ def test_unseeded_noise_takes_its_bytes_from_the_operating_system(family, name):
 
 
 def test_a_generator_in_place_of_the_operating_system_is_noticed():
-    bits = lambda rng=None: Bits(np.random.default_rng(0))
-    with mock.patch.object(me, "Bits", bits):
+    with mock.patch.object(me, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
         got, words = bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0))
     assert words == 5 and got == 0
     assert bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0)) == (40, 5)

@@ -281,18 +281,29 @@ def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
 def direction(own, others, i):
     """Coordinate i over the length, where the other coordinates are those of another corner."""
     rest = (np.delete(others, i, axis=1) ** 2).sum(axis=1)
-    return np.where(np.isinf(own[:, i]), 1.0, own[:, i] / np.sqrt(own[:, i] ** 2 + rest))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isinf(own[:, i]), 1.0, own[:, i] / np.sqrt(own[:, i] ** 2 + rest))
 
 
+# all rows of words of few bits, or many rows of words of 12
 @pytest.mark.parametrize(
-    ("columns", "width", "scale"),
-    [([1], 4, 0.02), ([1], 4, 0.3), ([2], 3, 0.01), ([2], 3, 0.08), ([1, 1], 2, 0.02)],
+    ("columns", "width", "scale", "n_rows"),
+    [
+        ([1], 4, 0.02, None),
+        ([2], 2, 0.01, None),
+        ([1, 1], 2, 0.01, None),
+        ([1], 12, 3.0, 4000),
+        ([2, 1], 12, 2.0, 4000),
+    ],
 )
-def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, scale):
+def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, scale, n_rows):
     """All combinations of words: what doubles decide holds in every corner of what the words leave open."""
     D, radii = sum(columns), np.arange(1.0, len(columns) + 1)
     n_words = 2 * D + 1 + len(columns)
-    words = np.indices((2**width,) * n_words).reshape(n_words, -1).T
+    if n_rows is None:
+        words = np.indices((2**width,) * n_words).reshape(n_words, -1).T
+    else:
+        words = np.random.default_rng(0).integers(2**width, size=(n_rows, n_words))
     sent = set()
 
     def note(bits, logs, tails, scales):
@@ -302,7 +313,7 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
     with mock.patch.object(me, "_exact_knorm", note):
         body = np.array(columns), radii
         drawn = np.abs(me._knorm_rows(Given(words.ravel(), width), scale, len(words), *body))
-    with mpmath.workdps(60), np.errstate(divide="ignore", invalid="ignore"):
+    with mpmath.workdps(30):
         ends = [mpmath.mpf(k) / 2**width for k in range(2**width + 1)]
         log = np.array([math.inf, *(float(-mpmath.log(x)) for x in ends[1:])])
         normals = [float(upper(x)) for x in ends[1 : 2 ** (width - 1)]]
@@ -324,6 +335,7 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
             assert np.all(np.nan_to_num(reach * low[sure]) > m - 0.5 - 1e-12)
             n_sure += sure.sum()
         start += c
+    assert n_rows is None or np.any((drawn > 0) & (drawn < 10**6))
     assert sent and n_sure  # both ways were walked
 
 

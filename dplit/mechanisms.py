@@ -35,17 +35,20 @@ from .public import check_random_state, rounded_down
 
 # %% ../nbs/11_mechanisms.ipynb #984f18ae
 class Bits:
-    """Random 64-bit words: from the operating system, or from a seeded generator.
+    """Random words: from the operating system, or from a seeded generator.
 
     Parameters
     ----------
     rng : numpy Generator, optional
         None: the operating system. A generator makes draws reproducible and therefore not private.
+    width : int
+        Bits in a word, 4 to 64. Narrow words change no law, only how many words a draw takes;
+        there are few of them, so that a test can try every one.
 
     """
 
-    def __init__(self, rng=None):
-        self.rng = rng
+    def __init__(self, rng=None, width=64):
+        self.rng, self.width = rng, width
 
     def words(self, n):
         """Random words.
@@ -57,13 +60,15 @@ class Bits:
         Returns
         -------
         ndarray of uint64, shape (n,)
+            Each below 2**width.
         """
         if self.rng is None:
-            return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
-        return self.rng.integers(0, 2**64, size=n, dtype=np.uint64)
+            words = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
+            return words if self.width == 64 else words >> np.uint64(64 - self.width)
+        return self.rng.integers(0, 2**self.width, size=n, dtype=np.uint64)
 
     def extend(self, numerator, n_bits):
-        """The next 64 bits of a random number in [0, 1) of which some are known.
+        """The next bits of a random number in [0, 1) of which some are known.
 
         Parameters
         ----------
@@ -73,10 +78,10 @@ class Bits:
         Returns
         -------
         numerator, n_bits : int
-            The same with 64 bits more.
+            The same with a word more.
 
         """
-        return (numerator << 64) | int(self.words(1)[0]), n_bits + 64
+        return (numerator << self.width) | int(self.words(1)[0]), n_bits + self.width
 
     def below(self, n):
         """A uniform whole number.
@@ -94,18 +99,31 @@ class Bits:
         """
         n_bits = (n - 1).bit_length()
         while True:
-            number = int.from_bytes(self.words(-(-n_bits // 64)).tobytes(), "little")
+            number = 0
+            for word in self.words(-(-n_bits // self.width))[::-1]:
+                number = (number << self.width) | int(word)
             number &= (1 << n_bits) - 1
             if number < n:
                 return number
 
 
-_SLACK = 2.0**-43  # relative error allowed to log, log1p and ndtri; measured below 2**-47
+_SLACK = 2.0**-43  # relative error allowed to log, log1p and ndtri; measured below a tenth of it
 _CHUNK = 2**15  # draws at a time: fits the cache
 _EXACT = decimal.Context(prec=95)
 _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
 )
+
+
+def _check_scale(scale, widest=1.0):
+    """A scale whose draws fit into whole numbers; `widest`: how many scales a draw may well be."""
+    scale = float(scale)
+    if not (scale > 0 and scale * widest < 2.0**50):
+        raise ValueError(
+            f"scale={scale!r}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
+            "64 bits, below 2**50 steps; for more noise take a coarser lattice."
+        )
+    return scale
 
 # %% ../nbs/11_mechanisms.ipynb #f4d55c6d
 def geometric_int(bits, scale, size):
@@ -125,21 +143,33 @@ def geometric_int(bits, scale, size):
     ndarray of int64, shape (size,)
         At least 0.
 
+    Raises
+    ------
+    ValueError
+        If scale is not > 0, or 2**50 or more.
+
     """
-    words = bits.words(size)
-    log_u = -np.log((words.astype(float) + 0.5) * 2.0**-64)
+    scale, words = _check_scale(scale), bits.words(size)
+    log_u, error = _exponential(words, bits.width)
     value = scale * log_u
     result = np.floor(value)
-    fraction = value - result
-    unsure = np.minimum(fraction, 1 - fraction) < _SLACK * scale * (1 + log_u)
-    unsure |= words < 2**44  # the unknown bits matter more here
+    unsure = np.abs(value - result - 0.5) + scale * error > 0.5
     result = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
         result[i] = _exact_geometric(bits, int(words[i]), scale)
     return result
 
 
-def _exact_geometric(bits, numerator, scale, n_bits=64):
+def _exponential(words, width):
+    """-ln u for a u that begins with the bits of a word, and how far off it may be: rounding, and the bits to come."""
+    words = words.astype(float)
+    log_u = -np.log((words + 0.5) * 2.0**-width)
+    with np.errstate(divide="ignore"):  # after a word of zeros all is open
+        return log_u, _SLACK * (1 + log_u) + 1 / words
+
+
+def _exact_geometric(bits, numerator, scale):
+    n_bits = bits.width
     with decimal.localcontext(_EXACT):
         while True:
             ends = [Decimal(numerator + i) / Decimal(2) ** n_bits for i in (0, 1)]
@@ -166,10 +196,16 @@ def laplace_int(bits, scale, size):
     -------
     ndarray of int64, shape (size,)
 
+    Raises
+    ------
+    ValueError
+        If scale is not > 0, or 2**50 or more.
+
     References
     ----------
     Ghosh, Roughgarden, Sundararajan (STOC 2009); sampling by certified inversion.
     """
+    scale = _check_scale(scale)
     chunks = [
         geometric_int(bits, scale, 2 * min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
     ] or [np.empty(0, np.int64)]
@@ -177,7 +213,7 @@ def laplace_int(bits, scale, size):
 
 # %% ../nbs/11_mechanisms.ipynb #d00cfd05
 def _sign_and_tail(words):
-    """A sign, and an upper tail below 1/2 in units of 2**-64, from random words."""
+    """A sign, and an upper tail below 1/2 in units of 2**-width, from random words."""
     return 1 - 2 * (words & np.uint64(1)).astype(np.int64), words >> np.uint64(1)
 
 
@@ -192,43 +228,24 @@ def _upper_quantile(u):
     return -np.where(u < _SPLIT, tail, bulk)
 
 
+def _normal(words, width):
+    """z for an upper tail that begins with the bits of a word, and how far off it may be: rounding, and the bits to come."""
+    words = words.astype(float)
+    z = _upper_quantile((words + 0.5) * 2.0**-width)
+    with np.errstate(divide="ignore"):  # after a word of zeros everything is open
+        return z, _SLACK * (1 + z) + 1 / words
+
+
 def _half_gaussian_int(bits, scale, size):
     sign, words = _sign_and_tail(bits.words(size))
-    z = _upper_quantile((words.astype(float) + 0.5) * 2.0**-64)
+    z, error = _normal(words, bits.width)
     value = scale * z
     result = np.rint(value)
-    unsure = 0.5 - np.abs(value - result) < _SLACK * scale * (1 + z)
-    unsure |= words < 2**44
+    unsure = 0.5 - np.abs(value - result) < scale * error
     result = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
-        result[i] = _exact_gaussian(bits, int(words[i]), scale, int(result[i]))
+        result[i] = _exact_gaussian(bits, int(words[i]), scale)
     return sign * result
-
-
-def _tail(x):
-    """1 - Phi(x) for x >= 0 to 80 digits or more: 1/2 - phi(x) (x + x^3/3 + x^5/15 + ...)."""
-    term, total, odd = x, x, 1
-    while term > Decimal("1e-90"):
-        odd += 2
-        term = term * x * x / odd
-        total += term
-    return Decimal("0.5") - (-x * x / 2).exp() / (2 * _PI).sqrt() * total
-
-
-def _exact_gaussian(bits, numerator, scale, guess, n_bits=64):
-    """The integer m with m - 1/2 < scale * z <= m + 1/2, where z has upper tail numerator / 2**n_bits (and unknown further bits)."""
-    with decimal.localcontext(_EXACT):
-        scale, half = Decimal(scale), Decimal("0.5")
-        while True:
-            low, high = (Decimal(numerator + i) / Decimal(2) ** n_bits for i in (0, 1))
-            while low and high <= _tail((guess + half) / scale):  # surely further out
-                guess += 1
-            while guess and low >= _tail((guess - half) / scale):  # surely further in
-                guess -= 1
-            inside = not guess or high <= _tail((guess - half) / scale)
-            if low and inside and low >= _tail((guess + half) / scale):
-                return guess
-            numerator, n_bits = bits.extend(numerator, n_bits)
 
 
 def gaussian_int(bits, scale, size):
@@ -246,11 +263,56 @@ def gaussian_int(bits, scale, size):
     Returns
     -------
     ndarray of int64, shape (size,)
+
+    Raises
+    ------
+    ValueError
+        If scale is not > 0, or 2**50 or more.
     """
+    scale = _check_scale(scale)
     chunks = [
         _half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
     ] or [np.empty(0, np.int64)]
     return np.concatenate(chunks)
+
+# %% ../nbs/11_mechanisms.ipynb #5e1f0a22
+def _tail(x):
+    """1 - Phi(x) for x >= 0 to 78 digits or more: a series near 0, the continued fraction of Mills' ratio far out."""
+    density = (-x * x / 2).exp() / (2 * _PI).sqrt()
+    if x > 8:  # phi(x) / (x + 1/(x + 2/(x + 3/(x + ...))))
+        ratio = x
+        for n in range(300, 0, -1):
+            ratio = x + n / ratio
+        return density / ratio
+    term, total, odd = x, x, 1  # 1/2 - phi(x) (x + x^3/3 + x^5/15 + ...)
+    while term > Decimal("1e-90"):
+        odd += 2
+        term = term * x * x / odd
+        total += term
+    return Decimal("0.5") - density * total
+
+
+def _exact_upper_quantile(u, steps=3):
+    """`_upper_quantile` by Newton's steps from the double: 28 digits after one, 75 after three."""
+    x = Decimal(-float(special.ndtri(float(u))))
+    for _ in range(steps):
+        x += (_tail(x) - u) * (2 * _PI).sqrt() * (x * x / 2).exp()
+    return x
+
+
+def _exact_gaussian(bits, numerator, scale):
+    """The m with m - 1/2 < scale * z <= m + 1/2, where the upper tail of z begins with these bits."""
+    n_bits, half = bits.width, Decimal("0.5")
+    with decimal.localcontext(_EXACT):
+        scale = Decimal(scale)
+        while True:
+            low, high = (Decimal(numerator + i) / Decimal(2) ** n_bits for i in (0, 1))
+            if low:
+                m = int(scale * _exact_upper_quantile((low + high) / 2, steps=1) + half)
+                inside = not m or high <= _tail((m - half) / scale)
+                if inside and low >= _tail((m + half) / scale):
+                    return m
+            numerator, n_bits = bits.extend(numerator, n_bits)
 
 # %% ../nbs/11_mechanisms.ipynb #556b1e0a
 def gauge(rows, body):
@@ -292,11 +354,17 @@ def knorm_int(bits, scale, size, body):
     -------
     ndarray of int64, shape (size, D)
 
+    Raises
+    ------
+    ValueError
+        If scale is not > 0, or draws would be too large for 64 bits.
+
     References
     ----------
     Hardt, Talwar (STOC 2010), Remark 4.2; sampling by certified rounding.
     """
     columns, radii = (np.array(part) for part in zip(*body, strict=True))
+    scale = _check_scale(scale, max(1.0, radii.max() * (columns.sum() + 64.0)))
     rows = max(1, _CHUNK // int(columns.sum()))
     chunks = [
         _knorm_rows(bits, scale, min(rows, size - i), columns, radii.astype(float))
@@ -310,20 +378,20 @@ def _knorm_rows(bits, scale, n, columns, radii):
     block = np.repeat(block, columns)
     words = bits.words(n * (2 * D + 1 + len(columns))).reshape(n, -1)
     log_words, power_words, normal_words = np.split(words, [D + 1, D + 1 + len(columns)], axis=1)
-    uniform = lambda w: (w.astype(float) + 0.5) * 2.0**-64
-    gamma = -np.log(uniform(log_words)).sum(axis=1, keepdims=True)
     sign, normal_words = _sign_and_tail(normal_words)
+    least = (words.min(axis=1, keepdims=True) >> np.uint64(1)).astype(float)
+    uniform = lambda w: (w.astype(float) + 0.5) * 2.0**-bits.width
+    gamma = -np.log(uniform(log_words)).sum(axis=1, keepdims=True)
     normal = _upper_quantile(uniform(normal_words))
     length = np.sqrt(np.add.reduceat(normal**2, starts, axis=1))
     size = scale * radii * gamma * uniform(power_words) ** (1 / columns)
     with np.errstate(divide="ignore", invalid="ignore"):  # length 0: the exact way decides
         value = sign * (size / length)[:, block] * normal
-        error = _SLACK * scale * radii * (D + 1 + gamma) * (5 + (1 + np.sqrt(columns)) / length)
+        slack = _SLACK + 1 / least  # rounding, and the bits to come
+        error = slack * scale * radii * _knorm_error(gamma, length, D, np.sqrt(columns))
     result = np.rint(value)
     unsure = ~(0.5 - np.abs(value - result) >= error[:, block])  # not a number is unsure too
     result[np.isnan(result)] = 0
-    unsure |= (normal_words < 2**44) | (power_words < 2**44)[:, block]
-    unsure |= (log_words < 2**44).any(axis=1, keepdims=True)
     result = result.astype(np.int64)
     for i in np.flatnonzero(unsure.any(axis=1)):
         doubtful = np.unique(block[unsure[i]])
@@ -337,42 +405,45 @@ def _knorm_rows(bits, scale, n, columns, radii):
             result[i, span] = sign[i, span] * magnitudes
     return result
 
+# %% ../nbs/11_mechanisms.ipynb #5e1f0a24
+def _knorm_error(gamma, length, D, root):
+    """How far a coordinate moves, in scale * radius, for each unit by which logarithms and normals are off; root is sqrt(columns)."""
+    return (D + 1 + gamma) * (5 + (1 + root) / length)
 
-def _exact_knorm(bits, log_words, tails, scales, n_bits=64):
+
+def _exact_knorm(bits, log_words, tails, scales):
     """Rounded magnitudes of some blocks of one row, from the same uniforms with as many more bits as it takes."""
-    logs = [int(word) for word in log_words]
+    logs, n_bits = [int(word) for word in log_words], bits.width
     blocks = [[power, *(int(w) for w in normal)] for power, normal in tails]
     with decimal.localcontext(_EXACT):
         while True:
             for known in (logs, *blocks):
                 known[:] = [bits.extend(number, n_bits)[0] for number in known]
-            n_bits += 64
-            if n_bits < 256:
-                continue
-            whole, half = Decimal(2) ** n_bits, Decimal("0.5")
-            gamma = sum(-((Decimal(number) + half) / whole).ln() for number in logs)
-            sizes = []
-            for scale, (power, *normal) in zip(scales, blocks, strict=True):
-                z = [_exact_upper_quantile((Decimal(number) + half) / whole) for number in normal]
-                share = (((Decimal(power) + half) / whole).ln() / len(z)).exp()
-                size = Decimal(float(scale)) * gamma * share / sum(x * x for x in z).sqrt()
-                sizes.append([size * x for x in z])
-            rounded = [[int(x + half) for x in row] for row in sizes]
-            apart = [
-                abs(x - m - half) if x > m else abs(m - half - x)
-                for row, whole_row in zip(sizes, rounded, strict=True)
-                for x, m in zip(row, whole_row, strict=True)
-            ]
-            if min(apart) > Decimal(2) ** (128 - n_bits):  # 2**-128, far above what is unknown
-                return rounded
+            n_bits += bits.width
+            if all(number for known in (logs, *blocks) for number in known):
+                rounded = _round_blocks(logs, blocks, scales, n_bits)
+                if rounded is not None:
+                    return rounded
 
 
-def _exact_upper_quantile(u):
-    """`_upper_quantile` to 75 digits, by Newton's steps from the double."""
-    x = Decimal(-float(special.ndtri(float(u))))
-    for _ in range(4):
-        x += (_tail(x) - u) * (2 * _PI).sqrt() * (x * x / 2).exp()
-    return x
+def _round_blocks(logs, blocks, scales, n_bits):
+    """Magnitudes from what is known of the uniforms, rounded; None if the bits to come decide."""
+    whole, half = Decimal(2) ** n_bits, Decimal("0.5")
+    uniform = lambda number: (Decimal(number) + half) / whole
+    gamma = sum(-uniform(number).ln() for number in logs)
+    rounded = []
+    for scale, (power, *normal) in zip(scales, blocks, strict=True):
+        slack = 1 / Decimal(min(power, *normal, *logs)) + Decimal("1e-70")
+        z = [_exact_upper_quantile(uniform(number)) for number in normal]
+        length = sum(x * x for x in z).sqrt()
+        size = Decimal(float(scale)) * gamma * (uniform(power).ln() / len(z)).exp()
+        reach = _knorm_error(gamma, length, len(logs) - 1, Decimal(len(z)).sqrt())
+        values = [size * x / length for x in z]
+        rounded.append([int(x + half) for x in values])
+        apart = min(half - abs(x - m) for x, m in zip(values, rounded[-1], strict=True))
+        if apart <= slack * Decimal(float(scale)) * reach:
+            return None
+    return rounded
 
 # %% ../nbs/11_mechanisms.ipynb #676d8873
 def lattice_law(kind, scale, support):
@@ -1746,14 +1817,11 @@ def _price(mu, epsilon, l1, l2):
     return "laplace", laplace_int, l1, price
 
 
-def _race(bits, scores, factor, sizes=None):
-    """Index i with probability proportional to exp(factor * scores_i), by the smallest ln E_i - ln w_i with exact exponential E_i.
-
-    With `sizes` (whole numbers), w_i is sizes_i * (exp(factor * scores_i) - 1), or sizes_i where the score is 0.
-    """
-    words = bits.words(len(scores))
-    u = (words.astype(float) + 0.5) * 2.0**-64
+def _keys(words, width, scores, factor, sizes):
+    """The keys ln E_i - ln w_i of a race, and how far off each may be: rounding, and the bits to come."""
     leader = 0.0 if sizes is not None else scores.max()
+    u = (words.astype(float) + 0.5) * 2.0**-width
+    rest = (np.uint64(2**width - 1) - words).astype(float)  # up to the last word
     with np.errstate(over="ignore", divide="ignore"):
         e = -np.log1p(-np.minimum(u, 1 - 2.0**-53))
         gain = factor * np.maximum(scores - leader, -1e300)
@@ -1764,14 +1832,22 @@ def _race(bits, scores, factor, sizes=None):
             gain, doubt = many + gain + excess, many + doubt - excess
             doubt += doubt.max()
         key = np.log(e) - gain
-        error = (
-            _SLACK * (2 + np.abs(np.log(e)) + doubt)
-            + 2.0**-52 / (np.maximum(1 - u, 2.0**-53) * e)
-            + 2.0**-64 / u
-        )
-    error[words > 2**64 - 2**12] = np.inf  # so near 1 that the unknown bits decide
+        # rounding; the bits to come; and near 1, where doubles are coarse, the rounding of u
+        error = _SLACK * (2 + np.abs(np.log(e)) + doubt)
+        error += 1 / words.astype(float) + (1 + 2.0 ** (width - 52)) / rest
+    return key, error
+
+
+def _race(bits, scores, factor, sizes=None):
+    """Index i with probability proportional to exp(factor * scores_i), by the smallest ln E_i - ln w_i with exact exponential E_i.
+
+    With `sizes` (whole numbers), w_i is sizes_i * (exp(factor * scores_i) - 1), or sizes_i where the score is 0.
+    """
+    words, width = bits.words(len(scores)), bits.width
+    leader = 0.0 if sizes is not None else scores.max()
+    key, error = _keys(words, width, scores, factor, sizes)
     rivals = np.flatnonzero(key - error <= np.min(key + error))
-    known = {int(i): (int(words[i]), 64) for i in rivals}
+    known = {int(i): (int(words[i]), width) for i in rivals}
     with decimal.localcontext(_EXACT):
 
         def log_weight(i):

@@ -195,9 +195,9 @@ def gaussian_epsilon(delta, mu):
     Balle, Wang (ICML 2018), Theorem 8.
     """
     delta, mu = _arrays(delta=delta, mu=mu)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         target = np.log(delta)
-        target = target - _MARGIN * np.maximum(1, mu / 20) * np.minimum(1, -target)
+        target = target - _MARGIN * np.clip(mu / 20, 1, 1e12) * np.minimum(1, -target)
         free = log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
         simple = (mu**2 / 2 + mu * np.sqrt(2 * -target)) * (1 + 1e-15)  # the simple zCDP bound
         easy = free | (delta == 0) | (mu > 1e12)  # there the simple bound is exact to 11 digits
@@ -325,7 +325,7 @@ def classical_gaussian_mu(epsilon, delta):
 def _zcdp_curve(log_x, rho):
     """Equation (2) at alpha = 1 + x: (log delta, epsilon)."""
     x = np.exp(log_x)
-    return -rho * x**2 - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
+    return -(rho * x * x) - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
 
 
 def zcdp_epsilon(rho, delta):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'BudgetExceeded', 'LedgerError', 'Spent', 'Charge', 'Limits', 'Event', 'sealed',
-           'on_network_disk', 'Book', 'Spending', 'Ledger', 'Search', 'squared_distances', 'PrivacyBudget']
+           'on_network_disk', 'Book', 'State', 'Row', 'Ledger', 'Search', 'squared_distances', 'PrivacyBudget']
 
 # %% ../nbs/16_ledger.ipynb #50f2ee31
 import getpass
@@ -17,7 +17,6 @@ import threading
 import uuid
 import warnings
 import weakref
-from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from dataclasses import replace
@@ -34,11 +33,14 @@ from sklearn.model_selection import ParameterGrid
 from dplit.accounting import (
     PrivacyWarning,
     Receipt,
+    Release,
     Table,
     _rounded_up,
     check_epsilon_delta,
+    gaussian_mu,
     zcdp_epsilon,
 )
+from .filters import SHARES, Shares, Spending
 from .geometry import nearest_distance
 from .mechanisms import Noise, check_rows
 
@@ -84,6 +86,7 @@ CREATE TABLE limits (              -- one row: what may be spent, for ever
     epsilon     REAL NOT NULL CHECK (typeof(epsilon) = 'real' AND epsilon > 0),
     delta       REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta >= 0 AND delta < 1),
     neighboring TEXT NOT NULL CHECK (neighboring IN ('', 'add_remove', 'replace')),
+    shares      TEXT NOT NULL,     -- JSON: how the filter divides delta, fixed in advance
     opened      TEXT NOT NULL      -- UTC
 );
 CREATE TABLE events (              -- what happened, in order
@@ -98,6 +101,7 @@ CREATE TABLE events (              -- what happened, in order
     delta       REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
     neighboring TEXT NOT NULL CHECK (neighboring IN ('', 'add_remove', 'replace')),
     private     INTEGER NOT NULL CHECK (private IN (0, 1)),
+    counts      TEXT NOT NULL,     -- JSON of a Spending: what the entry counts from here on
     receipt     TEXT NOT NULL,     -- JSON, or nothing
     seal        TEXT NOT NULL      -- SHA-256 of this row and of the seal before it
 );
@@ -138,6 +142,7 @@ class Limits(NamedTuple):
     epsilon: float
     delta: float
     neighboring: str
+    shares: str
     opened: str
 
 
@@ -155,6 +160,7 @@ class Event(NamedTuple):
     delta: float
     neighboring: str
     private: int
+    counts: str
     receipt: str
     seal: str
 
@@ -246,7 +252,7 @@ def _user():
 # %% ../nbs/16_ledger.ipynb #ecf630ca
 def _write_schema(connection, limits):
     connection.executescript(SCHEMA)
-    connection.execute("INSERT INTO limits VALUES (1, ?, ?, ?, ?, ?)", limits)
+    connection.execute("INSERT INTO limits VALUES (1, ?, ?, ?, ?, ?, ?)", limits)
     connection.execute(f"PRAGMA application_id = {MARK}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -477,58 +483,6 @@ if hasattr(os, "register_at_fork"):
     )
 
 # %% ../nbs/16_ledger.ipynb #db23d7ae
-class Spending(NamedTuple):  # STAND-IN until `accounting` is merged
-    mu2: float = 0.0
-    pure: float = 0.0
-    gauss: float = 0.0
-    delta: float = 0.0
-
-    @classmethod
-    def claim(cls, epsilon, delta):
-        from statistics import NormalDist
-
-        mu = 2 * NormalDist().inv_cdf(0.5 + 0.5 * math.tanh(epsilon / 2)) if epsilon < 30 else 100.0
-        return cls(mu * mu, epsilon, 0.0, delta)
-
-    @classmethod
-    def of(cls, receipt, neighboring):
-        mu2 = math.fsum(r.times * r.mu**2 for r in receipt.releases if r.mu)
-        total = cls(mu2, 0.0, mu2, math.fsum(r.times * r.delta for r in receipt.releases))
-        for r in receipt.releases:
-            if r.epsilon:
-                for _ in range(r.times):
-                    total = total + cls.claim(r.epsilon, 0.0)
-        return total
-
-    def __add__(self, other):
-        return Spending(*(a + b for a, b in zip(self, other)))
-
-    def delta_at(self, epsilon):
-        from dplit.accounting import gaussian_delta
-
-        one = gaussian_delta(epsilon, math.sqrt(self.mu2))
-        two = (
-            gaussian_delta(epsilon - self.pure, math.sqrt(self.gauss))
-            if epsilon >= self.pure * (1 - 1e-12) and epsilon - self.pure >= 0
-            else 1.0
-        )
-        return min(1.0, self.delta + min(one, two))
-
-    def epsilon_at(self, delta):
-        from dplit.accounting import gaussian_epsilon
-
-        left = delta - self.delta
-        if left < -1e-15:
-            return math.inf
-        left = max(left, 0.0)
-        if not self.mu2:
-            return 0.0
-        return min(
-            gaussian_epsilon(left, math.sqrt(self.mu2)),
-            self.pure + (gaussian_epsilon(left, math.sqrt(self.gauss)) if self.gauss else 0.0),
-        )
-
-
 def _receipt_dict(receipt):
     return {
         "version": 1,
@@ -541,8 +495,6 @@ def _receipt_dict(receipt):
 
 
 def _receipt_from(data):
-    from dplit.accounting import Release
-
     return Receipt(
         [Release(**r) for r in data["releases"]],
         data["neighboring"],
@@ -552,44 +504,37 @@ def _receipt_from(data):
     )
 
 # %% ../nbs/16_ledger.ipynb #bbc767ab
-@lru_cache(maxsize=4096)  # a hundred thousand rows have few different prices
-def _spending(epsilon, delta, receipt):
-    """What a charge counts: its receipt, or while there is none its price."""
-    if not receipt:
-        return Spending.claim(epsilon, delta)
-    receipt = _receipt_from(json.loads(receipt))
-    return Spending.of(receipt, receipt.neighboring)
-
-
-def _times(spending, n):
-    """The same price n times, by doubling."""
-    total = Spending()
-    while n:
-        total = total + spending if n % 2 else total
-        spending, n = spending + spending, n // 2
-    return total
-
-
-def _sum(prices):
-    """Total of a Counter of (epsilon, delta, receipt)."""
-    total = Spending()
-    for price, n in prices.items():
-        total = total + _times(_spending(*price), n)
-    return total
-
-
-class _State(NamedTuple):
-    """What a process knows of its ledger: events 1 to `seen`, and their sum."""
+class State(NamedTuple):
+    """What a process knows of its ledger: events 1 to `seen`, and what they count."""
 
     seen: int
     seal: str
     closed: Spending
-    waiting: dict  # entry -> row, of what is reserved and not yet settled
+    waiting: dict  # of what is reserved and not yet settled: entry -> Event
     neighboring: str
 
-    def total(self):
-        waiting = Counter((row[7], row[8], "") for row in self.waiting.values())
-        return self.closed + _sum(waiting) if waiting else self.closed
+    def after(self, events):
+        """The state after some more events."""
+        seen, seal, closed, waiting, relation = self
+        waiting, closed = dict(waiting), [closed]
+        for row in events:
+            seen, seal, relation = row.number, row.seal, relation or row.neighboring
+            if row.event == "reserve":
+                waiting[row.entry] = row
+            else:
+                del waiting[row.entry]
+                closed.append(_counted(row.counts))
+        return State(seen, seal, Spending.total(closed), waiting, relation)
+
+    def total(self, *more):
+        """The Spending of all charges, and of some more."""
+        waiting = (_counted(row.counts) for row in self.waiting.values())
+        return Spending.total([self.closed, *waiting, *more])
+
+
+@lru_cache(maxsize=4096)  # many rows have few different prices
+def _counted(text):
+    return Spending.from_dict(json.loads(text))
 
 # %% ../nbs/16_ledger.ipynb #730d6bb7
 _HAIR = 1e-9  # of a limit: decimal fractions, and prices that are rounded up, need room
@@ -606,27 +551,114 @@ def _price(epsilon, delta, owner):
         return check_epsilon_delta(epsilon, delta, owner, pure=True)
 
 
-def _limits(epsilon, delta, neighboring):
+_SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)}
+
+
+def _limits(epsilon, delta, neighboring, composition):
     epsilon, delta = check_epsilon_delta(epsilon, delta, "PrivacyBudget", pure=True)
     _relation(neighboring)
-    return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", _now())
+    if composition not in (None, *_SHARES):
+        raise ValueError(f'composition={composition!r}: choose "composed" or "added".')
+    shares = json.dumps(_SHARES[composition or "composed"])
+    return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", shares, _now())
+
+# %% ../nbs/16_ledger.ipynb #6b2cef2c
+class Row(NamedTuple):
+    """What one event says about a charge: what was asked, and what it counts from here on."""
+
+    estimator: str
+    label: str
+    epsilon: float
+    delta: float
+    neighboring: str
+    private: int
+    counts: Spending
+    receipt: str = ""
+
+    @classmethod
+    def asked(cls, event):
+        """What was reserved."""
+        names = cls._fields[:6]
+        return cls(*(getattr(event, name) for name in names), _counted(event.counts))
+
+    def _claim(self):
+        return Spending.claim(self.epsilon, self.delta, self.neighboring or None)
+
+    def problem(self, receipt):
+        """What is wrong with a receipt beside this charge: nothing, unless there is a bug."""
+        price, relation = receipt.epsilon_at(self.delta), receipt.neighboring
+        if self.neighboring and relation != self.neighboring:
+            what = f"speaks of {relation} neighbours, the charge of {self.neighboring} ones"
+        elif price > self.epsilon * (1 + _HAIR):
+            what = f"says epsilon = {price:.6g} at delta = {self.delta:g}"
+        elif self.counts != self._claim() and _above(Spending.of(receipt), self.counts):
+            what = "is not of Gaussian noise alone, as was promised"
+        else:
+            return ""
+        return (
+            f"a bug was found: {self.estimator} was charged epsilon = {self.epsilon:g}, delta = "
+            f"{self.delta:g}, and its receipt {what}. The receipt is charged in full. Please "
+            "report it, and do not publish what was fitted before it is understood."
+        )
+
+    def settled(self, receipt):
+        """The same with a receipt.
+
+        The receipt counts where none of its numbers is above what was reserved, and what was
+        reserved counts elsewhere: both are true of the fit, and which of them is taken is fixed in
+        advance, as a filter needs it. If the receipt is above the charge, the worse of both counts.
+        """
+        counts = Spending.of(receipt)
+        if self.problem(receipt):
+            counts = _worse(counts, self._claim())
+        elif _above(counts, self.counts):
+            counts = self.counts
+        return self._replace(
+            epsilon=receipt.epsilon,
+            delta=receipt.delta,
+            private=int(self.private and receipt.private),
+            counts=replace(counts, neighboring=self.neighboring or None),
+            receipt=json.dumps(_receipt_dict(receipt)),
+        )
 
 
-def _problem(asked, receipt):
-    """What is wrong with a receipt beside its charge: nothing, unless there is a bug."""
-    if asked.neighboring and receipt.neighboring != asked.neighboring:
-        what = f"speaks of {receipt.neighboring} neighbours, the charge of {asked.neighboring} ones"
-    elif receipt.epsilon_at(asked.delta) > asked.epsilon * (1 + _HAIR):
-        what = f"says epsilon = {receipt.epsilon_at(asked.delta):.6g} at delta = {asked.delta:g}"
-    else:
-        return ""
-    return (
-        f"a bug was found: {asked.estimator} was charged epsilon = {asked.epsilon:g}, delta = "
-        f"{asked.delta:g}, and its receipt {what}. The receipt is charged in full. Please report "
-        "it, and do not publish what was fitted before it is understood."
-    )
+def _above(one, two):
+    """Whether any number of one Spending is above that of another."""
+    one, two = one.to_dict(), two.to_dict()
+    return any(one[name] > two[name] * (1 + _HAIR) for name in one if name != "neighboring")
 
 
+def _worse(one, two):
+    """A Spending whose every number is the larger of two."""
+    one, two = one.to_dict(), two.to_dict()
+    worse = {name: max(one[name], two[name]) for name in one if name != "neighboring"}
+    return Spending.from_dict(one | worse)
+
+
+def _all_gaussian(claim):
+    """What a fit counts of which it is known beside its price that all its noise is Gaussian."""
+    mu = gaussian_mu(claim.epsilon, claim.delta) * (1 + _HAIR / 100)  # calibrations are rounded
+    return replace(claim, mu_squared=mu * mu, own=0.0)
+
+# %% ../nbs/16_ledger.ipynb #db978a3c
+def _times(spending, n):
+    """The same price n times, by doubling."""
+    total = Spending()
+    while n:
+        total = total + spending if n % 2 else total
+        spending, n = spending + spending, n // 2
+    return total
+
+
+def _largest(admitted, limit):
+    """The largest number that is admitted, if not all below the limit are; 0 if next to nothing."""
+    low, high = 0.0, 2 * limit
+    for _ in range(60 if limit else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if admitted(middle) else (low, middle)
+    return low if low > _HAIR * limit else 0.0
+
+# %% ../nbs/16_ledger.ipynb #b5cb91e3
 def _declared_price(estimator, args, kwargs):
     """What a fit will cost, from PUBLIC facts alone; whatever is wrong with those is said here."""
     name = type(estimator).__name__
@@ -656,7 +688,12 @@ def _declared_price(estimator, args, kwargs):
     epsilon, delta = _price(epsilon, delta, name)
     private = getattr(estimator, "random_state", None) is None
     return dict(
-        epsilon=epsilon, delta=delta, name=name, neighboring=estimator.neighboring, private=private
+        epsilon=epsilon,
+        delta=delta,
+        name=name,
+        neighboring=estimator.neighboring,
+        private=private,
+        gaussian=getattr(estimator, "_only_gaussian", False),
     )
 
 # %% ../nbs/16_ledger.ipynb #e5a15b39
@@ -673,11 +710,14 @@ class Ledger:
 
     def __init__(self, book, who=""):
         self._book, self._who = book, who
-        self._state = _State(0, sealed("", book.limits), Spending(), {}, book.limits.neighboring)
+        self._state = State(0, sealed("", book.limits), Spending(), {}, book.limits.neighboring)
+        self._shares = Shares(*json.loads(book.limits.shares))
 
     epsilon = property(lambda self: self._book.limits.epsilon)
     delta = property(lambda self: self._book.limits.delta)
     path = property(lambda self: self._book.path)
+
+    composition = property(lambda self: "added" if self._shares.basic == 1 else "composed")
 
     @property
     def neighboring(self):
@@ -685,16 +725,8 @@ class Ledger:
 
     def _read(self, connection):
         """Take note of all events since the last look."""
-        seen, seal, closed, waiting, relation = self._state
-        waiting, prices = dict(waiting), Counter()
-        for row in self._book.since(connection, seen, seal):
-            seen, seal, relation = row.number, row.seal, relation or row.neighboring
-            if row.event == "reserve":
-                waiting[row.entry] = row
-            else:
-                asked = waiting.pop(row.entry)
-                prices[asked.epsilon, asked.delta, row.receipt] += 1
-        self._state = _State(seen, seal, closed + _sum(prices), waiting, relation)
+        seen, seal, *_ = self._state
+        self._state = self._state.after(self._book.since(connection, seen, seal))
         return self._state
 
     def _look(self):
@@ -723,22 +755,24 @@ class Ledger:
         texts = (closed.receipt if closed else "" for _, closed in self._history())
         return tuple(_receipt_from(json.loads(text)) if text else None for text in texts)
 
+    def _allows(self, total, room=0.0):
+        """Whether the filter of this ledger admits a total; the check before every charge."""
+        delta = total.delta_at(self.epsilon * (1 + room), self._shares)
+        return delta <= self.delta * (1 + room)
+
     @property
     def spent(self):
-        state = self._look()
-        if not state.seen:
-            return Spent(0.0, 0.0)
-        return Spent(state.total().epsilon_at(self.delta), self.delta)
+        total = self._look().total()
+        if self.composition == "added" or not total.fits:
+            return Spent(total.epsilon, total.delta)
+        return Spent(total.epsilon_at(self.delta * (1 + _HAIR), self._shares), self.delta)
 
     @property
     def remaining(self):
         total = self._look().total()
-        epsilon = self.epsilon - total.epsilon_at(self.delta)
-        delta = self.delta - total.delta_at(self.epsilon)
-        return Spent(
-            epsilon if epsilon > _HAIR * self.epsilon else 0.0,
-            delta if delta > _HAIR * self.delta else 0.0,
-        )
+        admits = lambda *price: self._allows(Spending.total([total, Spending.claim(*price)]))
+        epsilon = _largest(lambda e: admits(e, 0.0), self.epsilon)
+        return Spent(epsilon, _largest(lambda d: admits(0.0, d), self.delta))
 
     def fits(self, epsilon=None, delta=0.0, *, receipt=None):
         """How many more fits of one price the limit has room for.
@@ -762,24 +796,22 @@ class Ledger:
         """
         if epsilon is None and receipt is not None:
             epsilon, delta = receipt.epsilon, receipt.delta
-        claim = Spending.claim(*_price(epsilon, delta, "fits"))
-        each = claim if receipt is None else Spending.of(receipt, receipt.neighboring)
-        total = self._look().total() + claim
-        if not self._allows(total):
-            return 0
-        steps = 1
-        while self._allows(total + _times(each, steps)):
-            steps *= 2
-        found = steps // 2  # fits beside the first; the answer lies below `steps`
-        while steps - found > 1:
-            middle = (found + steps) // 2
-            found, steps = (
-                (middle, steps) if self._allows(total + _times(each, middle)) else (found, middle)
-            )
-        return found + 1
+        claim = each = Spending.claim(*_price(epsilon, delta, "fits"))
+        if receipt is not None:
+            each = Spending.of(receipt)
+            claim = claim if receipt.mu is None else each
+        total = self._look().total()
 
-    def _allows(self, total):
-        return total.epsilon_at(self.delta) <= self.epsilon * (1 + _HAIR)
+        def have_room(n):
+            return self._allows(Spending.total([total, claim, _times(each, n - 1)]), _HAIR)
+
+        few, many = 0, 1
+        while have_room(many):
+            few, many = many, 2 * many
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if have_room(middle) else (few, middle)
+        return few
 
     # ---- shown
 
@@ -884,6 +916,10 @@ class PrivacyBudget(Ledger):
     neighboring : {"add_remove", "replace"}, optional
         The relation that all charges must speak of; by default that of the first charge which
         names one.
+    composition : {"composed", "added"}, optional
+        How prices add up, fixed for ever. "composed", the default: as a privacy filter composes
+        them, which is far less than their sum once there are more than a few fits, but sets aside
+        parts of delta. "added": epsilons and deltas are added, and all of delta is theirs.
 
     Attributes
     ----------
@@ -913,20 +949,30 @@ class PrivacyBudget(Ledger):
     rounded decimal fractions need.
     """
 
-    def __init__(self, epsilon, delta=0.0, neighboring=None):
+    def __init__(self, epsilon, delta=0.0, neighboring=None, *, composition=None):
         if hasattr(self, "_book"):
             raise TypeError("a PrivacyBudget cannot be made anew: its limit would change.")
-        super().__init__(Book(None, _limits(epsilon, delta, neighboring)))
+        super().__init__(Book(None, _limits(epsilon, delta, neighboring, composition)))
 
     @classmethod
-    def open(cls, path, epsilon=None, delta=None, neighboring=None, *, who=None, patience=30.0):
+    def open(
+        cls,
+        path,
+        epsilon=None,
+        delta=None,
+        neighboring=None,
+        *,
+        composition=None,
+        who=None,
+        patience=30.0,
+    ):
         """A budget whose ledger is a file: SQLite, one row for each event, on a disk of this machine.
 
         Parameters
         ----------
         path : str or Path
             Of the file. It is made if it is not there and the limits are given.
-        epsilon, delta, neighboring : optional
+        epsilon, delta, neighboring, composition : optional
             As for `PrivacyBudget`. A ledger that exists must have these limits; without `epsilon`
             it may have any, and must exist.
         who : str, optional
@@ -949,7 +995,9 @@ class PrivacyBudget(Ledger):
             other machines share: SQLite's locks do not hold there.
         """
         path = Path(path).expanduser().resolve()
-        wanted = None if epsilon is None else _limits(epsilon, delta or 0.0, neighboring)
+        wanted = (
+            None if epsilon is None else _limits(epsilon, delta or 0.0, neighboring, composition)
+        )
         if on_network_disk(path):
             raise LedgerError(
                 f"ledger {path}: this disk is shared by other machines, where locks do not hold "
@@ -964,10 +1012,10 @@ class PrivacyBudget(Ledger):
             _create(path, wanted)
         budget = cls.__new__(cls)
         Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
-        budget._compare(wanted, neighboring)
+        budget._compare(wanted, neighboring, composition)
         return budget
 
-    def _compare(self, wanted, neighboring):
+    def _compare(self, wanted, neighboring, composition):
         """Refuse a ledger with other limits than were asked for."""
         limits, relation = self._book.limits, self.neighboring
         if wanted and (wanted.epsilon, wanted.delta) != (limits.epsilon, limits.delta):
@@ -976,6 +1024,11 @@ class PrivacyBudget(Ledger):
                 f"{limits.delta:g}, not {wanted.epsilon:g} and {wanted.delta:g}. A limit cannot be "
                 "changed: open it with its own, or begin another ledger for other people."
             )
+        if wanted and composition and wanted.shares != limits.shares:
+            raise ValueError(
+                f"ledger {self.path}: its prices are {self.composition}, not {composition}; that "
+                "was decided when it was begun. Open it without `composition`."
+            )
         if neighboring and neighboring != relation:
             raise ValueError(
                 f"ledger {self.path}: it counts {relation or 'no named'} neighbours, not "
@@ -983,7 +1036,15 @@ class PrivacyBudget(Ledger):
             )
 
     def reserve(
-        self, epsilon, delta=0.0, *, name="charge", label="", neighboring=None, private=True
+        self,
+        epsilon,
+        delta=0.0,
+        *,
+        name="charge",
+        label="",
+        neighboring=None,
+        private=True,
+        gaussian=False,
     ):
         """Charge a price for something that is about to happen, or raise and change nothing.
 
@@ -999,6 +1060,8 @@ class PrivacyBudget(Ledger):
             The relation the price speaks of.
         private : bool
             False if the noise will come from a seed.
+        gaussian : bool
+            Whether all noise will be Gaussian, which composes best.
 
         Returns
         -------
@@ -1016,33 +1079,37 @@ class PrivacyBudget(Ledger):
         RuntimeError
             If the budget lives in another process's memory.
         """
-        with self._book.transaction() as connection:
-            return self._reserve(connection, epsilon, delta, name, label, neighboring, private)
-
-    def _reserve(self, connection, epsilon, delta, name, label, neighboring, private, price=None):
-        """`reserve`, inside a transaction; `price` is what counts if it is not (epsilon, delta)."""
         epsilon, delta = _price(epsilon, delta, name)
         _relation(neighboring)
-        state = self._read(connection)
-        if neighboring and state.neighboring and neighboring != state.neighboring:
+        counts = Spending.claim(epsilon, delta, neighboring)
+        if gaussian and delta:
+            counts = _all_gaussian(counts)
+        row = Row(name, label, epsilon, delta, neighboring or "", int(private), counts)
+        with self._book.transaction() as connection:
+            return self._reserve(connection, row)
+
+    def _reserve(self, connection, row):
+        """`reserve`, inside a transaction."""
+        state, name = self._read(connection), row.estimator
+        if row.neighboring and state.neighboring not in ("", row.neighboring):
             raise ValueError(
-                f"{name} protects {neighboring} neighbours, this budget counts "
+                f"{name} protects {row.neighboring} neighbours, this budget counts "
                 f"{state.neighboring} neighbours: the two do not add up; use one relation or two "
                 "budgets."
             )
-        total = state.total() + (price or Spending.claim(epsilon, delta))
-        if not self._allows(total):
-            together = total.epsilon_at(self.delta)
+        total = state.total(row.counts)
+        if not self._allows(total, _HAIR):
+            epsilon = total.epsilon_at(self.delta, self._shares)
             raise BudgetExceeded(
-                f"{name} needs epsilon = {epsilon:g}, delta = {delta:g}: with all that was charged "
-                f"before, epsilon would be {_rounded_up(together)} at delta = {self.delta:g}, and the "
-                f"limit is {self.epsilon:g}; nothing was charged or fitted."
+                f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: with all that was "
+                f"charged before, epsilon would be {_rounded_up(epsilon)} at delta = {self.delta:g}, "
+                f"and the limit is {self.epsilon:g}; nothing was charged or fitted."
             )
-        row = (name, label, epsilon, delta, neighboring or "", int(private), "")
         return self._write(connection, state, "reserve", state.seen + 1, row)
 
     def _write(self, connection, state, event, entry, row):
-        row = (state.seen + 1, event, entry, _now(), self._who, *row)
+        counts = json.dumps(row.counts.to_dict())
+        row = (state.seen + 1, event, entry, _now(), self._who, *row[:6], counts, row.receipt)
         connection.execute(_INSERT, (*row, sealed(state.seal, row)))
         return entry
 
@@ -1070,15 +1137,17 @@ class PrivacyBudget(Ledger):
         BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
             As for `reserve`.
         """
-        price, private = None, True
-        if receipt is not None:
-            epsilon, delta, private = receipt.epsilon, receipt.delta, receipt.private
-            neighboring, price = receipt.neighboring, Spending.of(receipt, receipt.neighboring)
+        _relation(neighboring)
+        if receipt is None:
+            price = _price(epsilon, delta, name)
+            counts = Spending.claim(*price, neighboring)
+            row = Row(name, label, *price, neighboring or "", 1, counts)
+        else:
+            price, relation = (receipt.epsilon, receipt.delta), receipt.neighboring
+            row = Row(name, label, *price, relation, 1, Spending.of(receipt)).settled(receipt)
         with self._book.transaction() as connection:
-            entry = self._reserve(
-                connection, epsilon, delta, name, label, neighboring, private, price
-            )
-            self._settle(connection, entry, receipt)
+            entry = self._reserve(connection, row)
+            self._write(connection, self._read(connection), "settle", entry, row)
         return entry
 
     def settle(self, entry, receipt=None):
@@ -1101,24 +1170,20 @@ class PrivacyBudget(Ledger):
             If the receipt is above the charge or speaks of other neighbours: a bug was found. The
             receipt is charged in full.
         """
-        with self._book.transaction() as connection:
-            problem = self._settle(connection, entry, receipt)
+        problem = self._close(entry, "settle", receipt)
         if problem:
             raise RuntimeError(problem)
 
-    def _settle(self, connection, entry, receipt, event="settle"):
-        """`settle`, inside a transaction; returns what is wrong with the receipt, or nothing."""
-        state = self._read(connection)
-        asked = state.waiting.get(entry)
-        if asked is None:
-            raise ValueError(f"entry {entry} is not open: it was never reserved, or is settled.")
-        epsilon, delta, private, text, problem = asked.epsilon, asked.delta, asked.private, "", ""
-        if receipt is not None:
-            problem = _problem(asked, receipt)
-            epsilon, delta = receipt.epsilon, receipt.delta
-            private, text = int(private and receipt.private), json.dumps(_receipt_dict(receipt))
-        row = (asked.estimator, asked.label, epsilon, delta, asked.neighboring, private, text)
-        self._write(connection, state, event, entry, row)
+    def _close(self, entry, event, receipt=None):
+        """Write how a charge ended; returns what is wrong with its receipt, or nothing."""
+        with self._book.transaction() as connection:
+            state, problem = self._read(connection), ""
+            if entry not in state.waiting:
+                raise ValueError(f"entry {entry} is not open: it was never reserved, or is closed.")
+            row = Row.asked(state.waiting[entry])
+            if receipt is not None:
+                problem, row = row.problem(receipt), row.settled(receipt)
+            self._write(connection, state, event, entry, row)
         return problem
 
     def fit(self, estimator, *args, label="", **kwargs):
@@ -1221,6 +1286,7 @@ class PrivacyBudget(Ledger):
             "name": f"search over {len(models)} {name}",
             "neighboring": relations.pop(),
             "private": all(price["private"] for price in prices),
+            "gaussian": False,
         }
 
         def work():
@@ -1271,8 +1337,7 @@ class PrivacyBudget(Ledger):
             f"this {price['name']}, since rows may have been read; nothing was released."
         )
         try:
-            with self._book.transaction() as connection:
-                self._settle(connection, entry, None, "failed")
+            self._close(entry, "failed")
         except (LedgerError, ValueError, RuntimeError):
             error.add_note("The ledger could not be written: the charge stands there as unsettled.")
 

@@ -289,6 +289,8 @@ class NoisyLloyd(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+
     def __init__(
         self,
         n_clusters=8,

@@ -712,6 +712,8 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+
     def __init__(
         self,
         n_clusters=8,
@@ -873,6 +875,8 @@ class HDPEMeans(PEMeans):
     >>> model.cluster_centers_.shape, round(model.spent_.epsilon, 6)
     ((1, 50), 1.0)
     """
+
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
 
     def __init__(
         self,

@@ -110,6 +110,8 @@ CREATE TRIGGER limits_stay BEFORE UPDATE ON limits
 BEGIN SELECT RAISE(ABORT, 'the limits of a ledger never change'); END;
 CREATE TRIGGER limits_remain BEFORE DELETE ON limits
 BEGIN SELECT RAISE(ABORT, 'the limits of a ledger never change'); END;
+CREATE TRIGGER limits_once BEFORE INSERT ON limits WHEN EXISTS (SELECT 1 FROM limits)
+BEGIN SELECT RAISE(ABORT, 'the limits of a ledger never change'); END;
 CREATE TRIGGER events_stay BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'a ledger is written once'); END;
 CREATE TRIGGER events_remain BEFORE DELETE ON events
@@ -813,6 +815,16 @@ class Ledger:
             few, many = (middle, many) if have_room(middle) else (few, middle)
         return few
 
+    def close(self):
+        """Let go of the ledger's file; the next question opens it again. Nothing is lost without it."""
+        self._book.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
     # ---- shown
 
     def to_dict(self):
@@ -1017,7 +1029,8 @@ class PrivacyBudget(Ledger):
 
     def _compare(self, wanted, neighboring, composition):
         """Refuse a ledger with other limits than were asked for."""
-        limits, relation = self._book.limits, self.neighboring
+        limits = self._book.limits
+        relation = limits.neighboring or (neighboring and self.neighboring)
         if wanted and (wanted.epsilon, wanted.delta) != (limits.epsilon, limits.delta):
             raise ValueError(
                 f"ledger {self.path}: its limit is epsilon = {limits.epsilon:g}, delta = "
@@ -1273,6 +1286,7 @@ class PrivacyBudget(Ledger):
         models = [clone(estimator).set_params(**setting) for setting in settings]
         prices = [_declared_price(model, (X,), {}) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
+        epsilon, _ = _price(epsilon, 0.0, f"the choice among {len(models)} {name}")
         if scorer is None and bound is None:
             bound = models[0].radius ** 2
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):

@@ -236,8 +236,9 @@ def _in_words(path):
     """SQLite's errors as sentences."""
     try:
         yield
-    except sqlite3.Error as error:
-        why = _WORDS.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, str(error))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: letters were damaged
+        code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_CORRUPT
+        why = _WORDS.get(code & 0xFF, str(error))
         raise LedgerError(f"ledger {path or 'in memory'}: {why}. Nothing was written.") from error
 
 

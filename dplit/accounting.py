@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 from numbers import Integral, Real
 
@@ -23,7 +24,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.optimize.elementwise import find_root
 
 # %% ../nbs/10_accounting.ipynb #5ad71160
-_MARGIN = 2e-12  # every conversion is rounded to the safe side by this much in log delta
+_MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -83,15 +84,29 @@ def log_gaussian_delta(epsilon, mu):
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
-        low, high = x - h, x + h
+        low, high = x - h + _remainder(epsilon, x, mu), x + h
         integral = h * np.sum(
-            _WEIGHTS * mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -4)), axis=-1
+            _WEIGHTS * mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -2)), axis=-1
         )
-        difference = mills(np.maximum(low, -3)) - mills(high)
+        difference = mills(np.maximum(low, -1)) - mills(high)
         log_phi = -(low**2) / 2 - np.log(2 * np.pi) / 2
         tail = log_phi + np.log(np.where(mu < 1, integral, difference))
         bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * mills(high)))  # delta near 1
-        return np.where(mu == 0, -np.inf, np.where(low < -3, bulk, tail))
+        free = (mu == 0) | (epsilon == np.inf)
+        return np.where(free, -np.inf, np.where(low < -1, bulk, tail))
+
+
+def _remainder(epsilon, x, mu):
+    """What the quotient x = epsilon / mu lost by rounding: at large mu, x - mu / 2 would show it."""
+
+    def halves(t):  # Veltkamp's: 26 bits each, so that their products are exact
+        high = 134217729.0 * t - (134217729.0 * t - t)
+        return high, t - high
+
+    (x1, x2), (m1, m2) = halves(x), halves(mu)
+    product = x * mu
+    lost = ((x1 * m1 - product) + x1 * m2 + x2 * m1) + x2 * m2
+    return np.nan_to_num(((epsilon - product) - lost) / mu, nan=0.0, posinf=0.0, neginf=0.0)
 
 # %% ../nbs/10_accounting.ipynb #d373af77
 def _arrays(**named):
@@ -114,7 +129,10 @@ def _scalar(value):
 
 def _root(function, low, high, *args):
     """Root in t of a monotone function(t, *args) on [low, high], element by element."""
-    return find_root(function, (low, high), args=args).x
+    found = find_root(function, (low, high), args=args)
+    if not np.all(found.success):
+        raise ArithmeticError("no root between its bounds: this is a bug, please report it.")
+    return found.x
 
 
 def gaussian_delta(epsilon, mu):
@@ -131,7 +149,8 @@ def gaussian_delta(epsilon, mu):
     Returns
     -------
     float or ndarray
-        delta in [0, 1], rounded up: never below the true value, above it by at most 1e-11 of it.
+        delta in [0, 1], rounded up: never below the true value, above it by at most 1e-11 of it,
+        whatever mu is.
 
     Raises
     ------
@@ -171,17 +190,17 @@ def gaussian_epsilon(delta, mu):
     Balle, Wang (ICML 2018), Theorem 8.
     """
     delta, mu = _arrays(delta=delta, mu=mu)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        target = np.log(delta) - _MARGIN * np.maximum(1, mu / 20)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        target = np.log(delta)
+        target = target - _MARGIN * np.clip(mu / 20, 1, 1e12) * np.minimum(1, -target)
         free = log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
-        goal, m = (
-            np.where(free | (delta == 0), -1.0, target),
-            np.where(free | (delta == 0), 1.0, mu),
-        )
-        high = m**2 / 2 + m * np.sqrt(2 * -goal)  # the simple zCDP bound
+        simple = (mu**2 / 2 + mu * np.sqrt(2 * -target)) * (1 + 1e-15)  # the simple zCDP bound
+        easy = free | (delta == 0) | (mu > 1e12)  # there the simple bound is exact to 11 digits
+        goal, m, high = (np.where(easy, *pair) for pair in ((-1, target), (1, mu), (3, simple)))
         root = _root(
             lambda e, goal, m: log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m
         )
+        root = np.where(easy, simple, root)
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
 # %% ../nbs/10_accounting.ipynb #6889e384
@@ -219,8 +238,9 @@ def gaussian_mu(epsilon, delta):
 
 
 def _gaussian_mu(epsilon, delta):
-    pure, certain = delta == 0, delta == 1
-    d = np.where(pure | certain, 0.5, delta)
+    pure = (delta == 0) | ((epsilon < 1e-290) & (delta < 1e-290))  # as good as nothing
+    certain = (delta == 1) | (epsilon == np.inf)
+    d, epsilon = (np.where(pure | certain, *pair) for pair in ((0.5, delta), (1.0, epsilon)))
     log_inverse, total_variation = -np.log(d), 2 * np.sqrt(2) * special.erfinv(d)
     zcdp = np.sqrt(2) * epsilon / (np.sqrt(log_inverse + epsilon) + np.sqrt(log_inverse))
     low = np.log(np.maximum(zcdp, total_variation)) - 1e-9
@@ -300,7 +320,7 @@ def classical_gaussian_mu(epsilon, delta):
 def _zcdp_curve(log_x, rho):
     """Equation (2) at alpha = 1 + x: (log delta, epsilon)."""
     x = np.exp(log_x)
-    return -rho * x**2 - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
+    return -(rho * x * x) - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
 
 
 def zcdp_epsilon(rho, delta):
@@ -328,16 +348,21 @@ def zcdp_epsilon(rho, delta):
     Canonne, Kamath, Steinke (NeurIPS 2020), Corollary 13; Bun, Steinke (TCC 2016).
     """
     rho, delta = _arrays(rho=rho, delta=delta)
-    easy = (rho == 0) | (delta == 0) | (delta == 1)
+    easy = (rho == 0) | (rho == np.inf) | (delta == 0) | (delta == 1)
     r, d = np.where(easy, 1.0, rho), np.where(easy, 0.5, delta)
     log_inverse = -np.log(d)
     # rho x^2 <= ln(1/delta), and ln(1+x) <= ln(1/delta)
-    high = np.minimum(np.log(log_inverse / r) / 2, log_inverse) + 1e-9
-    log_x = _root(lambda t, r, g: _zcdp_curve(t, r)[0] + g, high - 80, high, r, log_inverse)
-    epsilon = np.maximum(_zcdp_curve(log_x, r)[1], 0) * (1 + _MARGIN)
-    return _scalar(
-        np.where(rho == 0, 0.0, np.where(delta == 0, np.inf, np.where(delta == 1, 0.0, epsilon)))
-    )
+    high = np.minimum((np.log(log_inverse) - np.log(r)) / 2, log_inverse) + 1e-9
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_x = _root(lambda t, r, g: _zcdp_curve(t, r)[0] + g, high - 80, high, r, log_inverse)
+    # the cited bound itself is true at every alpha, so an error of the root cannot matter
+    log_x = np.minimum(log_x, 300)
+    x = np.exp(log_x)
+    above = (1 + x) * r + (log_inverse - np.log1p(x)) / x
+    below = np.logaddexp(0, -log_x)
+    epsilon = np.maximum(above * (1 + _MARGIN) - below * (1 - _MARGIN), 0)
+    endless = (delta == 0) | (rho == np.inf)
+    return _scalar(np.where((rho == 0) | (delta == 1), 0.0, np.where(endless, np.inf, epsilon)))
 
 # %% ../nbs/10_accounting.ipynb #219b8039
 def zcdp_delta(epsilon, rho):
@@ -363,15 +388,19 @@ def zcdp_delta(epsilon, rho):
     Canonne, Kamath, Steinke (NeurIPS 2020), Corollary 13.
     """
     epsilon, rho = _arrays(epsilon=epsilon, rho=rho)
-    r = np.where(rho == 0, 1.0, rho)
-    low = np.minimum(epsilon - 3 * r, 0) - 1e-9
-    high = np.log(epsilon / (2 * r) + 1 / np.sqrt(2 * r)) + 1e-9
-    log_x = _root(
-        lambda t, r, e: _zcdp_curve(t, r)[1] - e, np.minimum(low, high - 1), high, r, epsilon
-    )
-    return _scalar(
-        np.where(rho == 0, 0.0, np.minimum(np.exp(_zcdp_curve(log_x, r)[0]) * (1 + _MARGIN), 1))
-    )
+    free, certain = (rho == 0) | (epsilon == np.inf), rho == np.inf
+    r, e = (np.where(free | certain, 1.0, number) for number in (rho, epsilon))
+    low = np.minimum(e - 3 * r, 0) - 1e-9
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        high = np.logaddexp(np.log(e) - np.log(2 * r), -np.log(2 * r) / 2) + 1e-9
+        log_x = _root(
+            lambda t, r, e: _zcdp_curve(t, r)[1] - e, np.minimum(low, high - 1), high, r, e
+        )
+        log_x = np.minimum(log_x, 300)  # true at every alpha, as above
+        x = np.exp(log_x)
+        log_delta = x * (x * r - (e - r)) - x * np.logaddexp(0, -log_x) - np.log1p(x)
+        delta = np.minimum(np.exp(log_delta) * (1 + _MARGIN), 1)
+    return _scalar(np.where(free, 0.0, np.where(certain, 1.0, delta)))
 
 # %% ../nbs/10_accounting.ipynb #124234f5
 def zcdp_rho(epsilon, delta):
@@ -389,7 +418,7 @@ def zcdp_rho(epsilon, delta):
     Returns
     -------
     float or ndarray
-        rho > 0, rounded down.
+        rho >= 0, rounded down.
 
     Raises
     ------
@@ -406,18 +435,19 @@ def zcdp_rho(epsilon, delta):
             f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0 and 0 < delta <= 0.5; "
             "more would protect nothing."
         )
-    log_inverse = -np.log(delta)
+    log_inverse, e = -np.log(delta), np.where(epsilon == np.inf, 1.0, epsilon)
     # delta's half of (2), solved for rho
-    rho_at = lambda t, g: np.maximum(g - np.log1p(np.exp(t)), 0) / np.exp(2 * t)
+    rho_at = lambda t, g: np.maximum(g - np.logaddexp(0, t), 0) / np.exp(2 * t)
     high = np.log(np.expm1(np.minimum(log_inverse, 700)))  # rho = 0 here
-    log_x = _root(
-        lambda t, g, e: _zcdp_curve(t, rho_at(t, g))[1] - e,
-        high - 60 - np.log1p(epsilon),
-        high,
-        log_inverse,
-        epsilon,
-    )
-    return _scalar(rho_at(log_x, log_inverse) * (1 - 10 * _MARGIN))
+    low = np.log(np.minimum(0.1, np.sqrt(0.18) / np.sqrt(e)))  # worth more than e, as ln 2 <= g
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_x = _root(
+            lambda t, g, e: _zcdp_curve(t, rho_at(t, g))[1] - e, low, high, log_inverse, e
+        )
+    x = np.exp(log_x)  # true at every alpha, as above
+    above = (log_inverse - np.log1p(x)) / x * (1 + _MARGIN)
+    rho = ((e + np.logaddexp(0, -log_x)) * (1 - _MARGIN) - above) / (1 + x)
+    return _scalar(np.where(epsilon == np.inf, np.inf, np.maximum(rho, 0.0)))
 
 # %% ../nbs/10_accounting.ipynb #d345004c
 def basic_composition(epsilons, deltas=0.0):
@@ -665,9 +695,9 @@ def _coins(pure):
     """Values and probabilities of the total loss of coins that tell the truth with probability e^epsilon / (1 + e^epsilon)."""
     losses, chances = np.zeros(1), np.ones(1)
     for epsilon, times in pure:
-        truths = np.arange(times + 1)
-        coin = stats.binom.pmf(truths, times, special.expit(epsilon))
-        losses = np.add.outer(losses, (2 * truths - times) * epsilon).ravel()
+        lies = np.arange(times + 1)  # lies, whose probability is small and not rounded away
+        coin = stats.binom.pmf(lies, times, special.expit(-epsilon))
+        losses = np.add.outer(losses, (times - 2 * lies) * epsilon).ravel()
         chances = np.outer(chances, coin).ravel()
     return losses[chances > 0], chances[chances > 0]
 
@@ -815,11 +845,11 @@ class Release:
 
     @property
     def price(self):
-        """The price of one, in words."""
+        """The price of one, in words, rounded up."""
         names = ("mu", "epsilon", "exponent", "delta", "failure")
         values = {name: getattr(self, name) for name in names}
-        price = next(f"{k} = {v:.4g}" for k, v in values.items() if v is not None)
-        own = [f"{k} = {values[k]:.2g}" for k in ("delta", "failure") if values[k]]
+        price = next(f"{k} = {_rounded_up(v)}" for k, v in values.items() if v is not None)
+        own = [f"{k} = {_rounded_up(values[k], 2)}" for k in ("delta", "failure") if values[k]]
         return ", ".join([price, *own])
 
 # %% ../nbs/10_accounting.ipynb #c927462b
@@ -987,8 +1017,8 @@ def _rounded_up(value, digits=4):
     """A printed price never claims less than was spent."""
     if not 0 < value < math.inf:
         return f"{value:g}"
-    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return f"{math.ceil(value / step * (1 - 1e-14)) * step:.{digits}g}"
+    decimal = Context(digits, ROUND_CEILING).create_decimal(value * (1 - 1e-14))
+    return f"{float(decimal):.{digits}g}"
 
 # %% ../nbs/10_accounting.ipynb #2e3a0370
 @dataclass(frozen=True)

@@ -518,8 +518,8 @@ class State(NamedTuple):
 
     def after(self, events):
         """The state after some more events."""
-        seen, seal, closed, waiting, relation = self
-        waiting, closed = dict(waiting), [closed]
+        seen, seal, before, waiting, relation = self
+        waiting, closed = dict(waiting), []
         for row in events:
             seen, seal, relation = row.number, row.seal, relation or row.neighboring
             if row.event == "reserve":
@@ -527,7 +527,8 @@ class State(NamedTuple):
             else:
                 del waiting[row.entry]
                 closed.append(_counted(row.counts))
-        return State(seen, seal, Spending.total(closed), waiting, relation)
+        closed = Spending.total([before, *closed]) if closed else before
+        return State(seen, seal, closed, waiting, relation)
 
     def total(self, *more):
         """The Spending of all charges, and of some more."""
@@ -538,6 +539,11 @@ class State(NamedTuple):
 @lru_cache(maxsize=4096)  # many rows have few different prices
 def _counted(text):
     return Spending.from_dict(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _text(counts):
+    return json.dumps(counts.to_dict())
 
 # %% ../nbs/16_ledger.ipynb #730d6bb7
 _HAIR = 1e-9  # of a limit: decimal fractions, and prices that are rounded up, need room
@@ -760,8 +766,10 @@ class Ledger:
 
     def _allows(self, total, room=0.0):
         """Whether the filter of this ledger admits a total; the check before every charge."""
-        delta = total.delta_at(self.epsilon * (1 + room), self._shares)
-        return delta <= self.delta * (1 + room)
+        epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
+        if total.epsilon <= epsilon and total.delta <= self._shares.basic * delta:
+            return True  # the filter would say so too, after asking for more
+        return total.delta_at(epsilon, self._shares) <= delta
 
     @property
     def spent(self):
@@ -1100,10 +1108,12 @@ class PrivacyBudget(Ledger):
             counts = _all_gaussian(counts)
         row = Row(name, label, epsilon, delta, neighboring or "", int(private), counts)
         with self._book.transaction() as connection:
-            return self._reserve(connection, row)
+            state = self._reserve(connection, row)
+        self._state = state
+        return state.seen
 
     def _reserve(self, connection, row):
-        """`reserve`, inside a transaction."""
+        """`reserve`, inside a transaction; the state after it."""
         state, name = self._read(connection), row.estimator
         if row.neighboring and state.neighboring not in ("", row.neighboring):
             raise ValueError(
@@ -1122,10 +1132,12 @@ class PrivacyBudget(Ledger):
         return self._write(connection, state, "reserve", state.seen + 1, row)
 
     def _write(self, connection, state, event, entry, row):
-        counts = json.dumps(row.counts.to_dict())
+        """Append an event, inside a transaction; the state after it."""
+        counts = _text(row.counts)
         row = (state.seen + 1, event, entry, _now(), self._who, *row[:6], counts, row.receipt)
-        connection.execute(_INSERT, (*row, sealed(state.seal, row)))
-        return entry
+        event = Event(*row, sealed(state.seal, row))
+        connection.execute(_INSERT, event)
+        return state.after([event])
 
     def charge(
         self, epsilon=None, delta=0.0, *, receipt=None, name="charge", label="", neighboring=None
@@ -1160,9 +1172,10 @@ class PrivacyBudget(Ledger):
             price, relation = (receipt.epsilon, receipt.delta), receipt.neighboring
             row = Row(name, label, *price, relation, 1, Spending.of(receipt)).settled(receipt)
         with self._book.transaction() as connection:
-            entry = self._reserve(connection, row)
-            self._write(connection, self._read(connection), "settle", entry, row)
-        return entry
+            asked = self._reserve(connection, row)
+            state = self._write(connection, asked, "settle", asked.seen, row)
+        self._state = state
+        return asked.seen
 
     def settle(self, entry, receipt=None):
         """Close a reserved charge with the receipt of what happened.
@@ -1197,7 +1210,8 @@ class PrivacyBudget(Ledger):
             row = Row.asked(state.waiting[entry])
             if receipt is not None:
                 problem, row = row.problem(receipt), row.settled(receipt)
-            self._write(connection, state, event, entry, row)
+            state = self._write(connection, state, event, entry, row)
+        self._state = state
         return problem
 
     def fit(self, estimator, *args, label="", **kwargs):

@@ -312,6 +312,18 @@ def test_fits_counts_what_still_fits():
     assert done == n > 10 > by_price
 
 
+def test_the_short_cut_of_the_check_agrees_with_the_filter():
+    rng, answers = np.random.default_rng(0), []
+    for composition in ("composed", "added"):
+        budget = PrivacyBudget(3.0, 1e-5, composition=composition)
+        for _ in range(300):
+            e, d = rng.uniform(0, 4), 10 ** rng.uniform(-9, -4)
+            total = Spending.total([Spending.claim(e / 3, d / 3)] * 3)
+            answers.append(total.delta_at(3.0, budget._shares) <= 1e-5)
+            assert budget._allows(total) == answers[-1]
+    assert 0.05 < np.mean(answers) < 0.95
+
+
 def test_ten_gaussian_fits_cost_a_third_of_their_sum():
     rows, budget = np.zeros((20, 1)), PrivacyBudget(3.2, 1e-5)
     for _ in range(10):
@@ -1031,18 +1043,19 @@ def test_the_command_runs_as_a_program(tmp_path):
 
 
 def large_ledger(tmp_path, n, different):
-    """A ledger of n settled charges, written in one transaction."""
+    """A ledger of n rows, each a settled charge, written in one transaction."""
     budget = in_a_file(tmp_path, epsilon=1e3, delta=1e-2)
     one = gaussians(0.001)
     with budget._book.transaction() as connection:
-        for i in range(n // 2):
+        state = budget._state
+        for i in range(n):
             if i == 0 or different:
                 row = dplit.ledger.Row("a", "", 0.01, 1e-8, "add_remove", 1, Spending.of(one))
                 row = row._replace(
                     receipt="{}", counts=dataclasses.replace(row.counts, own=i * 1e-12)
                 )
-            entry = budget._write(connection, budget._read(connection), "reserve", 2 * i + 1, row)
-            budget._write(connection, budget._read(connection), "settle", entry, row)
+            state = budget._write(connection, state, "reserve", 2 * i + 1, row)
+            state = budget._write(connection, state, "settle", 2 * i + 1, row)
     budget.close()
     return budget.path
 

@@ -566,7 +566,7 @@ def worked(tmp_path, n=12):
 def test_no_flipped_byte_ever_makes_a_ledger_cheaper(tmp_path):
     path, said = worked(tmp_path)
     whole, rng, found = path.read_bytes(), random.Random(0), 0
-    for _ in range(300):
+    for _ in range(200):
         damaged = bytearray(whole)
         damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
@@ -579,7 +579,7 @@ def test_no_flipped_byte_ever_makes_a_ledger_cheaper(tmp_path):
             found += 1
         for tail in ("-wal", "-shm"):
             path.with_name(path.name + tail).unlink(missing_ok=True)
-    assert 100 < found < 300  # some bytes of a file are not in use
+    assert 60 < found < 200  # some bytes of a file are not in use
 
 
 def test_no_truncated_file_is_read(tmp_path):
@@ -822,14 +822,13 @@ def fill_the_disk(path, results):
     used = max(os.path.getsize(file) for file in (path, f"{path}-wal"))
     resource.setrlimit(resource.RLIMIT_FSIZE, (used + 60_000, used + 60_000))
     try:
-        for _ in range(1000):
-            budget.charge(0.001)
-            granted += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the last one could not be settled
+            for _ in range(1000):
+                budget.fit(spender, None)
+                granted += 1
     except LedgerError as error:
-        try:
-            budget.fit(spender, None)
-        except LedgerError:
-            results.put((str(error), granted, spender.fits))
+        results.put((str(error), granted, spender.fits))
 
 
 def test_a_full_disk_is_a_refusal_with_nothing_fitted(tmp_path):
@@ -838,8 +837,10 @@ def test_a_full_disk_is_a_refusal_with_nothing_fitted(tmp_path):
     child.start()
     message, granted, fits = results.get(timeout=120)
     child.join()
-    assert ("full" in message) and "Nothing was written" in message and fits == 0
-    assert len(budget.ledger) == granted + 1 > 5
+    assert "full" in message and "Nothing was written" in message
+    assert fits == granted > 5  # the refused one was not fitted
+    assert len(budget.ledger) == granted + 1
+    assert {row.state for row in budget.ledger[:-1]} == {"settled"}
     budget.charge(0.5)  # there is room again
     assert len(budget.ledger) == granted + 2
 

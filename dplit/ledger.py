@@ -6,7 +6,7 @@
 __all__ = ['SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'BudgetExceeded', 'LedgerError', 'Spent', 'Charge', 'Limits', 'Event', 'sealed',
            'on_network_disk', 'Book', 'State', 'Row', 'Ledger', 'Search', 'squared_distances', 'PrivacyBudget']
 
-# %% ../nbs/16_ledger.ipynb #50f2ee31
+# %% ../nbs/16_ledger.ipynb #7cd20f8e
 import getpass
 import hashlib
 import json
@@ -44,7 +44,7 @@ from .filters import SHARES, Shares, Spending
 from .geometry import nearest_distance
 from .mechanisms import Noise, check_rows
 
-# %% ../nbs/16_ledger.ipynb #862f56d6
+# %% ../nbs/16_ledger.ipynb #6b137901
 class BudgetExceeded(ValueError):
     """The fit would have cost more than is left. Nothing was charged, fitted or drawn."""
 
@@ -52,7 +52,7 @@ class BudgetExceeded(ValueError):
 class LedgerError(RuntimeError):
     """A ledger could not be read or written. Nothing was written; what was charged before stays charged."""
 
-# %% ../nbs/16_ledger.ipynb #e682648c
+# %% ../nbs/16_ledger.ipynb #f94edc94
 class Spent(NamedTuple):
     """A price: epsilon and delta, both dimensionless."""
 
@@ -78,7 +78,7 @@ class Charge(NamedTuple):
     state: str
     private: bool
 
-# %% ../nbs/16_ledger.ipynb #58ff5aaa
+# %% ../nbs/16_ledger.ipynb #93f051cf
 SCHEMA = """
 CREATE TABLE limits (              -- one row: what may be spent, for ever
     one         INTEGER PRIMARY KEY CHECK (one = 1),
@@ -187,7 +187,7 @@ def sealed(before, row):
 _SELECT = f"SELECT {', '.join(Event._fields)} FROM events WHERE number >= ? ORDER BY number"
 _INSERT = f"INSERT INTO events VALUES ({', '.join('?' * len(Event._fields))})"
 
-# %% ../nbs/16_ledger.ipynb #94005739
+# %% ../nbs/16_ledger.ipynb #2eec1dbd
 REMOTE = {"nfs", "nfs4", "cifs", "smb", "smb3", "smbfs", "ncpfs", "9p", "afs", "ceph", "lustre"}
 REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"}
 
@@ -217,7 +217,7 @@ def on_network_disk(path, mounts=None):
             kind, longest = what, len(where.parts)  # the last of equals hides those before
     return kind in REMOTE or kind.startswith("fuse.") or str(path).startswith("\\\\")
 
-# %% ../nbs/16_ledger.ipynb #6d96fbce
+# %% ../nbs/16_ledger.ipynb #70cff821
 _WORDS = {
     sqlite3.SQLITE_BUSY: "another program has held it for too long; try again",
     sqlite3.SQLITE_LOCKED: "another program has held it for too long; try again",
@@ -252,7 +252,7 @@ def _user():
     except (OSError, KeyError):  # an account without a name
         return ""
 
-# %% ../nbs/16_ledger.ipynb #ecf630ca
+# %% ../nbs/16_ledger.ipynb #e7d70ae4
 def _write_schema(connection, limits):
     connection.executescript(SCHEMA)
     connection.execute("INSERT INTO limits VALUES (1, ?, ?, ?, ?, ?, ?)", limits)
@@ -303,7 +303,7 @@ def _create(path, limits):
         os.fsync(folder)
         os.close(folder)
 
-# %% ../nbs/16_ledger.ipynb #ca469452
+# %% ../nbs/16_ledger.ipynb #75b8efca
 class Book:
     """The events of one ledger: one connection for each process, one transaction at a time.
 
@@ -485,7 +485,7 @@ if hasattr(os, "register_at_fork"):
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
 
-# %% ../nbs/16_ledger.ipynb #db23d7ae
+# %% ../nbs/16_ledger.ipynb #5800b22c
 def _receipt_dict(receipt):
     return {
         "version": 1,
@@ -506,7 +506,7 @@ def _receipt_from(data):
         data["title"],
     )
 
-# %% ../nbs/16_ledger.ipynb #bbc767ab
+# %% ../nbs/16_ledger.ipynb #55bd58ed
 class State(NamedTuple):
     """What a process knows of its ledger: events 1 to `seen`, and what they count."""
 
@@ -545,7 +545,7 @@ def _counted(text):
 def _text(counts):
     return json.dumps(counts.to_dict())
 
-# %% ../nbs/16_ledger.ipynb #730d6bb7
+# %% ../nbs/16_ledger.ipynb #940fa965
 _HAIR = 1e-9  # of a limit: decimal fractions, and prices that are rounded up, need room
 
 
@@ -571,7 +571,7 @@ def _limits(epsilon, delta, neighboring, composition):
     shares = json.dumps(_SHARES[composition or "composed"])
     return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", shares, _now())
 
-# %% ../nbs/16_ledger.ipynb #6b2cef2c
+# %% ../nbs/16_ledger.ipynb #dc4ad25e
 class Row(NamedTuple):
     """What one event says about a charge: what was asked, and what it counts from here on."""
 
@@ -649,7 +649,7 @@ def _all_gaussian(claim):
     mu = gaussian_mu(claim.epsilon, claim.delta) * (1 + _HAIR / 100)  # calibrations are rounded
     return replace(claim, mu_squared=mu * mu, own=0.0)
 
-# %% ../nbs/16_ledger.ipynb #db978a3c
+# %% ../nbs/16_ledger.ipynb #107cf72d
 def _times(spending, n):
     """The same price n times, by doubling."""
     total = Spending()
@@ -667,7 +667,7 @@ def _largest(admitted, limit):
         low, high = (middle, high) if admitted(middle) else (low, middle)
     return low if low > _HAIR * limit else 0.0
 
-# %% ../nbs/16_ledger.ipynb #b5cb91e3
+# %% ../nbs/16_ledger.ipynb #cf6511fd
 def _declared_price(estimator, args, kwargs):
     """What a fit will cost, from PUBLIC facts alone; whatever is wrong with those is said here."""
     name = type(estimator).__name__
@@ -705,7 +705,7 @@ def _declared_price(estimator, args, kwargs):
         gaussian=getattr(estimator, "_only_gaussian", False),
     )
 
-# %% ../nbs/16_ledger.ipynb #e5a15b39
+# %% ../nbs/16_ledger.ipynb #a05a0184
 class Ledger:
     """What was charged, and what is left: the half of a `PrivacyBudget` that only reads.
 
@@ -758,6 +758,10 @@ class Ledger:
             price = (last.epsilon, last.delta, state, bool(last.private))
             rows.append(Charge(asked.at, asked.who, asked.estimator, asked.label, *price))
         return tuple(rows)
+
+    @property
+    def spendings(self):
+        return tuple(_counted((closed or asked).counts) for asked, closed in self._history())
 
     @property
     def receipts(self):
@@ -885,7 +889,7 @@ class Ledger:
         where = f", path={str(self.path)!r}" if self.path else ""
         return f"{type(self).__name__}(epsilon={self.epsilon:g}, delta={self.delta:g}{where})"
 
-# %% ../nbs/16_ledger.ipynb #abb50dbf
+# %% ../nbs/16_ledger.ipynb #22de45c3
 class Search(NamedTuple):
     """What `PrivacyBudget.search` hands back; all of it is paid for."""
 
@@ -923,7 +927,7 @@ def _bounded_loss(scorer, model, rows, bound):
     share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
     return int(np.rint(share * _STEPS).astype(np.int64).sum())
 
-# %% ../nbs/16_ledger.ipynb #59f437a7
+# %% ../nbs/16_ledger.ipynb #17141bd3
 class PrivacyBudget(Ledger):
     """A limit on what many fits may cost together, by everyone who shares its ledger.
 
@@ -952,6 +956,10 @@ class PrivacyBudget(Ledger):
         The ledger's file.
     ledger : tuple of Charge
         One row for each charge, in order, fits that failed half-way included.
+    receipts : tuple of Receipt or None
+        Of each row of the ledger.
+    spendings : tuple of Spending
+        What each row counts for the filter.
     spent : Spent(epsilon, delta)
         What all charges cost together, composed: the epsilon at the delta of the limit.
     remaining : Spent(epsilon, delta)
@@ -1394,7 +1402,7 @@ class PrivacyBudget(Ledger):
             self._book.patience,
         )
 
-# %% ../nbs/16_ledger.ipynb #df44737d
+# %% ../nbs/16_ledger.ipynb #c68edd7e
 def _opened_again(kind, path, limits, who, patience):
     """A pickled budget: its file, if that is still the same ledger."""
     budget = kind.open(path, who=who, patience=patience)

@@ -485,27 +485,6 @@ if hasattr(os, "register_at_fork"):
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
 
-# %% ../nbs/16_ledger.ipynb #5800b22c
-def _receipt_dict(receipt):
-    return {
-        "version": 1,
-        "neighboring": receipt.neighboring,
-        "delta": receipt.delta,
-        "private": receipt.private,
-        "title": receipt.title,
-        "releases": [{k: v for k, v in vars(r).items() if v is not None} for r in receipt.releases],
-    }
-
-
-def _receipt_from(data):
-    return Receipt(
-        [Release(**r) for r in data["releases"]],
-        data["neighboring"],
-        data["delta"],
-        data["private"],
-        data["title"],
-    )
-
 # %% ../nbs/16_ledger.ipynb #55bd58ed
 class State(NamedTuple):
     """What a process knows of its ledger: events 1 to `seen`, and what they count."""
@@ -627,7 +606,7 @@ class Row(NamedTuple):
             delta=receipt.delta,
             private=int(self.private and receipt.private),
             counts=replace(counts, neighboring=self.neighboring or None),
-            receipt=json.dumps(_receipt_dict(receipt)),
+            receipt=json.dumps(receipt.to_dict()),
         )
 
 
@@ -766,7 +745,7 @@ class Ledger:
     @property
     def receipts(self):
         texts = (closed.receipt if closed else "" for _, closed in self._history())
-        return tuple(_receipt_from(json.loads(text)) if text else None for text in texts)
+        return tuple(Receipt.from_dict(json.loads(text)) if text else None for text in texts)
 
     def _allows(self, total, room=0.0):
         """Whether the filter of this ledger admits a total; the check before every charge."""
@@ -857,8 +836,7 @@ class Ledger:
             "remaining": finite(self.remaining),
             "seal": self._state.seal,
             "charges": [
-                {**finite(row), "receipt": receipt and _receipt_dict(receipt)}
-                for row, receipt in rows
+                {**finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows
             ],
         }
 

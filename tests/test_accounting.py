@@ -918,3 +918,101 @@ def test_printed_prices_are_rounded_up_whatever_their_size():
     assert "mu = 0.2001" in str(ac.Receipt([gaussian(0.20001)], "replace", 1e-6)).split("\n")[3]
     tiny = ac.Receipt([gaussian(0.1)], "replace", 1e-310)
     assert "delta = 1e-310" in str(tiny) and "delta = 1e-310" in tiny._repr_markdown_()
+
+
+# ---------------------------------------------------------------- Poisson subsampling
+
+
+def test_poisson_subsampling_agrees_with_privacy_loss_distributions():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    for delta, mu, rate, times in (
+        (1e-6, 1.0, 0.01, 1000),
+        (1e-5, 0.5, 0.1, 50),
+        (1e-6, 2.0, 0.02, 300),
+    ):
+        given = {"sampling_prob": rate, "value_discretization_interval": 1e-4}
+        below, above = (
+            pld.from_gaussian_mechanism(1 / mu, pessimistic_estimate=side, **given)
+            .self_compose(times)
+            .get_epsilon_for_delta(delta)
+            for side in (False, True)
+        )
+        ours = ac.poisson_gaussian_epsilon(delta, mu, rate, times)
+        assert below < ours < above * 1.01, (below, ours, above)
+        assert ours == pytest.approx(above, rel=5e-3)
+        assert ac.poisson_gaussian_delta(ours, mu, rate, times) <= delta
+    assert ac.poisson_gaussian_epsilon(1e-6, 1.0, 0.01, 1000) == pytest.approx(2.125, abs=5e-3)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.2, 1.0])
+@pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
+def test_one_subsampled_release_is_never_below_its_closed_form(mu, rate):
+    with mpmath.workdps(60):
+        phi = lambda t: mpmath.erfc(-t / mpmath.sqrt(2)) / 2  # noqa: E731
+        q, m = mpmath.mpf(rate), mpmath.mpf(mu)
+
+        def curve(ratio):  # mixture against N(0, 1), at e^epsilon = ratio
+            if ratio <= 1 - q:
+                return 1 - ratio
+            t = (mpmath.log((ratio - 1 + q) / q) + m**2 / 2) / m
+            return (1 - q) * phi(-t) + q * phi(m - t) - ratio * phi(-t)
+
+        for epsilon in (0.0, 0.05, 0.5, 2.0):
+            e = mpmath.exp(mpmath.mpf(epsilon))
+            truth = max(curve(e), 1 - e + e * curve(1 / e))
+            ours = ac.poisson_gaussian_delta(epsilon, mu, rate)
+            assert truth <= ours, (epsilon, ours, truth)
+            assert truth < 1e-12 or relative(ours, truth) < 1e-2, (epsilon, ours, truth)
+
+
+def test_drawing_every_row_is_no_subsampling_and_bad_arguments_are_refused():
+    for epsilon in (0.3, 1.0, 4.0):
+        ratio = ac.poisson_gaussian_delta(epsilon, 0.5, 1.0, 9) / ac.gaussian_delta(epsilon, 1.5)
+        assert 1 <= ratio < 1.001
+    assert ac.poisson_gaussian_delta(math.inf, 1.0, 0.1) == 0.0
+    assert ac.poisson_gaussian_epsilon(0.9, 1.0, 0.1) == 0.0
+    for bad in ((0.0, 0.1, 1), (1.0, 0.0, 1), (1.0, 1.1, 1), (1.0, 0.1, 0), (math.nan, 0.1, 1)):
+        with pytest.raises(ValueError, match="choose"):
+            ac.poisson_gaussian_delta(1.0, *bad)
+
+
+# ---------------------------------------------------------------- stored receipts
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_stored_receipt_is_priced_as_the_first_time(delta):
+    import json
+
+    releases = [
+        ac.Release("g", "gaussian", np.float32(1.5), 7.25, times=np.int64(3), mu=np.float64(0.1)),
+        ac.Release("p", "laplace", epsilon=0.3, failure=1e-9),
+        ac.Release("t", "tail", epsilon=0.0, delta=1e-8),
+        ac.Release("c", "cover", exponent=0.03),
+        ac.Release("x", "exponential", epsilon=0.1),
+    ]
+    for lines in (releases, releases[:1], [pure(0.2)], []):
+        receipt = ac.Receipt(lines, "add_remove", delta, private=False, title="a fit")
+        stored = json.dumps(receipt.to_dict(), allow_nan=False)
+        back = ac.Receipt.from_dict(json.loads(stored))
+        assert back == receipt and back.epsilon == receipt.epsilon and str(back) == str(receipt)
+        assert back.to_dict() == receipt.to_dict()
+
+
+def test_a_stored_receipt_of_another_kind_is_refused():
+    good = ac.Receipt([gaussian(0.1)], "replace", 1e-6).to_dict()
+    line = good["releases"][0]
+    for bad, why in (
+        ({**good, "schema": 2}, "schema"),
+        ([], "schema"),
+        ({**good, "colour": 1}, "colour"),
+        ({k: v for k, v in good.items() if k != "delta"}, "delta"),
+        ({**good, "releases": [{**line, "mechanism": "magic"}]}, "magic"),
+        ({**good, "releases": [{**line, "more": 1}]}, "more"),
+        ({**good, "releases": [{**line, "mu": None}]}, "exactly one"),
+        ({**good, "neighboring": "friends"}, "friends"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            ac.Receipt.from_dict(bad)
+    with pytest.raises(ValueError, match="other"):
+        ac.Receipt([ac.Release("x", "magic", epsilon=1.0)], "replace").to_dict()

@@ -72,15 +72,28 @@ def test_the_gaussian_of_a_pure_release_is_rounded_up(ranged):
             assert mpmath.erfc(less / 2 / mpmath.sqrt(2)) / 2 > 1 / (1 + mpmath.exp(half))
 
 
+COVER = ac.Release("c", "cover", exponent=0.0425)
+MAX_COVER = [COVER, gaussian(0.19), ac.Release("w", "laplace", epsilon=0.155)]
+
+
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-@pytest.mark.parametrize("exponent", [0.01, 0.0425, 0.5])
-def test_a_cover_is_gaussian_but_for_what_is_cut(exponent, neighboring):
-    cut = 1e-8
-    mu = fi.cover_mu(exponent, cut, neighboring)
+@pytest.mark.parametrize("releases", [[COVER], MAX_COVER, [COVER, COVER]])
+def test_a_fit_with_a_cover_is_gaussian_but_for_what_is_cut(releases, neighboring):
+    receipt = ac.Receipt(releases, neighboring, 1e-6)
+    spent = fi.Spending.of(receipt)
     closest = 0.0
-    for epsilon in np.linspace(0, 2 + 30 * exponent, 501):
-        true = ac.mixture_delta(epsilon, exponent=exponent, neighboring=neighboring)
-        bound = cut + (1 - cut) * ac.gaussian_delta(epsilon, mu)
-        assert true <= bound
-        closest = max(closest, true / bound)
-    assert closest > 0.9
+    for epsilon in np.linspace(0, 2 * receipt.epsilon, 101):
+        bound = spent.own + (1 - spent.own) * ac.gaussian_delta(
+            epsilon, math.sqrt(spent.mu_squared)
+        )
+        assert receipt.delta_at(epsilon) <= bound
+        closest = max(closest, receipt.delta_at(epsilon) / bound)
+    assert closest > 0.9 and 0 < spent.own < 1e-6 / 15
+
+
+def test_a_gaussian_dominates_itself_and_nothing_larger():
+    curve = lambda epsilon: ac.gaussian_delta(epsilon, 0.3)  # noqa: E731
+    mu = fi.dominating_mu(curve, ac.gaussian_epsilon(1e-9, 0.3), 1e-9)
+    assert 0.29 < mu < 0.31
+    assert fi.dominating_mu(lambda epsilon: 1e-9, 1.0, 1e-6) == 0.0
+    assert fi.dominating_mu(lambda epsilon: 1.0, 1.0, 1e-6) == math.inf

@@ -30,6 +30,7 @@ from test_estimators import (
 from test_estimators import listen as listen_to
 
 from dplit import (
+    BudgetExceeded,
     NeighborNoisyAverages,
     NoisyAverageSet,
     PrivacyBudget,
@@ -38,7 +39,7 @@ from dplit import (
     datasets,
 )
 from dplit import source_target as so
-from dplit.accounting import BudgetExceeded, gaussian_mu, zcdp_epsilon
+from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.audit import SABOTAGE
 from dplit.geometry import clip_to_ball, farthest_point_cover
 from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
@@ -260,21 +261,21 @@ def test_only_operating_system_noise_is_called_private(make):
 
 @every
 def test_a_budget_charges_first_and_refuses_unread(make):
-    budget, model = PrivacyBudget(4.5, 1e-3), make()
+    model, delta = make(), 1e-3
     if model.rho is not None:  # a budget counts epsilon and delta: it needs a delta to convert at
+        budget = PrivacyBudget(4.5, delta)
         with pytest.raises(ValueError, match="epsilon"):
             budget.fit(model, Xs=Untouchable(), Xt=Xt)
-        assert budget.ledger == []
-        budget = PrivacyBudget(1.5 * zcdp_epsilon(model.rho, 1e-4), 1e-3)
-        budget.fit(make(delta=1e-4), Xs=Xs, Xt=Xt)
-        assert budget.spent == pytest.approx((zcdp_epsilon(model.rho, 1e-4), 1e-4))
-        with pytest.raises(BudgetExceeded):
-            budget.fit(make(delta=1e-4), Xs=Untouchable(), Xt=Xt)
-        return
-    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and budget.spent == (2.0, model.delta or 0.0)
-    budget.fit(make(), Xs=Xs, Xt=Xt)
+        assert budget.ledger == ()
+        model, price = make(delta=1e-4), zcdp_epsilon(model.rho, 1e-4)
+    else:
+        price = 2.0
+    budget = PrivacyBudget(1.01 * price, delta, composition="added")
+    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and 0 < budget.spent.epsilon <= price
+    assert budget.spent == (model.spent_.epsilon, model.spent_.delta)
     with pytest.raises(BudgetExceeded):
-        budget.fit(make(), Xs=Untouchable(), Xt=Xt)
+        budget.fit(make(delta=model.delta), Xs=Untouchable(), Xt=Xt)
+    assert len(budget.ledger) == 1
 
 
 # ---------------------------------------------------------------- public parameters
@@ -338,7 +339,7 @@ def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged
     budget = PrivacyBudget(1.0)
     with pytest.raises(ValueError, match="epsilon=1e-09"):
         budget.fit(make(epsilon=1e-9), Xs=Untouchable(), Xt=Xt)
-    assert budget.ledger == []
+    assert budget.ledger == ()
     assert 0 < fit(make(epsilon=1e-5), Xs).spent_.epsilon < 1.001e-5  # as printed: less
 
 

@@ -580,7 +580,9 @@ def _side_by_side(recordings, rng, most=600):
         rows.append(row)
     room = max(2, most // max(1, len(width)))  # of large releases the first coordinates
     width = {key: min(n, room) for key, n in width.items()}
-    names = [f"{label}, {k}" if k > 1 else label for (label, k), n in width.items() for _ in range(n)]
+    names = [
+        f"{label}, {k}" if k > 1 else label for (label, k), n in width.items() for _ in range(n)
+    ]
     table = rng.normal(size=(len(rows), len(names)))
     starts = dict(zip(width, np.cumsum([0, *width.values()]), strict=False))
     for line, row in zip(table, rows, strict=True):
@@ -719,7 +721,10 @@ def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
         None if every stop took the same course.
     """
     before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
-    course = lambda i: _compare(before, estimator, walk[i], seed, fit, near=False)
+
+    def course(i):
+        return _compare(before, estimator, walk[i], seed, fit, near=False)
+
     same = last
     for other in [last - 2**k for k in range(last.bit_length())] + [0]:
         if course(other):
@@ -1106,7 +1111,9 @@ def sabotage(bug, estimator, fit=None):
 def _half_declared(lab):
     """A factor of two in the calibration."""
     choose, cover = Noise.exponential, Noise.cover
-    twice = lambda price: None if price is None else 2 * price
+
+    def twice(price):
+        return None if price is None else 2 * price
 
     def add_twice(add, self, *args, mu, epsilon, **named):
         return add(self, *args, mu=twice(mu), epsilon=twice(epsilon), **named)
@@ -1278,7 +1285,10 @@ def _empty_groups(lab):
 @plant("NaN passes", replay)
 def _nan_passes(lab):
     """`np.clip` lets NaN through."""
-    unchecked = lambda rows, name="X": np.ascontiguousarray(rows, dtype=float)
+
+    def unchecked(rows, name="X"):
+        return np.ascontiguousarray(rows, dtype=float)
+
     lab.patches["dplit.mechanisms._finite"] = lambda X: True
     lab.patches["dplit.geometry._floats"] = unchecked
 

@@ -380,14 +380,17 @@ def check_draws(events, false_alarm=1e-6):
     luck = false_alarm / max(1, len(events)) ** 2  # more than there are comparisons
     for event in (event for event in events if event.mechanism in _ADDITIVE):
         scale = event.scale * min((radius for _, radius in event.body), default=1)  # in steps
-        noise = np.abs(np.ravel(np.asarray(event.outcome) - np.asarray(event.value))) / scale
-        if _luck(noise.size - 1, scale) < luck and np.ptp(noise) == 0:
-            found.append(f"{event.label}: coordinates share one draw")
+        noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / scale
+        # of draws that may differ in sign, twice as many agree by chance
+        for draws, coarse in ((noise, scale), (np.abs(noise), scale / 2)):
+            if np.ptp(draws) == 0 and _luck(noise.size - 1, coarse) < luck:
+                found.append(f"{event.label}: coordinates share one draw")
+                break
         for kind, other, before in earlier:
-            common = min(noise.size, other.size)
-            apart = np.abs(noise[:common] - other[:common]).max()
-            coarsest = min(before, scale)
-            unlikely = kind == event.mechanism and _luck(common, coarsest) < luck
+            common, coarsest = min(noise.size, other.size), min(before, scale)
+            one, two = noise[:common], other[:common]
+            apart = min(np.abs(one - two).max(), np.abs(one + two).max())
+            unlikely = kind == event.mechanism and 2 * _luck(common, coarsest) < luck
             if unlikely and apart < 2 / coarsest:
                 found.append(f"{event.label}: the same draws as an earlier release")
         earlier.append((event.mechanism, noise, scale))
@@ -396,7 +399,7 @@ def check_draws(events, false_alarm=1e-6):
 
 def _luck(n, scale):
     """Chance that sizes of n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
-    return min(1.0, 2 * math.erf(1 / scale)) ** n
+    return math.erf(1 / scale) ** n
 
 # %% ../nbs/15_audit.ipynb #03f9d4c4
 _FALSE_ALARM = 1e-6  # of a whole audit

@@ -315,7 +315,7 @@ def test_shared_draws_are_noticed_on_coarse_lattices_too():
         ]
 
     sample, found = Noise(0)._bits, []
-    for _ in range(2000):  # luck below 1e-5 for each: all silent but with probability 2 %
+    for _ in range(2000):  # luck below 1e-6 for each: all silent but with probability 0.2 %
         one, two = (mechanisms.gaussian_int(sample, 4.0, 15) for _ in range(2))
         found += audit.check_draws(events(one, two, scale=4.0))
     assert not found

@@ -175,6 +175,19 @@ def test_joint_defects_are_seen_within_forty_fits(kind):
         assert bool(audit.check_joint(recordings)) == (kind != "honest")
 
 
+def test_false_alarms_are_as_rare_as_stated():
+    """Two hundred audits of honest noise at a rate of 0.2: more than 72 alarms would be luck below 1e-6."""
+    alarms = 0
+    for seed in range(200):
+        fine, coarse = drawn((20, 4), seed), drawn((20, 6), 1000 + seed, 3.0, "laplace")
+        recordings = [
+            noise_events(a[None]) + noise_events(b[None], 3.0, "laplace")
+            for a, b in zip(fine, coarse, strict=True)
+        ]
+        alarms += bool(audit.check_noise(recordings, 0.2))
+    assert 5 < alarms <= 72  # and it is no test that never speaks
+
+
 def test_a_release_that_was_not_made_bends_nothing():
     """A fit goes on where its first two numbers are high: those that went on are dependent, and must not be accused."""
     draws, recordings = drawn((1200, 3), 7), []

@@ -29,8 +29,10 @@ def test_real_values_pay_for_their_rounding(kind, size):
     assert lattice(sensitivity)[0] == step
     price = {"epsilon": 1.0} if kind == "laplace" else {"mu": 1.0}
     one = np.full(size, 0.49 * step)
-    call = lambda v: lambda noise: getattr(noise, kind)(v, sensitivity=sensitivity, **price)
-    (a,), (b,) = events_of(call(one)), events_of(call(one + move * step))
+    (a,), (b,) = (
+        events_of(lambda noise, v=v: getattr(noise, kind)(v, sensitivity=sensitivity, **price))
+        for v in (one, one + move * step)
+    )
     moved = np.linalg.norm(a.value - b.value, ord=norm)
     assert moved > sensitivity / step * (1 + 0.4 / move)  # rounding alone took it beyond the claim
     assert moved <= a.sensitivity == b.sensitivity

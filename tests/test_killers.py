@@ -3,9 +3,11 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
+from dplit import accounting
 from dplit.mechanisms import Noise, lattice, watch
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -51,3 +53,41 @@ def test_no_rounding_of_the_scale_sells_more_than_its_price(kind):
         assert spent <= Fraction(float(price)) == Fraction(getattr(line, name))
         short += Fraction(line.sensitivity / price) * Fraction(float(price)) < Fraction(line.sensitivity)  # fmt: skip
     assert short > 50  # so often a plain quotient would have cost more than the price
+
+
+def test_the_slope_of_mills_ratio_is_exact_on_both_sides_of_its_branch():
+    for t in (
+        -5.0,
+        -1.0,
+        0.0,
+        3.0,
+        math.nextafter(8, 0),
+        8.0,
+        math.nextafter(8, 9),
+        9.0,
+        40.0,
+        1e6,
+    ):
+        with mpmath.workdps(60):
+            x = mpmath.mpf(t)
+            ratio = mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(x * x / 2) * mpmath.erfc(x / mpmath.sqrt(2))  # fmt: skip
+            true = float(1 - x * ratio)
+        assert float(accounting.mills_slope(t)) == pytest.approx(true, rel=3e-13)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.05, 0.7, 1.6])
+@pytest.mark.parametrize("mu", [0.0, 0.3, 1.0, 3.0])
+def test_a_cover_costs_the_same_by_reflection(mu, exponent):
+    # delta of (Q, P) at e is 1 - exp(e) + exp(e) times that of (P, Q) at -e, for any two laws
+    epsilon = np.linspace(-4, 4, 33)
+    mirrored = -np.expm1(epsilon) + np.exp(epsilon) * accounting._without(-epsilon, mu, exponent)
+    assert np.allclose(accounting._with(epsilon, mu, exponent), mirrored, rtol=0, atol=3e-14)
+
+
+@pytest.mark.parametrize("rho", [1e-20, 1e-6, 1.0, 1e6, 1e25])
+def test_zcdp_conversions_reach_the_ends(rho):
+    # between the divergence of order infinity's slope and the simple bound rho + 2 sqrt(rho log(1/delta))
+    epsilon = accounting.zcdp_epsilon(rho, 1e-6)
+    assert 0 <= epsilon <= (rho + 2 * math.sqrt(rho * math.log(1e6))) * (1 + 1e-9)
+    if rho >= 1:
+        assert epsilon >= rho

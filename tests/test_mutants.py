@@ -77,7 +77,7 @@ def results(tmp_path_factory):
         (root / file).parent.mkdir(exist_ok=True)
         (root / file).write_text(text)
     env = {**os.environ, "PYTHONPATH": str(root)}
-    command = [sys.executable, TOOL, "--root", root, "--out", root / "out", "--patience", "1"]
+    command = [sys.executable, TOOL, "--root", root, "--out", root / "out"]
     shown = subprocess.run(map(str, command), env=env, capture_output=True, text=True, timeout=200)
     assert not shown.returncode, shown.stdout + shown.stderr
     rows = list(csv.DictReader((root / "out" / "mutants.csv").read_text().splitlines()))

@@ -12,7 +12,6 @@ import csv
 import hashlib
 import itertools
 import json
-import math
 import os
 import random
 import resource
@@ -76,7 +75,10 @@ class Tests:
     def pytest_runtest_logstart(self, nodeid):
         if self.cover:
             self.cover.switch_context(nodeid)
-            signal.setitimer(signal.ITIMER_VIRTUAL, self.chosen["seconds"])
+        seconds = (
+            3 + 10 * self.seconds[nodeid] if nodeid in self.seconds else self.chosen["seconds"]
+        )
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of CPU: other programs do not matter
 
     def pytest_runtest_logreport(self, report):
         self.reports.append(report.outcome)
@@ -88,39 +90,32 @@ class Tests:
         return True
 
     def run(self, names, say):
-        """(name, outcome, seconds) of tests, one after the other."""
+        """(name, outcome, seconds of CPU) of tests, one after the other."""
         items = [self.items[name] for name in names]
         for item, following in itertools.zip_longest(items, items[1:]):
             say("test", item.nodeid)
             self.reports.clear()
-            start = time.perf_counter()
+            start = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             worst = min(self.reports, key=["failed", "skipped", "passed"].index)
-            yield item.nodeid, worst, time.perf_counter() - start
+            yield item.nodeid, worst, time.process_time() - start
 
-    def fork(self, job, limit=math.inf, patience=900.0):
-        """Run job(say) in a child: the last it said, or "time", or "endless" and the test that did not end."""
+    def fork(self, job, patience=900.0):
+        """Run job(say) in a child: the last it said; "endless" and the test for one that did not end."""
         read, write = os.pipe()
         child = os.fork()
         if not child:
             self._child(job, write)
         os.close(write)
-        begin, last = time.monotonic(), ""
-        while True:
-            spare = patience + 15 * self.seconds.get(last[5:], 0.0)
-            if not select.select([read], [], [], spare)[0]:
-                last = "endless" + last[4:]
-            elif time.monotonic() - begin > limit:
-                last = "time"
-            elif heard := os.read(read, 2**16):  # whole lines: they are short
-                last = heard.decode().rstrip("\n").rsplit("\n", 1)[-1]
-                continue
-            break
+        last = ""
+        while select.select([read], [], [], patience)[0] and (heard := os.read(read, 2**16)):
+            last = heard.decode().rstrip("\n").rsplit("\n", 1)[-1]  # whole lines: they are short
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # and whatever the tests have started
         os.close(read)
-        os.waitpid(child, 0)
-        return last
+        ended = os.waitpid(child, 0)[1] & 127
+        asleep = ended == signal.SIGKILL and last.startswith("test")
+        return "endless" + last[4:] if ended == signal.SIGVTALRM or asleep else last
 
     def _child(self, job, write):
         os.setsid()
@@ -162,6 +157,7 @@ class Tests:
     def _record(self, say, names):
         from coverage import Coverage
 
+        self.seconds = {}
         signal.signal(signal.SIGVTALRM, _too_dear)
         files = [str(self.root / file) for file in self.modules]
         self.cover = Coverage(None, include=files, config_file=False)
@@ -210,12 +206,14 @@ class Tests:
             if planted:
                 plant(path, row["function"], tree)
             say("test")
-            for name, outcome, _ in self.run(names, say):
-                if outcome == "failed":
-                    return say("failed", name)
+            spent = 0.0
+            for name, outcome, seconds in self.run(names, say):
+                spent += seconds
+                if outcome == "failed" or spent > limit:
+                    return say(*(("failed", name) if outcome == "failed" else ("time",)))
             say("end")
 
-        said, _, name = self.fork(job, limit, self.patience).partition(" ")
+        said, _, name = self.fork(job, self.patience).partition(" ")
         if said == "failed" and name not in self.sound:  # would it pass on the true code, alone?
             if self.fork(lambda say: job(say, [name], False)) != "end":
                 del self.items[name]
@@ -254,8 +252,10 @@ def main(argv=None):
     parser.add_argument("--only", default="", help="part of a module's path or of a mutant's id")
     parser.add_argument("--resume", action="store_true", help="keep the results that are there")
     parser.add_argument("--survivors", action="store_true", help="of those only what lived, again")
-    parser.add_argument("--limit", type=float, default=90.0, help="seconds of tests for a mutant")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds more for one test")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds of CPU for a mutant")
+    parser.add_argument(
+        "--patience", type=float, default=300.0, help="seconds that a test may sleep"
+    )
     parser.add_argument("--tests", default="", help="files of tests, if not all; with spaces")
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")

@@ -91,3 +91,30 @@ def test_zcdp_conversions_reach_the_ends(rho):
     assert 0 <= epsilon <= (rho + 2 * math.sqrt(rho * math.log(1e6))) * (1 + 1e-9)
     if rho >= 1:
         assert epsilon >= rho
+
+
+def test_both_halves_of_a_budget_are_limits():
+    budget = accounting.PrivacyBudget(1.0, 1e-6)
+    budget.charge(0.1, 0.75e-6)
+    for epsilon, delta in ((0.1, 0.5e-6), (0.95, 0.0), (0.95, 0.5e-6)):
+        with pytest.raises(accounting.BudgetExceeded):
+            budget.charge(epsilon, delta)
+    assert tuple(budget.spent) == (0.1, 0.75e-6)
+    budget.charge(0.9, 0.25e-6)
+    assert budget.remaining.epsilon < 1e-12 and budget.remaining.delta < 1e-18
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: accounting.zcdp_rho(1.0, 0.7),
+        lambda: accounting.zcdp_rho(1.0, 0.0),
+        lambda: accounting.zcdp_rho(0.0, 0.1),
+        lambda: accounting.largest_scale(list, 1.0, 0.0, "replace"),
+        lambda: accounting.largest_scale(list, 1.0, 1.0, "replace"),
+        lambda: accounting.largest_scale(list, 0.0, 0.1, "replace"),
+    ],
+)
+def test_prices_out_of_range_are_refused_by_name(call):
+    with pytest.raises(ValueError, match="choose epsilon > 0"):
+        call()

@@ -28,6 +28,9 @@ def seen(a, b):
 def unseen(a):
     return abs(a)
 
+def never(a):
+    return a + a
+
 def endless(n):
     while n > 0:
         n -= 1
@@ -50,6 +53,7 @@ def test_endless():
 """
 
 TABLE = """
+never = ["never"]
 [tests]
 cases = 3
 seconds = 8

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -22,7 +23,7 @@ import time
 import tomllib
 import traceback
 from collections import Counter, defaultdict
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 
 import pytest
@@ -266,7 +267,10 @@ def main(argv=None):
     functions = [(f, p) for f, p in table["functions"].items() if (args.root / f).exists()]
     pool = [m for file, patterns in functions for m in mutants_of(args.root, file, patterns)]
     random.Random(args.seed).shuffle(pool)
-    pool = [m for m in pool if args.only in f"{m[0]['file:line']} {m[0]['id']}"][: args.count]
+    never = re.compile("|".join(map(translate, table["never"])))
+    pool = [m for m in pool if not never.match(m[0]["function"])]
+    pool = [m for m in pool if args.only in f"{m[0]['file:line']} {m[0]['id']}"]
+    pool = pool[: args.count]
     store, old = args.out / "mutants.csv", {}
     if (args.resume or args.survivors) and store.exists():
         with open(store, newline="") as lines:

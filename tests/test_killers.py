@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dplit import accounting
+from dplit.adaptation import discrepancy
+from dplit.adaptation.convex import noisy_gradient
 from dplit.mechanisms import Noise, lattice, watch
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -118,3 +120,83 @@ def test_both_halves_of_a_budget_are_limits():
 def test_prices_out_of_range_are_refused_by_name(call):
     with pytest.raises(ValueError, match="choose epsilon > 0"):
         call()
+
+
+@pytest.mark.parametrize("k", [1, 2, 100])
+def test_the_rounding_of_gradients_is_paid(k):
+    # one record's numbers are just below half a step, the other's just above: each moves by a whole step
+    step, limit = lattice(1.0)
+    diameter = 0.02 * step * math.sqrt(k)
+    a, b = (
+        events_of(
+            lambda noise, x=x: noisy_gradient(
+                lambda block, at: np.repeat(block, k, axis=1),
+                np.array([[x * step]]),
+                bound=1.0,
+                diameter=diameter,
+                noise=noise,
+                mu=1.0,
+            ),
+            neighboring="replace",
+        )[0]
+        for x in (0.49, 0.51)
+    )
+    moved = np.linalg.norm(a.value - b.value)
+    assert moved == pytest.approx(math.sqrt(k)) and moved > 40 * diameter / step
+    assert a.sensitivity == b.sensitivity >= moved
+    assert a.sensitivity == pytest.approx(diameter / step + 4 * math.sqrt(k) + 4, rel=1e-11)
+
+
+@pytest.mark.parametrize("diameter", [None, 1.0, 2.0, 5.0])
+def test_gradients_are_apart_by_their_diameter_or_twice_the_ball(diameter):
+    step, limit = lattice(1.0)
+    (event,) = events_of(
+        lambda noise: noisy_gradient(
+            lambda block, at: block,
+            np.ones((3, 2)),
+            bound=1.0,
+            diameter=diameter,
+            noise=noise,
+            mu=1.0,
+        ),
+        neighboring="replace",
+    )
+    if diameter == 1.0:
+        needed = Fraction(1.0) / Fraction(step) + 4  # exact, and the caller's own rounding
+        assert needed * (1 + Fraction(1, 10**13)) < Fraction(event.sensitivity) < needed + 8
+    else:
+        assert event.sensitivity == 2 * limit
+    assert event.step == step and np.array_equal(event.value, event.value.astype(int))
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 50])
+def test_second_moments_pay_for_rows_that_rounding_made_longer(d):
+    steps = discrepancy._MOMENT_STEPS
+    cut = (math.floor(steps / math.sqrt(d)) + 0.51) / steps  # just above half a step
+    m = min(d, math.floor(1 / cut**2))  # as many such numbers as a row of length 1 holds
+    row = np.zeros((1, d))
+    row[0, :m] = cut
+    assert np.linalg.norm(row) <= 1
+    (event,) = events_of(
+        lambda noise: discrepancy.private_second_moment(row, radius=1.0, noise=noise, mu=1.0),
+        neighboring="replace",
+    )
+    rounded = np.rint(row * steps)
+    assert np.array_equal(event.value, (rounded.T @ rounded)[np.triu_indices(d)])
+    assert event.step == 1 / steps**2
+    assert math.sqrt(2) * np.sum(rounded**2) <= event.sensitivity
+    assert event.sensitivity == pytest.approx(math.sqrt(2) * (steps + math.sqrt(d) / 2) ** 2, rel=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 10, 10**6, 10**8])
+@pytest.mark.parametrize("price", [{"mu": 1.0}, {"epsilon": 0.5}])
+def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
+    bound = 3.7
+    (event,) = events_of(
+        lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **price),
+        neighboring="replace",
+    )
+    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do
+    needed = Fraction(bound) / n + 2 * n * Fraction(bound) / 2**53
+    claimed = Fraction(event.sensitivity) * Fraction(event.step)
+    assert needed * (1 + Fraction(9, 10**7)) < claimed < needed * (1 + Fraction(1, 10**5))

@@ -23,7 +23,7 @@ import time
 import tomllib
 import traceback
 from collections import Counter, defaultdict
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,10 @@ WORDS = {
 }
 
 
+def _function(test):
+    return test.split("[")[0]
+
+
 def _too_dear(*_):
     raise TimeoutError("a test that takes so long is left out")
 
@@ -55,7 +59,7 @@ class Tests:
         self.out, self.work, self.patience = out, work, patience
         self.reports, self.cover = [], None
         self.seconds, self.lines = {}, defaultdict(lambda: defaultdict(set))
-        self.kills, self.sound = Counter(), set()
+        self.kills, self.sound, self.cases = Counter(), set(), defaultdict(list)
 
     def pytest_configure(self, config):
         from hypothesis import HealthCheck, Phase, settings
@@ -65,13 +69,8 @@ class Tests:
         settings.load_profile("mutants")
 
     def pytest_collection_modifyitems(self, items):
-        cases = defaultdict(list)
-        for item in items:
-            cases[item.nodeid.split("[")[0]].append(item)
-        for name, some in cases.items():  # of hundreds of cases a few, evenly
-            left_out = any(fnmatchcase(name, pattern) for pattern in self.chosen["leave_out"])
-            cases[name] = [] if left_out else some[:: -(-len(some) // self.chosen["cases"])]
-        items[:] = sum(cases.values(), [])
+        left_out = re.compile("|".join(map(translate, self.chosen["leave_out"])) or "$")
+        items[:] = [item for item in items if not left_out.match(_function(item.nodeid))]
 
     def pytest_runtest_logstart(self, nodeid):
         if self.cover:
@@ -86,6 +85,8 @@ class Tests:
 
     def pytest_runtestloop(self, session):
         self.items = {item.nodeid: item for item in session.items}
+        for name in self.items:
+            self.cases[_function(name)].append(name)
         self.record()
         self.work(self)
         return True
@@ -135,8 +136,8 @@ class Tests:
         store = self.out / "coverage.json"
         known = json.loads(store.read_text()) if store.exists() else {}
         files = defaultdict(list)
-        for name in self.items:
-            files[name.split("::")[0]].append(name)
+        for function, names in self.cases.items():  # of hundreds of cases a few, evenly
+            files[function.split("::")[0]] += names[:: -(-len(names) // self.chosen["cases"])]
         for file, names in files.items():
             digest = hashlib.sha256((self.root / file).read_bytes()).hexdigest()
             if known.get(file, {}).get("digest") != digest:
@@ -150,10 +151,9 @@ class Tests:
                 took = time.monotonic() - begin
                 print(f"{file}: {len(names)} tests recorded, {took:.0f} s", flush=True)
             for name, (seconds, lines) in known[file]["tests"].items():
-                if name in self.items:
-                    self.seconds[name] = seconds
-                    for function, line in lines:
-                        self.lines[function][line].add(name)
+                self.seconds[name] = seconds
+                for function, line in lines:
+                    self.lines[function][line].add(name)
 
     def _record(self, say, names):
         from coverage import Coverage
@@ -183,7 +183,7 @@ class Tests:
         say("end")
 
     def of(self, row, below):
-        """The tests of a mutant: one of each function first, cheap ones and those that killed before."""
+        """The tests of a mutant: one case of each first, cheap ones, those that killed before; unrecorded cases last."""
         file = row["file:line"].split(":")[0]
         lines = self.lines.get(f"{file}:{row['function']}", {})
         near = [n for n in lines if n <= below]
@@ -191,12 +191,24 @@ class Tests:
         if not found:  # a constant, or a new function: whoever runs the module
             theirs = [at for name, at in self.lines.items() if name.startswith(file + ":")]
             found = set().union(*(names for at in theirs for names in at.values()))
+        functions = {_function(name) for name in set().union(found, *lines.values())}
+        more = {
+            name
+            for f in functions
+            for name in self.cases[f]
+            if name in self.items and name not in self.seconds
+        }
         turn, ranked = Counter(), []
-        for name in sorted(found & self.items.keys(), key=self.seconds.get):
-            turn[name.split("[")[0]] += 1
-            rank = turn[name.split("[")[0]] - 2 * min(self.kills[name], 3)
-            ranked.append((rank, self.seconds[name], name))
+        for name in sorted(found & self.items.keys(), key=self.seconds.get) + sorted(more):
+            function = _function(name)
+            turn[function] += 1
+            rank = turn[function] - 2 * min(self.kills[name], 3)
+            cost = self.seconds.get(name) or max(map(self._seconds, self.cases[function]))
+            ranked.append((name in more, rank, cost, name))
         return [name for *_, name in sorted(ranked)]
+
+    def _seconds(self, name):
+        return self.seconds.get(name, 0.0)
 
     def kill(self, row, below, tree, limit):
         """(result, killing test) of one mutant."""

@@ -7,9 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dplit import accounting
-from dplit.adaptation import discrepancy
-from dplit.adaptation.convex import noisy_gradient
+from dplit import CnvxAdap, accounting
+from dplit.adaptation import convex, discrepancy, nonconvex
 from dplit.mechanisms import Noise, lattice, watch
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -129,7 +128,7 @@ def test_the_rounding_of_gradients_is_paid(k):
     diameter = 0.02 * step * math.sqrt(k)
     a, b = (
         events_of(
-            lambda noise, x=x: noisy_gradient(
+            lambda noise, x=x: convex.noisy_gradient(
                 lambda block, at: np.repeat(block, k, axis=1),
                 np.array([[x * step]]),
                 bound=1.0,
@@ -151,7 +150,7 @@ def test_the_rounding_of_gradients_is_paid(k):
 def test_gradients_are_apart_by_their_diameter_or_twice_the_ball(diameter):
     step, limit = lattice(1.0)
     (event,) = events_of(
-        lambda noise: noisy_gradient(
+        lambda noise: convex.noisy_gradient(
             lambda block, at: block,
             np.ones((3, 2)),
             bound=1.0,
@@ -200,3 +199,102 @@ def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
     needed = Fraction(bound) / n + 2 * n * Fraction(bound) / 2**53
     claimed = Fraction(event.sensitivity) * Fraction(event.step)
     assert needed * (1 + Fraction(9, 10**7)) < claimed < needed * (1 + Fraction(1, 10**5))
+
+
+# Without noise an algorithm is the one that is printed, step by step.
+
+
+def records(rng, n):
+    """Rows and labels on every lattice of the bounds below."""
+    return np.round(rng.uniform(-1, 1, size=(n, 2)) * 64) / 64, np.round(rng.uniform(-1, 1, n) * 64) / 64  # fmt: skip
+
+
+def in_ball(w, radius):
+    return w * min(1.0, radius / np.linalg.norm(w))
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+@pytest.mark.parametrize("kappa_2, kappa_inf", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.3, 0.4)])
+def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objective(
+    protect, kappa_2, kappa_inf
+):
+    rng, T, r, Lambda, Y, d, alpha = np.random.default_rng(2), 6, 1.5, 0.75, 1.25, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 4), records(rng, 3)
+    kappas = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    bounds = {"radius": r, "weight_radius": Lambda, "target_bound": Y, "discrepancy": d}
+    model = CnvxAdap(variant="paper", epsilon=50.0, delta=0.01, alpha=alpha, n_iter=T, protect=protect, random_state=0, **bounds, **kappas)  # fmt: skip
+    with pytest.warns(accounting.PrivacyWarning), watch(lambda event: event.value):
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    target = np.arange(len(y)) < len(yt)
+    p = np.where(target, (1 - alpha) / len(yt), alpha / len(ys))
+    offset = np.where(target, 0.0, d)
+    private = target if protect == "target" else ~target
+    mu_each = accounting.gaussian_mu(50.0, 0.01) / math.sqrt(2 * T)
+    # Theorem 4.3: the distance to go, over the length of a gradient with its noise and the root of T
+    largest_loss, mine = (Lambda * r + Y) ** 2 + offset, p[private][0]
+    noise_w = mine * convex.gradient_diameter(r, Lambda, Y) / mu_each
+    noise_u = largest_loss[private][0] * mine**2 / mu_each
+    slope = 2 * r * (Lambda * r + Y) + 2 * kappa_inf * Lambda * p.max()
+    eta_w = Lambda / math.sqrt(T * (slope**2 + 2 * noise_w**2))
+    eta_u = np.empty(len(y))
+    for group in (private, ~private):
+        n, q, B = group.sum(), p[group][0], largest_loss[group][0]
+        slope = math.sqrt(n) * ((B + 0.05) * q**2 + 2 * kappa_2 * q**3) + kappa_inf * Lambda**2 * q**2  # fmt: skip
+        reach = math.sqrt(n) * (math.sqrt(B / 0.05) - 1) / q
+        extra = n * noise_u**2 if group is private else 0.0
+        eta_u[group] = reach / math.sqrt(T * (slope**2 + extra))
+    w, u, mean_w, mean_u = np.zeros(2), 1 / p, np.zeros(2), np.zeros(len(y))
+    for _ in range(T):
+        mean_w, mean_u = mean_w + w / T, mean_u + u / T
+        by_u, by_w = convex.joint_gradient(u, w, X, y, p, offset=offset, **kappas)
+        w, u = in_ball(w - eta_w * by_w, Lambda), np.maximum(u - eta_u * by_u, 1 / p)
+    assert np.linalg.norm(mean_w) > 0.01 and np.abs(mean_u * p - 1).max() > 0.01  # it moves
+    assert np.allclose(model.coef_, mean_w, rtol=0, atol=4e-6)
+    assert np.allclose(model.target_weights_, 1 / mean_u[target], rtol=2e-5)
+    assert np.allclose(model.source_weights_, 1 / mean_u[~target], rtol=2e-5)
+
+
+@pytest.mark.parametrize("kappa_2, kappa_inf", [(0.0, 0.0), (0.3, 0.05)])
+@pytest.mark.parametrize("sources", [0, 3])
+def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
+    kappa_2, kappa_inf, sources
+):
+    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, nonconvex.LogLoss(3)
+    (Xt, _), (Xs, _) = records(rng, 4), records(rng, sources)
+    yt, ys = np.array([0, 1, 2, 1]), np.array([2, 0, 2])[:sources]
+    step = lattice(radius)[0]
+    private = convex.Sample(Xt / step, yt, step, p=0.15)
+    public = convex.Sample(Xs / step, ys, step, p=0.1, offset=0.4)
+    kappas, speed = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}, (3.0, 300.0)
+    with watch(lambda event: event.value):
+        visited, u_public, u_private, values = nonconvex.algorithm_2(
+            loss, private, public, radius, Lambda, n_iter=T, speed=speed,
+            noise=Noise(0, neighboring="replace"), mu=1.0, **kappas,
+        )  # fmt: skip
+
+    X, y = np.vstack([Xs, Xt]), np.r_[ys, yt]
+    p, offset = np.r_[np.full(sources, 0.1), np.full(4, 0.15)], np.r_[np.full(sources, 0.4), np.zeros(4)]  # fmt: skip
+    soft = 10 * len(p) * math.log(len(p) + 1)
+
+    def objective(w, u):
+        losses = np.array([loss(w, X[i : i + 1], y[i : i + 1])[0][0] for i in range(len(y))])
+        return nonconvex.smoothed_objective(losses + offset, u, p, mu=soft, squared_norm=w @ w, **kappas)[0]  # fmt: skip
+
+    def slope(function, at, h=1e-6):  # differences of values
+        return np.array([(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))])  # fmt: skip
+
+    smooth = nonconvex.objective_smoothness(
+        loss.constants(radius, Lambda), p, offset=offset, kappa_2=kappa_2, kappa_inf=kappa_inf,
+        mu=soft, weight_radius=Lambda,
+    )  # fmt: skip
+    w, u = np.zeros(6), 1 / p
+    for t in range(T):
+        assert np.allclose(visited[t], w, rtol=0, atol=1e-5)
+        assert values[t] == pytest.approx(objective(w, u), rel=1e-5)
+        by_w, by_u = slope(lambda w: objective(w, u), w), slope(lambda u: objective(w, u), u)  # noqa: B023
+        w = in_ball(w - speed[0] / smooth * by_w, Lambda)
+        u = np.maximum(u - speed[1] / smooth * by_u, 1 / p)
+    assert np.linalg.norm(w) > 0.01 and np.abs(u * p - 1).max() > 0.01  # it moves
+    assert np.allclose(np.r_[u_public, u_private], u, rtol=1e-5)

@@ -7,8 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dplit import CnvxAdap, accounting
+from dplit import CnvxAdap, accounting, source_target
 from dplit.adaptation import convex, discrepancy, nonconvex
+from dplit.clustering import lloyd
 from dplit.mechanisms import Noise, lattice, watch
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -298,3 +299,80 @@ def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
         u = np.maximum(u - speed[1] / smooth * by_u, 1 / p)
     assert np.linalg.norm(w) > 0.01 and np.abs(u * p - 1).max() > 0.01  # it moves
     assert np.allclose(np.r_[u_public, u_private], u, rtol=1e-5)
+
+
+UNITS = [  # a formula, its arguments, the power of the unit in each of them, and in the result
+    (convex.gradient_bound, (1.5, 0.7, 0.4), (1, -1, 0), 1),  # of rows
+    (convex.gradient_bound, (1.5, 0.7, 0.4), (0, 1, 1), 1),  # of labels
+    (convex.gradient_diameter, (1.5, 0.7, 0.4), (1, -1, 0), 1),
+    (convex.gradient_diameter, (1.5, 0.7, 0.4), (0, 1, 1), 1),
+    (convex.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (1, -1, 0, 0), 1),
+    (convex.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (0, 1, 1, 2), 1),
+    (convex.profiled_sensitivity, (1.5, 0.7, 0.4, 9.0), (1, -1, 0, 0), 1),
+    (convex.profiled_loss, (7.0, 0.3), (2, 2), 2),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (1, -1, 0), 0),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (0, 1, 1), 2),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (1, 0), 1),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (0, 1), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 0, 1), 1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 1, 0), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (2, 0, 0), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 0, 0, 1), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 1, 0, 0, 0), -1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 1, 0, 0), -1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "replace"), (1, 1, 0, 0), 1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "add_remove"), (1, 1, 0, 0), 1),
+    (lloyd.round_sensitivity, (1.5, 0.7), (1, 0), 1),
+    (lloyd.center_error_bound, (500.0, 3, 1.5, 0.4, 0.1), (0, 0, 1, 0, 0), 1),
+]
+
+
+@pytest.mark.parametrize("formula, arguments, powers, power", UNITS)
+def test_a_formula_keeps_its_units(formula, arguments, powers, power):
+    # 4 of the old units in a new one: exact, and lattices go along
+    changed = [x * 4**k if k else x for x, k in zip(arguments, [*powers, "", ""], strict=False)]
+    assert formula(*changed) == pytest.approx(4.0**power * formula(*arguments), rel=1e-12)
+
+
+def test_bounds_on_one_line_are_reached():
+    r, Lambda, Y = 0.7, 1.9, 0.4
+    losses = [(w * r - y) ** 2 for w in (-Lambda, Lambda) for y in (-Y, Y)]
+    slopes = [2 * (w * x - y) * x for w in (-Lambda, Lambda) for x in (-r, r) for y in (-Y, Y)]
+    assert discrepancy.loss_bound(r, Lambda, Y) == pytest.approx(max(losses), rel=1e-14)
+    assert convex.gradient_bound(r, Lambda, Y) == pytest.approx(max(slopes), rel=1e-14)
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("reach, share", [(5, 2), (2, 5), (5, 50)])
+def test_no_move_of_one_source_is_longer_than_its_cell_sensitivity(neighboring, norm, reach, share):
+    """Every pair of whole points of a disc, in either of two cells or in none."""
+    points = [
+        (x, y)
+        for x in range(-reach, reach + 1)
+        for y in range(-reach, reach + 1)
+        if x * x + y * y <= reach**2
+    ]
+    tables = [np.array([x, y, share, 0, 0, 0]) for x, y in points]
+    tables += [np.roll(table, 3) for table in tables]
+    tables = np.array([*tables, np.zeros(6, dtype=int)])
+    if neighboring == "add_remove":
+        moves = tables
+    else:
+        moves = (tables[:-1, None] - tables[None]).reshape(-1, 6)
+    farthest = np.linalg.norm(moves, ord=norm, axis=1).max()
+    claim = source_target.cell_sensitivity(reach, share, 2, norm, neighboring)
+    slack = 1.0 if norm == 2 else 1.15  # whole points do not reach every diagonal of the disc
+    assert farthest <= claim * (1 + 1e-12) and claim <= farthest * slack * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0, 2.5])
+def test_no_row_moves_a_round_farther_than_its_sensitivity(weight):
+    # one row of length 1 in one of two clusters, beside its weighted count; the worst is on the circle
+    angle = np.linspace(0, 2 * np.pi, 361)
+    rows = np.c_[np.cos(angle), np.sin(angle), np.full(361, weight), np.zeros((361, 3))]
+    both = np.vstack([rows, np.roll(rows, 3, axis=1)])
+    one = np.linalg.norm(rows, axis=1).max()
+    two = np.linalg.norm(both[:, None] - both[None], axis=2).max()
+    assert lloyd.round_sensitivity(1.0, weight) == pytest.approx(one, rel=1e-12)
+    assert lloyd.round_sensitivity(1.0, weight, "replace") == pytest.approx(two, rel=1e-12)

@@ -183,7 +183,7 @@ class Tests:
         say("end")
 
     def of(self, row, below):
-        """The tests of a mutant: one case of each first, cheap ones, those that killed before; unrecorded cases last."""
+        """The tests of a mutant: cheap ones first, few cases of each, and those that killed before."""
         file = row["file:line"].split(":")[0]
         lines = self.lines.get(f"{file}:{row['function']}", {})
         near = [n for n in lines if n <= below]
@@ -202,10 +202,9 @@ class Tests:
         for name in sorted(found & self.items.keys(), key=self.seconds.get) + sorted(more):
             function = _function(name)
             turn[function] += 1
-            rank = turn[function] - 2 * min(self.kills[name], 3)
             cost = self.seconds.get(name) or max(map(self._seconds, self.cases[function]))
-            ranked.append((name in more, rank, cost, name))
-        return [name for *_, name in sorted(ranked)]
+            ranked.append(((cost + 0.02) * turn[function] / (1 + self.kills[name]), name))
+        return [name for _, name in sorted(ranked)]
 
     def _seconds(self, name):
         return self.seconds.get(name, 0.0)

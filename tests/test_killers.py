@@ -1,13 +1,14 @@
 """Slips that no other test noticed, each found by changing one line: exact fractions, enumeration and brute force on tiny cases."""
 
 import math
+import warnings
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 
-from dplit import CnvxAdap, accounting, source_target
+from dplit import CnvxAdap, NCnvxAdap, accounting, source_target
 from dplit.adaptation import convex, discrepancy, nonconvex
 from dplit.clustering import lloyd
 from dplit.mechanisms import Noise, lattice, watch
@@ -376,3 +377,42 @@ def test_no_row_moves_a_round_farther_than_its_sensitivity(weight):
     two = np.linalg.norm(both[:, None] - both[None], axis=2).max()
     assert lloyd.round_sensitivity(1.0, weight) == pytest.approx(one, rel=1e-12)
     assert lloyd.round_sensitivity(1.0, weight, "replace") == pytest.approx(two, rel=1e-12)
+
+
+@pytest.mark.parametrize("sources", [0, 5])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, n_classes):
+    rng, radius, Lambda, alpha, mu = np.random.default_rng(3), 1.5, 4.0, 0.3, 0.3
+    (Xt, yt), (Xs, ys) = ((records(rng, n)[0], np.arange(n) % n_classes) for n in (9, sources))
+    delta = 1e-3
+    epsilon = accounting.gaussian_epsilon(delta, mu)
+    model = NCnvxAdap(
+        classes=list(range(n_classes)), epsilon=float(epsilon), delta=delta, radius=radius,
+        weight_radius=Lambda, alpha=alpha, kappa_1=0.5, kappa_inf=0.1, discrepancy=0.2,
+        expected_gain=0.3, raise_curvature=0.05, n_iter=200, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(Xt, yt, **({"Xs": Xs, "ys": ys} if sources else {}))
+    loss = nonconvex.LogLoss(n_classes)
+    share = alpha if sources else 0.0
+    p = np.r_[np.full(9, (1 - share) / 9), np.full(sources, share / max(sources, 1))]
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    offset = np.r_[np.zeros(9), np.full(sources, 0.2)]
+    reach, D = loss.reach(radius, Lambda, 0.5), loss.n_parameters(2)
+    pull = (2 * p[0] * reach / mu) ** 2 * D / (2 * 0.3)
+    ridge = 0.1 * p.max()
+    start = np.zeros(D)
+    if sources:
+        step = lattice(radius)[0]
+        alone = convex.Sample(Xs / step, ys, step, p=1 / sources)
+        start = nonconvex.train(loss, [alone], Lambda, 0.5, ridge=0.1 / sources)
+
+    def objective(w):
+        values = loss(w, X, y)[0] + offset
+        return p @ convex.profiled_loss(values, 0.5) + ridge * w @ w + pull / 2 * np.sum((w - start) ** 2)  # fmt: skip
+
+    assert 0.03 < np.linalg.norm(model.coef_) < Lambda
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(D)]
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * pull * np.linalg.norm(at - start)

@@ -7,10 +7,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
-from dplit import CnvxAdap, NCnvxAdap, accounting, source_target
+from dplit import CnvxAdap, KNoisyCenters, NCnvxAdap, accounting, mechanisms, source_target
 from dplit.adaptation import convex, discrepancy, nonconvex
-from dplit.clustering import lloyd
+from dplit.clustering import k_tuples, lloyd, max_cover
 from dplit.mechanisms import Noise, lattice, watch
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -416,3 +417,174 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     at, h = model.coef_, 1e-5
     slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(D)]
     assert np.linalg.norm(slope) < 1e-3 < 0.1 * pull * np.linalg.norm(at - start)
+
+
+# What passes the door, and the arguments of the draws behind it.
+
+
+def test_every_choice_and_sample_is_shown_whole_to_an_auditor():
+    grid = max_cover.GridCover(np.array([[0.1, 0.2], [0.5, 0.5], [0.1, 0.2]]), 0.5)
+    seen = events_of(
+        lambda noise: (
+            noise.exponential([1.0, 2.0], epsilon=0.5, sensitivity=3.0),
+            noise.cover(0.7)(grid),
+            noise.sample(4, 2),
+            noise.count(3, mu=1.0),
+        )
+    )
+    assert [event.mechanism for event in seen] == ["exponential", "cover", "sample", "gaussian"]
+    for event in seen:
+        assert (event.step, event.branch, event.body, event.share) == (1.0, None, (), 1.0)
+    assert [event.sensitivity for event in seen] == [3.0, 1.0, 1.0, 1.0]
+    assert seen[0].scale == pytest.approx(2 * 3.0 / 0.5) and seen[1].scale == pytest.approx(1 / 0.7)
+    inside = []
+    with watch(lambda event: inside.append(event) or event.outcome):
+        noise = Noise(0)
+        with noise.procedure(share=0.25):
+            noise.parallel([lambda: noise.count(1, mu=1.0), lambda: noise.count(2, mu=1.0)])
+        noise.count(3, mu=1.0)
+    assert [event.share for event in inside] == [0.25, 0.25, 1.0]
+    assert [event.branch for event in inside] == [(1, 0), (1, 1), None]
+
+
+@pytest.fixture
+def raced(monkeypatch):
+    """Arguments of every race for a choice."""
+    calls, race = [], mechanisms._race
+    monkeypatch.setattr(mechanisms, "_race", lambda *args: calls.append(args) or race(*args))
+    return calls
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_no_rounding_of_a_choice_s_factor_sells_more_than_its_price(raced, monotone):
+    rng, missed = np.random.default_rng(1), 0
+    for sensitivity, epsilon in np.exp(rng.uniform(-3, 3, size=(100, 2))):
+        noise = Noise(0)
+        noise.exponential([0.0, 1.0], sensitivity=sensitivity, epsilon=epsilon, monotone=monotone)
+        moves = Fraction(sensitivity) * (1 if monotone else 2)
+        assert Fraction(float(raced[-1][2])) * moves <= Fraction(epsilon)
+        assert float(raced[-1][2]) == pytest.approx(float(Fraction(epsilon) / moves), rel=1e-15)
+        missed += Fraction(float(epsilon / float(moves))) * moves > Fraction(epsilon)
+    assert missed > 10  # so often a plain quotient costs more
+
+
+def test_a_cover_races_for_counts_and_for_anyone(raced):
+    class Candidates:
+        size, histogram = 10, np.array([0, 3, 0, 1])
+        find = staticmethod(lambda count, rank: 100 * count + rank)
+
+    chosen = [Noise(seed).cover(2.0)(Candidates) for seed in range(60)]
+    for _, counts, factor, sizes in raced:
+        assert list(counts) == [0, 1, 3] and list(sizes) == [10, 3, 1] and 0 < 2.0 - factor < 1e-15
+    assert {c for c in chosen if c >= 100} <= {100, 101, 102, 300} and 300 in chosen
+    assert all(c in range(10) for c in chosen if c < 100)
+
+
+def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
+    X, epsilon, delta = np.array([[0.3, -0.7], [0.11, 0.2], [-0.5, 0.4]]), 1.0, 1e-6
+    shift = math.ceil(5 / epsilon * math.log(2 / delta))
+    for m_hat, n_events in ((-5, 1), (0, 1), (1, 2), (2, 2), (1000, 2)):
+        seen = []
+
+        def watcher(event, seen=seen, m_hat=m_hat):
+            seen.append(event)
+            return np.asarray(m_hat + shift if len(seen) == 1 else event.value)
+
+        with watch(watcher):
+            got = mechanisms.noisy_avg(X, radius=1.0, epsilon=epsilon, delta=delta, noise=Noise(0))
+        assert len(seen) == n_events and seen[0].value == 3 and seen[0].sensitivity == 1
+        assert seen[0].scale == pytest.approx(5 / epsilon)
+        if n_events == 1:
+            assert np.linalg.norm(got) <= 1
+            continue
+        step = Fraction(lattice(1.0)[0])
+        for total, value in zip(
+            mechanisms.quantize(X, 1.0).sum(axis=0), seen[1].value, strict=True
+        ):
+            exact = Fraction(total) * step / 3 / Fraction(seen[1].step)
+            assert abs(exact - int(value)) <= Fraction(1, 2)
+        z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
+        moves = 2 / m_hat / seen[1].step + math.sqrt(2)  # of the mean, and of its rounding
+        assert seen[1].sensitivity == pytest.approx(moves, rel=1e-12)
+        assert seen[1].scale == pytest.approx(z * moves, rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-7])
+def test_the_price_of_stable_means_is_kept_and_used(delta):
+    for epsilon in np.geomspace(0.03, 8, 40):
+        mu, eta = k_tuples._stable_price(epsilon, delta)
+        lines = [
+            accounting.Release("bounds", "tail", epsilon=0.0, delta=eta),
+            accounting.Release("all", "gaussian", mu=mu),
+        ]
+        spent = accounting.Receipt(lines, "replace").epsilon_at(delta)
+        assert epsilon * (1 - 1e-7) <= spent <= epsilon and eta == delta / 2
+
+
+def test_stable_movements_allow_for_rounding():
+    for separation in (9.0, 12.5, 100.0):
+        shift, stretch = k_tuples.stable_movement(0.25, separation)
+        closer = k_tuples.ratio_bound(separation * (1 - 0.9e-9))
+        assert closer * 0.5 / separation < shift < closer * 0.5 / separation * (1 + 1e-9)
+        assert 0.25 * math.log(closer) < stretch < 0.25 * math.log(closer) * (1 + 1e-8)
+
+
+STABLE = {"separation": 12.0, "outliers": 0.1, "mu": 40.0, "eta": 1e-6, "beta": 0.05}
+
+
+def test_tuples_that_do_not_agree_are_not_answered_whatever_the_price():
+    T = np.random.default_rng(0).normal(size=(40, 3, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for mu in (1.0, 40.0, 1e4):
+            assert k_tuples.stable_tuple_mean(T, **{**STABLE, "mu": mu}, noise=Noise(0, neighboring="replace")) is None  # fmt: skip
+
+
+def test_a_stable_mean_divides_its_failures_in_halves(monkeypatch):
+    calls, release = [], k_tuples.scaled_centers
+    monkeypatch.setattr(
+        k_tuples, "scaled_centers", lambda *args, **kw: calls.append(kw) or release(*args, **kw)
+    )
+    T = np.tile(np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 40.0]]), (60, 1, 1))
+    seen = []
+    with watch(lambda event: seen.append(event) or event.value):
+        got = k_tuples.stable_tuple_mean(T, **STABLE, noise=Noise(0, neighboring="replace"))
+    assert np.allclose(got, T[0][np.lexsort(T[0].T[::-1])], atol=1e-4)
+    h0, s, G = k_tuples.stable_geometry(60, 0.1)
+    step, scale = seen[0].step, seen[0].scale * seen[0].step
+    assert seen[0].value * step == s * 60 and seen[0].sensitivity * step == pytest.approx(G, rel=1e-5)  # fmt: skip
+    low = s * 60 + special.ndtri(STABLE["eta"] / 2) * scale
+    shift, stretch = k_tuples.stable_movement(G / low, 12.0)
+    (call,) = calls
+    assert call["eta"] == STABLE["eta"] / 2
+    assert call["shift"] == pytest.approx(shift, rel=1e-12)
+    assert call["stretch"] == pytest.approx(stretch, rel=1e-12)
+    spent = (G / scale) ** 2 + call["mu"] ** 2
+    assert spent == pytest.approx(STABLE["mu"] ** 2, rel=1e-4) and spent <= STABLE["mu"] ** 2 * (1 + 1e-12)  # fmt: skip
+
+
+def test_noisy_centers_as_printed_have_the_printed_deviation():
+    k, epsilon, delta, separation = 2, 1.0, 1e-3, 1e4
+    T = np.tile(np.array([[0.0, 0.0], [3.0, 4.0]]), (900, 1, 1))
+    model = KNoisyCenters(epsilon=epsilon, delta=delta, separation=separation, variant="paper", random_state=0)  # fmt: skip
+    drawn = {}
+
+    def watcher(event):
+        if event.label in ("gamma", "z"):
+            return np.full(np.shape(event.value), drawn[event.label] / event.step)
+        return event.outcome
+
+    released = []
+    for gamma, z in ((0.5, 0.0), (0.5, 1.0), (2.0, 1.0)):
+        drawn.update(gamma=gamma, z=z)
+        with warnings.catch_warnings(), watch(watcher):
+            warnings.simplefilter("ignore")
+            released.append(model.fit(T).centers_)
+    epsilon, delta, _ = model._numbers()
+    assert np.allclose(released[0], T[0])
+    for gamma, centers in ((0.5, released[1]), (2.0, released[2])):
+        # Figure 4, steps 4a to 4c; the two points are at distance 5
+        stretched = 4 / (separation - 2) * (gamma + 4 * k / epsilon * math.log(4 * k / delta) + 1)
+        scale = 2 / separation * (1 + stretched) * 5.0
+        sigma = 4 * k / epsilon * scale * math.sqrt(2 * math.log(10 * k / delta))
+        assert np.allclose(centers - T[0], sigma, rtol=1e-6, atol=0)

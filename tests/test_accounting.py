@@ -934,3 +934,234 @@ def test_a_warning_points_to_the_user_s_line():
         ac.check_epsilon_delta(20.0, 1e-6, "me")
         NoisyLloyd(2, epsilon=20.0, delta=1e-6, radius=1.0).fit(np.zeros((9, 1)))
     assert {w.filename for w in caught if w.category is ac.PrivacyWarning} == {__file__}
+
+
+# ---------------------------------------------------------------- the ends of the range, and where branches meet
+
+
+def neighbors_of(value):
+    return math.nextafter(value, -math.inf), value, math.nextafter(value, math.inf)
+
+
+LOWS = [-20.0, -5.0, *neighbors_of(-3.0), *neighbors_of(-1.0), 0.0, 0.5, 3.0, *neighbors_of(8.0)]
+MUS = [1e-6, 1e-3, 0.1, *neighbors_of(1.0), 2.0, 15.9, 300.0, 1500.0, 1e4, 1e6, 1e9]
+
+
+def test_the_gaussian_curve_keeps_a_tenth_of_its_margin_on_both_sides_of_every_branch():
+    worst, checked = 0.0, 0
+    for mu, low in itertools.product(MUS, [*LOWS, 20.0, 36.0]):
+        for epsilon in neighbors_of(mu * (low + mu / 2)):
+            if epsilon < 0:
+                continue
+            with mpmath.workdps(200):
+                e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+                phi = lambda t: mpmath.erfc(-t / mpmath.sqrt(2)) / 2  # noqa: E731
+                truth = phi(m / 2 - e / m) - mpmath.exp(e) * phi(-m / 2 - e / m)
+                log_truth = mpmath.log(truth)
+                ours = mpmath.mpf(float(ac.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu))))
+                worst = max(worst, float(abs(ours - log_truth) / min(1, -log_truth)))
+                rounded = mpmath.mpf(ac.gaussian_delta(epsilon, mu))
+                assert truth <= rounded <= truth * (1 + mpmath.mpf("1e-11")), (epsilon, mu)
+            checked += 1
+    assert checked > 400 and worst < 0.1 * ac._MARGIN, worst
+
+
+def test_mills_and_its_slope_agree_on_both_sides_of_their_branches():
+    with mpmath.workdps(60):
+        for t in map(float, [*neighbors_of(8.0), *neighbors_of(-1.0), 7.0, 20.0, 1e3]):
+            x = mpmath.mpf(t)
+            ratio = (
+                mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(x**2 / 2) * mpmath.erfc(x / mpmath.sqrt(2))
+            )
+            assert abs(relative(ac.mills(t), ratio)) < 2e-15, t
+            assert abs(relative(ac.mills_slope(t), 1 - x * ratio)) < 5e-14, t
+
+
+@BOTH
+def test_mixtures_keep_a_tenth_of_their_slack_on_both_sides_of_every_branch(neighboring):
+    worst = 0.0
+    for mu, exponent in itertools.product((0.0, 0.03, *neighbors_of(1.0), 7.0), (0.03, 1.0, 8.0)):
+        a = math.expm1(exponent)
+        meet = {exponent, mu**2 / 2, mu**2 / 2 - exponent, mu**2 * (1 + a) / (2 * a) - exponent}
+        for epsilon in [0.0, 2.0, *(v for m in meet if m > 0 for v in neighbors_of(m))]:
+            ours = ac.mixture_delta(epsilon, mu=mu, exponent=exponent, neighboring=neighboring)
+            with mpmath.workdps(250):
+                truth = true_mixture(epsilon, mu, exponent, 0.0, neighboring)
+            if truth > 1e-150 and ours < 1:
+                worst = max(worst, abs(relative(ours, truth) - 1e-10))
+    assert worst < 1e-11
+
+
+def test_coins_have_the_binomial_law():
+    for epsilon, times in ((0.01, 5000), (1.0, 300), (30.0, 3)):
+        losses, chances = ac._coins([(epsilon, times)])
+        with mpmath.workdps(60):
+            p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+            for loss, chance in list(zip(losses, chances, strict=True))[:: max(1, times // 40)]:
+                k = round((loss / epsilon + times) / 2)  # truths
+                truth = mpmath.binomial(times, k) * p**k * (1 - p) ** (times - k)
+                assert truth < 1e-290 or abs(relative(chance, truth)) < 1e-11
+
+
+def true_zcdp_epsilon(rho, delta):
+    """Section 5 with 60 digits: bisection for alpha - 1 = e^t."""
+    r, g = mpmath.mpf(float(rho)), -mpmath.log(mpmath.mpf(float(delta)))
+    low, high = mpmath.mpf(-800), mpmath.mpf(800)
+    for _ in range(240):
+        t = (low + high) / 2
+        low, high = (
+            (low, t) if r * mpmath.exp(2 * t) + mpmath.log1p(mpmath.exp(t)) > g else (t, high)
+        )
+    return (2 * mpmath.exp(low) + 1) * r - mpmath.log1p(mpmath.exp(-low))
+
+
+def test_zcdp_holds_from_tiny_to_huge_and_never_overclaims():
+    for delta in (1e-300, 1e-30, 1e-12, 1e-3, 0.5):
+        for epsilon in (1e-6, 1e-3, 1.0, 100.0, 1e4):
+            rho = ac.zcdp_rho(epsilon, delta)
+            with mpmath.workdps(60):
+                truth = true_zcdp_epsilon(rho, delta)
+                assert truth <= epsilon and relative(epsilon, truth) < 1e-5, (epsilon, delta)
+                assert truth <= ac.zcdp_epsilon(rho, delta), (epsilon, delta)
+            assert relative(ac.zcdp_delta(epsilon, rho), mpmath.mpf(delta)) < 1e-9
+    assert ac.zcdp_rho(1.0, 1e-30) == pytest.approx(0.003923109666, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_conversion_is_nan_at_any_price():
+    huge = (0.0, 5e-324, 1e-300, 1e-12, 1.0, 1e12, 1e13, 1e100, 1e300, math.inf)
+    deltas = (5e-324, 1e-300, 1e-6, 0.5, 0.999999, 1 - 2**-53, 1.0)
+    for price, delta in itertools.product(huge, deltas):
+        found = [
+            ac.gaussian_epsilon(delta, price),
+            ac.gaussian_mu(price, delta),
+            ac.zcdp_epsilon(price, delta),
+            ac.zcdp_rho(price, min(delta, 0.5)) if price else 0.0,
+            *(f(other, price) for f in (ac.gaussian_delta, ac.zcdp_delta) for other in huge),
+        ]
+        assert all(v >= 0 for v in found), (price, delta, found)
+    assert ac.gaussian_epsilon(1e-6, 1e100) == pytest.approx(5e199)
+    low, high = ac.gaussian_epsilon(
+        1e-6, np.array([1e12, 1.0000001e12])
+    )  # where the bound takes over
+    assert low < high < low * 1.000001
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9, 0.999999, 1 - 2**-40, 1 - 2**-53])
+def test_a_receipt_keeps_its_claim_however_near_one_delta_is(delta):
+    for epsilon in (1e-3, 1.0, 20.0):
+        receipt = ac.Receipt([gaussian(ac.gaussian_mu(epsilon, delta))], "replace", delta)
+        assert receipt.epsilon <= epsilon and receipt.epsilon > epsilon - 1e-6
+
+
+def test_printed_prices_are_rounded_up_whatever_their_size():
+    for value in (5e-324, 1e-310, 0.0987649, 1.00001, 123456.0, 1e300):
+        for digits in (2, 4):
+            printed = float(ac._rounded_up(value, digits))
+            assert (
+                value * (1 - 1e-13) <= printed <= value * (1 + 1.01 * 10 ** (1 - digits)) + 5e-324
+            )
+    assert ac._rounded_up(0.1 + 0.2) == "0.3" and ac._rounded_up(0.0) == "0"
+    low = ac.Release("x", "noisy", epsilon=0.50001, delta=1.01e-7, failure=1.21e-9)
+    assert low.price == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
+    assert "mu = 0.2001" in str(ac.Receipt([gaussian(0.20001)], "replace", 1e-6)).split("\n")[3]
+    tiny = ac.Receipt([gaussian(0.1)], "replace", 1e-310)
+    assert "delta = 1e-310" in str(tiny) and "delta = 1e-310" in tiny._repr_markdown_()
+
+
+# ---------------------------------------------------------------- Poisson subsampling
+
+
+def test_poisson_subsampling_agrees_with_privacy_loss_distributions():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    for delta, mu, rate, times in (
+        (1e-6, 1.0, 0.01, 1000),
+        (1e-5, 0.5, 0.1, 50),
+        (1e-6, 2.0, 0.02, 300),
+    ):
+        given = {"sampling_prob": rate, "value_discretization_interval": 1e-4}
+        below, above = (
+            pld.from_gaussian_mechanism(1 / mu, pessimistic_estimate=side, **given)
+            .self_compose(times)
+            .get_epsilon_for_delta(delta)
+            for side in (False, True)
+        )
+        ours = ac.poisson_gaussian_epsilon(delta, mu, rate, times)
+        assert below < ours < above * 1.01, (below, ours, above)
+        assert ours == pytest.approx(above, rel=5e-3)
+        assert ac.poisson_gaussian_delta(ours, mu, rate, times) <= delta
+    assert ac.poisson_gaussian_epsilon(1e-6, 1.0, 0.01, 1000) == pytest.approx(2.125, abs=5e-3)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.2, 1.0])
+@pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
+def test_one_subsampled_release_is_never_below_its_closed_form(mu, rate):
+    with mpmath.workdps(60):
+        phi = lambda t: mpmath.erfc(-t / mpmath.sqrt(2)) / 2  # noqa: E731
+        q, m = mpmath.mpf(rate), mpmath.mpf(mu)
+
+        def curve(ratio):  # mixture against N(0, 1), at e^epsilon = ratio
+            if ratio <= 1 - q:
+                return 1 - ratio
+            t = (mpmath.log((ratio - 1 + q) / q) + m**2 / 2) / m
+            return (1 - q) * phi(-t) + q * phi(m - t) - ratio * phi(-t)
+
+        for epsilon in (0.0, 0.05, 0.5, 2.0):
+            e = mpmath.exp(mpmath.mpf(epsilon))
+            truth = max(curve(e), 1 - e + e * curve(1 / e))
+            ours = ac.poisson_gaussian_delta(epsilon, mu, rate)
+            assert truth <= ours, (epsilon, ours, truth)
+            assert truth < 1e-12 or relative(ours, truth) < 1e-2, (epsilon, ours, truth)
+
+
+def test_drawing_every_row_is_no_subsampling_and_bad_arguments_are_refused():
+    for epsilon in (0.3, 1.0, 4.0):
+        ratio = ac.poisson_gaussian_delta(epsilon, 0.5, 1.0, 9) / ac.gaussian_delta(epsilon, 1.5)
+        assert 1 <= ratio < 1.001
+    assert ac.poisson_gaussian_delta(math.inf, 1.0, 0.1) == 0.0
+    assert ac.poisson_gaussian_epsilon(0.9, 1.0, 0.1) == 0.0
+    for bad in ((0.0, 0.1, 1), (1.0, 0.0, 1), (1.0, 1.1, 1), (1.0, 0.1, 0), (math.nan, 0.1, 1)):
+        with pytest.raises(ValueError, match="choose"):
+            ac.poisson_gaussian_delta(1.0, *bad)
+
+
+# ---------------------------------------------------------------- stored receipts
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_stored_receipt_is_priced_as_the_first_time(delta):
+    import json
+
+    releases = [
+        ac.Release("g", "gaussian", np.float32(1.5), 7.25, times=np.int64(3), mu=np.float64(0.1)),
+        ac.Release("p", "laplace", epsilon=0.3, failure=1e-9),
+        ac.Release("t", "tail", epsilon=0.0, delta=1e-8),
+        ac.Release("c", "cover", exponent=0.03),
+        ac.Release("x", "exponential", epsilon=0.1),
+    ]
+    for lines in (releases, releases[:1], [pure(0.2)], []):
+        receipt = ac.Receipt(lines, "add_remove", delta, private=False, title="a fit")
+        stored = json.dumps(receipt.to_dict(), allow_nan=False)
+        back = ac.Receipt.from_dict(json.loads(stored))
+        assert back == receipt and back.epsilon == receipt.epsilon and str(back) == str(receipt)
+        assert back.to_dict() == receipt.to_dict()
+
+
+def test_a_stored_receipt_of_another_kind_is_refused():
+    good = ac.Receipt([gaussian(0.1)], "replace", 1e-6).to_dict()
+    line = good["releases"][0]
+    for bad, why in (
+        ({**good, "schema": 2}, "schema"),
+        ([], "schema"),
+        ({**good, "colour": 1}, "colour"),
+        ({k: v for k, v in good.items() if k != "delta"}, "delta"),
+        ({**good, "releases": [{**line, "mechanism": "magic"}]}, "magic"),
+        ({**good, "releases": [{**line, "more": 1}]}, "more"),
+        ({**good, "releases": [{**line, "mu": None}]}, "exactly one"),
+        ({**good, "neighboring": "friends"}, "friends"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            ac.Receipt.from_dict(bad)
+    with pytest.raises(ValueError, match="other"):
+        ac.Receipt([ac.Release("x", "magic", epsilon=1.0)], "replace").to_dict()

@@ -15,11 +15,12 @@ from sklearn.base import clone
 from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, quotes, sentences
 
 from dplit import CnvxAdap, PrivacyBudget, audit, datasets
-from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu
+from dplit.accounting import BudgetExceeded, gaussian_mu
 from dplit.adaptation import convex as co
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
 from dplit.audit import SABOTAGE
 from dplit.mechanisms import Noise, lattice, quantize, watch
+from dplit.public import PrivacyWarning
 
 RNG = np.random.default_rng(8)
 Xs, ys = RNG.normal(size=(40, 2)), RNG.normal(size=40)

@@ -19,7 +19,7 @@ from dplit import PEMeans  # noqa: E402
 from dplit.accounting import gaussian_mu, mixture_delta  # noqa: E402
 
 # iris has 150 rows: delta = n^-1.1 is large
-pytestmark = pytest.mark.filterwarnings("ignore::dplit.accounting.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
 
 FITS = [google_lsh.fit, fastlloyd.fit, balcan.fit]
 AS_DRIVEN = [fastlloyd.fit, balcan.fit]

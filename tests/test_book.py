@@ -29,7 +29,7 @@ BOOK = {
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    accounting mechanisms geometry datasets plotting audit
+    public accounting filters mechanisms geometry datasets plotting audit
     clustering.lloyd clustering.max_cover clustering.k_tuples clustering.stable
     clustering.private_evolution source_target
     adaptation.discrepancy adaptation.convex adaptation.nonconvex

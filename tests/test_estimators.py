@@ -37,9 +37,10 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.accounting import BudgetExceeded, PrivacyWarning
+from dplit.accounting import BudgetExceeded
 from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
+from dplit.public import PrivacyWarning
 
 K, RADIUS = 3, 4.0
 COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}

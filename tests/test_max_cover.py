@@ -17,7 +17,7 @@ from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
 from dplit import MaxCoverKMeans, audit
-from dplit.accounting import PrivacyWarning, Receipt, cover_exponent, gaussian_mu
+from dplit.accounting import Receipt, cover_exponent, gaussian_mu
 from dplit.clustering import max_cover as mc
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
 from dplit.geometry import (
@@ -28,6 +28,7 @@ from dplit.geometry import (
     uniform_on_sphere,
 )
 from dplit.mechanisms import Noise, count_weight, lattice, lattice_law, map_blocks, quantize, watch
+from dplit.public import PrivacyWarning
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 EXTENSION = partial(MaxCoverKMeans, **COMMON, finest=0.2)
@@ -794,7 +795,7 @@ def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring):
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("n_lloyd", [0, 2])
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.filterwarnings("ignore::dplit.accounting.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
 def test_the_paper_never_spends_more_than_it_claims(k, n_lloyd, neighboring):
     for epsilon, delta in ((0.05, 1e-9), (1.0, 1e-6), (1.0, 0.01), (8.0, 1e-5)):
         how = {"epsilon": epsilon, "delta": delta, "neighboring": neighboring}

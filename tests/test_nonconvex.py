@@ -27,11 +27,12 @@ from test_estimators import (
 from test_estimators import listen as listen_to
 
 from dplit import NCnvxAdap, PrivacyBudget, audit
-from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu
+from dplit.accounting import BudgetExceeded, gaussian_mu
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.convex import Sample, noisy_gradient, on_lattice, profile_weights
 from dplit.audit import SABOTAGE
 from dplit.mechanisms import Noise, lattice, quantize, watch
+from dplit.public import PrivacyWarning
 
 rng = np.random.default_rng(0)
 Xs, ys = rng.normal(size=(80, 2)), rng.integers(2, size=80)  # PUBLIC

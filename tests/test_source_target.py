@@ -38,10 +38,11 @@ from dplit import (
     datasets,
 )
 from dplit import source_target as so
-from dplit.accounting import BudgetExceeded, PrivacyWarning, gaussian_mu, zcdp_epsilon
+from dplit.accounting import BudgetExceeded, gaussian_mu, zcdp_epsilon
 from dplit.audit import SABOTAGE
 from dplit.geometry import clip_to_ball, farthest_point_cover
 from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
+from dplit.public import PrivacyWarning
 
 RADIUS = 4.0
 Xt = np.random.default_rng(5).normal(size=(40, 2))  # PUBLIC
@@ -71,14 +72,14 @@ both = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 
 
 def fit(model, rows):
-    return model.fit(rows, Xt)
+    return model.fit(Xs=rows, Xt=Xt)
 
 
 class Beside:
     """An estimator whose `fit` takes the sources alone, for helpers that know no target."""
 
     def __init__(self, model):
-        self.fit = lambda rows: model.fit(rows, Xt)
+        self.fit = lambda rows: model.fit(Xs=rows, Xt=Xt)
 
 
 def listen(model, rows):
@@ -213,7 +214,7 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nna():
     rng = np.random.default_rng(0)
     for d, kind in ((2, "knorm"), (300, "gaussian")):
         tables = rng.normal(size=(2, 30, d)) / d
-        (release,) = clone(narrow).fit(*tables).spent_.releases
+        (release,) = clone(narrow).fit(Xs=tables[0], Xt=tables[1]).spent_.releases
         assert release.mechanism == kind
         sigma = so.cell_sensitivity(1.0, 1.0, d, 2) / gaussian_mu(3.0, 1e-6) * math.sqrt(d)
         assert (so.cylinder_rms(d, 3.0)[0] < sigma) == (kind == "knorm")
@@ -223,7 +224,7 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
     target = np.random.default_rng(0).normal(size=(60, 2))
     for n, kind in ((15, "knorm"), (40, "gaussian")):
         make = partial(NoisyAverageSet, t=5, radius=4.0, n_cells=n, random_state=0)
-        (release,) = make(epsilon=3.0, delta=1e-6).fit(Xs, target).spent_.releases
+        (release,) = make(epsilon=3.0, delta=1e-6).fit(Xs=Xs, Xt=target).spent_.releases
         assert release.mechanism == kind
         sides = so.average_rms(n, 2, epsilon=3.0), so.average_rms(n, 2, mu=gaussian_mu(3.0, 1e-6))
         assert (sides[0] < sides[1]) == (kind == "knorm")
@@ -262,18 +263,18 @@ def test_a_budget_charges_first_and_refuses_unread(make):
     budget, model = PrivacyBudget(4.5, 1e-3), make()
     if model.rho is not None:  # a budget counts epsilon and delta: it needs a delta to convert at
         with pytest.raises(ValueError, match="epsilon"):
-            budget.fit(model, Untouchable(), Xt)
+            budget.fit(model, Xs=Untouchable(), Xt=Xt)
         assert budget.ledger == []
         budget = PrivacyBudget(1.5 * zcdp_epsilon(model.rho, 1e-4), 1e-3)
-        budget.fit(make(delta=1e-4), Xs, Xt)
+        budget.fit(make(delta=1e-4), Xs=Xs, Xt=Xt)
         assert budget.spent == pytest.approx((zcdp_epsilon(model.rho, 1e-4), 1e-4))
         with pytest.raises(BudgetExceeded):
-            budget.fit(make(delta=1e-4), Untouchable(), Xt)
+            budget.fit(make(delta=1e-4), Xs=Untouchable(), Xt=Xt)
         return
-    assert budget.fit(model, Xs, Xt) is model and budget.spent == (2.0, model.delta or 0.0)
-    budget.fit(make(), Xs, Xt)
+    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and budget.spent == (2.0, model.delta or 0.0)
+    budget.fit(make(), Xs=Xs, Xt=Xt)
     with pytest.raises(BudgetExceeded):
-        budget.fit(make(), Untouchable(), Xt)
+        budget.fit(make(), Xs=Untouchable(), Xt=Xt)
 
 
 # ---------------------------------------------------------------- public parameters
@@ -336,7 +337,7 @@ def test_prices_that_contradict_one_another_are_refused_unread(make):
 def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged(make):
     budget = PrivacyBudget(1.0)
     with pytest.raises(ValueError, match="epsilon=1e-09"):
-        budget.fit(make(epsilon=1e-9), Untouchable(), Xt)
+        budget.fit(make(epsilon=1e-9), Xs=Untouchable(), Xt=Xt)
     assert budget.ledger == []
     assert 0 < fit(make(epsilon=1e-5), Xs).spent_.epsilon < 1.001e-5  # as printed: less
 
@@ -347,7 +348,7 @@ def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged
 )
 def test_an_impossible_target_is_refused_unread(make, target):
     with pytest.raises(ValueError, match="Xt"):
-        make().fit(Untouchable(), target)
+        make().fit(Xs=Untouchable(), Xt=target)
 
 
 def test_a_delta_beside_rho_only_quotes_an_epsilon():
@@ -400,11 +401,11 @@ def test_neighbours_get_the_same_text_and_receipt(make, pair):
 def test_refitting_replaces_everything_and_a_failed_refit_changes_nothing(make):
     model = fit(make(), Xs)
     wide = np.c_[Xs, Xs[:, :1]], np.c_[Xt, Xt[:, :1]]
-    assert model.fit(*wide).n_features_in_ == 3
+    assert model.fit(Xs=wide[0], Xt=wide[1]).n_features_in_ == 3
     before = vars(model).copy()
     for bad in (wide[0] * np.nan, Xs, Xs[0]):
         with pytest.raises(ValueError):
-            model.fit(bad, wide[1])
+            model.fit(Xs=bad, Xt=wide[1])
         assert all(vars(model)[name] is before[name] for name in before)
 
 
@@ -434,7 +435,7 @@ def test_sums_over_the_largest_t_are_exact(rows):
 def test_fitting_leaves_parameters_tables_and_global_randomness_alone(make):
     model, tables = make(center=np.ones(2)), (Xs.copy(), Xt.copy())
     before, state = model.get_params(), repr(np.random.get_state())  # noqa: NPY002
-    model.fit(*tables)
+    model.fit(Xs=tables[0], Xt=tables[1])
     assert all(model.get_params()[name] is before[name] for name in before)
     assert np.array_equal(tables[0], Xs) and np.array_equal(tables[1], Xt)
     assert repr(np.random.get_state()) == state and not attributes(clone(model))  # noqa: NPY002
@@ -457,7 +458,7 @@ def test_unfit_sources_are_refused_before_any_release_and_not_quoted(make, kind)
 @every
 def test_sources_with_other_columns_are_refused_unquoted(make):
     with pytest.raises(ValueError, match="columns") as caught:
-        make().fit(np.c_[Xs, Xs], Xt)
+        make().fit(Xs=np.c_[Xs, Xs], Xt=Xt)
     assert not quotes(str(caught.value), Xs)
 
 
@@ -473,8 +474,8 @@ def test_units_and_translations_are_only_that(make):
     scaled = {"radius": 100 * RADIUS}
     if make().get_params().get("cell_radius"):
         scaled["cell_radius"] = 600.0
-    assert close(make(**scaled).fit(100 * Xs, 100 * Xt).sources_ / 100, plain)
-    assert close(make(center=shift).fit(Xs + shift, Xt + shift).sources_ - shift, plain)
+    assert close(make(**scaled).fit(Xs=100 * Xs, Xt=100 * Xt).sources_ / 100, plain)
+    assert close(make(center=shift).fit(Xs=Xs + shift, Xt=Xt + shift).sources_ - shift, plain)
     assert close(sources(make(), clip_to_ball(Xs, RADIUS)), plain)
 
 
@@ -493,7 +494,7 @@ ODD = {
 @pytest.mark.parametrize("target", [Xt, Xt[:1], np.ones((7, 2)), Xt * 1e200], ids=str)
 def test_odd_tables_give_finite_sources(make, rows, target):
     with np.errstate(all="raise", under="ignore"):
-        model = make().fit(rows, target)
+        model = make().fit(Xs=rows, Xt=target)
     assert model.sources_.shape[1] == 2 and np.isfinite(model.sources_).all()
     if is_nas(make):
         assert len(model.sources_) == min(5, len(target))
@@ -509,7 +510,7 @@ def test_defaults_work_for_small_targets_and_every_target_as_a_cell():
                 NoisyAverageSet(t=2, epsilon=1.0, radius=4.0, n_cells=n_cells),
                 NeighborNoisyAverages(epsilon=1.0, radius=4.0, n_cells=n_cells),
             ):
-                assert model.fit(Xs, target).sources_.shape[1] == 2
+                assert model.fit(Xs=Xs, Xt=target).sources_.shape[1] == 2
 
 
 # ---------------------------------------------------------------- sensitivity
@@ -613,7 +614,7 @@ def test_empty_cells_are_kept_as_rarely_as_promised():
     model = NeighborNoisyAverages(epsilon=1.0, radius=2.0, output="mean", n_cells=50)
     for seed in range(100):
         kept += len(
-            clone(model).set_params(random_state=seed).fit(np.zeros((0, 2)), target).sources_
+            clone(model).set_params(random_state=seed).fit(Xs=np.zeros((0, 2)), Xt=target).sources_
         )
     # 5,000 cells at 0.02: by chance 60 to 143 with probability 1 - 1e-4
     assert 60 < kept < 143
@@ -679,7 +680,7 @@ def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
         target = rng.normal(size=(n, 2))
         release = mock.patch.object(so, "neighbor_noisy_averages", wraps=so.neighbor_noisy_averages)
         with release as seen:
-            NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs, target)
+            NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs=Xs, Xt=target)
         target = clip_to_ball(target, 5.0)
         many = so.affordable_cells(n, 2, epsilon=3.0)
         distance = so.source_distance(target, target[so.target_cells(target, many)])
@@ -726,7 +727,7 @@ def test_the_solver_is_within_a_fifth_of_a_per_cent_of_the_optimum():
     ratios = []
     for X, S, k in instances():
         best = p_median(X, so.source_distance(X, S), k)
-        ratios.append(SourceTargetKMedoids(k).fit(X, S).cost_ / best)
+        ratios.append(SourceTargetKMedoids(k).fit(Xt=X, sources=S).cost_ / best)
     assert min(ratios) > 1 - 1e-6 and np.mean(ratios) <= 1.002 and max(ratios) <= 1.01
 
 
@@ -799,12 +800,12 @@ def test_faster_pam_on_clipped_rows_agrees():
         d0 = so.source_distance(X, S)
         clipped = np.minimum(cdist(X, X), d0[:, None])
         best = min(kmedoids.fasterpam(clipped, k, random_state=s).loss for s in range(3)) / len(X)
-        assert SourceTargetKMedoids(k).fit(X, S).cost_ < 1.005 * best
+        assert SourceTargetKMedoids(k).fit(Xt=X, sources=S).cost_ < 1.005 * best
 
 
 def test_costs_of_special_cases():
     X = np.random.default_rng(0).normal(size=(30, 2))
-    cost = lambda k, S=None, X=X: SourceTargetKMedoids(k).fit(X, S).cost_  # noqa: E731
+    cost = lambda k, S=None, X=X: SourceTargetKMedoids(k).fit(Xt=X, sources=S).cost_  # noqa: E731
     assert cost(30) == 0 and cost(99) == 0 and cost(3, X) == 0
     costs = [cost(k) for k in range(1, 12)]
     assert np.all(np.diff(costs) <= 1e-12)
@@ -830,7 +831,7 @@ def test_a_sample_of_candidates_costs_little_and_holds_enough():
 def test_the_solver_never_holds_all_distances():
     X = np.random.default_rng(0).normal(size=(6000, 2))
     tracemalloc.start()
-    SourceTargetKMedoids(10, n_passes=1).fit(X, X[:50] + 1)
+    SourceTargetKMedoids(10, n_passes=1).fit(Xt=X, sources=X[:50] + 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60e6  # all distances: 288 MB
@@ -848,9 +849,9 @@ def test_the_solver_refuses_impossible_parameters(parameter, value, error):
         with pytest.raises(ValueError, match="Xt"):
             SourceTargetKMedoids(2).fit(bad)
     with pytest.raises(ValueError, match="sources"):
-        SourceTargetKMedoids(2).fit(Xt, Xt[:, :1])
+        SourceTargetKMedoids(2).fit(Xt=Xt, sources=Xt[:, :1])
     with pytest.raises(ValueError, match="sources"):
-        SourceTargetKMedoids(2).fit(Xt, np.zeros((5, 0)))
+        SourceTargetKMedoids(2).fit(Xt=Xt, sources=np.zeros((5, 0)))
 
 
 # ---------------------------------------------------------------- end to end
@@ -860,10 +861,10 @@ def test_planted_sources_are_found_privately():
     town = datasets.make_source_target(2, 2700, 1000, random_state=3)
     ball = {"radius": town.radius, "center": town.center, "random_state": 0}
     paid = lambda seen: so.stc_cost(  # noqa: E731
-        town.Xt, town.Xs, SourceTargetKMedoids(9).fit(town.Xt, seen).medoid_indices_
+        town.Xt, town.Xs, SourceTargetKMedoids(9).fit(Xt=town.Xt, sources=seen).medoid_indices_
     )
-    nna = NeighborNoisyAverages(epsilon=3.0, **ball).fit(town.Xs, town.Xt)
-    nas = NoisyAverageSet(t=150, rho=3.0, **ball).fit(town.Xs, town.Xt)
+    nna = NeighborNoisyAverages(epsilon=3.0, **ball).fit(Xs=town.Xs, Xt=town.Xt)
+    nas = NoisyAverageSet(t=150, rho=3.0, **ball).fit(Xs=town.Xs, Xt=town.Xt)
     in_the_open, ignoring = paid(town.Xs), paid(None)
     assert ignoring > 3 * in_the_open
     assert paid(nna.sources_) < 1.02 * in_the_open and paid(nas.sources_) < 0.5 * ignoring

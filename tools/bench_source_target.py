@@ -90,7 +90,7 @@ def faster_pam(X, S, k):
 
 
 def ours(X, S, k, **options):
-    return SourceTargetKMedoids(k, **options).fit(X, S).medoid_indices_
+    return SourceTargetKMedoids(k, **options).fit(Xt=X, sources=S).medoid_indices_
 
 
 WAYS = {
@@ -213,7 +213,7 @@ def ways(Xs, Xt, radius, center, seed):
 
     def run(model, **options):
         target = coarse if options.get("variant") == "paper" else Xt
-        return lambda: model(**ball, **options).fit(Xs, target).sources_
+        return lambda: model(**ball, **options).fit(Xs=Xs, Xt=target).sources_
 
     nas, nna = partial(NoisyAverageSet, t=150), NeighborNoisyAverages
     found = {"ignored": lambda: None, "open": lambda: Xs}
@@ -299,7 +299,7 @@ def costs(bunch, seed, ks, known):
     for method, release in ways(Xs, Xt, radius, center, seed).items():
         if method not in known:
             rows = release()
-            fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt, rows) for k in ks]
+            fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt=Xt, sources=rows) for k in ks]
             found[method] = sum(stc_cost(Xt, Xs, fit.medoid_indices_) for fit in fits)
     return found
 

@@ -52,7 +52,8 @@ from peers.meter import measured
 from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
-from dplit.accounting import PrivacyWarning, Table
+from dplit.accounting import Table
+from dplit.public import PrivacyWarning
 
 HERE = Path(__file__).parent
 BOOK = HERE.parent / "nbs" / "benchmarks"

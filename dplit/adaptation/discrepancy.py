@@ -16,7 +16,8 @@ from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
 from ..geometry import clip_to_ball
-from ..mechanisms import check_radius, check_rows, map_blocks
+from ..mechanisms import check_rows, map_blocks
+from ..public import check_radius
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 def loss_bound(radius, weight_radius, target_bound):
@@ -264,7 +265,9 @@ def labeled_discrepancy(Xt, yt, Xs, ys, weight_radius):
 
 # %% ../../nbs/70_discrepancy.ipynb #97e14e9f
 def dca_max(A, b, c, radius, w, n_iter=1000, tolerance=1e-12):
-    """The same maximum by the paper's method, difference-of-convex programming, from one start.
+    """The same maximum by the bare iteration of difference-of-convex programming, from one start.
+
+    Tao and An check whether the end is the maximum and start again if not; that is left out here.
 
     Parameters
     ----------
@@ -471,7 +474,7 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     ----------
     After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
     """
-    radius = check_radius(radius, "private_second_moment")
+    radius = check_radius(radius, "radius", "private_second_moment")
     if not 1e-40 < radius < 1e40:
         raise ValueError(
             f"radius={radius:g}: private_second_moment squares it, and needs it between 1e-40 and 1e40. "

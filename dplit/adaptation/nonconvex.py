@@ -10,6 +10,7 @@ __all__ = ['soft_maximum', 'smoothed_objective', 'Loss', 'log_reach', 'LogLoss',
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #6f621c59
 import math
 from dataclasses import replace as with_changes
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -18,14 +19,14 @@ from sklearn.base import ClassifierMixin
 from ..accounting import gaussian_mu
 from dplit.adaptation.convex import (
     PrivateAdaptation,
-    _check_positive,
     noisy_gradient,
     on_lattice,
     profile_weights,
     profiled_loss,
 )
 from .discrepancy import trust_region_max
-from ..mechanisms import check_between, check_choice, check_count, lattice, quantize
+from ..mechanisms import lattice, quantize
+from ..public import check_between, check_count, check_positive, optional
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
 def soft_maximum(q, mu):
@@ -370,9 +371,9 @@ class NetworkLoss(Loss):
             raise ValueError(
                 f"n_hidden={n_hidden}: NetworkLoss sums exactly up to 4000 hidden units."
             )
-        _check_positive(clip, "clip", "NetworkLoss", "the length to which gradients are shortened")
-        _check_positive(scale, "scale", "NetworkLoss", "the deviation of the first weights")
-        self.clip, self.scale = float(clip), float(scale)
+        owner, what = "NetworkLoss", "the length to which gradients are shortened"
+        self.clip = check_positive(clip, "clip", owner, what)
+        self.scale = check_positive(scale, "scale", owner, "the deviation of the first weights")
         self._outputs = 1 if n_classes == 2 else n_classes
 
     def n_parameters(self, d):
@@ -702,6 +703,13 @@ def algorithm_2(
     return visited, u[: len(p) - len(private)], u[mine], objective
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0fe53810
+def _check_loss(loss, name, owner):
+    """A PUBLIC loss, or None for a default."""
+    if loss is not None and not isinstance(loss, Loss):
+        raise TypeError(f"loss={loss!r}: {owner} needs a Loss, such as NetworkLoss(8).")
+    return loss
+
+
 class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     """Classification for a private target with a public source, by any smooth loss: logistic regression, or a network.
 
@@ -787,6 +795,14 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     1.0
     """
 
+    _rules = {
+        "classes": lambda value, name, owner: _classes(value),
+        "discrepancy": partial(check_between, low=0, high=1e100, ends="[)"),
+        "loss": _check_loss,
+        "expected_gain": optional(partial(check_between, low=0, high=1e100, ends="[)")),
+        "raise_curvature": partial(check_between, low=0, high=1e100, ends="[)"),
+    }
+
     def __init__(
         self,
         *,
@@ -829,20 +845,11 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         self.random_state = random_state
 
     def _check_public(self):
-        owner, classes = "NCnvxAdap", _classes(self.classes)
-        for name in ("kappa_2", "kappa_inf", "discrepancy", "raise_curvature"):
-            check_between(getattr(self, name), name, owner, 0, 1e100, "[)")
-        if self.expected_gain is not None:
-            check_between(self.expected_gain, "expected_gain", owner, 0, 1e100, "[)")
+        owner, classes = "NCnvxAdap", self.classes
         if self.expected_gain == 0:
             raise ValueError(
                 "expected_gain=0: NCnvxAdap would stay where the source puts it; use alpha=1."
             )
-        if self.n_iter is not None:
-            check_count(self.n_iter, "n_iter", owner)
-        check_choice(self.variant, "variant", ("profiled", "paper"), owner)
-        if self.loss is not None and not isinstance(self.loss, Loss):
-            raise TypeError(f"loss={self.loss!r}: {owner} needs a Loss, such as NetworkLoss(8).")
         if self.loss is not None and self.loss.n_classes != len(classes):
             raise ValueError(
                 f"loss: it is for {self.loss.n_classes} classes and {owner} was given "
@@ -850,7 +857,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             )
 
     def _labels(self, y, name):
-        known = y[:, None] == _classes(self.classes)[None]
+        known = y[:, None] == self.classes[None]
         if not np.all(np.any(known, axis=1)):
             raise ValueError(
                 f"{name} holds a label that is none of `classes`: NCnvxAdap needs all classes "
@@ -861,10 +868,10 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     def _release(self, private, public, noise):
         loss = LogLoss(len(self.classes)) if self.loss is None else self.loss
         bounds = tuple(math.prod(lattice(float(b))) for b in (self.radius, self.weight_radius))
-        kappa_1 = math.log(loss.n_classes) if self.kappa_1 is None else float(self.kappa_1)
+        kappa_1 = math.log(loss.n_classes) if self.kappa_1 is None else self.kappa_1
         source = "public" if self.protect == "target" else "private"
         samples = {"private": private, "public": public}
-        samples[source] = with_changes(samples[source], offset=float(self.discrepancy))
+        samples[source] = with_changes(samples[source], offset=self.discrepancy)
         start = on_lattice(loss.start(private.X.shape[1], noise.public_rng), bounds[1])
         if not self.private or not private.counts:
             find, some = self._exact, (loss, kappa_1, start)
@@ -875,13 +882,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
                 kappa_1,
                 start,
                 noise,
-                gaussian_mu(float(self.epsilon), float(self.delta)),
+                gaussian_mu(self.epsilon, self.delta),
             )
         w = find(samples["private"], samples["public"], bounds, *some)
-        return {"coef_": w, "classes_": _classes(self.classes)}
+        return {"coef_": w, "classes_": self.classes}
 
     def _train(self, loss, kappa_1, samples, bounds, start):
-        ridge = float(self.kappa_inf) * max(sample.p for sample in samples)
+        ridge = self.kappa_inf * max(sample.p for sample in samples)
         return train(loss, samples, bounds[1], kappa_1, ridge=ridge, start=start)
 
     def _exact(self, private, public, bounds, loss, kappa_1, start):
@@ -892,14 +899,14 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
 
     def _paper(self, private, public, bounds, loss, kappa_1, start, noise, mu):
         T = self.n_iter or 100
-        kappas = {"kappa_1": kappa_1, "kappa_2": float(self.kappa_2)}
-        kappas["kappa_inf"] = float(self.kappa_inf)
+        kappas = {"kappa_1": kappa_1, "kappa_2": self.kappa_2}
+        kappas["kappa_inf"] = self.kappa_inf
         run = algorithm_2(loss, private, public, *bounds, n_iter=T, noise=noise, mu=mu, **kappas)
         return run[0][int(noise.public_rng.integers(T))]
 
     def _profiled(self, private, public, bounds, loss, kappa_1, start, noise, mu):
         D, reach = len(start), loss.reach(*bounds, kappa_1)
-        ridge = float(self.kappa_inf) * max(private.p, public.p)
+        ridge = self.kappa_inf * max(private.p, public.p)
         if public.counts:  # it knows where to start, and how the objective curves
             alone = with_changes(public, p=1 / len(public), offset=0.0)
             w0 = on_lattice(self._train(loss, kappa_1, [alone], bounds, start), bounds[1])
@@ -908,9 +915,9 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             w0, gain = start, math.log(loss.n_classes)
             H = loss.constants(*bounds)[2] * np.eye(D)
         T = self.n_iter or 20
-        gain = gain if self.expected_gain is None else float(self.expected_gain)
+        gain = gain if self.expected_gain is None else self.expected_gain
         curvature, V = np.linalg.eigh(H)
-        curvature = np.maximum(curvature, 0) + float(self.raise_curvature) * curvature[-1]
+        curvature = np.maximum(curvature, 0) + self.raise_curvature * curvature[-1]
         pull = (2 * private.p * reach / mu) ** 2 * D / (2 * gain)
         inverse = (V / (curvature + pull + 2 * ridge)) @ V.T
 

@@ -10,25 +10,15 @@ import math
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..accounting import check_epsilon_delta, gaussian_mu
+from ..accounting import gaussian_mu
 from ..geometry import NearestCenter, clip_to_ball, nearest_distance, sphere_packing
-from dplit.mechanisms import (
-    Noise,
-    check_center,
-    check_count,
-    check_neighboring,
-    check_points,
-    check_radius,
-    check_random_state,
-    check_rows,
-    count_weight,
-    lattice,
-    map_blocks,
-    mean_in_ball,
-)
+from ..mechanisms import Noise, check_columns, check_rows, count_weight, lattice
+from ..mechanisms import map_blocks, mean_in_ball
+from ..public import ABSENT, KMEANS, check_center, check_memory, check_points, check_price
+from ..public import check_rounds, declare, settle
 
 # %% ../../nbs/20_lloyd.ipynb #8ab24925
 def round_sensitivity(radius, weight, neighboring="add_remove"):
@@ -90,19 +80,36 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
     array, and `fit` spends once.
     """
 
-    def _check_public(self):
-        """Validate the PUBLIC parameters that only this estimator has."""
+    _rules = {}  # of the parameters that only this estimator has: see `declare`
 
-    def _validate_public(self):
-        """Validate all PUBLIC parameters: before X is read, and before a budget is charged."""
+    def _check_public(self):
+        """Refuse impossible combinations of PUBLIC parameters, which are plain values by now."""
+
+    def _check_shape(self, n_features):
+        """Refuse what is impossible for this PUBLIC number of columns."""
         owner = type(self).__name__
-        check_count(self.n_clusters, "n_clusters", owner)
-        check_epsilon_delta(self.epsilon, self.delta, owner)
-        check_radius(self.radius, owner)
-        check_center(self.center, None, owner)
-        check_neighboring(self.neighboring)
-        check_random_state(self.random_state)
-        self._check_public()
+        check_center(self.center, "center", owner, n_features)
+        what = f"n_clusters={self.n_clusters} with {n_features} columns"
+        check_memory(self._memory(n_features), what, owner)
+
+    def _memory(self, n_features):
+        """About how many bytes a fit holds whatever the number of rows: PUBLIC."""
+        return 40 * self.n_clusters * (n_features + 1)
+
+    def _smallest_mu(self):
+        """The smallest price of a release, as that of Gaussian noise: PUBLIC."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    def _declared(self, X=ABSENT, y=None):
+        """A twin that computes with plain values: all that is PUBLIC is checked, X is asked for its number of columns only."""
+        owner, given = type(self).__name__, declare(self, KMEANS | self._rules)
+        given._check_public()
+        check_price(given._smallest_mu(), "epsilon", given.epsilon, owner)
+        check_memory(given._memory(1), f"n_clusters={given.n_clusters}", owner)
+        columns = None if X is ABSENT else check_columns(X, owner, partitions=True)
+        if columns is not None:
+            given._check_shape(columns)
+        return given
 
     def _release_centers(self, X, noise, center):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
@@ -130,19 +137,15 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             table (nothing is released). Such a fit leaves the estimator as it was; no message
             quotes X.
         """
-        owner = type(self).__name__
-        self._validate_public()
-        noise = Noise(self.random_state, neighboring=self.neighboring)
+        given, owner = self._declared(X), type(self).__name__
+        noise = Noise(given.random_state, neighboring=given.neighboring)
         rows = check_rows(X, owner, partitions=True)
-        validate_data(
-            clone(self), X, skip_check_array=True
-        )  # column names, before anything is spent
-        center = check_center(self.center, rows.shape[1], owner)
-        centers = self._release_centers(rows, noise, center)
-        # notes the number and names of the columns, which are public
-        validate_data(self, X, skip_check_array=True)
-        self.cluster_centers_ = centers if center is None else centers + center
-        self.spent_ = noise.receipt(self.delta, title=f"of {owner}")
+        given._check_shape(rows.shape[1])
+        validate_data(given, X, skip_check_array=True)  # notes columns and their names: public
+        centers = given._release_centers(rows, noise, given.center)
+        given.cluster_centers_ = centers if given.center is None else centers + given.center
+        given.spent_ = noise.receipt(given.delta, title=f"of {owner}")
+        settle(self, given)
         return self
 
     def predict(self, X):
@@ -228,6 +231,15 @@ def _block_loss(centers, start, rows):
     return nearest_distance(rows, centers).sum()
 
 # %% ../../nbs/20_lloyd.ipynb #38e314f7
+def _check_init(init, name, owner):
+    """Where to start: one of two words, or PUBLIC points, which wait until it is known how many."""
+    if isinstance(init, str) and init not in ("packing", "mean"):
+        raise ValueError(
+            f'init={init!r}: {owner} starts from "packing", "mean" or an array of public centres.'
+        )
+    return init
+
+
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
@@ -289,6 +301,8 @@ class NoisyLloyd(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _rules = {"n_iter": check_rounds, "init": _check_init}
+
     def __init__(
         self,
         n_clusters=8,
@@ -313,21 +327,24 @@ class NoisyLloyd(PrivateKMeans):
         self.random_state = random_state
 
     def _check_public(self):
-        check_count(self.n_iter, "n_iter", "NoisyLloyd")
         if not isinstance(self.init, str):
-            check_points(self.init, (self.n_clusters, None), "init", "NoisyLloyd")
-        elif self.init not in ("packing", "mean"):
-            raise ValueError(
-                f'init={self.init!r}: NoisyLloyd starts from "packing", '
-                '"mean" or an array of public centres.'
-            )
+            self.init = check_points(self.init, "init", "NoisyLloyd", (self.n_clusters, None))
+
+    def _check_shape(self, n_features):
+        super()._check_shape(n_features)
+        if not isinstance(self.init, str):
+            check_points(self.init, "init", "NoisyLloyd", (self.n_clusters, n_features))
+
+    def _smallest_mu(self):
+        return gaussian_mu(self.epsilon, self.delta) / math.sqrt(self._n_releases())
+
+    def _n_releases(self):
+        return self.n_iter + (isinstance(self.init, str) and self.init == "mean")
 
     def _release_centers(self, X, noise, center):
-        radius = float(self.radius)
+        radius = self.radius
         step, limit = lattice(radius)
-        n_releases = self.n_iter + (isinstance(self.init, str) and self.init == "mean")
-        # split the budget evenly
-        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(n_releases)
+        mu = self._smallest_mu()  # split the budget evenly
         buy = partial(noise.sums, X, radius=radius, center=center, mu=mu)
         # choose k starting centres
         centers = self._start(X.shape[1], center, noise.public_rng, buy)
@@ -344,11 +361,10 @@ class NoisyLloyd(PrivateKMeans):
 
     def _start(self, d, center, rng, buy):
         """Starting centres in the ball, relative to its centre; none of them is a function of unreleased data."""
-        k, radius = self.n_clusters, float(self.radius)
+        k, radius = self.n_clusters, self.radius
         if isinstance(self.init, str) and self.init == "packing":
             return sphere_packing(k, d, radius, rng)
         if isinstance(self.init, str):
             mean = mean_in_ball(*buy(label="mean to start from"), radius)
             return clip_to_ball(mean + sphere_packing(k, d, radius / 4, rng), radius)
-        init = check_points(self.init, (k, d), "init", "NoisyLloyd")
-        return clip_to_ball(init, radius, center) - (0.0 if center is None else center)
+        return clip_to_ball(self.init, radius, center) - (0.0 if center is None else center)

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ..accounting import PrivacyWarning, Release, cover_exponent, gaussian_mu, largest_scale
+from ..accounting import Release, cover_exponent, gaussian_mu, largest_scale
 from .lloyd import PrivateKMeans
 from dplit.geometry import (
     ball_volume_log,
@@ -29,9 +29,6 @@ from dplit.geometry import (
 from dplit.mechanisms import (
     Coverage,
     MappedRows,
-    check_between,
-    check_choice,
-    check_count,
     check_rows,
     count_weight,
     lattice,
@@ -41,6 +38,8 @@ from dplit.mechanisms import (
     noisy_avg_delta,
     quantize,
 )
+from ..public import PrivacyWarning, check_between, check_choice, check_count
+from ..public import optional
 
 # %% ../../nbs/30_max_cover.ipynb #e5f9bcf7
 def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
@@ -798,6 +797,22 @@ def _averages(noise, weight, radius, fallback, **buy):
     )
 
 # %% ../../nbs/30_max_cover.ipynb #1499456e
+def _check_shares(shares, name, owner):
+    """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
+    try:
+        parts = np.asarray(shares)
+        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
+    except (TypeError, ValueError):
+        parts = np.zeros(0)
+    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
+    if not (good and abs(parts.sum() - 1) < 1e-9):
+        raise ValueError(
+            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
+            "weights and averages (all > 0): four numbers that sum to 1."
+        )
+    return tuple(parts.tolist())
+
+
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
@@ -873,6 +888,17 @@ class MaxCoverKMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _rules = {
+        "variant": partial(check_choice, choices=("extension", "paper")),
+        "n_components": optional(check_count),
+        "finest": partial(check_between, low=1e-12, high=1.9),
+        "ratio": optional(partial(check_between, low=1e-3, high=1e3)),
+        "n_picks": optional(check_count),
+        "n_lloyd": partial(check_count, low=0, high=2**20),
+        "shares": _check_shares,
+        "n_public": optional(partial(check_count, low=2)),
+    }
+
     def __init__(
         self,
         n_clusters=8,
@@ -908,25 +934,17 @@ class MaxCoverKMeans(PrivateKMeans):
         self.neighboring = neighboring
         self.random_state = random_state
 
+    def _memory(self, n_features):
+        n_picks = self._plan(n_features)[3]
+        return super()._memory(n_features) + 60 * (n_picks + self.n_clusters) * (n_features + 8)
+
     def _check_public(self):
         owner = "MaxCoverKMeans"
-        check_choice(self.variant, "variant", ("extension", "paper"), owner)
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components", owner)
-        check_count(self.n_lloyd, "n_lloyd", owner, low=0)
-        if self.n_picks is not None:
-            check_count(self.n_picks, "n_picks", owner)
-        if self.n_public is not None:
-            check_count(self.n_public, "n_public", owner, low=2)
-        elif self.variant == "paper":
+        if self.variant == "paper" and self.n_public is None:
             raise ValueError(
                 'n_public=None: variant="paper" builds its grids from the number of rows, which '
                 "must then be public: give one that does not come from X."
             )
-        check_between(self.finest, "finest", owner, 1e-12, 1.9)
-        if self.ratio is not None:
-            check_between(self.ratio, "ratio", owner, 1e-3, 1e3)
-        _check_shares(self.shares, owner)
         if self.variant == "paper":
             _check_printed_delta(self.epsilon, self.delta, self._parts())
         else:
@@ -942,8 +960,8 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def _prices(self):
         """Prices of the mean, the distances, the covers, the weights, one average: PUBLIC."""
-        shares, n_lloyd = tuple(float(s) for s in self.shares), int(self.n_lloyd)
-        return _prices(float(self.epsilon), float(self.delta), self.neighboring, shares, n_lloyd)
+        price = self.epsilon, self.delta, self.neighboring
+        return _prices(*price, self.shares, self.n_lloyd)
 
     def _parts(self):
         """Into how many parts the printed price of the averages goes: PUBLIC."""
@@ -954,12 +972,12 @@ class MaxCoverKMeans(PrivateKMeans):
         """(dimension of the grid, finest radius, ratio, picks for each radius, snap): PUBLIC."""
         k, n, d, ratio = self.n_clusters, self.n_public, self.n_components, self.ratio
         if self.variant == "paper":
-            d, ratio = d or math.inf, float(ratio or 1.0)
+            d, ratio = d or math.inf, ratio or 1.0
             d = min(d, n_columns, max(1, int(math.log(n) / 2)))
             return d, 1 / n, ratio, k * max(1, math.ceil(math.log(1 / ratio))), False
-        finest = float(self.finest)
+        finest = self.finest
         d = min(d or (4 if _fits(4, finest, ratio or 2.0, True, n) else 3), n_columns)
-        ratio = float(ratio or (2.0 if d == 4 else 1.0))
+        ratio = ratio or (2.0 if d == 4 else 1.0)
         return d, finest, ratio, self.n_picks or k * math.ceil(2 * math.log1p(ratio) + 0.5), True
 
     def _release_centers(self, X, noise, center):
@@ -970,8 +988,8 @@ class MaxCoverKMeans(PrivateKMeans):
         seed, fallback = _public_draws(noise.public_rng, k, d)
         matrix = None if d == d_grid else _orthonormal(d, d_grid, noise.public_rng)
         mean_mu, ring_epsilon, exponent, weight_epsilon, mu = self._prices()
-        middle, radius = np.zeros(d), float(self.radius)
-        shortened = partial(relative_to_ball, radius=float(self.radius), center=center)
+        middle, radius = np.zeros(d), self.radius
+        shortened = partial(relative_to_ball, radius=self.radius, center=center)
         X = MappedRows(X, lambda rows, _: shortened(rows))
         # step 0, ours: where the data are, and how far they reach
         if mean_mu:
@@ -996,19 +1014,19 @@ class MaxCoverKMeans(PrivateKMeans):
         step, limit = lattice(radius)
         for _ in range(self.n_lloyd):
             centers = average(centers, groups=NearestCenter(centers / step, limit, whole=True))
-        return clip_to_ball(centers + middle, float(self.radius))
+        return clip_to_ball(centers + middle, self.radius)
 
     def _release_as_printed(self, X, noise, center):
         """Algorithm 1 line by line, with the means pulled into the ball (free, and promised by dplit)."""
         X = check_rows(X, 'MaxCoverKMeans with variant="paper"', ensure_all_finite=False)
-        k, d, radius = self.n_clusters, X.shape[1], float(self.radius)
+        k, d, radius = self.n_clusters, X.shape[1], self.radius
         d_grid, finest, ratio, n_picks, snap = self._plan(d)
         seed, _ = _public_draws(noise.public_rng, k, d)
         matrix = None if d == d_grid else gaussian_projection(d, d_grid, noise.public_rng)
         cover_epsilon, weight_epsilon, mean_epsilon = (
             self.epsilon * share for share in _PAPER_SHARES
         )
-        delta = float(self.delta) / 2  # delta_E and delta_G
+        delta = self.delta / 2  # delta_E and delta_G
         # step 1: D' <- T(D), scaled down by Delta (1 + epsilon) / 2, projected to the unit ball
         rows = relative_to_ball(X, radius, center)
         points = project(rows, matrix, radius=radius, divisor=1 + ratio)
@@ -1038,20 +1056,6 @@ class MaxCoverKMeans(PrivateKMeans):
 
 # %% ../../nbs/30_max_cover.ipynb #b553dac5
 _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not print a division
-
-
-def _check_shares(shares, owner):
-    try:
-        parts = np.asarray(shares)
-        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
-    except (TypeError, ValueError):
-        parts = np.zeros(0)
-    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
-    if not (good and abs(parts.sum() - 1) < 1e-9):
-        raise ValueError(
-            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
-            "weights and averages (all > 0): four numbers that sum to 1."
-        )
 
 
 def _check_printed_delta(epsilon, delta, parts):

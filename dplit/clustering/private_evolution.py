@@ -27,7 +27,8 @@ from dplit.geometry import (
     relative_to_ball,
     sphere_packing,
 )
-from ..mechanisms import MappedRows, check_choice, check_count, map_blocks, mean_in_ball
+from ..mechanisms import MappedRows, map_blocks, mean_in_ball
+from ..public import check_choice, check_count, check_rounds, optional
 
 # %% ../../nbs/50_private_evolution.ipynb #dc5d9a3a
 def mantegna_scale(beta):
@@ -712,6 +713,15 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _rules = {
+        "variant": partial(check_choice, choices=("extension", "paper")),
+        "n_components": check_count,
+        "n_votes": optional(check_rounds),
+        "n_refine": check_rounds,
+        "population": check_count,
+        "n_public": optional(check_count),
+    }
+
     def __init__(
         self,
         n_clusters=8,
@@ -744,25 +754,28 @@ class PEMeans(PrivateKMeans):
         self.random_state = random_state
 
     def _check_public(self):
-        owner = type(self).__name__
-        check_choice(self.variant, "variant", ("extension", "paper"), owner)
-        check_count(self.n_refine, "n_refine", owner)
-        check_count(self.population, "population", owner)
-        check_count(self.n_components, "n_components", owner)
-        for name in ("n_votes", "n_public"):
-            if getattr(self, name) is not None:
-                check_count(getattr(self, name), name, owner)
         if self.variant == "paper" and self.n_public is None:
             raise ValueError(
                 'n_public=None: variant="paper" sets its threshold and its population by the '
                 "number of rows, which must then be public: give one that does not come from X."
             )
 
+    def _memory(self, n_features):
+        votes = self.population + 10 * EXTRA * self.n_clusters
+        return super()._memory(n_features) + 40 * votes * min(n_features, self.n_components)
+
+    def _smallest_mu(self):
+        mu = gaussian_mu(self.epsilon, self.delta)
+        if self.variant == "paper":  # a part of the price for each round
+            return mu / math.sqrt(self.n_votes or 100)
+        _, votes_mu, step_mu = evolution_prices(mu, self.n_refine, False, True)
+        return min(votes_mu / math.sqrt(self.n_votes or 100), step_mu)
+
     def _release_centers(self, X, noise, center):
         mu = gaussian_mu(self.epsilon, self.delta)
         if self.variant == "paper":
             return self._release_as_printed(X, noise, center, mu)
-        k, d, radius, rng = self.n_clusters, X.shape[1], float(self.radius), noise.public_rng
+        k, d, radius, rng = self.n_clusters, X.shape[1], self.radius, noise.public_rng
         projected, seed = d > self.n_components, int(rng.integers(2**31))
         # whoever replaces a row leaves their number as it is: then it is public
         n_total = self.n_public or (len(X) if self.neighboring == "replace" else None)
@@ -813,7 +826,7 @@ class PEMeans(PrivateKMeans):
         return max(1, min(paper_rounds(d), int(min(signal, 1e3) ** 2)))
 
     def _release_as_printed(self, X, noise, center, mu):
-        k, n, radius = self.n_clusters, self.n_public, float(self.radius)
+        k, n, radius = self.n_clusters, self.n_public, self.radius
         n_rounds = self.n_votes or paper_rounds(X.shape[1], self.epsilon)
         Q = _vote_rows(X, np.asarray, radius, center, X.shape[1])
         L = paper_variations(n, k)
@@ -913,7 +926,7 @@ class HDPEMeans(PEMeans):
             check_count(self.n_votes, "n_votes", "HDPEMeans", low=3)
 
     def _release_as_printed(self, X, noise, center, mu):
-        k, n, radius = self.n_clusters, self.n_public, float(self.radius)
+        k, n, radius = self.n_clusters, self.n_public, self.radius
         n_all = self.n_votes or max(paper_rounds(self.n_components), 3)
         each = mu / math.sqrt(n_all)
         # line 5: project

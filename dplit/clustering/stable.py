@@ -8,7 +8,7 @@ __all__ = ['stability_needed', 'parts_of', 'tuples_of', 'cell_radii', 'KTupleKMe
 # %% ../../nbs/41_stable_clusters.ipynb #2c1827e3
 import math
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -19,7 +19,8 @@ from ..accounting import Release, gaussian_mu
 from .k_tuples import smallest, stable_chance, stable_plan, stable_tuple_mean
 from .lloyd import PrivateKMeans
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
-from ..mechanisms import check_between, check_count, lattice, mean_in_ball, quantize
+from ..mechanisms import lattice, mean_in_ball, quantize
+from ..public import check_between, check_count, optional
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):
@@ -199,6 +200,13 @@ class KTupleKMeans(PrivateKMeans):
 
     _moments = 0.0  # share of the rest of the squared price
 
+    _rules = {
+        "n_tuples": optional(partial(check_count, low=2)),
+        "separation": partial(check_between, low=9, high=1e9),
+        "outliers": partial(check_between, low=0, high=0.3),
+        "share": partial(check_between, low=0, high=1, ends="()"),
+    }
+
     def __init__(
         self,
         n_clusters=8,
@@ -227,26 +235,34 @@ class KTupleKMeans(PrivateKMeans):
         self.random_state = random_state
 
     def _check_public(self):
-        owner = type(self).__name__
-        if self.n_tuples is not None:
-            check_count(self.n_tuples, "n_tuples", owner, low=2)
-        check_between(self.separation, "separation", owner, 9, 1e9)
-        check_between(self.outliers, "outliers", owner, 0, 0.3)
-        check_between(self.share, "share", owner, 0, 1, "()")
         if self.n_clusters > 1:
             self._check_parts()
+
+    def _memory(self, n_features):
+        if self.n_clusters == 1:
+            return super()._memory(n_features)
+        n_parts = self._n_parts()
+        pairs = 8 * self.n_clusters**2 * (n_features + n_parts)
+        return super()._memory(n_features) + 2 * pairs + 24 * n_parts * self.n_clusters * n_features
+
+    def _smallest_mu(self):
+        return min(mu for mu in self._prices()[1:] if mu)
 
     def _check_parts(self):
         """Refuse a number of parts, or a price, at which parts hardly ever agree."""
         eta, mu, *_ = self._prices()
-        plan = self.n_clusters, mu, eta
-        shape = float(self.separation), float(self.outliers)
-        n_parts = self.n_tuples or self._default_parts(*plan, *shape)
-        if stable_chance(n_parts, *plan, 0.05, *shape) < 1e-3:
+        plan, shape = (self.n_clusters, mu, eta), (self.separation, self.outliers)
+        if stable_chance(self._n_parts(), *plan, 0.05, *shape) < 1e-3:
             raise ValueError(
                 f"n_tuples={self.n_tuples}: {type(self).__name__} would hardly ever find that so few "
                 f"parts agree; by default it takes {self._default_parts(*plan, *shape)}."
             )
+
+    def _n_parts(self):
+        """Number of parts, each clustered by itself: PUBLIC."""
+        eta, mu, *_ = self._prices()
+        plan = self.n_clusters, mu, eta, self.separation, self.outliers
+        return self.n_tuples or self._default_parts(*plan)
 
     def _default_parts(self, *plan):
         try:
@@ -259,15 +275,15 @@ class KTupleKMeans(PrivateKMeans):
 
     def _prices(self):
         """(eta, mu of the tuples, of the distances, of sums and counts, of second moments): PUBLIC."""
-        delta, share = float(self.delta), float(self.share) if self.n_clusters > 1 else 0.0
+        delta, share = self.delta, self.share if self.n_clusters > 1 else 0.0
         eta = delta / 2 if share else 0.0
-        whole = gaussian_mu(float(self.epsilon), delta - eta) * (1 - 1e-9)
+        whole = gaussian_mu(self.epsilon, delta - eta) * (1 - 1e-9)
         rest = 1 - share
         parts = share, 0.2 * rest, (0.8 - self._moments) * rest, self._moments * rest
         return eta, *(whole * math.sqrt(part) for part in parts)
 
     def _release_centers(self, X, noise, center):
-        k, d, radius = self.n_clusters, X.shape[1], float(self.radius)
+        k, d, radius = self.n_clusters, X.shape[1], self.radius
         step, limit = lattice(radius)
         eta, mu_tuples, *prices = self._prices()
         start = sphere_packing(k, d, radius, noise.public_rng)
@@ -275,15 +291,13 @@ class KTupleKMeans(PrivateKMeans):
         coins = noise.public_rng.spawn(1)[0]  # how many are drawn may depend on the data
         Q = quantize(X, radius, center)
         if k > 1:
-            t = self.n_tuples or _default_tuples(
-                k, mu_tuples, eta, float(self.separation), float(self.outliers)
-            )
+            t = self._n_parts()
             noise.releases.append(Release("a bound that fails", "tail", epsilon=0.0, delta=eta))
             T = tuples_of(Q, parts_of(Q, t, self.neighboring, coins), t, k, seed) * step
             rough = stable_tuple_mean(
                 T,
-                separation=float(self.separation),
-                outliers=float(self.outliers),
+                separation=self.separation,
+                outliers=self.outliers,
                 mu=mu_tuples,
                 eta=eta * (1 - 1e-5),  # tails on a lattice are heavier by a few parts in a million
                 beta=0.05,
@@ -295,12 +309,12 @@ class KTupleKMeans(PrivateKMeans):
         else:
             start = np.zeros((1, d))
         centers = self._refine(Q, start, prices, noise)
-        self.status_ = status  # last: a fit that fails changes nothing
+        self.status_ = status
         return centers
 
     def _refine(self, Q, start, prices, noise):
         """Noisy means of the cells of released points."""
-        k, radius = len(start), float(self.radius)
+        k, radius = len(start), self.radius
         step, limit = lattice(radius)
         C = np.rint(clip_to_ball(start, radius) / step)
         cells = NearestCenter(C, limit, whole=True)(Q)

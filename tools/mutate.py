@@ -54,9 +54,9 @@ def _too_dear(*_):
 class Tests:
     """A plugin that keeps the collected tests and runs some of them in a forked child."""
 
-    def __init__(self, root, table, out, patience, work):
+    def __init__(self, root, table, out, patience, stale, work):
         self.root, self.modules, self.chosen = root, table["functions"], table["tests"]
-        self.out, self.work, self.patience = out, work, patience
+        self.out, self.work, self.patience, self.stale = out, work, patience, stale
         self.reports, self.cover = [], None
         self.seconds, self.lines = {}, defaultdict(lambda: defaultdict(set))
         self.kills, self.sound, self.cases = Counter(), set(), defaultdict(list)
@@ -140,7 +140,7 @@ class Tests:
             files[function.split("::")[0]] += names[:: -(-len(names) // self.chosen["cases"])]
         for file, names in files.items():
             digest = hashlib.sha256((self.root / file).read_bytes()).hexdigest()
-            if known.get(file, {}).get("digest") != digest:
+            if known.get(file, {}).get("digest") != digest and not (self.stale and file in known):
                 begin = time.monotonic()
                 said = self.fork(lambda say, names=names: self._record(say, names))
                 if said != "end":
@@ -264,6 +264,7 @@ def main(argv=None):
     parser.add_argument("--only", default="", help="part of a module's path or of a mutant's id")
     parser.add_argument("--resume", action="store_true", help="keep the results that are there")
     parser.add_argument("--survivors", action="store_true", help="of those only what lived, again")
+    parser.add_argument("--stale", action="store_true", help="do not record changed tests anew")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds of CPU for a mutant")
     parser.add_argument(
         "--patience", type=float, default=300.0, help="seconds that a test may sleep"
@@ -317,7 +318,7 @@ def main(argv=None):
     os.chdir(args.root)
     sys.path.insert(0, str(args.root))
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow", "--capture=sys"]
-    plugin = Tests(args.root, table, args.out, args.patience, work)
+    plugin = Tests(args.root, table, args.out, args.patience, args.stale, work)
     return pytest.main([*options, "--rootdir", str(args.root), *map(str, files)], plugins=[plugin])
 
 

@@ -645,8 +645,8 @@ def _largest(admitted, limit):
     return low if low > _HAIR * limit else 0.0
 
 # %% ../nbs/16_ledger.ipynb #cf6511fd
-def _declared_price(estimator, args, kwargs):
-    """What a fit will cost, from PUBLIC facts alone; whatever is wrong with those is said here."""
+def _declared_price(estimator):
+    """What a fit will cost, from PUBLIC parameters alone; whatever is wrong with those is said here."""
     name = type(estimator).__name__
     if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
         raise TypeError(
@@ -659,9 +659,7 @@ def _declared_price(estimator, args, kwargs):
             "much: fit it yourself and charge the receipt, budget.charge(receipt=model.spent_)."
         )
     if hasattr(estimator, "_declared"):
-        estimator = estimator._declared(*args, **kwargs)
-    else:
-        getattr(estimator, "_validate_public", lambda: None)()
+        estimator = estimator._declared()
     epsilon, delta = estimator.epsilon, getattr(estimator, "delta", None) or 0.0
     if epsilon is None and getattr(estimator, "rho", None):  # a price in zCDP
         epsilon = zcdp_epsilon(estimator.rho, delta)
@@ -681,6 +679,14 @@ def _declared_price(estimator, args, kwargs):
         private=private,
         gaussian=getattr(estimator, "_only_gaussian", False),
     )
+
+
+def _check_tables(estimator, args, kwargs):
+    """Refuse what is PUBLIC of the tables and impossible, before it is paid for; private cells are not read."""
+    if hasattr(estimator, "_declared"):
+        if not (args or kwargs):
+            raise TypeError(f"{type(estimator).__name__}.fit needs data: hand them over.")
+        estimator._declared(*args, **kwargs)
 
 # %% ../nbs/16_ledger.ipynb #a05a0184
 class Ledger:
@@ -1085,20 +1091,29 @@ class PrivacyBudget(Ledger):
         RuntimeError
             If the budget lives in another process's memory.
         """
-        epsilon, delta = _price(epsilon, delta, name)
-        _relation(neighboring)
-        counts = Spending.claim(epsilon, delta, neighboring)
-        if gaussian and delta:
-            counts = _all_gaussian(counts)
-        row = Row(name, label, epsilon, delta, neighboring or "", int(private), counts)
+        row = self._row(epsilon, delta, name, label, neighboring, private, gaussian)
         with self._book.transaction() as connection:
             state = self._reserve(connection, row)
         self._state = state
         return state.seen
 
+    def _row(self, epsilon, delta, name, label="", neighboring=None, private=True, gaussian=False):
+        epsilon, delta = _price(epsilon, delta, name)
+        _relation(neighboring)
+        counts = Spending.claim(epsilon, delta, neighboring)
+        if gaussian and delta:
+            counts = _all_gaussian(counts)
+        return Row(name, label, epsilon, delta, neighboring or "", int(private), counts)
+
     def _reserve(self, connection, row):
         """`reserve`, inside a transaction; the state after it."""
-        state, name = self._read(connection), row.estimator
+        state = self._read(connection)
+        self._require_room(state, row)
+        return self._write(connection, state, "reserve", state.seen + 1, row)
+
+    def _require_room(self, state, row):
+        """Raise if a charge is for other neighbours, or more than is left."""
+        name = row.estimator
         if row.neighboring and state.neighboring not in ("", row.neighboring):
             raise ValueError(
                 f"{name} protects {row.neighboring} neighbours, this budget counts "
@@ -1113,7 +1128,6 @@ class PrivacyBudget(Ledger):
                 f"charged before, epsilon would be {_rounded_up(epsilon)} at delta = {self.delta:g}, "
                 f"and the limit is {self.epsilon:g}; nothing was charged or fitted."
             )
-        return self._write(connection, state, "reserve", state.seen + 1, row)
 
     def _write(self, connection, state, event, entry, row):
         """Append an event, inside a transaction; the state after it."""
@@ -1235,7 +1249,9 @@ class PrivacyBudget(Ledger):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price, before = _declared_price(estimator, args, kwargs), getattr(estimator, "spent_", None)
+        price, before = _declared_price(estimator), getattr(estimator, "spent_", None)
+        self._require_room(self._look(), self._row(**price))  # before a table is even looked at
+        _check_tables(estimator, args, kwargs)
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
@@ -1283,7 +1299,7 @@ class PrivacyBudget(Ledger):
         """
         settings = list(ParameterGrid(grid))
         models = [clone(estimator).set_params(**setting) for setting in settings]
-        prices = [_declared_price(model, (X,), {}) for model in models]
+        prices = [_declared_price(model) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
         epsilon, _ = _price(epsilon, 0.0, f"the choice among {len(models)} {name}")
         if scorer is None and bound is None:
@@ -1301,6 +1317,10 @@ class PrivacyBudget(Ledger):
             "private": all(price["private"] for price in prices),
             "gaussian": False,
         }
+
+        self._require_room(self._look(), self._row(**price))
+        for model in models:
+            _check_tables(model, (X,), {})
 
         def work():
             noise = Noise(estimator.random_state, neighboring=price["neighboring"])

@@ -299,7 +299,7 @@ def check_epsilon(epsilon, name, owner):
     Raises
     ------
     TypeError, ValueError
-        If it is missing, no number, not finite, or below 1e-12.
+        If it is missing, no number, not finite, or below 1e-100.
     """
     number = rounded_down(_number(epsilon, name, owner))
     if not (math.isfinite(number) and number > 0):
@@ -307,9 +307,9 @@ def check_epsilon(epsilon, name, owner):
             f"{name}={epsilon}: {owner} needs a finite {name} > 0. Without privacy, "
             "use the plain scikit-learn estimator."
         )
-    if number < 1e-12:
+    if number < 1e-100:
         raise ValueError(
-            f"{name}={epsilon}: {owner} needs at least 1e-12; with less, nothing but noise is released."
+            f"{name}={epsilon}: {owner} needs at least 1e-100; with less, nothing but noise is released."
         )
     if number > 10:
         _warn(

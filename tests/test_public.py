@@ -146,7 +146,8 @@ def test_no_type_of_number_makes_a_fit_cost_more_than_its_price(name, kind):
             assert len(str(refused)) > 20 and len(budget.ledger) == 0, (parameter, refused)
             continue
         if getattr(model, "_keeps_price", True):
-            assert model.spent_.epsilon <= model.epsilon, (parameter, typed)
+            # a receipt is rounded up in its last digits
+            assert model.spent_.epsilon <= model.epsilon * (1 + 1e-12), (parameter, typed)
             assert model.spent_.delta <= model.delta
 
 
@@ -277,8 +278,8 @@ BEYOND = [
     ("NCnvxAdap", "n_iter", 2**31, "at most 1048576"),
     ("NoisyAverageSet", "t", 2**31 + 1, "at most 2147483648"),
     ("MaxCoverKMeans", "radius", 6e99, "1e90"),
-    ("NoisyLloyd", "epsilon", 1e-300, "1e-12"),
-    ("KNoisyCenters", "epsilon", 5e-324, "1e-12"),
+    ("NoisyLloyd", "epsilon", 1e-300, "1e-100"),
+    ("KNoisyCenters", "epsilon", 5e-324, "1e-100"),
     ("KAverages", "beta", 5e-324, "beta"),
     ("KAverages", "epsilon", 1e-12, "too few|tuples|spend|larger"),
 ]

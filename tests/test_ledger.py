@@ -241,7 +241,7 @@ def test_a_typo_does_not_burn_the_budget(typo):
 
 def test_the_declared_twin_is_what_is_charged():
     class Declares(Spender):
-        def _declared(self, X):
+        def _declared(self, X=None):
             if X == "wrong":
                 raise ValueError("X is wrong, and that is public")
             return Spender(0.5)

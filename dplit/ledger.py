@@ -33,7 +33,6 @@ from sklearn.model_selection import ParameterGrid
 from dplit.accounting import (
     PrivacyWarning,
     Receipt,
-    Release,
     Table,
     _rounded_up,
     check_epsilon_delta,

@@ -881,16 +881,17 @@ def test_zcdp_holds_from_tiny_to_huge_and_never_overclaims():
 @pytest.mark.filterwarnings("error")
 def test_no_conversion_is_nan_at_any_price():
     huge = (0.0, 5e-324, 1e-300, 1e-12, 1.0, 1e12, 1e13, 1e100, 1e300, math.inf)
-    deltas = (5e-324, 1e-300, 1e-6, 0.5, 0.999999, 1 - 2**-53, 1.0)
+    deltas = (5e-324, 1e-6, 0.5, 1 - 2**-53, 1.0)
     for price, delta in itertools.product(huge, deltas):
         found = [
             ac.gaussian_epsilon(delta, price),
             ac.gaussian_mu(price, delta),
             ac.zcdp_epsilon(price, delta),
             ac.zcdp_rho(price, min(delta, 0.5)) if price else 0.0,
-            *(f(other, price) for f in (ac.gaussian_delta, ac.zcdp_delta) for other in huge),
         ]
         assert all(v >= 0 for v in found), (price, delta, found)
+    for one, other in itertools.product(huge, huge):
+        assert ac.gaussian_delta(one, other) >= 0 and ac.zcdp_delta(one, other) >= 0
     assert ac.gaussian_epsilon(1e-6, 1e100) == pytest.approx(5e199)
     low, high = ac.gaussian_epsilon(
         1e-6, np.array([1e12, 1.0000001e12])

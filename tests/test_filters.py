@@ -1,5 +1,6 @@
 """Filters: what adaptively chosen fits cost together."""
 
+import itertools
 import json
 import math
 import time
@@ -7,6 +8,7 @@ import time
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from dplit import accounting as ac
 from dplit import filters as fi
@@ -97,3 +99,127 @@ def test_a_gaussian_dominates_itself_and_nothing_larger():
     assert 0.29 < mu < 0.31
     assert fi.dominating_mu(lambda epsilon: 1e-9, 1.0, 1e-6) == 0.0
     assert fi.dominating_mu(lambda epsilon: 1.0, 1.0, 1e-6) == math.inf
+
+
+# ---------------------------------------------------------------- an analyst who tries everything
+
+
+def rounded(mu, cuts, delta=1e-3):
+    ends = np.array([-np.inf, *cuts, np.inf])
+    law = list(zip(np.diff(special.ndtr(ends - mu)), np.diff(special.ndtr(ends)), strict=True))
+    return fi.Spending(1, mu**2, 0.0, 0.0, ac.gaussian_epsilon(delta, mu), delta), law
+
+
+def coin(epsilon):
+    truth = special.expit(epsilon)
+    return fi.Spending.claim(epsilon), [(truth, 1 - truth), (1 - truth, truth)]
+
+
+def choice(epsilon, t):
+    """Two candidates of an exponential mechanism, log ratios t and t - epsilon."""
+    q = math.expm1(epsilon - t) / (math.exp(epsilon) - 1)
+    cost = fi.Spending(1, fi.pure_mu(epsilon, bounded_range=True) ** 2, epsilon=epsilon)
+    return cost, [(math.exp(t) * q, q), (1 - math.exp(t) * q, 1 - q)]
+
+
+def bluntly(d):
+    return fi.Spending.claim(0.0, d), [(d, 0.0), (0.0, d), (1 - d, 1 - d)]
+
+
+def failing(f):
+    cost = fi.Spending(1, failure=f, epsilon=math.inf)
+    return cost, [(0.5 + f, 0.5 - f), (0.5 - f, 0.5 + f)]
+
+
+MENUS = {
+    "pure": [coin(0.2), coin(0.5), choice(0.6, 0.2)],
+    "gaussian": [rounded(0.3, [0.5, 2.0]), rounded(0.5, [-0.5, 1.0, 2.5]), coin(0.3)],
+    "with deltas": [rounded(0.4, [0.2, 1.5, 2.5]), bluntly(1e-3), bluntly(4e-3)],
+    "with failures": [rounded(0.4, [1.0]), failing(1e-4), failing(1e-3), bluntly(1e-3)],
+    "claims": [rounded(0.3, [1.0], 1e-4), coin(0.2), bluntly(1e-4), choice(0.3, 0.1)],
+}
+SHARES = [
+    fi.SHARES,
+    fi.Shares(1, 0, 0, 0),
+    fi.Shares(0, 0, 0, 1),
+    fi.Shares(0.25, 0.25, 0.25, 0.25),
+]
+
+
+def within(epsilon, limit, shares):
+    return lambda spent: spent.delta_at(epsilon, shares) <= limit
+
+
+@pytest.mark.parametrize("shares", SHARES)
+@pytest.mark.parametrize("menu", MENUS.values(), ids=MENUS)
+def test_no_adaptive_strategy_beats_the_filter(menu, shares):
+    checked = 0
+    for epsilon in (0.3, 0.8):
+        for counts in itertools.product(range(4), repeat=len(menu)):
+            if not 0 < sum(counts) <= 3:
+                continue
+            ends = [s for n, (s, _) in zip(counts, menu, strict=True) for _ in range(n)]
+            limit = fi.Spending.total(ends).delta_at(epsilon, shares)
+            if limit < 1:
+                rule = within(epsilon, limit, shares)
+                reached = fi.worst_adaptive_delta(menu, rule, epsilon, 3)
+                assert reached <= limit * (1 + 1e-12) + 1e-15, (epsilon, counts)
+                checked += 1
+    assert checked >= 3
+
+
+def test_with_fine_answers_the_gaussian_filter_is_nearly_attained():
+    whole, cuts = ac.gaussian_delta(1.0, 0.5), np.linspace(-2, 4, 90)
+    menu = [rounded(0.5 * math.sqrt(0.5), cuts)]
+    rule = lambda s: s.delta_at(1.0, fi.Shares(1, 0, 0, 0)) <= whole * (1 + 1e-9)  # noqa: E731
+    assert 0.98 < fi.worst_adaptive_delta(menu, rule, 1.0, 2) / whole <= 1 + 1e-9
+    assert fi.worst_adaptive_delta(menu, rule, 1.0, 3) <= whole * (1 + 1e-9)  # a third is refused
+    assert fi.worst_adaptive_delta(menu, lambda s: s.fits <= 3, 1.0, 3) > 2 * whole
+
+
+def test_one_limit_for_two_bounds_is_no_filter():
+    """Deltas traded against Gaussian parts, or either of two rules at the full limit."""
+    epsilon, full, part = 1.0, 0.3, 0.7
+    limit, cuts = ac.gaussian_delta(epsilon, full), np.linspace(-2, 5, 120)
+    first, rest = full * math.sqrt(part), full * math.sqrt(1 - part)
+    left = limit - ac.gaussian_delta(epsilon, first)
+    menu = [rounded(first, cuts), rounded(rest, cuts), bluntly(left)]
+    mu = lambda s: math.sqrt(s.mu_squared) * (1 - 1e-12)  # noqa: E731
+    traded = lambda s: ac.gaussian_delta(epsilon, mu(s)) + s.own <= limit * (1 + 1e-9)  # noqa: E731
+    assert fi.worst_adaptive_delta(menu, traded, epsilon, 2) > 1.8 * limit
+    shared = lambda s: s.delta_at(epsilon, fi.Shares(0.5, 0.5, 0, 0)) <= limit  # noqa: E731
+    assert fi.worst_adaptive_delta(menu, shared, epsilon, 2) <= limit
+    assert (
+        fi.worst_adaptive_delta(menu, lambda s: s.delta_at(epsilon) <= limit, epsilon, 2) <= limit
+    )
+    # every transcript by itself is within the limit: the order alone is the leak
+    assert all(
+        ac.gaussian_delta(epsilon, mu(s)) + s.own <= limit * (1 + 1e-9)
+        for s in (menu[0][0] + menu[1][0], menu[0][0] + menu[2][0])
+    )
+
+
+def test_a_first_fit_alone_is_admitted_and_nothing_after_it():
+    big = rounded(0.5, np.linspace(-2, 4, 60), 1e-3)
+    epsilon, limit = big[0].epsilon, 1e-3
+    rule = lambda s: s.delta_at(epsilon) <= limit  # noqa: E731
+    assert rule(big[0]) and not rule(big[0] + coin(0.01)[0])
+    menu = [big, coin(0.1), bluntly(1e-4), rounded(0.2, [0.5, 2.0])]
+    assert 0.95 < fi.worst_adaptive_delta(menu, rule, epsilon, 2) / limit <= 1
+
+
+def test_shares_say_what_they_divide():
+    spent = fi.Spending(2, 0.25, 1e-6, 1e-7, 9.0, 1e-5)
+    for shares in SHARES[:2] + SHARES[3:]:
+        parts = (ac.gaussian_delta(2.0, 0.5), 1.1e-6, math.exp(2.0) * 1e-7)
+        wanted = max(p / s if s else math.inf for p, s in zip(parts, shares, strict=False))
+        assert spent.delta_at(2.0, shares) == pytest.approx(min(wanted, 1.0))
+    assert spent.delta_at(9.0, SHARES[2]) == 1e-5 and spent.delta_at(8.9, SHARES[2]) == 1.0
+    for delta in (1e-4, 1e-2):
+        epsilon = spent.epsilon_at(delta)
+        assert spent.delta_at(epsilon) <= delta < spent.delta_at(epsilon * (1 - 1e-6))
+    for bad in ({"own": -1.0}, {"mu_squared": math.nan}, {"neighboring": "friends"}):
+        with pytest.raises(ValueError):
+            fi.Spending(**bad)
+    with pytest.raises(ValueError, match="neighbours"):
+        fi.Spending.of(ac.Receipt([gaussian(0.1)], "replace", 1e-6), "add_remove")

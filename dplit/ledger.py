@@ -1348,7 +1348,8 @@ class PrivacyBudget(Ledger):
         try:
             result, receipt = work()
         except BaseException as error:
-            self._fail(entry, error, price)
+            if os.getpid() == process:
+                self._fail(entry, error, price)
             raise
         if os.getpid() != process:
             raise RuntimeError(

@@ -29,14 +29,14 @@ BOOK = {
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public accounting filters mechanisms geometry datasets plotting audit
+    public accounting filters mechanisms geometry ledger datasets plotting audit
     clustering.lloyd clustering.max_cover clustering.k_tuples clustering.stable
     clustering.private_evolution source_target
     adaptation.discrepancy adaptation.convex adaptation.nonconvex
     __init__ __main__
 """.split()
 CONTRACT = """
-    PrivacyBudget BudgetExceeded NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
+    PrivacyBudget BudgetExceeded LedgerError NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
     SourceTargetKMedoids CnvxAdap NCnvxAdap
 """.split()

@@ -11,7 +11,6 @@ import resource
 import shutil
 import sqlite3
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -876,7 +875,7 @@ def test_a_fork_shares_a_file_and_not_a_memory(tmp_path):
 
 
 def test_a_fork_in_the_middle_of_other_threads_charges(tmp_path):
-    budget, stop = in_a_file(tmp_path, epsilon=100.0), threading.Event()
+    budget, stop = in_a_file(tmp_path, epsilon=10.0), threading.Event()
     count = []
 
     def busy():
@@ -909,6 +908,24 @@ def test_a_fork_inside_a_fit_publishes_once(tmp_path):
         os._exit(7 if "a copy of the process" in str(error) else 8)  # the copy ends here
     codes.append(os.waitstatus_to_exitcode(os.waitpid(forks.child, 0)[1]))
     assert codes == [7] and [row.state for row in budget.ledger] == ["settled"]
+
+
+def test_a_copy_that_fails_inside_a_fit_does_not_close_the_charge(tmp_path):
+    class Forks(Spender):
+        def fit(self, X):
+            self.code = in_a_fork(lambda: 5)  # the copy ends
+            child = os.fork()
+            if child == 0:
+                raise ZeroDivisionError
+            os.waitpid(child, 0)
+            return self
+
+    budget, forks = in_a_file(tmp_path), Forks()
+    try:
+        budget.fit(forks, None)
+    except ZeroDivisionError:
+        os._exit(0)
+    assert forks.code == 5 and [row.state for row in budget.ledger] == ["settled"]
 
 
 # ---------------------------------------------------------------- choosing
@@ -1030,14 +1047,6 @@ def test_text_and_json_say_what_is_charged(make, tmp_path):
     told = json.loads(json.dumps(budget.to_dict()))
     assert told["charges"][0]["epsilon"] > 100 and "PrivacyBudget(epsilon=4" in repr(budget)
     assert budget._repr_markdown_().startswith("| when | who |")
-
-
-def test_the_command_runs_as_a_program(tmp_path):
-    path, _ = worked(tmp_path, 2)
-    run = subprocess.run(
-        [sys.executable, "-m", "dplit", "ledger", str(path)], capture_output=True, text=True
-    )
-    assert run.returncode == 0 and "query 1" in run.stdout
 
 
 # ---------------------------------------------------------------- speed

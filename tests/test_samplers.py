@@ -300,7 +300,7 @@ def ends_of_words(width):
 @pytest.mark.parametrize(
     ("columns", "width", "scale", "n_rows"),
     [
-        ([1], 4, 0.02, None),
+        ([1], 4, 0.1, None),
         ([2], 2, 0.01, None),
         ([1, 1], 2, 0.01, None),
         ([1], 10, 3.0, 4000),
@@ -343,6 +343,14 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
         start += c
     assert n_rows is None or np.any((drawn > 0) & (drawn < 10**6))
     assert sent and n_sure  # both ways were walked
+
+
+@pytest.mark.parametrize("case", [([1], 10, 3.0, 4000), ([2, 1], 10, 2.0, 4000)])
+def test_an_error_of_knorm_noise_that_is_too_small_is_seen(case):
+    real = me._knorm_error
+    with mock.patch.object(me, "_knorm_error", lambda *a: 0.01 * real(*a)):
+        with pytest.raises(AssertionError):
+            test_every_row_of_words_of_knorm_noise_is_decided_rightly(*case)
 
 
 @pytest.mark.parametrize("columns", [[1], [2], [3, 1]])

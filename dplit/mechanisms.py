@@ -1824,7 +1824,7 @@ def _keys(words, width, scores, factor, sizes):
     rest = (np.uint64(2**width - 1) - words).astype(float)  # up to the last word
     with np.errstate(over="ignore", divide="ignore"):
         e = -np.log1p(-np.minimum(u, 1 - 2.0**-53))
-        gain = factor * np.maximum(scores - leader, -1e300)
+        gain = factor * (scores - leader)
         doubt = np.abs(gain)
         if sizes is not None:
             many = np.array([math.log(size) for size in sizes])
@@ -1846,7 +1846,8 @@ def _race(bits, scores, factor, sizes=None):
     words, width = bits.words(len(scores)), bits.width
     leader = 0.0 if sizes is not None else scores.max()
     key, error = _keys(words, width, scores, factor, sizes)
-    rivals = np.flatnonzero(key - error <= np.min(key + error))
+    with np.errstate(invalid="ignore"):  # a gap too large for doubles: the exact way decides
+        rivals = np.flatnonzero(~(key - error > np.min(key + error)))
     known = {int(i): (int(words[i]), width) for i in rivals}
     with decimal.localcontext(_EXACT):
 
@@ -1854,18 +1855,20 @@ def _race(bits, scores, factor, sizes=None):
             exact = Decimal(float(factor)) * (Decimal(float(scores[i])) - Decimal(float(leader)))
             if sizes is None:
                 return exact
-            return Decimal(int(sizes[i])).ln() + (exact + (1 - (-exact).exp()).ln() if exact else 0)
+            with decimal.localcontext() as context:  # 1 - exp(-exact) loses the digits added here
+                context.prec += max(0, -exact.adjusted())
+                excess = exact + (1 - (-exact).exp()).ln() if exact else 0
+            return Decimal(int(sizes[i])).ln() + excess
 
         while len(known) > 1:
             bounds = {}
-            for i, (numerator, n_bits) in known.items():
+            for i, (numerator, n_bits) in known.items():  # the logarithm of 0 is -Infinity
                 ends = [1 - Decimal(numerator + j) / Decimal(2) ** n_bits for j in (0, 1)]
-                if 0 < ends[1] and ends[0] < 1:
-                    bounds[i] = tuple((-x.ln()).ln() - log_weight(i) for x in ends)
-                else:
-                    bounds[i] = (Decimal("-Infinity"), Decimal("Infinity"))
+                bounds[i] = tuple((-x.ln()).ln() - log_weight(i) for x in ends)
             best = min(high for _, high in bounds.values())
-            known = {i: bits.extend(*known[i]) for i in known if bounds[i][0] <= best}
+            known = {i: known[i] for i in known if bounds[i][0] <= best}
+            if len(known) > 1:
+                known = {i: bits.extend(*number) for i, number in known.items()}
     return next(iter(known))
 
 # %% ../nbs/11_mechanisms.ipynb #4c4b3e9b

@@ -198,10 +198,10 @@ def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
         lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **price),
         neighboring="replace",
     )
-    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do
-    needed = Fraction(bound) / n + 2 * n * Fraction(bound) / 2**53
-    claimed = Fraction(event.sensitivity) * Fraction(event.step)
-    assert needed * (1 + Fraction(9, 10**7)) < claimed < needed * (1 + Fraction(1, 10**5))
+    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do, a
+    # millionth more; in whole steps, and one step for rounding to the lattice
+    needed = Fraction(bound) / n * (1 + Fraction(1, 10**6)) + 2 * n * Fraction(bound) / 2**53
+    assert event.sensitivity == math.ceil(needed / Fraction(event.step)) + 1
 
 
 # Without noise an algorithm is the one that is printed, step by step.
@@ -588,3 +588,38 @@ def test_noisy_centers_as_printed_have_the_printed_deviation():
         scale = 2 / separation * (1 + stretched) * 5.0
         sigma = 4 * k / epsilon * scale * math.sqrt(2 * math.log(10 * k / delta))
         assert np.allclose(centers - T[0], sigma, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_the_profiled_predictor_ends_where_objective_and_pull_balance(protect):
+    rng, r, Lambda, Y, alpha, mu, kappa_1 = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.3, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 9), records(rng, 5)
+    model = CnvxAdap(
+        epsilon=float(accounting.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r, alpha=alpha,
+        weight_radius=Lambda, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, discrepancy=0.2,
+        raise_curvature=0.05, n_iter=300, protect=protect, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+    p, offset = np.repeat([(1 - alpha) / 9, alpha / 5], [9, 5]), np.repeat([0.0, 0.2], [9, 5])
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    mine = p[0] if protect == "target" else p[-1]
+    sd = mine * convex.profiled_sensitivity(r, Lambda, Y, kappa_1) / mu
+    # the public sample says where to start and what curves
+    step = lattice(r)[0]
+    public, labels, d = (Xs, ys, 0.2) if protect == "target" else (Xt, yt, 0.0)
+    alone = convex.Sample(public / step, labels, step, p=1 / len(labels), offset=d)
+    start, H = convex.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
+    far = np.linalg.norm(start) / 2
+    curvature, V = np.linalg.eigh(H)
+    doubt = (V * (sd**2 * 2 / far**2 / (curvature + 0.05 * curvature[-1]))) @ V.T
+
+    def objective(w):
+        values = convex.profiled_loss((X @ w - y) ** 2 + offset, kappa_1)
+        return p @ values + 0.1 * p.max() * w @ w + (w - start) @ doubt @ (w - start) / 2
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < Lambda
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(doubt @ (at - start))

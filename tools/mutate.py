@@ -225,7 +225,7 @@ class Tests:
 
         said, _, name = self.fork(job, self.patience).partition(" ")
         if name and name not in self.sound:  # would it pass on the true code, alone?
-            if self.fork(lambda say: job(say, [name], False)) != "end":
+            if self.fork(lambda say: job(say, [name], False)) not in ("end", "time"):
                 del self.items[name]
                 return self.kill(row, below, tree, limit)
             self.sound.add(name)

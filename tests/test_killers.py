@@ -507,6 +507,15 @@ def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
         moves = 2 / m_hat / seen[1].step + math.sqrt(2)  # of the mean, and of its rounding
         assert seen[1].sensitivity == pytest.approx(moves, rel=1e-12)
         assert seen[1].scale == pytest.approx(z * moves, rel=1e-12)
+        assert seen[1].scale > 2**19  # the lattice is as fine as the noise needs
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.7])
+def test_the_proved_delta_of_noisy_avg_is_its_sum(epsilon):
+    z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / 1e-5))
+    count = math.exp(epsilon / 5) * 1e-5 / 4
+    proved = accounting.gaussian_delta(4 * epsilon / 5, 1 / z) + count
+    assert mechanisms.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])

@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from .accounting import BudgetExceeded, PrivacyBudget
+from .ledger import BudgetExceeded, LedgerError, PrivacyBudget
 from .adaptation import CnvxAdap, NCnvxAdap
 from .clustering import (
     HDPEMeans,
@@ -25,6 +25,7 @@ __all__ = [
     "KNoisyCenters",
     "KTupleGaussianMixture",
     "KTupleKMeans",
+    "LedgerError",
     "MaxCoverKMeans",
     "NCnvxAdap",
     "NeighborNoisyAverages",

@@ -7,27 +7,22 @@ __all__ = ['MECHANISMS', 'mills', 'mills_slope', 'log_gaussian_delta', 'gaussian
            'Table', 'classical_gaussian_mu', 'zcdp_epsilon', 'zcdp_delta', 'zcdp_rho', 'basic_composition',
            'advanced_composition', 'gdp_composition', 'subsampled', 'poisson_gaussian_delta',
            'poisson_gaussian_epsilon', 'cover_delta', 'cover_exponent', 'mixture_delta', 'failure_delta', 'Release',
-           'largest_scale', 'Receipt', 'BudgetExceeded', 'Spent', 'PrivacyBudget']
+           'largest_scale', 'Receipt']
 
 # %% ../nbs/10_accounting.ipynb #d0b83915
-import copy
 import math
-import os
-import threading
-import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context
 from functools import lru_cache
-from numbers import Integral
-from typing import NamedTuple
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import special, stats
 from scipy.optimize import brentq, minimize_scalar
 from scipy.optimize.elementwise import find_root
 
-from .public import PrivacyWarning, check_epsilon_delta, check_neighboring
+from .public import check_neighboring
 
 # %% ../nbs/10_accounting.ipynb #5ad71160
 _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta
@@ -1450,179 +1445,3 @@ class Receipt:
     def _repr_markdown_(self):
         head = f"**{('Receipt ' + self.title).strip()}**"
         return "\n\n".join([head, self._table()._repr_markdown_(), self._total()])
-
-# %% ../nbs/10_accounting.ipynb #9f8bb445
-class BudgetExceeded(ValueError):
-    """The fit would have cost more than is left. Nothing was charged, fitted or drawn."""
-
-# %% ../nbs/10_accounting.ipynb #ac82a4fd
-class Spent(NamedTuple):
-    """A price: epsilon and delta, both dimensionless."""
-
-    epsilon: float
-    delta: float
-
-# %% ../nbs/10_accounting.ipynb #092e9513
-@dataclass
-class PrivacyBudget:
-    """A limit on what many fits may cost together.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The limit, both dimensionless. delta = 0 admits pure mechanisms only.
-
-    Attributes
-    ----------
-    spent : Spent(epsilon, delta)
-        What has been charged, fits that failed half-way included.
-    ledger : list of tuple (name, epsilon, delta)
-        One line for each charge, in order.
-    remaining : Spent(epsilon, delta)
-        What is left.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the limit is no possible price.
-    BudgetExceeded
-        By `fit` and `charge`, before anything is touched.
-    TypeError
-        On pickling: a second copy of a limit is no limit. `copy` and `clone` give back the budget
-        itself.
-    """
-
-    epsilon: float
-    delta: float = 0.0
-    ledger: list = field(default_factory=list, init=False)
-    neighboring: str | None = field(default=None, init=False, repr=False)
-
-    def __post_init__(self):
-        self.epsilon, self.delta = check_epsilon_delta(
-            self.epsilon, self.delta, "PrivacyBudget", pure=True
-        )
-        self._lock, self._process = threading.Lock(), os.getpid()
-
-    @property
-    def spent(self):
-        return Spent(
-            math.fsum(e for _, e, _ in self.ledger), math.fsum(d for _, _, d in self.ledger)
-        )
-
-    @property
-    def remaining(self):
-        spent = self.spent
-        return Spent(max(self.epsilon - spent.epsilon, 0.0), max(self.delta - spent.delta, 0.0))
-
-    def charge(self, epsilon, delta=0.0, *, name="charge", neighboring=None):
-        """Charge a price, or raise and change nothing.
-
-        Parameters
-        ----------
-        epsilon, delta : float
-            The price, dimensionless.
-        name : str
-            What for, in the ledger.
-        neighboring : {"add_remove", "replace"}, optional
-            The relation the price speaks of.
-
-        Raises
-        ------
-        BudgetExceeded
-            If not enough is left.
-        TypeError, ValueError
-            If the price is impossible, or for other neighbours than the charges before.
-        RuntimeError
-            In another process than the budget's own.
-        """
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "this PrivacyBudget belongs to another process, which would not see the charge: "
-                "charge there, and fit here."
-            )
-        if neighboring not in (None, "add_remove", "replace"):
-            raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)  # the fit says it once
-            epsilon, delta = check_epsilon_delta(epsilon, delta, name, pure=True)
-        with self._lock:
-            if neighboring and self.neighboring and neighboring != self.neighboring:
-                raise ValueError(
-                    f"{name} protects {neighboring} neighbours, "
-                    f"this budget counts {self.neighboring} neighbours: the two do not add up; "
-                    "use one relation or two budgets."
-                )
-            e, d = self.spent
-            if math.fsum((e, epsilon)) > self.epsilon * (1 + 1e-12) or math.fsum(
-                (d, delta)
-            ) > self.delta * (1 + 1e-12):
-                raise BudgetExceeded(
-                    f"{name} needs epsilon = {epsilon:g}, delta = {delta:g}, "
-                    f"but only {self.remaining.epsilon:g} and {self.remaining.delta:g} are left; "
-                    "nothing was charged or fitted."
-                )
-            self.ledger.append((name, epsilon, delta))
-            self.neighboring = neighboring or self.neighboring
-
-    def fit(self, estimator, *args, **kwargs):
-        """Charge what an estimator says it costs, then fit it.
-
-        Parameters
-        ----------
-        estimator : estimator with `epsilon` and `neighboring`
-            A private one; its `delta` is 0 if it has none. If it states `rho` instead, its epsilon
-            at its delta is charged.
-        *args, **kwargs
-            Handed to `estimator.fit`, for example the PRIVATE rows.
-
-        Returns
-        -------
-        estimator
-            Fitted.
-
-        Raises
-        ------
-        BudgetExceeded
-            If not enough is left; the data are not read.
-        TypeError
-            If the estimator states no epsilon for named neighbours: a pipeline or a search fits
-            many times (charge each fit), and the `epsilon` of, say, a support vector machine is no
-            price. Also if it may cost more than it states, as some algorithms do as printed.
-        """
-        if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
-            raise TypeError(
-                f"{type(estimator).__name__} states no epsilon for named neighbours, so it cannot "
-                "be charged: hand budget.fit the private estimator itself, once for each fit."
-            )
-        if not getattr(estimator, "_keeps_price", True):
-            raise TypeError(
-                f"{type(estimator).__name__} as printed may cost more than its epsilon and delta, "
-                "and its receipt says how much: fit it yourself and charge what `spent_` says."
-            )
-        # a typo must not burn the budget: what is public is checked before it is charged
-        given = estimator._declared() if hasattr(estimator, "_declared") else estimator
-        epsilon, delta = given.epsilon, getattr(given, "delta", None) or 0.0
-        if epsilon is None and getattr(given, "rho", None):  # a price in zCDP
-            epsilon = zcdp_epsilon(given.rho, delta)
-        self.charge(
-            epsilon,
-            delta,
-            name=type(estimator).__name__,
-            neighboring=estimator.neighboring,
-        )
-        return estimator.fit(*args, **kwargs)
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __sklearn_clone__(self):
-        return self
-
-    def __reduce__(self):
-        raise TypeError(
-            "a PrivacyBudget cannot be pickled: a copy in another process would charge in vain; "
-            "charge here, and fit there."
-        )

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['SABOTAGE', 'neighbors', 'Recording', 'record', 'Findings', 'replay', 'check_receipt', 'check_draws', 'check_law',
-           'transcripts', 'epsilon_lower_bound', 'mu_lower_bound', 'brute_force_sensitivity', 'sabotage']
+           'check_joint', 'check_noise', 'weigh', 'walks', 'straddling', 'explore', 'transcripts',
+           'epsilon_lower_bound', 'mu_lower_bound', 'brute_force_sensitivity', 'Lab', 'plant', 'sabotage', 'catch']
 
 # %% ../nbs/15_audit.ipynb #25a7d103
 import io
@@ -13,7 +14,8 @@ import math
 import pickle
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -118,12 +120,15 @@ def record(estimator, data, seed, *, fit=None, watcher=None):
     Returns
     -------
     Recording
+        Its events hold the outcomes that were handed out.
     """
     estimator, events = clone(estimator).set_params(random_state=seed), []
 
     def look(event):
+        if watcher is not None:
+            event = replace(event, outcome=watcher(event))
         events.append(event)
-        return event.outcome if watcher is None else watcher(event)
+        return event.outcome
 
     said = io.StringIO()
     with ExitStack() as stack:
@@ -183,16 +188,18 @@ def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
     Returns
     -------
     Findings
+        Honest noise is accused with probability at most 1e-6, however many the recordings.
     """
-    found, runs, events = {}, 0, []
+    seeds, found, runs, recordings = list(seeds), {}, 0, []
+    luck = _FALSE_ALARM / 2 / (2 * len(pairs) * len(seeds))  # half for the draws of single fits
     for (i, (name, D, E)), seed in itertools.product(enumerate(pairs), seeds):
         seed = len(pairs) * seed + i  # no two pairs share their noise
         for first, second in ((D, E), (E, D)):
             before = record(estimator, first, seed, fit=fit)
             if before.public["refusal"] is None:
-                sentences = check_receipt(estimator, before) + check_draws(before.events)
+                sentences = check_receipt(estimator, before) + check_draws(before.events, luck)
                 sentences += _compare(before, estimator, second, seed, fit)
-                events += before.events if first is D else []
+                recordings += [before.events] if first is D else []
                 runs += 1
             else:
                 finite = np.isfinite(np.asarray(first, dtype=float)).all()
@@ -201,7 +208,7 @@ def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
                 found.setdefault(f"{sentence} ({name})".replace("  ", " "), None)
             if found and stop:
                 return Findings(found, f"replay of {type(estimator).__name__}")
-    for sentence in check_law(events):
+    for sentence in check_noise(recordings, _FALSE_ALARM / 2):
         found.setdefault(sentence, None)
     return Findings(found, f"replay of {type(estimator).__name__}, {runs} recordings")
 
@@ -241,9 +248,33 @@ def _check_cover(first, second, left, neighboring):
     return found
 
 
-def _compare(before, estimator, data, seed, fit):
-    """Replay a recording on other data; sentences about every difference."""
-    recorded, found, left, branches = list(before.events), [], {}, {}
+def _differences(first, event, neighboring, covered):
+    """Sentences if an event on a neighbour is not what the recorded one declares and pays for."""
+    found, moved = [], _movement(first, event)
+    if not moved <= first.sensitivity * (1 + 1e-9):
+        ratio = moved / first.sensitivity
+        found.append(f"{event.label}: moved {ratio:.3g} times the declared sensitivity")
+    if event.mechanism == "cover":
+        found += _check_cover(first, event, covered.setdefault(event.label, set()), neighboring)
+    if event.branch and moved:
+        touched = covered.setdefault(event.branch[0], set())
+        touched.add(event.branch[1])
+        if len(touched) > (2 if neighboring == "replace" else 1):
+            found.append(f"{event.label}: a row is in more than one parallel branch")
+    return found
+
+
+_DECLARED = "label mechanism sensitivity scale step branch body share".split()
+
+
+def _declared(event):
+    """What an event says of itself before the data are looked at."""
+    return [np.shape(event.value), *(getattr(event, name) for name in _DECLARED)]
+
+
+def _compare(before, estimator, data, seed, fit, near=True):
+    """Replay a recording on other data; sentences about every difference. Values may move freely if the data are not `near`."""
+    recorded, found, covered = list(before.events), [], {}
     neighboring = getattr(estimator, "neighboring", "add_remove")
 
     def hand_out_again(event):
@@ -251,34 +282,10 @@ def _compare(before, estimator, data, seed, fit):
             found.append("more releases than the recording")
             return event.outcome
         first = recorded.pop(0)
-        declared = [
-            (
-                e.label,
-                e.mechanism,
-                np.shape(e.value),
-                e.sensitivity,
-                e.scale,
-                e.step,
-                e.branch,
-                e.body,
-            )
-            for e in (first, event)
-        ]
-        if declared[0] != declared[1]:
+        if _declared(first) != _declared(event):
             found.append(f"{event.label}: declared otherwise than in the recording")
             return event.outcome
-        moved = _movement(first, event)
-        if not moved <= first.sensitivity * (1 + 1e-9):
-            ratio = moved / first.sensitivity
-            found.append(f"{event.label}: moved {ratio:.3g} times the declared sensitivity")
-        if event.mechanism == "cover":
-            covered = left.setdefault(event.label, set())
-            found.extend(_check_cover(first, event, covered, neighboring))
-        if event.branch and moved:
-            touched = branches.setdefault(event.branch[0], set())
-            touched.add(event.branch[1])
-            if len(touched) > (2 if neighboring == "replace" else 1):
-                found.append(f"{event.label}: a row is in more than one parallel branch")
+        found.extend(_differences(first, event, neighboring, covered) if near else [])
         return first.outcome
 
     after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
@@ -354,13 +361,15 @@ def _rho(events, neighbors):
     return total + sum(sum(sorted(g.values())[-neighbors:]) for g in groups.values())
 
 # %% ../nbs/15_audit.ipynb #ac724f12
-def check_draws(events):
-    """Sentences if coordinates, or releases, share their noise.
+def check_draws(events, false_alarm=1e-6):
+    """Sentences if coordinates, or releases, of one fit share their noise, with the same or with changed signs.
 
     Parameters
     ----------
     events : list of Event
         Of one fit.
+    false_alarm : float
+        Bound on the probability of a sentence about honest noise.
 
     Returns
     -------
@@ -368,18 +377,20 @@ def check_draws(events):
 
     """
     found, earlier = [], []
-    for event in events:
+    luck = false_alarm / max(1, len(events)) ** 2  # more than there are comparisons
+    for event in (event for event in events if event.mechanism in _ADDITIVE):
         scale = event.scale * min((radius for _, radius in event.body), default=1)  # in steps
-        if event.mechanism not in ("gaussian", "laplace", "knorm"):
-            continue
         noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / scale
-        if _luck(noise.size - 1, scale) < 1e-5 and np.ptp(noise) == 0:
-            found.append(f"{event.label}: coordinates share one draw")
+        # of draws that may differ in sign, twice as many agree by chance
+        for draws, coarse in ((noise, scale), (np.abs(noise), scale / 2)):
+            if np.ptp(draws) == 0 and _luck(noise.size - 1, coarse) < luck:
+                found.append(f"{event.label}: coordinates share one draw")
+                break
         for kind, other, before in earlier:
-            common = min(noise.size, other.size)
-            apart = np.abs(noise[:common] - other[:common]).max()
-            coarsest = min(before, scale)
-            unlikely = kind == event.mechanism and _luck(common, coarsest) < 1e-5
+            common, coarsest = min(noise.size, other.size), min(before, scale)
+            one, two = noise[:common], other[:common]
+            apart = min(np.abs(one - two).max(), np.abs(one + two).max())
+            unlikely = kind == event.mechanism and 2 * _luck(common, coarsest) < luck
             if unlikely and apart < 2 / coarsest:
                 found.append(f"{event.label}: the same draws as an earlier release")
         earlier.append((event.mechanism, noise, scale))
@@ -387,8 +398,52 @@ def check_draws(events):
 
 
 def _luck(n, scale):
-    """Chance that n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
+    """Chance that sizes of n honest draws agree with n others to two lattice steps: much, if they are few or the lattice coarse."""
     return math.erf(1 / scale) ** n
+
+# %% ../nbs/15_audit.ipynb #03f9d4c4
+_FALSE_ALARM = 1e-6  # of a whole audit
+_ADDITIVE = "gaussian", "laplace", "knorm"
+
+
+@dataclass
+class _Score:
+    """The noise of one release, brought to laws without parameters; exact if the noise has the law that it declares."""
+
+    label: str
+    normal: np.ndarray  # independent standard normal numbers, one for each coordinate
+    uniform: np.ndarray  # F(noise); for K-norm noise, of its gauge
+    tail: np.ndarray  # chance of noise as far out: uniform too
+    energy: float  # minus the exponent of the density: Gamma distributed, and best to see a scale
+    shape: float  # of that Gamma distribution
+
+
+def _score(event, rng):
+    """The scores of an event; atoms of the lattice laws are spread at random over their intervals."""
+    noise = np.asarray(event.outcome, dtype=float) - np.asarray(event.value, dtype=float)
+    if event.mechanism == "knorm":
+        return _knorm_score(event, noise, rng)
+    noise = noise.ravel()
+    near = np.maximum(_position(event.mechanism, -np.abs(noise), event.scale, rng), 1e-300)
+    normal = np.where(noise > 0, -1, 1) * special.ndtri(near)
+    tail = 2 * special.ndtr(-np.abs(normal))
+    energy, shape = (normal**2 / 2, 0.5) if event.mechanism == "gaussian" else (-np.log(tail), 1.0)
+    sizes = energy.sum(), shape * noise.size
+    return _Score(event.label, normal, special.ndtr(normal), tail, *sizes)
+
+
+def _knorm_score(event, noise, rng):
+    """Of K-norm noise the gauge is Gamma distributed, and each block's direction independent and uniform."""
+    columns = np.array([n for n, _ in event.body])
+    D, starts = columns.sum(), np.cumsum(columns) - columns
+    gauge = mechanisms.gauge(noise, event.body) / event.scale
+    rows = noise.reshape(-1, D)
+    length = np.sqrt(np.add.reduceat(rows**2, starts, axis=1))
+    # a direction times an independent length of a normal vector: a normal vector
+    stretch = np.sqrt(rng.chisquare(columns, size=length.shape)) / np.maximum(length, 0.5)
+    normal = (rows * np.repeat(stretch, columns, axis=1)).ravel()
+    uniform, tail = special.gammainc(D, gauge), special.gammaincc(D, gauge)
+    return _Score(event.label, normal, uniform, tail, gauge.sum(), float(D * len(rows)))
 
 # %% ../nbs/15_audit.ipynb #b3502ad1
 def check_law(events, false_alarm=1e-6):
@@ -399,44 +454,72 @@ def check_law(events, false_alarm=1e-6):
     events : list of Event
         Of many fits with different seeds.
     false_alarm : float
-        Probability of a sentence about honest noise.
+        Bound on the probability of a sentence about honest noise; five tests share it.
 
     Returns
     -------
     list of str
 
     """
-    rng, uniform = np.random.default_rng(0), {"noise": [], "choice": []}
-    vectors = []
-    for event in (event for event in events if event.mechanism != "sample"):
-        if event.mechanism in ("gaussian", "laplace"):
-            noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)).astype(float)
-            uniform["noise"].append(_position(event.mechanism, noise, event.scale, rng))
-            vectors += [noise] if noise.size > 1 else []
-        elif event.mechanism == "knorm":
-            noise = np.asarray(event.outcome, dtype=float) - np.asarray(event.value, dtype=float)
-            shape = sum(columns for columns, _ in event.body)
-            blown = mechanisms.gauge(noise, event.body) / event.scale
-            uniform["noise"].append(special.gammainc(shape, blown))
-            vectors += [noise.ravel()] if noise.size > 1 else []
-        elif event.mechanism == "cover":
-            uniform["choice"].append([_cover_position(event, rng)])
-        else:
-            law = np.r_[0.0, np.cumsum(special.softmax(np.asarray(event.value) / event.scale))]
-            low, high = law[event.outcome], law[event.outcome + 1]
-            uniform["choice"].append([low + rng.uniform() * (high - low)])
-    found = []
-    for what, positions in uniform.items():
-        p = stats.kstest(np.concatenate(positions), "uniform").pvalue if positions else 1.0
-        if p < false_alarm:
-            found.append(f"the {what} does not have its declared law (p = {p:.0e})")
-    if len(vectors) >= 20 and all(np.ptp(noise) == 0 for noise in vectors):
-        found.append("coordinates share one draw in every release")
+    rng, luck = np.random.default_rng(0), false_alarm / 5
+    scores = [_score(event, rng) for event in events if event.mechanism in _ADDITIVE]
+    shown = [e for e in events if e.mechanism not in (*_ADDITIVE, "sample")]
+    found = _uneven("choice", [[_choice_position(event, rng)] for event in shown], luck)
+    if scores:
+        tail = np.concatenate([score.tail for score in scores])
+        found += _uneven("noise", [score.uniform for score in scores], luck)
+        found += _wrong_scale(scores, luck) + _wrong_tail(tail, luck) + _atoms(tail, luck)
     return found
+
+# %% ../nbs/15_audit.ipynb #6d697f6e
+def _uneven(what, positions, luck):
+    """Kolmogorov and Smirnov: is the largest gap between the two distribution functions chance?"""
+    p = stats.kstest(np.concatenate(positions), "uniform").pvalue if positions else 1.0
+    return [f"the {what} does not have its declared law (p = {p:.0e})"] if p < luck else []
+
+
+def _wrong_scale(scores, luck):
+    """The likelihood-ratio test of the scale: the energies of independent noise add up to a Gamma variable."""
+    energy, shape = sum(s.energy for s in scores), sum(s.shape for s in scores)
+    p = 2 * min(special.gammainc(shape, energy), special.gammaincc(shape, energy))
+    said = f"the noise has {energy / shape:.2f} times the energy it declares (p = {p:.0e})"
+    return [said] if p < luck else []
+
+
+def _wrong_tail(tail, luck):
+    """Binomial tests: how many draws are as far out as one in 10, 100 or 1000, and how far out is the furthest?"""
+    n, furthest = len(tail), min(tail.min(), 0.5)
+    beyond = math.exp(n * math.log1p(-furthest))  # chance that none is further out
+    sides = [(f"the furthest of {n} draws is one in {1 / furthest:.0f}", min(beyond, 1 - beyond))]
+    for level in (0.1, 0.01, 0.001):
+        hits = int(np.sum(tail < level))
+        chances = stats.binom.cdf(hits, n, level), stats.binom.sf(hits - 1, n, level)
+        said = f"{hits} of {n} draws are as far out as one in {1 / level:.0f}"
+        sides.append((said, min(chances)))
+    found = [f"{said} (p = {2 * p:.0e})" for said, p in sides if 8 * p < luck]
+    return found[:1]
+
+
+def _atoms(tail, luck, n_bins=2**20):
+    """Draw counting: does one bin of a million hold more draws than the law puts there?"""
+    bins, hits = np.unique((tail * n_bins).astype(np.int64), return_counts=True)
+    p = min(1.0, n_bins * stats.binom.sf(hits.max() - 1, len(tail), 1 / n_bins))
+    place = (bins[hits.argmax()] + 0.5) / n_bins
+    said = f"{hits.max()} of {len(tail)} draws are at one place, tail {place:.4f} (p = {p:.0e})"
+    return [said] if p < luck else []
+
+# %% ../nbs/15_audit.ipynb #264364bf
+def _choice_position(event, rng):
+    """Where a choice falls in its law, spread at random over its interval: exactly uniform."""
+    if event.mechanism == "cover":
+        return _cover_position(event, rng)
+    law = np.r_[0.0, np.cumsum(special.softmax(np.asarray(event.value) / event.scale))]
+    low, high = law[event.outcome], law[event.outcome + 1]
+    return low + rng.uniform() * (high - low)
 
 
 def _cover_position(event, rng):
-    """Where the chosen candidate's count falls in the law of counts, spread at random over its interval: exactly uniform."""
+    """Where the chosen candidate's count falls in the law of counts."""
     chosen = event.value.counts[event.value.keys == event.outcome]
     counts, many = np.unique(event.value.counts, return_counts=True)
     uncovered = event.value.size - int(many.sum())
@@ -459,6 +542,254 @@ def _position(mechanism, noise, scale, rng):
         q ** (1 - np.minimum(noise, 0)) / (1 + q),
     )
     return below + share * mechanisms.lattice_law("laplace", scale, noise)
+
+# %% ../nbs/15_audit.ipynb #4536b75d
+def check_joint(recordings, false_alarm=1e-6):
+    """Sentences if the noise of a fit is not independent: within a release, between releases, between rounds.
+
+    Each coordinate of each release becomes a standard normal number. A release that a fit did not
+    make gets honest numbers in its place, so that all numbers of all recordings are independent if
+    the noise is, whatever the fit decided on the way.
+
+    Parameters
+    ----------
+    recordings : list of list of Event
+        Of fits with different seeds.
+    false_alarm : float
+        Bound on the probability of a sentence about honest noise; two tests share it.
+
+    Returns
+    -------
+    list of str
+
+    """
+    names, table = _side_by_side(recordings, np.random.default_rng(1))
+    if len(table) < 3 or len(names) < 2:
+        return []
+    return _correlated(names, table, false_alarm / 2) + _signed_sums(names, table, false_alarm / 2)
+
+# %% ../nbs/15_audit.ipynb #cc841ce0
+def _side_by_side(recordings, rng, most=600):
+    """(names of releases, one for each column; one row of standard normal numbers for each recording)."""
+    rows, width = [], {}
+    for events in recordings:
+        seen, row = {}, {}
+        for event in (event for event in events if event.mechanism in _ADDITIVE):
+            score = _score(event, rng)
+            seen[event.label] = seen.get(event.label, 0) + 1
+            key = event.label, seen[event.label]
+            row[key] = score.normal
+            width[key] = max(width.get(key, 0), score.normal.size)
+        rows.append(row)
+    room = max(2, most // max(1, len(width)))  # of large releases the first coordinates
+    width = {key: min(n, room) for key, n in width.items()}
+    names = [
+        f"{label}, {k}" if k > 1 else label for (label, k), n in width.items() for _ in range(n)
+    ]
+    table = rng.normal(size=(len(rows), len(names)))
+    starts = dict(zip(width, np.cumsum([0, *width.values()]), strict=False))
+    for line, row in zip(table, rows, strict=True):
+        for key, normal in row.items():
+            normal = normal[: width[key]]
+            line[starts[key] : starts[key] + normal.size] = normal
+    return names, table
+
+
+def _correlated(names, table, luck):
+    """The largest correlation of two columns: its square has a Beta law, exactly."""
+    n, p = table.shape
+    unit = table / np.linalg.norm(table, axis=0)
+    r = np.triu(unit.T @ unit, 1)
+    i, j = np.unravel_index(np.abs(r).argmax(), r.shape)
+    chance = special.betainc((n - 1) / 2, 0.5, max(0.0, 1 - r[i, j] ** 2)) * p * (p - 1) / 2
+    where = names[i] if names[i] == names[j] else f"{names[i]} and {names[j]}"
+    said = f"{where}: noise has correlation {r[i, j]:.2f} (p = {chance:.0e})"
+    return [said] if chance < luck else []
+
+
+def _signed_sums(names, table, luck):
+    """Sums and alternating sums of all coordinates of a release, and of a fit: their squares have a chi-square law."""
+    releases = list(dict.fromkeys(names))
+    member = np.array(names)[None] == np.array(releases)[:, None]
+    member = member[member.sum(axis=1) > 1].astype(float)
+    turns = (-1.0) ** np.cumsum(np.ones(len(names)))
+    whole = np.array([releases.index(name) for name in names])  # releases in turn, too
+    weights = np.vstack([member, member * turns, np.ones(len(names)), turns, (-1.0) ** whole])
+    sums = table @ (weights / np.linalg.norm(weights, axis=1, keepdims=True)).T
+    squares, n = (sums**2).sum(axis=0) / 2, len(table) / 2
+    p = 2 * np.minimum(special.gammainc(n, squares), special.gammaincc(n, squares)) * len(weights)
+    worst = int(p.argmin())
+    said = f"signed sums of the noise have variance {squares[worst] / n:.2g} (p = {p[worst]:.0e})"
+    return [said] if p[worst] < luck else []
+
+# %% ../nbs/15_audit.ipynb #b7848fbe
+def check_noise(recordings, false_alarm=1e-6):
+    """Sentences if the noise of many recordings is not what it declares: by `check_law` and `check_joint`.
+
+    Parameters
+    ----------
+    recordings : list of list of Event
+        Of fits with different seeds.
+    false_alarm : float
+        Bound on the probability of a sentence about honest noise.
+
+    Returns
+    -------
+    list of str
+    """
+    events = [event for recording in recordings for event in recording]
+    return check_law(events, false_alarm / 2) + check_joint(recordings, false_alarm / 2)
+
+# %% ../nbs/15_audit.ipynb #e53a18d7
+def weigh(estimator, data, n_runs, *, seed=0, fit=None):
+    """Fit many times on the same rows and judge the noise of all fits together; for what is too rare for a replay.
+
+    Parameters
+    ----------
+    estimator, data, fit
+        As in `record`. Wide data give many draws for each fit.
+    n_runs : int
+    seed : int
+        Runs use the seeds seed, seed + 1, ...
+
+    Returns
+    -------
+    Findings
+        Honest noise is accused with probability at most 1e-6.
+    """
+    recordings = [record(estimator, data, seed + run, fit=fit) for run in range(n_runs)]
+    events = [recording.events for recording in recordings]
+    refusals = {f"refused: {recording.public['refusal']}" for recording in recordings}
+    found = [*sorted(refusals - {"refused: None"}), *check_noise(events, _FALSE_ALARM)]
+    draws = sum(np.size(e.value) for made in events for e in made if e.mechanism in _ADDITIVE)
+    return Findings(found, f"noise of {type(estimator).__name__}, {n_runs} fits, {draws:,} draws")
+
+# %% ../nbs/15_audit.ipynb #b464f7d4
+def walks(n_features, radius, *, n_rows=300, neighboring="add_remove", seed=0):
+    """Paths through the data sets on which each step is to a neighbour: groups that grow, or whose rows move away one by one.
+
+    Parameters
+    ----------
+    n_features : int
+    radius : float
+        Public radius of the estimator to be audited, units of the data.
+    n_rows : int
+        How far to go: a threshold beyond it is not met.
+    neighboring : {"add_remove", "replace"}
+    seed : int
+
+    Returns
+    -------
+    list of tuple (name, list of ndarray)
+        `n_rows` data sets under add_remove, one more under replace.
+
+    Raises
+    ------
+    ValueError
+        If `neighboring` is neither.
+    """
+    mechanisms.check_neighboring(neighboring)
+    rng, e1 = np.random.default_rng(seed), np.eye(n_features)[0] * radius
+    crowd = np.tile(0.8 * e1, (n_rows, 1))
+    groups = np.outer(np.resize([-0.7, 0.6, 0.9], n_rows), e1)
+    groups += rng.normal(size=groups.shape) * radius / (30 * math.sqrt(n_features))
+    if neighboring == "add_remove":
+        ends = [("a crowd grows", crowd), ("three groups grow", groups)]
+        return [(name, [rows[:i] for i in range(1, n_rows + 1)]) for name, rows in ends]
+    ends = [("a crowd moves", crowd, -crowd), ("three groups become one", groups, crowd)]
+    return [
+        (name, [np.vstack([other[:i], rows[i:]]) for i in range(n_rows + 1)])
+        for name, rows, other in ends
+    ]
+
+# %% ../nbs/15_audit.ipynb #6df7fece
+def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
+    """Neighbours between which a fit takes another course although it was handed the same outcomes: thresholds on exact numbers.
+
+    What the receipt allows to depend on released outcomes alone may not differ between any two data
+    sets of a walk, however far apart. So some stops are compared with the last data set, and where
+    one differs the step that makes the difference is found by bisection.
+
+    Parameters
+    ----------
+    estimator, fit, watcher
+        As in `record`; the watcher decides the outcomes.
+    walk : list of ndarray
+        Each a neighbour of the one before; for example from `walks`.
+    seed : int
+
+    Returns
+    -------
+    list of tuple (sentence, D, D')
+        None if every stop took the same course.
+    """
+    before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
+
+    def course(i):
+        return _compare(before, estimator, walk[i], seed, fit, near=False)
+
+    same = last
+    for other in [last - 2**k for k in range(last.bit_length())] + [0]:
+        if course(other):
+            while same - other > 1:
+                middle = (same + other) // 2
+                other, same = (middle, same) if course(middle) else (other, middle)
+            sentence = course(other)[0]
+            return [(f"{sentence}, between steps {other} and {same}", walk[other], walk[same])]
+        same = other
+    return []
+
+# %% ../nbs/15_audit.ipynb #768a95a5
+def _far_out(signs):
+    """A watcher that moves noisy numbers by 300 times their scale or sensitivity, and choices to an end of the list."""
+
+    def outcome(event):
+        if event.mechanism in _ADDITIVE:
+            radius = max((radius for _, radius in event.body), default=1)
+            reach = int(300 * max(event.scale, event.sensitivity) * radius)
+            value = np.asarray(event.value)
+            return value + reach * np.resize(signs, value.shape)
+        if event.mechanism in ("exponential", "monotone"):
+            return len(event.value) - 1 if signs[0] > 0 else 0
+        return event.outcome
+
+    return outcome
+
+
+_OUTCOMES = {"as drawn": None}
+_OUTCOMES |= {"large": _far_out([1]), "small": _far_out([-1]), "in turn": _far_out([1, -1])}
+
+# %% ../nbs/15_audit.ipynb #b65f0b3d
+def explore(estimator, paths, *, seed=0, fit=None, stop=False):
+    """Hand out chosen outcomes, as drawn and extreme, and report prices above the claim and thresholds on exact numbers.
+
+    Parameters
+    ----------
+    estimator, fit
+        As in `record`.
+    paths : list of tuple (name, walk)
+        For example from `walks`; see `straddling`.
+    seed : int
+    stop : bool
+        Whether to stop at the first finding.
+
+    Returns
+    -------
+    Findings
+    """
+    found, title = {}, f"exploration of {type(estimator).__name__}, {len(paths)} walks"
+    for (name, walk), (kind, watcher) in itertools.product(paths, _OUTCOMES.items()):
+        driven = record(estimator, walk[-1], seed, fit=fit, watcher=watcher)
+        if driven.public["refusal"] is not None:
+            sentences = [f"refused: {driven.public['refusal']}"]
+        else:
+            sentences = check_receipt(estimator, driven)
+            steps = straddling(estimator, walk, seed=seed, fit=fit, watcher=watcher)
+            sentences += [sentence for sentence, _, _ in steps]
+        found |= dict.fromkeys(f"{sentence} ({name}, outcomes {kind})" for sentence in sentences)
+        if found and stop:
+            break
+    return Findings(found, title)
 
 # %% ../nbs/15_audit.ipynb #00873013
 def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
@@ -645,19 +976,104 @@ def brute_force_sensitivity(query, pairs, norm=2):
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
 # %% ../nbs/15_audit.ipynb #2644ea14
-SABOTAGE = (
-    "half the noise, declared",
-    "half the noise, hidden",
-    "scaled by the data",
-    "one draw for all coordinates",
-    "add_remove sensitivity, replace claimed",
-    "the same draws in every release",
-    "the data decide the number of releases",
-    "empty groups without noise",
-    "NaN passes",
-)
+class Lab:
+    """Where a bug is planted: the estimator, how it is fitted, for which neighbours, and what is patched meanwhile.
+
+    Parameters
+    ----------
+    estimator : estimator
+    fit : callable, optional
+        See `record`.
+
+    Attributes
+    ----------
+    neighboring : str
+        For whom to audit.
+    patches : dict
+        From names to what stands there while the bug lives.
+    """
+
+    def __init__(self, estimator, fit=None):
+        self.estimator, self.fit = estimator, fit or (lambda model, rows: model.fit(rows))
+        self.neighboring, self.patches = getattr(estimator, "neighboring", "add_remove"), {}
+
+    def change_samplers(self, change):
+        """Let `change(draw, bits, scale, size)` stand for every sampler of noise; `draw` is the honest one.
+
+        Parameters
+        ----------
+        change : callable
+            Returns integers, like a sampler.
+        """
+        gaussian, laplace = mechanisms.gaussian_int, mechanisms.laplace_int
+        knorm = mechanisms.knorm_int
+
+        def knorm_changed(bits, scale, size, body):
+            return change(partial(knorm, body=body), bits, scale, size)
+
+        self.patches["dplit.mechanisms.gaussian_int"] = partial(change, gaussian)
+        self.patches["dplit.mechanisms.laplace_int"] = partial(change, laplace)
+        self.patches["dplit.mechanisms.knorm_int"] = knorm_changed
+
+    def change_coordinates(self, change):
+        """As `change_samplers`, for a change of the honest draws of one release, all in a row.
+
+        Parameters
+        ----------
+        change : callable
+            From the draws and the scale of each, in lattice steps, to draws.
+        """
+
+        def changed(draw, bits, scale, size):
+            noise = draw(bits, scale, size)
+            body = draw.keywords["body"] if isinstance(draw, partial) else ()
+            radii = [radius for n, radius in body for _ in range(n)]
+            steps = scale * np.resize(radii or [1.0], noise.size)
+            return np.asarray(change(noise.ravel(), steps), dtype=np.int64).reshape(noise.shape)
+
+        self.change_samplers(changed)
+
+    def change_door(self, change):
+        """Let `change(add, noise, value, *args, **named)` stand for the passage of noisy numbers.
+
+        Parameters
+        ----------
+        change : callable
+            `add` is the honest passage and `noise` the door.
+        """
+        add = Noise._add
+
+        def changed(noise, value, *args, **named):
+            return change(add, noise, value, *args, **named)
+
+        self.patches["dplit.mechanisms.Noise._add"] = changed
+
+# %% ../nbs/15_audit.ipynb #5a57a3d9
+SABOTAGE = {}
 
 
+def plant(name, seen_by):
+    """Decorate a function that plants a bug in a `Lab`, and enter it in `SABOTAGE` under this name.
+
+    Parameters
+    ----------
+    name : str
+    seen_by : callable
+        The tool made for such bugs: `replay`, `explore` or `weigh`.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
+
+    def enter(bug):
+        bug.seen_by = seen_by
+        return SABOTAGE.setdefault(name, bug)
+
+    return enter
+
+# %% ../nbs/15_audit.ipynb #83bd801a
 @contextmanager
 def sabotage(bug, estimator, fit=None):
     """Plant a bug; yields (estimator, fit, neighboring) to audit inside the block.
@@ -673,7 +1089,8 @@ def sabotage(bug, estimator, fit=None):
     Yields
     ------
     estimator, fit, neighboring
-        Hand the first two to `replay` or `transcripts`, with pairs of these neighbours.
+        Hand the first two to `replay`, `explore`, `weigh` or `transcripts`, with pairs or walks of
+        these neighbours.
 
     Raises
     ------
@@ -682,105 +1099,277 @@ def sabotage(bug, estimator, fit=None):
     """
     if bug not in SABOTAGE:
         raise ValueError(f"bug={bug!r}: choose one of {', '.join(SABOTAGE)}.")
-    if bug == SABOTAGE[4] and "neighboring" not in estimator.get_params():
-        raise ValueError(f"{bug!r} needs an estimator with a `neighboring` parameter.")
-    if bug == SABOTAGE[2] and not hasattr(estimator, "radius"):
-        raise ValueError(f"{bug!r} needs an estimator with a `radius`.")
-    fit = fit or (lambda model, rows: model.fit(rows))
-    add, choose, cover = Noise._add, Noise.exponential, Noise.cover
+    lab = Lab(estimator, fit)
+    SABOTAGE[bug](lab)
+    with ExitStack() as stack, config_context(assume_finite=bug == "NaN passes"):
+        for place, new in lab.patches.items():
+            stack.enter_context(mock.patch(place, new))
+        if bug == "NaN passes":
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        yield lab.estimator, lab.fit, lab.neighboring
+
+# %% ../nbs/15_audit.ipynb #7bc06a5d
+@plant("half the noise, declared", replay)
+def _half_declared(lab):
+    """A factor of two in the calibration."""
+    choose, cover = Noise.exponential, Noise.cover
+
+    def twice(price):
+        return None if price is None else 2 * price
+
+    def add_twice(add, self, *args, mu, epsilon, **named):
+        return add(self, *args, mu=twice(mu), epsilon=twice(epsilon), **named)
+
+    def choose_twice(self, *args, epsilon, **named):
+        return choose(self, *args, epsilon=2 * epsilon, **named)
+
+    def cover_twice(self, exponent, *args, **named):
+        return cover(self, 2 * exponent, *args, **named)
+
+    lab.change_door(add_twice)
+    lab.patches["dplit.mechanisms.Noise.exponential"] = choose_twice
+    lab.patches["dplit.mechanisms.Noise.cover"] = cover_twice
+
+
+@plant("half the noise, hidden", weigh)
+def _half_hidden(lab):
+    """A factor of two in the sampler."""
+    _smaller(lab, 2)
+
+
+@plant("noise smaller by the square root of two, hidden", weigh)
+def _root_of_two(lab):
+    """Two independent draws were to be averaged, and one was meant."""
+    _smaller(lab, math.sqrt(2))
+
+
+def _smaller(lab, factor):
+    race = mechanisms._race
+    lab.change_samplers(lambda draw, bits, scale, size: draw(bits, scale / factor, size))
+    lab.patches["dplit.mechanisms._race"] = lambda bits, scores, price, *sizes: race(
+        bits, scores, factor * price, *sizes
+    )
+
+
+@plant("noise cut at 3 scales", weigh)
+def _cut(lab):
+    """`np.clip`, for tidy pictures."""
+    lab.change_coordinates(lambda noise, scale: np.clip(noise, -3 * scale, 3 * scale))
+
+
+@plant("an atom of 2e-4", weigh)
+def _atom(lab):
+    """Whatever falls between two split points becomes the first of them: the error that this library had."""
+
+    def collapse(noise, scale):
+        between = (np.abs(noise) > 1.101222 * scale) & (np.abs(noise) < 1.101682 * scale)
+        return np.where(between, np.sign(noise) * np.rint(1.101222 * scale), noise)
+
+    lab.change_coordinates(collapse)
+
+# %% ../nbs/15_audit.ipynb #4ab6ef36
+@plant("one draw for all coordinates", weigh)
+def _one_draw(lab):
+    """`size=1` instead of `size=shape`."""
+    lab.change_coordinates(lambda noise, scale: np.full(noise.size, noise[0]))
+
+
+@plant("one draw for all coordinates, signs in turn", weigh)
+def _signs_in_turn(lab):
+    """Antithetic draws, to reduce the variance."""
+    lab.change_coordinates(lambda noise, scale: np.resize([noise[0], -noise[0]], noise.size))
+
+
+@plant("the second half of the coordinates is minus the first", weigh)
+def _antisymmetric(lab):
+    """So that the noise adds up to zero."""
+
+    def reflect(noise, scale):
+        half = noise.size // 2
+        return np.r_[noise[:half], -noise[:half], noise[2 * half :]]
+
+    lab.change_coordinates(reflect)
+
+
+@plant("coordinates correlated at 0.95", weigh)
+def _correlated_noise(lab):
+    """A common part that was to be subtracted again."""
+
+    def mix(noise, scale):
+        mixed = 0.95 * noise[0] + math.sqrt(1 - 0.95**2) * noise
+        return np.r_[noise[:1], np.rint(mixed[1:])]
+
+    lab.change_coordinates(mix)
+
+
+@plant("the same draws in every release", weigh)
+def _same_draws(lab):
+    """A generator made anew from the seed for every release."""
+    _restart(lab, lambda times: 1)
+
+
+@plant("the same draws in every release, signs in turn", weigh)
+def _same_draws_in_turn(lab):
+    """The same, with a change of sign that looks like new noise."""
+    _restart(lab, lambda times: (-1) ** times)
+
+
+def _restart(lab, sign):
+    def restart(draw, bits, scale, size):
+        memory = vars(bits)
+        state = memory.setdefault("start", bits.rng.bit_generator.state)
+        bits.rng.bit_generator.state = state
+        memory["times"] = memory.get("times", 0) + 1
+        return sign(memory["times"]) * draw(bits, scale, size)
+
+    lab.change_samplers(restart)
+
+# %% ../nbs/15_audit.ipynb #ee186650
+@plant("scaled by the data", replay)
+def _scaled(lab):
+    """Divide by the largest number in the data."""
+    if not hasattr(lab.estimator, "radius"):
+        raise ValueError("'scaled by the data' needs an estimator with a `radius`.")
+    fit = lab.fit
+
+    def normalized(model, rows):
+        largest = max(np.abs(np.nan_to_num(rows)).max(initial=0), 1e-300)
+        return fit(model, rows / largest * model.radius / 2)
+
+    lab.fit = normalized
+
+
+@plant("add_remove sensitivity, replace claimed", replay)
+def _wrong_neighbours(lab):
+    """The receipt speaks of other neighbours than the scales."""
+    if "neighboring" not in lab.estimator.get_params():
+        raise ValueError("'add_remove sensitivity, ...' needs a parameter `neighboring`.")
     init, receipt = Noise.__init__, Noise.receipt
-    gaussian, laplace, race = mechanisms.gaussian_int, mechanisms.laplace_int, mechanisms._race
-    knorm = mechanisms.knorm_int
-    patches, neighboring = {}, getattr(estimator, "neighboring", "add_remove")
 
-    def samplers(change):
-        patches["gaussian_int"] = lambda bits, scale, size: change(gaussian, bits, scale, size)
-        patches["laplace_int"] = lambda bits, scale, size: change(laplace, bits, scale, size)
+    def cheap_init(self, state=None, *, neighboring):
+        init(self, state)
 
-        def knorm_changed(bits, scale, size, body):
-            return change(lambda *args: knorm(*args, body), bits, scale, size)
+    def cheap_receipt(self, *args, **named):
+        self._neighboring = "replace"
+        return receipt(self, *args, **named)
 
-        patches["knorm_int"] = knorm_changed
+    lab.neighboring = "replace"
+    lab.estimator = clone(lab.estimator).set_params(neighboring="replace")
+    lab.patches["dplit.mechanisms.Noise.__init__"] = cheap_init
+    lab.patches["dplit.mechanisms.Noise.receipt"] = cheap_receipt
 
-    if bug == SABOTAGE[0]:  # a factor of two in the calibration
 
-        def twice(price):
-            return None if price is None else 2 * price
+@plant("the data decide the number of releases", replay)
+def _until(lab):
+    """ "Until nothing changes", asked of private numbers."""
 
-        def add_twice(self, *args, mu, epsilon, **named):
-            return add(self, *args, mu=twice(mu), epsilon=twice(epsilon), **named)
+    def add_until(add, self, value, *args, **named):
+        noisy = add(self, value, *args, **named)
+        if int(np.sum(np.asarray(value, dtype=np.int64))) % 2:
+            add(self, value, *args, **named)
+        return noisy
 
-        def choose_twice(self, *args, epsilon, **named):
-            return choose(self, *args, epsilon=2 * epsilon, **named)
+    lab.change_door(add_until)
 
-        def cover_twice(self, exponent, *args, **named):
-            return cover(self, 2 * exponent, *args, **named)
 
-        patches |= {"Noise._add": add_twice, "Noise.exponential": choose_twice}
-        patches["Noise.cover"] = cover_twice
-    elif bug == SABOTAGE[1]:  # a factor of two in the sampler
-        samplers(lambda draw, bits, scale, size: draw(bits, scale / 2, size))
-        patches["_race"] = lambda bits, scores, factor, *sizes: race(
-            bits, scores, 2 * factor, *sizes
-        )
-    elif bug == SABOTAGE[2]:  # divide by the largest norm in the data
-        honest_fit = fit
+@plant("empty groups without noise", replay)
+def _empty_groups(lab):
+    """`if len(rows):`"""
 
-        def fit(model, rows):
-            largest = max(np.abs(np.nan_to_num(rows)).max(initial=0), 1e-300)
-            return honest_fit(model, rows / largest * model.radius / 2)
+    def add_where_rows(add, self, value, *args, **named):
+        noisy, exact = add(self, value, *args, **named), np.asarray(value)
+        empty = (exact == 0) if exact.ndim < 2 else (exact == 0).all(axis=1, keepdims=True)
+        return np.where(empty, 0.0, noisy)
 
-    elif bug == SABOTAGE[3]:  # size=1 instead of size=shape
+    lab.change_door(add_where_rows)
 
-        def one_for_all(draw, bits, scale, size):
-            one = draw(bits, scale, 1)
-            return np.full((size, *one.shape[1:]), one.ravel()[0])
 
-        samplers(one_for_all)
-    elif bug == SABOTAGE[4]:  # the wrong neighbours
-        neighboring = "replace"
-        estimator = clone(estimator).set_params(neighboring="replace")
+@plant("NaN passes", replay)
+def _nan_passes(lab):
+    """`np.clip` lets NaN through."""
 
-        def cheap_receipt(self, *args, **named):
-            self._neighboring = "replace"
-            return receipt(self, *args, **named)
+    def unchecked(rows, name="X"):
+        return np.ascontiguousarray(rows, dtype=float)
 
-        patches["Noise.__init__"] = lambda self, state=None, *, neighboring: init(self, state)
-        patches["Noise.receipt"] = cheap_receipt
-    elif bug == SABOTAGE[5]:  # a generator made anew from the seed for every release
+    lab.patches["dplit.mechanisms._finite"] = lambda X: True
+    lab.patches["dplit.geometry._floats"] = unchecked
 
-        def restart(draw, bits, scale, size):
-            state = vars(bits).setdefault("start", bits.rng.bit_generator.state)
-            bits.rng.bit_generator.state = state
-            return draw(bits, scale, size)
+# %% ../nbs/15_audit.ipynb #ef64e327
+@plant("an exact threshold on the number of rows", explore)
+def _large_data(lab):
+    """From 100 rows on there is enough data for a smaller price."""
+    fit = lab.fit
 
-        samplers(restart)
-    elif bug == SABOTAGE[6]:  # "until nothing changes", asked of private numbers
+    def two_ways(model, rows):
+        large = len(rows) >= 100
 
-        def add_until(self, value, *args, **named):
-            noisy = add(self, value, *args, **named)
-            if int(np.sum(np.asarray(value, dtype=np.int64))) % 2:
-                add(self, value, *args, **named)
-            return noisy
+        def cheaper(add, self, *args, mu, epsilon, **named):
+            smaller = [p and p * (0.5 if large else 1.0) for p in (mu, epsilon)]
+            return add(self, *args, mu=smaller[0], epsilon=smaller[1], **named)
 
-        patches["Noise._add"] = add_until
-    elif bug == SABOTAGE[7]:  # "if len(rows):"
+        inner = Lab(model)
+        inner.change_door(cheaper)
+        ((place, new),) = inner.patches.items()
+        with mock.patch(place, new):
+            return fit(model, rows)
 
-        def add_where_rows(self, value, *args, **named):
-            noisy, exact = add(self, value, *args, **named), np.asarray(value)
-            empty = (exact == 0) if exact.ndim < 2 else (exact == 0).all(axis=1, keepdims=True)
-            return np.where(empty, 0.0, noisy)
+    lab.fit = two_ways
 
-        patches["Noise._add"] = add_where_rows
-    else:  # np.clip lets NaN through
-        patches["_finite"] = lambda X: True
-    with config_context(assume_finite=bug == SABOTAGE[8]):
-        with ExitStack() as stack:
-            for name, new in patches.items():
-                stack.enter_context(mock.patch(f"dplit.mechanisms.{name}", new))
-            if bug == SABOTAGE[8]:
-                unchecked = lambda rows, name="X": np.ascontiguousarray(rows, dtype=float)
-                stack.enter_context(mock.patch("dplit.geometry._floats", unchecked))
-                stack.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-            yield estimator, fit, neighboring
+
+@plant("an exact threshold on an inner count", explore)
+def _small_groups(lab):
+    """Groups of 10 rows or fewer are not shown, to protect them."""
+
+    def add_if_many(add, self, value, l1, l2, step, *, mu, body=(), **named):
+        noisy = add(self, value, l1, l2, step, mu=mu, body=body, **named)
+        largest = l2 if mu else l1 * max((radius for _, radius in body), default=1)
+        many = np.linalg.norm(np.asarray(value, dtype=float)) > 10 * largest
+        return noisy if many else np.zeros_like(noisy)
+
+    lab.change_door(add_if_many)
+
+
+@plant("a price above the claim after a large noisy number", explore)
+def _richer(lab):
+    """Where a released count exceeds 200, three times the price buys a sharper picture."""
+
+    def add_richly(add, self, value, l1, l2, step, *, mu, epsilon, **named):
+        times = 3 if vars(self).get("rich") else 1
+        price = {"mu": mu and times * mu, "epsilon": epsilon and times * epsilon}
+        noisy = add(self, value, l1, l2, step, **price, **named)
+        self.rich = np.max(noisy, initial=0) > 200 * (l2 if mu else l1) * step or times > 1
+        return noisy
+
+    lab.change_door(add_richly)
+
+# %% ../nbs/15_audit.ipynb #d150c0d7
+def catch(bug, estimator, zoo, *, fit=None, seeds=range(3), n_runs=40):
+    """Plant a bug and let the tool that is made for it look.
+
+    Parameters
+    ----------
+    bug : str
+        One of `SABOTAGE`.
+    estimator, fit
+        See `record`.
+    zoo : callable
+        From "add_remove" or "replace" to (pairs, paths), for example of `neighbors` and `walks`.
+        Noise is weighed on the last data set of the last path.
+    seeds : iterable of int
+        For `replay`.
+    n_runs : int
+        For `weigh`.
+
+    Returns
+    -------
+    Findings
+        None: the bug was missed, or this estimator is not harmed by it.
+    """
+    with sabotage(bug, estimator, fit) as (broken, broken_fit, neighboring):
+        pairs, paths = zoo(neighboring)
+        if SABOTAGE[bug].seen_by is explore:
+            return explore(broken, paths, fit=broken_fit, stop=True)
+        if SABOTAGE[bug].seen_by is weigh:
+            return weigh(broken, paths[-1][1][-1], n_runs, fit=broken_fit)
+        return replay(broken, pairs, seeds=seeds, fit=broken_fit, stop=True)

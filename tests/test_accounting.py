@@ -1,11 +1,7 @@
 """Accounting against two witnesses: 60-digit arithmetic and dp-accounting."""
 
-import copy
 import itertools
 import math
-import multiprocessing
-import pickle
-import threading
 from dataclasses import replace
 
 import mpmath
@@ -13,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 
 from dplit import accounting as ac
 
@@ -551,83 +546,6 @@ def test_impossible_prices_of_mixtures_are_refused(call):
 # ---------------------------------------------------------------- budgets
 
 
-class Spender:
-    """Counts its fits; optionally fails after reading the data."""
-
-    delta, neighboring = 1e-7, "add_remove"
-
-    def __init__(self, epsilon=0.25, fail=False):
-        self.epsilon, self.fail, self.fits = epsilon, fail, 0
-
-    def fit(self, X):
-        self.fits += 1
-        if self.fail:
-            raise RuntimeError("half-way")
-        return self
-
-
-def test_budget_charges_first_and_refuses_untouched():
-    budget, spender = ac.PrivacyBudget(1.0, 1e-6), Spender()
-    for _ in range(4):
-        assert budget.fit(spender, None) is spender
-    with pytest.raises(ac.BudgetExceeded, match="nothing was charged"):
-        budget.fit(spender, None)
-    assert (
-        spender.fits == 4
-        and budget.spent == (1.0, pytest.approx(4e-7))
-        and budget.remaining.epsilon == 0
-    )
-
-
-def test_budget_adds_decimal_fractions_fairly():
-    budget = ac.PrivacyBudget(1.0)
-    for _ in range(10):
-        budget.charge(0.1)
-    with pytest.raises(ac.BudgetExceeded):
-        budget.charge(1e-9)
-
-
-def test_failed_fits_stay_charged():
-    budget = ac.PrivacyBudget(1.0, 1e-6)
-    with pytest.raises(RuntimeError):
-        budget.fit(Spender(fail=True), None)
-    assert budget.spent.epsilon == 0.25
-
-
-def test_budget_cannot_be_copied_or_pickled():
-    budget = ac.PrivacyBudget(1.0, 1e-6)
-    assert (
-        clone(budget) is budget and copy.copy(budget) is budget and copy.deepcopy(budget) is budget
-    )
-    with pytest.raises(TypeError, match="pickled"):
-        pickle.dumps(budget)
-
-
-def test_budget_is_safe_under_threads():
-    budget, refused = ac.PrivacyBudget(1.0, 1e-4), []
-
-    def spend():
-        for _ in range(10):
-            try:
-                budget.fit(Spender(0.02), None)
-            except ac.BudgetExceeded:
-                refused.append(1)
-
-    threads = [threading.Thread(target=spend) for _ in range(8)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    assert budget.spent.epsilon == pytest.approx(1.0) and len(refused) == 30
-
-
-def test_budget_refuses_what_it_cannot_price():
-    budget = ac.PrivacyBudget(1.0, 1e-6)
-    with pytest.raises(TypeError, match="states no epsilon"):
-        budget.fit(object(), None)
-    budget.fit(Spender(), None)
-    with pytest.raises(ValueError, match="do not add up"):
-        budget.charge(0.1, neighboring="replace")
-
-
 @pytest.mark.parametrize(
     ("epsilon", "delta", "error"),
     [
@@ -703,65 +621,11 @@ def test_printed_totals_are_rounded_up():
     assert sum([receipt, third]).epsilon == pytest.approx(1.30049)
 
 
-def test_a_budget_is_not_spent_in_another_process():
-    budget = ac.PrivacyBudget(1.0)
-    with multiprocessing.get_context("fork").Pool(1, initializer=_keep, initargs=(budget,)) as pool:
-        assert pool.apply(_spend_there) == "RuntimeError"
-    assert budget.spent.epsilon == 0
-
-
-def _keep(budget):
-    global kept
-    kept = budget
-
-
-def _spend_there():
-    try:
-        kept.charge(0.5)
-    except RuntimeError as error:
-        return type(error).__name__
-
-
-@pytest.mark.parametrize(
-    "typo",
-    [
-        {"radius": None},
-        {"n_clusters": 0},
-        {"neighboring": "add-remove"},
-        {"random_state": "x"},
-        {"init": "rows"},
-        {"n_iter": 0},
-    ],
-)
-def test_a_typo_does_not_burn_the_budget(typo):
-    from dplit import NoisyLloyd
-
-    budget = ac.PrivacyBudget(1.0, 1e-5)
-    right = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
-    with pytest.raises((TypeError, ValueError)):
-        budget.fit(NoisyLloyd(**right | typo), np.zeros((5, 2)))
-    assert budget.spent == (0, 0)
-    budget.fit(NoisyLloyd(**right), np.zeros((5, 2)))
-
-
 def test_large_epsilons_do_not_overflow():
     assert ac.subsampled(1000.0, 0.0, 1, 10)[0] == pytest.approx(1000 - math.log(10))
     for slack, times in ((0.0, 3), (1.0, 3), (1e-6, -1)):
         with pytest.raises(ValueError, match="slack"):
             ac.advanced_composition(0.1, 0.0, times, slack)
-
-
-def test_a_budget_charges_a_price_in_zcdp_at_its_delta():
-    class Fake:
-        epsilon, rho, delta, neighboring = None, 0.1, 1e-6, "add_remove"
-
-        def fit(self, X):
-            return self
-
-    budget = ac.PrivacyBudget(10.0, 1e-5)
-    budget.fit(Fake(), None)
-    assert budget.spent.epsilon == pytest.approx(ac.zcdp_epsilon(0.1, 1e-6))
-    assert budget.spent.delta == 1e-6
 
 
 # ---------------------------------------------------------------- private failures
@@ -876,19 +740,6 @@ def test_a_failure_is_no_free_lunch_anywhere():
     for bad in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match="failure"):
             ac.Release("x", "laplace", epsilon=1.0, failure=bad)
-
-
-def test_a_budget_refuses_what_does_not_keep_its_price():
-    class Printed:
-        epsilon, delta, neighboring, _keeps_price = 1.0, 1e-6, "replace", False
-
-        def fit(self, X):
-            raise AssertionError("fitted")
-
-    budget = ac.PrivacyBudget(2.0, 1e-5)
-    with pytest.raises(TypeError, match="spent_"):
-        budget.fit(Printed(), None)
-    assert budget.spent == (0.0, 0.0)
 
 
 def test_delta_never_rises_with_epsilon_where_the_bound_is_above_one():
@@ -1030,16 +881,17 @@ def test_zcdp_holds_from_tiny_to_huge_and_never_overclaims():
 @pytest.mark.filterwarnings("error")
 def test_no_conversion_is_nan_at_any_price():
     huge = (0.0, 5e-324, 1e-300, 1e-12, 1.0, 1e12, 1e13, 1e100, 1e300, math.inf)
-    deltas = (5e-324, 1e-300, 1e-6, 0.5, 0.999999, 1 - 2**-53, 1.0)
+    deltas = (5e-324, 1e-6, 0.5, 1 - 2**-53, 1.0)
     for price, delta in itertools.product(huge, deltas):
         found = [
             ac.gaussian_epsilon(delta, price),
             ac.gaussian_mu(price, delta),
             ac.zcdp_epsilon(price, delta),
             ac.zcdp_rho(price, min(delta, 0.5)) if price else 0.0,
-            *(f(other, price) for f in (ac.gaussian_delta, ac.zcdp_delta) for other in huge),
         ]
         assert all(v >= 0 for v in found), (price, delta, found)
+    for one, other in itertools.product(huge, huge):
+        assert ac.gaussian_delta(one, other) >= 0 and ac.zcdp_delta(one, other) >= 0
     assert ac.gaussian_epsilon(1e-6, 1e100) == pytest.approx(5e199)
     low, high = ac.gaussian_epsilon(
         1e-6, np.array([1e12, 1.0000001e12])

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import benchmark  # noqa: E402
+import measure  # noqa: E402
 from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
 from peers.meter import measured  # noqa: E402
 
@@ -255,3 +256,94 @@ def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="all peers"):
         benchmark.publish(tmp_path)
     assert not benchmark.BOOK.exists() and not benchmark.README.exists()
+
+
+# --- what is compared with what ---
+
+
+def test_a_round_is_what_a_further_round_costs(monkeypatch):
+    """Set-up of 5 s, hidden in whole fits, must not count: 2 s a round of ours, half of that of theirs."""
+    price = {"ours": 2.0, "theirs": 1.0}
+
+    def seconds(fit, n_iter):
+        return 5 + price[fit.__name__] * n_iter
+
+    monkeypatch.setattr(measure, "cpu_seconds", seconds)
+    assert measure.lloyd_beside_kmeans(100, "float64").tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_round_is_measured_on_both_programs(dtype):
+    assert np.all(measure.lloyd_beside_kmeans(30_000, dtype, repeat=2) > 0)
+    with pytest.raises(RuntimeError, match="converged"):
+        measure.lloyd_beside_kmeans(16, dtype, repeat=1)  # as many rows as clusters
+
+
+def test_the_readme_says_in_the_same_cell_whose_program_was_run():
+    """Every figure of somebody else's method; without the mark the line below it must complain."""
+
+    def unmarked(section):
+        peers = ["PE-means", "printed", "Google", "FastLloyd", "Balcan", "diffprivlib", "FasterPAM", "accelerated", "best peer", "authors' own"]  # fmt: skip
+        marks = "our reading", "their code", "run once"
+        found = []
+        for line in section.splitlines():
+            head, *cells = line.strip("| ").split(" | ")
+            if line.startswith("|") and any(p in head for p in peers):
+                found += [c for c in cells if c != "-" and not any(m in c for m in marks)]
+            elif not line.startswith("|") and any(p in line for p in ("FasterPAM", "C++")):
+                found += [s for s in line.split(";") if "run once" not in s]
+        return found
+
+    section = benchmark.readme_section()
+    assert section.count("(our reading") >= 7 and section.count("(run once") >= 10
+    assert unmarked(section) == []
+    for mark in ("our reading", "their code", "run once"):
+        assert unmarked(section.replace(mark, ""))
+
+
+def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
+    rows = benchmark.read(benchmark.BOOK / "programs.csv")
+    checked = 0
+    for r in rows:
+        assert r["over"] in ("theirs / ours", "ours / theirs", "program / our reading", "")
+        try:
+            ours, theirs, ratio = (
+                float(r[c].replace(",", "").removeprefix("about "))
+                for c in ("ours", "theirs", "ratio")
+            )
+        except ValueError:
+            continue  # a range, or a ratio alone
+        found = theirs / ours if r["over"] == "theirs / ours" else ours / theirs
+        assert ratio == pytest.approx(found, rel=0.06, abs=0.01), r  # both are rounded
+        checked += 1
+    assert checked >= 20
+    chapter = (ROOT / "nbs" / "83_benchmarks.ipynb").read_text(encoding="utf8")
+    assert 'read(\\"programs\\")' in chapter
+
+
+# --- drawing anew ---
+
+
+def test_ours_alone_is_drawn_anew_and_published_only_if_whole(tmp_path, monkeypatch, capsys):
+    book = tmp_path / "book"
+    for part in benchmark.PUBLISHED_PARTS:
+        benchmark.write(book / f"{part}.csv", benchmark.read(benchmark.BOOK / f"{part}.csv"))
+    published = benchmark.read(book / "auc.csv")
+    moved = [r for r in published if (r["dataset"], r["method"]) == ("iris", "NoisyLloyd")][0]
+    moved["auc"] = str(2 * float(moved["auc"]))  # as if other noise had drawn it
+    benchmark.write(book / "auc.csv", published)
+    monkeypatch.setattr(benchmark, "BOOK", book)
+    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
+    monkeypatch.setattr(benchmark, "DRAWN", ["NoisyLloyd"])
+    with pytest.raises(SystemExit, match="letter"):  # other sets are as they were
+        benchmark.run_redraw(["iris"], 10, tmp_path, True)
+    assert benchmark.read(book / "auc.csv") == published
+    line = next(l for l in capsys.readouterr().out.splitlines() if l.startswith("NoisyLloyd"))
+    assert line.split()[:3] == ["NoisyLloyd", "1", "1"] and float(line.split()[3]) == 0.5
+    others = [r for r in published if r["dataset"] != "iris" or r["method"] != "NoisyLloyd"]
+    fresh = benchmark.summary(benchmark.read(tmp_path / "kmeans.csv"))[0]
+    again = benchmark.replaced(published, fresh)
+    assert [r for r in again if r in others] == others
+    assert float(again[published.index(moved)]["auc"]) == pytest.approx(float(moved["auc"]) / 2)
+    few = [r | {"seeds": "3"} for r in published]
+    assert benchmark.replaced(few, fresh) == few  # of other numbers of runs none is replaced

@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dplit
 from dplit import (
+    BudgetExceeded,
     HDPEMeans,
     KTupleGaussianMixture,
     KTupleKMeans,
@@ -37,7 +38,6 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.accounting import BudgetExceeded
 from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
@@ -238,15 +238,17 @@ def test_the_same_seed_repeats_and_a_generator_moves_on(make):
 
 @every
 def test_a_budget_charges_every_fit_first_and_refuses_unread(make):
-    budget, model = PrivacyBudget(2.5, 1e-5), make()
-    assert budget.fit(model, X) is model and budget.spent == (1.0, 1e-6)
+    budget, model = PrivacyBudget(2.5, 1e-5, composition="added"), make()
+    assert budget.fit(model, X) is model and least(make) < budget.spent.epsilon <= 1
+    assert budget.spent.delta == model.spent_.delta
+    first = budget.spent
     with pytest.raises(ValueError):
         budget.fit(model, X * NAN)  # a fit that fails stays charged
-    assert budget.spent == (2.0, 2e-6)
+    assert budget.spent == pytest.approx((first.epsilon + 1, first.delta + 1e-6))
     with pytest.raises(BudgetExceeded):
         budget.fit(make(), Untouchable())
-    assert budget.spent == (2.0, 2e-6)
-    assert [line[0] for line in budget.ledger] == [type(model).__name__] * 2
+    assert [row.estimator for row in budget.ledger] == [type(model).__name__] * 2
+    assert [row.state for row in budget.ledger] == ["settled", "failed"]
 
 
 @every
@@ -256,7 +258,7 @@ def test_a_budget_refuses_what_fits_many_times_or_is_not_private(make):
     for other in (search, make_pipeline(make()), SVR()):  # the epsilon of SVR is no price
         with pytest.raises(TypeError, match="cannot be charged"):
             budget.fit(other, Untouchable())
-    assert budget.ledger == []
+    assert budget.ledger == ()
 
 
 @every

@@ -26,10 +26,9 @@ from test_estimators import (
     sentences,
 )
 
-from dplit import KAverages, KNoisyCenters, PrivacyBudget, StableTupleMean, audit
+from dplit import BudgetExceeded, KAverages, KNoisyCenters, PrivacyBudget, StableTupleMean, audit
 from dplit import accounting as ac
-from dplit.accounting import BudgetExceeded, Receipt, Release, gaussian_mu, subsampled
-from dplit.audit import SABOTAGE
+from dplit.accounting import Receipt, Release, gaussian_mu, subsampled
 from dplit.clustering import k_tuples as kt
 from dplit.mechanisms import Noise, lattice, watch
 
@@ -719,13 +718,15 @@ def test_the_same_seed_repeats_and_a_budget_charges_first(name):
     assert np.array_equal(one.centers_, two.centers_) and repr(one.spent_) == repr(two.spent_)
     other = ESTIMATORS[name](random_state=1).fit(T)
     assert other.centers_ is None or not np.array_equal(other.centers_, one.centers_)
-    budget = PrivacyBudget(1.5, 1e-5)
+    budget = PrivacyBudget(1.5, 1e-5, composition="added")
     if "printed" in name:  # it may cost more than it was given: no budget can promise
         with pytest.raises(TypeError, match="spent_"):
             budget.fit(ESTIMATORS[name](), Untouchable())
         assert budget.spent == (0.0, 0.0)
         return
-    assert budget.fit(ESTIMATORS[name](), T).status_ == one.status_ and budget.spent == (1.0, 1e-6)
+    assert budget.fit(
+        ESTIMATORS[name](), T
+    ).status_ == one.status_ and budget.spent == pytest.approx((1.0, 1e-6))
     with pytest.raises(BudgetExceeded):
         budget.fit(ESTIMATORS[name](), Untouchable())
 
@@ -789,7 +790,15 @@ def test_replay_of_the_sampled_test_when_the_tuple_was_not_drawn(name):
         assert not [f for f in found if "law" not in f]
 
 
-BUGS = [bug for bug in SABOTAGE if bug not in (SABOTAGE[2], SABOTAGE[4], SABOTAGE[7], SABOTAGE[8])]
+BUGS = [
+    "half the noise, declared",
+    "half the noise, hidden",
+    "one draw for all coordinates",
+    "one draw for all coordinates, signs in turn",
+    "coordinates correlated at 0.95",
+    "the same draws in every release",
+    "the data decide the number of releases",
+]
 
 
 @pytest.mark.parametrize("bug", BUGS)

@@ -108,7 +108,9 @@ def test_every_parameter_has_a_rule(name):
     with mock.patch.object(inspect.getmodule(kind._declared), "declare", note):
         with pytest.raises(InterruptedError):
             model._declared()
-    named_apart = {"separation"} if name in ("StableTupleMean", "KNoisyCenters", "KAverages") else set()
+    named_apart = (
+        {"separation"} if name in ("StableTupleMean", "KNoisyCenters", "KAverages") else set()
+    )
     assert asked == [set(model.get_params()) - named_apart]
 
 
@@ -120,7 +122,9 @@ def test_a_fit_computes_with_plain_values(name):
     for parameter in given.get_params():
         value = getattr(given, parameter)
         assert type(value) in plain, (parameter, value)
-        assert not isinstance(value, np.ndarray) or not value.flags.writeable or parameter == "classes"
+        assert (
+            not isinstance(value, np.ndarray) or not value.flags.writeable or parameter == "classes"
+        )
 
 
 SMALL = [np.uint8, np.int8, np.float16, np.float32, np.longdouble, Fraction]
@@ -201,21 +205,21 @@ def test_an_interrupted_fit_leaves_the_results_of_the_one_before(name):
     model.fit(**tables)
     before = dict(vars(model))
     model.set_params(epsilon=2.0)
-    add, passages = Noise._add, []
+    add, passages, stop = Noise._add, [], [math.inf]
 
-    def broken(self, *args, **options):
+    def counted(self, *args, **options):
         passages.append(args)
-        if len(passages) == stop:
+        if len(passages) == stop[0]:
             raise KeyboardInterrupt
         return add(self, *args, **options)
 
-    with mock.patch.object(Noise, "_add", lambda *a, **o: (passages.append(a), add(*a, **o))[1]):
-        n_passages = (type(model)(**model.get_params()).fit(**tables), len(passages))[1]
-    for stop in {1, n_passages}:
-        passages.clear()
-        with mock.patch.object(Noise, "_add", broken), pytest.raises(KeyboardInterrupt):
-            model.fit(**tables)
-        assert vars(model) == before | {"epsilon": 2.0}
+    with mock.patch.object(Noise, "_add", counted):
+        type(model)(**model.get_params()).fit(**tables)
+        for stop[0] in {1, len(passages)}:
+            passages.clear()
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(**tables)
+            assert vars(model) == before | {"epsilon": 2.0}
 
 
 # --- refused before anything is spent

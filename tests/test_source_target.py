@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse, stats
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from test_audit import is_caught, planted
 from test_estimators import (
     BAD_X,
     FORMS,
@@ -30,6 +31,7 @@ from test_estimators import (
 from test_estimators import listen as listen_to
 
 from dplit import (
+    BudgetExceeded,
     NeighborNoisyAverages,
     NoisyAverageSet,
     PrivacyBudget,
@@ -38,8 +40,7 @@ from dplit import (
     datasets,
 )
 from dplit import source_target as so
-from dplit.accounting import BudgetExceeded, gaussian_mu, zcdp_epsilon
-from dplit.audit import SABOTAGE
+from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.geometry import clip_to_ball, farthest_point_cover
 from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
 from dplit.public import PrivacyWarning
@@ -115,25 +116,31 @@ def test_replay_finds_nothing(make, neighboring):
     assert not audit.replay(model, pairs_of(neighboring), seeds=range(6), fit=fit)
 
 
+def zoo(neighboring):
+    return pairs_of(neighboring), audit.walks(2, RADIUS, neighboring=neighboring)
+
+
+LATER = "the same draws", "a price above the claim after"  # a single release has no later one
+
+
 def harmless(name, bug):
     """Bugs that are none, each for a reason that another test or the chapter proves."""
-    one_release = bug == "the same draws in every release"
     same_for_both = "NAS" in name and bug == "add_remove sensitivity, replace claimed"
     # twice a price of 0.05 is still far below the claim of 2
     overpaid = name == "NAS, approximate, printed" and bug == "half the noise, declared"
-    return one_release or same_for_both or overpaid
+    return bug.startswith(LATER) or same_for_both or overpaid
 
 
-@pytest.mark.parametrize("bug", SABOTAGE)
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_replay_catches_every_planted_bug(name, bug):
-    with audit.sabotage(bug, ESTIMATORS[name](), fit=fit) as (model, broken_fit, neighboring):
-        pairs = pairs_of(neighboring)
-        found = audit.replay(model, pairs, seeds=range(3), fit=broken_fit, stop=True)
-        if bug == "NaN passes" and not found:  # then the fit breaks before anything is released
-            broken = audit.record(model, pairs[-1][2], 0, fit=broken_fit)
-            found = broken.public["refusal"] and not broken.events
-    assert bool(found) != harmless(name, bug)
+@pytest.mark.parametrize(("name", "bug"), planted(ESTIMATORS))
+def test_every_planted_bug_is_caught(name, bug):
+    if "NAS" in name and bug == "an exact threshold on an inner count":
+        pytest.skip("sums of exactly t rows, filled up with public ones: there is no count")
+    assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit, n_runs=80) != harmless(name, bug)
+
+
+@pytest.mark.parametrize("name", ["NAS, pure", "NAS, zCDP, printed", "NNA, means", "NNA, zCDP"])
+def test_exploring_finds_nothing(name):
+    assert not audit.explore(ESTIMATORS[name](), zoo("add_remove")[1], fit=fit)
 
 
 @every
@@ -260,21 +267,21 @@ def test_only_operating_system_noise_is_called_private(make):
 
 @every
 def test_a_budget_charges_first_and_refuses_unread(make):
-    budget, model = PrivacyBudget(4.5, 1e-3), make()
+    model, delta = make(), 1e-3
     if model.rho is not None:  # a budget counts epsilon and delta: it needs a delta to convert at
+        budget = PrivacyBudget(4.5, delta)
         with pytest.raises(ValueError, match="epsilon"):
             budget.fit(model, Xs=Untouchable(), Xt=Xt)
-        assert budget.ledger == []
-        budget = PrivacyBudget(1.5 * zcdp_epsilon(model.rho, 1e-4), 1e-3)
-        budget.fit(make(delta=1e-4), Xs=Xs, Xt=Xt)
-        assert budget.spent == pytest.approx((zcdp_epsilon(model.rho, 1e-4), 1e-4))
-        with pytest.raises(BudgetExceeded):
-            budget.fit(make(delta=1e-4), Xs=Untouchable(), Xt=Xt)
-        return
-    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and budget.spent == (2.0, model.delta or 0.0)
-    budget.fit(make(), Xs=Xs, Xt=Xt)
+        assert budget.ledger == ()
+        model, price = make(delta=1e-4), zcdp_epsilon(model.rho, 1e-4)
+    else:
+        price = 2.0
+    budget = PrivacyBudget(1.01 * price, delta, composition="added")
+    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and 0 < budget.spent.epsilon <= price
+    assert budget.spent == (model.spent_.epsilon, model.spent_.delta)
     with pytest.raises(BudgetExceeded):
-        budget.fit(make(), Xs=Untouchable(), Xt=Xt)
+        budget.fit(make(delta=model.delta), Xs=Untouchable(), Xt=Xt)
+    assert len(budget.ledger) == 1
 
 
 # ---------------------------------------------------------------- public parameters
@@ -338,7 +345,7 @@ def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged
     budget = PrivacyBudget(1.0)
     with pytest.raises(ValueError, match="epsilon=1e-09"):
         budget.fit(make(epsilon=1e-9), Xs=Untouchable(), Xt=Xt)
-    assert budget.ledger == []
+    assert budget.ledger == ()
     assert 0 < fit(make(epsilon=1e-5), Xs).spent_.epsilon < 1.001e-5  # as printed: less
 
 

@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits
 
 from dplit import KTupleGaussianMixture, KTupleKMeans, audit, datasets
 from dplit.accounting import gaussian_mu, gdp_composition
-from dplit.audit import SABOTAGE
 from dplit.clustering import stable
 from dplit.datasets import kmeans_loss
 
@@ -84,7 +83,17 @@ def test_replay_of_data_that_pass_finds_nothing(kind, neighboring):
     assert not audit.replay(model, pairs, seeds=range(2))
 
 
-@pytest.mark.parametrize("bug", [SABOTAGE[i] for i in (0, 1, 3, 5, 6)])
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "half the noise, declared",
+        "half the noise, hidden",
+        "one draw for all coordinates",
+        "one draw for all coordinates, signs in turn",
+        "the same draws in every release",
+        "the data decide the number of releases",
+    ],
+)
 def test_replay_of_data_that_pass_catches_planted_bugs(bug):
     X = groups(300)
     pairs = [("one more", X, np.vstack([X, [[3.0, 3.0]]]))]

@@ -14,13 +14,19 @@ scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
 chapters        what else chapters quote from a tool, as text
 tables [--book] sums up what is there; --book puts it where the chapter and the README read it
 
+or, where only the noise of this package has changed,
+
+redraw [--sets NAME ...] [--book]   kmeans of the methods that draw it, beside the published figures
+
 Each part writes DIR/*.csv. kmeans and the shares of source-target store each fit at once and go on
 where they were stopped; kmeans does 3 seeds of every set first, cheap sets first. (Memory in kmeans.csv
 is what one fit took beyond what its process already held, little after the first fit; speed measures it
 in fresh ones.) --seeds is the number of runs of everything; by default 10 of k-means and adaptation, 8
-of max cover, 30 of shares. Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left
-out) and dask. Sets that come from files are left out where DPLIT_DATA does not have them and they can't
-be downloaded. diffprivlib is installed once into DIR.
+of max cover (20 on digits), 30 of shares. Set OMP_NUM_THREADS=1. Needs the extras bench (without it one
+solver is left out) and dask. Sets that come from files are left out where DPLIT_DATA does not have them
+and they can't be downloaded. diffprivlib is installed once into DIR.
+
+What authors' own programs did beside ours, once, is in programs.csv of the book. No command repeats that.
 """
 
 import argparse
@@ -91,10 +97,11 @@ PUBLISHED = {
 
 OURS = ["PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd"]
 PEERS = ["PE-means", "HDPE-means", "Google LSH tree", "FastLloyd", "diffprivlib", "Balcan et al."]
+DRAWN = [*OURS, "PE-means", "HDPE-means"]  # with this package's noise
 CHECKS = ["FastLloyd, as driven", "Balcan et al., as driven"]
 METHODS = ["KMeans", *OURS, *PEERS, *CHECKS]
 CHAPTERS = [  # 30, 40, 50, 71, 72, 84
-    ("bench_max_cover", "loss", "--seeds", "8"),
+    ("bench_max_cover", "loss"),
     ("bench_k_tuples", "count"),
     ("bench_pe_means", "ideas"),
     *(("bench_adaptation", part) for part in ("adapt", "reach", "ladder", "speed")),
@@ -240,7 +247,7 @@ def run_one(name, method, folder):
 
 def run_max_cover(folder, seeds):
     """Losses: max_cover.csv. One level of covers beside the printed algorithm read directly, same choices: cover.csv."""
-    write(folder / "max_cover.csv", bench_max_cover.loss(["syn64", "digits"], None, seeds or 8))
+    write(folder / "max_cover.csv", bench_max_cover.loss(["syn64", "digits"], None, seeds))
     head = "n d predicate rows_left ours_s by_record_s loops_s as_printed_s fastest_over_ours loops_over_ours printed_over_ours peak_mb".split()  # fmt: skip
     rows = []
     for n, d, snap in [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True), (20000, 3, True), (20000, 3, False)]:  # fmt: skip
@@ -379,10 +386,51 @@ def run_tables(folder, book):
     print(Table(["set", "method", "seeds", "here", "sd", "published", "ratio"], [[r["dataset"], r["method"], r["seeds"], r["auc"], r["sd"], r["published"], f"{float(r['auc']) / r['published']:.2f}"] for r in public]))  # fmt: skip
 
 
+# Drawing anew ------------------------------------------------------------------------------------
+
+
+def replaced(published, fresh):
+    """The published lines, with those of the same set, method (and epsilon) and as many runs drawn anew in their places."""
+
+    def key(r):
+        return r["dataset"], r["method"], float(r.get("epsilon", 0)), int(r.get("seeds", 0))
+
+    new = {key(r): r for r in fresh}
+    return [new.get(key(r), r) for r in published]
+
+
+def run_redraw(sets, seeds, folder, book):
+    """Fit what draws this package's noise; print how far its published areas move. --book: publish, if all are drawn."""
+    run_kmeans(sets, DRAWN, seeds, folder)
+    aucs, curves = summary(read(folder / "kmeans.csv"))
+    old = read(BOOK / "auc.csv")
+    new = replaced(old, aucs)
+    moved = defaultdict(list)
+    for before, after in zip(old, new, strict=True):
+        if before is not after:
+            error = float(before["sd"]) / math.sqrt(int(before["seeds"]))
+            change = abs(float(after["auc"]) - float(before["auc"]))
+            moved[before["method"]].append((change / float(before["auc"]), change / error, before["dataset"]))  # fmt: skip
+    head = ["method", "sets", "moved", "most, relative", "most, standard errors", "on"]
+    lines = [(m, len(v), sum(r > 0 for r, *_ in v), f"{max(v)[0]:.1e}", f"{max(e for _, e, _ in v):.1e}", max(v)[2]) for m, v in moved.items()]  # fmt: skip
+    print(Table(head, lines))
+    for name, found in (("published", by_set(old)), ("drawn anew", by_set(new))):
+        best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
+        base = [row["PEMeans"] / row["KMeans"] for row in found.values()]
+        print(f"{name}: PEMeans / best peer {geometric_mean(best):.4f}, / not private {geometric_mean(base):.4f}")  # fmt: skip
+    if book:
+        kept = {r["dataset"] for r, s in zip(old, new, strict=True) if r is s and r["method"] in DRAWN}  # fmt: skip
+        if kept:
+            raise SystemExit(f"not published: {', '.join(sorted(kept))} are not drawn anew")
+        write(folder / "auc.csv", new)
+        write(folder / "curves.csv", replaced(read(BOOK / "curves.csv"), curves))
+        publish(folder)
+
+
 # The README ---------------------------------------------------------------------------------------
 
 PEER_TITLES = {
-    "PE-means": ("PE-means (2026), its privacy repaired", "our code"),
+    "PE-means": ("PE-means (2026), its privacy repaired", "our reading"),
     "Google LSH tree": ("Google's LSH tree (2021)", "our reading"),
     "FastLloyd": ("FastLloyd (2025)", "our reading"),
     "Balcan et al.": ("Balcan et al. (2017)", "our reading"),
@@ -393,6 +441,7 @@ COVER_TITLES = {
     "the mean alone": "the mean alone",
     "NoisyLloyd(init='mean', n_iter=4)": "NoisyLloyd",
     "MaxCoverKMeans": "MaxCoverKMeans",
+    "  random candidates, no covers": "random candidates in place of covers",
 }
 SOLVER_TITLES = {"FasterPAM": "their code", "accelerated k-medoids": "our reading"}
 
@@ -402,37 +451,65 @@ def markdown(head, rows):
     return Table(head, rows)._repr_markdown_() + "\n"
 
 
+TIMED_PROGRAMS = [
+    "PE-means, authors' program, printout off",
+    "PE-means, authors' program, as shipped",
+    "Google's clustering, their program",
+    "FastLloyd, authors' program",
+]
+
+
+def programs(part, program):
+    """Lines of the table of authors' own programs, which were run once beside ours."""
+    rows = read(BOOK / "programs.csv")
+    return [r for r in rows if (r["part"], r["program"]) == (part, program)]
+
+
 def readme_kmeans():
     """Losses and times of PEMeans beside the peers."""
     found = by_set(read(BOOK / "auc.csv"))
     best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
-    below = f"{geometric_mean(best):.2f}; below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
+    below = f"{geometric_mean(best):.2f} (our readings and diffprivlib); below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
 
     def over(method):
         return f"{geometric_mean([row['PEMeans'] / row[method] for row in found.values()]):.2f}"
 
-    rows = [("k-means without privacy", over("KMeans"), "scikit-learn")]
-    rows += [("the best peer of each set, chosen afterwards", below, "")]
-    rows += [(title, over(method), whose) for method, (title, whose) in PEER_TITLES.items()]
+    best, worst, *_ = [r for r in read(BOOK / "programs.csv") if r["part"] == "k-means, loss"]
+    rows = [("k-means without privacy", f"{over('KMeans')} (scikit-learn)")]
+    rows += [("the best peer of each set, chosen afterwards", below)]
+    rows += [(title, f"{over(m)} ({whose})") for m, (title, whose) in PEER_TITLES.items()]
+    rows += [("the best of the authors' own programs", f"{best['ratio']} (run once: {best['data']}, {best['what']}); at most {worst['ratio']}, on {worst['data']} (run once)")]  # fmt: skip
     cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in read(BOOK / "speed.csv")}
-    less = {(s, m): cpu[s, m] / cpu[s, "PEMeans"] for s, m in cpu if m in (DIRECT, "PE-means")}
-    small = [r for (s, m), r in less.items() if m == DIRECT and s != LARGE]
+    columns = {"20,000 x 16, k = 16": "sklearn_16_16", "1e5 x 16, k = 16": LARGE}
+    times = [("`PEMeans`", *(f"{cpu[s, 'PEMeans']:.2f} s" for s in columns.values()))]
+    times += [("the same algorithm as printed", *(f"{cpu[s, 'PE-means'] / cpu[s, 'PEMeans']:.1f} times that (our reading, in our code)" for s in columns.values()))]  # fmt: skip
+    for name in TIMED_PROGRAMS:
+        ratios = {r["data"]: r["ratio"] for r in programs("k-means, CPU s", name)}
+        times.append((name, *(f"{ratios[c]} times that (run once)" if c in ratios else "-" for c in columns)))  # fmt: skip
     return f"""Private k-means at the same (epsilon, delta) on {len(found)} sets: area under loss against epsilon, geometric means.
 
-{markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)", "runs"], rows)}
-CPU time of a `PEMeans` fit, 1e5 x 16 rows, 16 clusters: {cpu[LARGE, "PEMeans"]:.1f} s, {less[LARGE, DIRECT]:.0f} times less than Algorithm 1 of PE-means read directly, {less[LARGE, "PE-means"]:.1f} times less than the same algorithm in our code; {min(small):.1f} to {max(small):.0f} times less than read directly at 20,000 rows. Google's tree, FastLloyd and `NoisyLloyd` take hundredths of a second at 20,000 rows and lose more.
-"""
+{markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)"], rows)}
+CPU time of a fit, 16 clusters:
+
+{markdown(["", "20,000 x 16 rows", "1e5 x 16 rows"], times)}"""
 
 
 def readme_max_cover():
-    """Losses of MaxCoverKMeans."""
+    """Losses of MaxCoverKMeans, with their spread where they are compared."""
     table = defaultdict(dict)
     for r in read(BOOK / "max_cover.csv"):
-        name = f"{r['dataset']}: {int(r['n']):,} x {r['d']}, {r['k']} clusters"
         if r["method"] in COVER_TITLES:
-            table[name][r["method"]] = f"{float(r['loss']):,.4g}" if float(r["loss"]) < 1e4 else f"{float(r['loss']):,.0f}"  # fmt: skip
+            loss, sd = float(r["loss"]), float(r["sd"])
+            cell = f"{loss:,.4g}" if loss < 1e4 else f"{loss:,.0f}"
+            name = f"{r['dataset']}: {int(r['n']):,} x {r['d']}, {r['k']} clusters, {r['runs']} runs"  # fmt: skip
+            table[name][r["method"]] = cell + (f" ± {sd:.0f}" if sd else "")
     rows = [[name, *(row[m] for m in COVER_TITLES)] for name, row in table.items()]
-    return f"Max cover, mean loss at epsilon 1, delta n^-1.5:\n\n{markdown(['data', *COVER_TITLES.values()], rows)}"
+    level = {r["what"]: r["ratio"] for r in programs("max cover, CPU s", "max cover, authors' C++")}
+    return f"""Max cover, mean loss at epsilon 1, delta n^-1.5:
+
+{markdown(["data", *COVER_TITLES.values()], rows)}
+The authors' C++ takes {level["one cover level, ball"]} times our CPU time for one level of covers of 20,000 points by the printed rule (run once), {level["one cover level, snap"]} times by the rounded one (run once); for whole fits {level["whole fits, all sets above"]} times, least on digits (run once).
+"""
 
 
 def readme_solver():
@@ -443,9 +520,14 @@ def readme_solver():
         if found:
             cost = [float(r["cost_over_ours"]) for r in found]
             time = [float(r["time_over_ours"]) for r in found]
-            rows.append((name, f"{min(cost):.4f} to {max(cost):.4f}", f"{min(time):.1f} to {max(time):.0f}", whose))  # fmt: skip
-    head = ["solver", "cost over ours", "CPU time over ours", "runs"]
-    return f"k-medoids beside given sources, 5,000 and 20,000 rows, 100 medoids, over `SourceTargetKMedoids`:\n\n{markdown(head, rows)}"
+            rows.append((name, f"{min(cost):.4f} to {max(cost):.4f} ({whose})", f"{min(time):.1f} to {max(time):.0f} ({whose})"))  # fmt: skip
+    few = programs("k-medoids, CPU s", "FasterPAM (kmedoids 0.5.5)")[-1]
+    head = ["solver", "cost over ours", "CPU time over ours"]
+    return f"""k-medoids beside given sources, 5,000 and 20,000 rows, 100 medoids, over `SourceTargetKMedoids`:
+
+{markdown(head, rows)}
+With 10 medoids and no sources FasterPAM is {few["ratio"]} times faster than ours (run once).
+"""
 
 
 def readme_speed():
@@ -456,7 +538,7 @@ def readme_speed():
     rows += [
         (
             f"NoisyLloyd, a round over a memory map of {n:.0e} x 16 rows, {64e-9 * n:.1f} GB",
-            f"{1e9 * cpu['round'] / n:.0f} ns of CPU a row; {cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map, {cpu['round'] / cpu['numpy_round']:.2f} of numpy's round without privacy",
+            f"{1e9 * cpu['round'] / n:.0f} ns of CPU a row; {cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map, {cpu['round'] / cpu['numpy_round']:.2f} of a round without privacy that we wrote in numpy",
         ),  # fmt: skip
         ("memory of its own that a whole fit of it held", f"{last['peak_mb']} MB"),
     ]
@@ -468,7 +550,7 @@ def readme_section():
     parts = readme_kmeans(), readme_max_cover(), readme_solver(), readme_speed()
     return """## Measured
 
-By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say.
+By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/83_benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reading" is a program of ours after what the authors published. "Run once" is the authors' own program beside ours, in a run that this command does not repeat; versions and seeds stand there.
 
 """ + "\n".join(parts)
 
@@ -497,7 +579,7 @@ def write_readme():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("what", choices=["all", "kmeans", "speed", "max-cover", "source-target", "adaptation", "package", "scale", "chapters", "tables", "one"])  # fmt: skip
+    parser.add_argument("what", choices=["all", "kmeans", "speed", "max-cover", "source-target", "adaptation", "package", "scale", "chapters", "tables", "redraw", "one"])  # fmt: skip
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
@@ -520,13 +602,14 @@ def main():
         "chapters": lambda: run_chapters(args.out),
         "tables": lambda: run_tables(args.out, args.book),
     }
+    others = {
+        "one": lambda: run_one(*args.one, args.out),
+        "redraw": lambda: run_redraw(args.sets, args.seeds or 10, args.out, args.book),
+    }
     if args.what in ("all", "scale"):
         bench_scale.check(int(args.rows), args.out)  # before hours of work, not after
-    if args.what == "one":
-        run_one(*args.one, args.out)
     for part in parts if args.what == "all" else [args.what]:
-        if part in parts:
-            parts[part]()
+        (parts | others)[part]()
     if args.what == "kmeans":
         parts["tables"]()
 

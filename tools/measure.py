@@ -1,15 +1,17 @@
 """Speed and memory of what everything else stands on, measured here and now: python tools/measure.py [--rows N]
 
-Ratios compare two programs in one run; absolute numbers differ from machine to machine.
+Ratios compare two programs in one run, on one thread; absolute numbers differ from machine to machine.
 """
 
 import argparse
 import time
 import tracemalloc
 import warnings
+from unittest import mock
 
 import numpy as np
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from dplit import NoisyLloyd
 from dplit.accounting import Table
@@ -26,26 +28,37 @@ def per_second(draw, size=100_000, repeat=50):
     return size * repeat / (time.process_time() - start)
 
 
-def best_of(repeat, function):
-    """Shortest wall time of several runs, in seconds."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def cpu_seconds(function, *args):
+    """CPU seconds of a call, all threads together."""
+    start = time.process_time()
+    function(*args)
+    return time.process_time() - start
 
 
-def lloyd_beside_kmeans(n_rows, d=16, k=16, n_iter=10):
-    """(our seconds, scikit-learn's seconds) per round, same rows, same start, same number of rounds, whole fits."""
-    rng = np.random.default_rng(0)
-    X = uniform_in_ball(n_rows, d, rng=rng)
+def lloyd_beside_kmeans(n_rows, dtype, d=16, k=16, rounds=(2, 12), repeat=5):
+    """CPU seconds of one more round (ours, scikit-learn's): same rows, same start, one thread, taking turns.
+
+    A round is the difference of two fits that differ in their number of rounds alone, the best of
+    each: of a short fit of scikit-learn, much is set-up, and whole fits would flatter ours.
+    """
+    X = uniform_in_ball(n_rows, d, rng=np.random.default_rng(0)).astype(dtype)
     start = X[:k].copy()
-    ours = NoisyLloyd(k, epsilon=1.0, delta=1e-9, radius=1.0, n_iter=n_iter, init=start)
-    theirs = KMeans(k, init=start, n_init=1, max_iter=n_iter, tol=0)
-    with warnings.catch_warnings():
+
+    def ours(n_iter):
+        NoisyLloyd(k, epsilon=1.0, delta=1e-9, radius=1.0, n_iter=n_iter, init=start).fit(X)
+
+    def theirs(n_iter):
+        fitted = KMeans(k, init=start, n_init=1, max_iter=n_iter, tol=0).fit(X)
+        if fitted.n_iter_ < n_iter:
+            raise RuntimeError("KMeans has converged: there is no further round to measure.")
+
+    def turn():
+        return [[cpu_seconds(fit, n_iter) for n_iter in rounds] for fit in (ours, theirs)]
+
+    with warnings.catch_warnings(), threadpool_limits(1), mock.patch("os.cpu_count", lambda: 1):
         warnings.simplefilter("ignore")  # "did not converge": as intended
-        return best_of(3, lambda: ours.fit(X)) / n_iter, best_of(3, lambda: theirs.fit(X)) / n_iter
+        few, many = np.min([turn() for _ in range(repeat)], axis=0).T
+    return (many - few) / (rounds[1] - rounds[0])
 
 
 def peak_megabytes(n_rows, d=16, k=16):
@@ -61,7 +74,12 @@ def peak_megabytes(n_rows, d=16, k=16):
 def measure(n):
     """(what, measured) in words, with n rows for the comparison with k-means."""
     bits = Bits()
-    ours, theirs = lloyd_beside_kmeans(n)
+    rounds = []
+    for dtype in ("float64", "float32"):
+        ours, theirs = lloyd_beside_kmeans(n, dtype)
+        what = f"NoisyLloyd, one more round, {n:g} x 16 rows of {dtype}, 16 clusters"
+        found = f"{ours / theirs:.1f} times scikit-learn's KMeans ({1e3 * ours:.0f} ms against {1e3 * theirs:.0f}; one thread)"
+        rounds.append((what, found))
     peak, size = peak_megabytes(n)
     one = 1e6 / per_second(lambda _: Noise().count(0, mu=0.1), size=1, repeat=3000)
     return [
@@ -74,10 +92,7 @@ def measure(n):
             f"{per_second(lambda m: gaussian_int(bits, 2.0**20, m)) / 1e6:.0f} million / s of CPU",
         ),
         ("one noisy count, its receipt included", f"{one:.0f} microseconds of CPU"),
-        (
-            f"NoisyLloyd, a round, {n:g} x 16 rows, 16 clusters",
-            f"{ours / theirs:.2f} times scikit-learn's KMeans ({ours * 1e3:.0f} ms)",
-        ),
+        *rounds,
         (f"the most memory it took beyond {size:.0f} MB of data", f"{peak:.1f} MB"),
     ]
 

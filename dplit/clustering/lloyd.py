@@ -301,6 +301,7 @@ class NoisyLloyd(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
     _rules = {"n_iter": check_rounds, "init": _check_init}
 
     def __init__(

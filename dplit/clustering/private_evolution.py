@@ -713,6 +713,7 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
     _rules = {
         "variant": partial(check_choice, choices=("extension", "paper")),
         "n_components": check_count,
@@ -886,6 +887,8 @@ class HDPEMeans(PEMeans):
     >>> model.cluster_centers_.shape, round(model.spent_.epsilon, 6)
     ((1, 50), 1.0)
     """
+
+    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
 
     def __init__(
         self,

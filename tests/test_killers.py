@@ -108,7 +108,7 @@ def test_zcdp_conversions_reach_the_ends(rho):
 
 
 def test_both_halves_of_a_budget_are_limits():
-    budget = PrivacyBudget(1.0, 1e-6)
+    budget = PrivacyBudget(1.0, 1e-6, composition="added")
     budget.charge(0.1, 0.75e-6)
     for epsilon, delta in ((0.1, 0.5e-6), (0.95, 0.0), (0.95, 0.5e-6)):
         with pytest.raises(BudgetExceeded):

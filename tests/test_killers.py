@@ -9,10 +9,20 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dplit import CnvxAdap, KNoisyCenters, NCnvxAdap, accounting, mechanisms, source_target
+from dplit import (
+    BudgetExceeded,
+    CnvxAdap,
+    KNoisyCenters,
+    NCnvxAdap,
+    PrivacyBudget,
+    accounting,
+    mechanisms,
+    source_target,
+)
 from dplit.adaptation import convex, discrepancy, nonconvex
 from dplit.clustering import k_tuples, lloyd, max_cover
 from dplit.mechanisms import Noise, lattice, watch
+from dplit.public import PrivacyWarning
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 
@@ -98,14 +108,15 @@ def test_zcdp_conversions_reach_the_ends(rho):
 
 
 def test_both_halves_of_a_budget_are_limits():
-    budget = accounting.PrivacyBudget(1.0, 1e-6)
+    budget = PrivacyBudget(1.0, 1e-6, composition="added")
     budget.charge(0.1, 0.75e-6)
     for epsilon, delta in ((0.1, 0.5e-6), (0.95, 0.0), (0.95, 0.5e-6)):
-        with pytest.raises(accounting.BudgetExceeded):
+        with pytest.raises(BudgetExceeded):
             budget.charge(epsilon, delta)
-    assert tuple(budget.spent) == (0.1, 0.75e-6)
-    budget.charge(0.9, 0.25e-6)
-    assert budget.remaining.epsilon < 1e-12 and budget.remaining.delta < 1e-18
+    budget.charge(0.9, 0.25e-6)  # what is left, to the last digit
+    for epsilon, delta in ((1e-3, 0.0), (1e-3, 1e-9)):
+        with pytest.raises(BudgetExceeded):
+            budget.charge(epsilon, delta)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +209,10 @@ def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
         lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **price),
         neighboring="replace",
     )
-    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do
-    needed = Fraction(bound) / n + 2 * n * Fraction(bound) / 2**53
-    claimed = Fraction(event.sensitivity) * Fraction(event.step)
-    assert needed * (1 + Fraction(9, 10**7)) < claimed < needed * (1 + Fraction(1, 10**5))
+    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do, a
+    # millionth more; in whole steps, and one step for rounding to the lattice
+    needed = Fraction(bound) / n * (1 + Fraction(1, 10**6)) + 2 * n * Fraction(bound) / 2**53
+    assert event.sensitivity == math.ceil(needed / Fraction(event.step)) + 1
 
 
 # Without noise an algorithm is the one that is printed, step by step.
@@ -226,7 +237,7 @@ def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objectiv
     kappas = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     bounds = {"radius": r, "weight_radius": Lambda, "target_bound": Y, "discrepancy": d}
     model = CnvxAdap(variant="paper", epsilon=50.0, delta=0.01, alpha=alpha, n_iter=T, protect=protect, random_state=0, **bounds, **kappas)  # fmt: skip
-    with pytest.warns(accounting.PrivacyWarning), watch(lambda event: event.value):
+    with pytest.warns(PrivacyWarning), watch(lambda event: event.value):
         model.fit(Xt, yt, Xs=Xs, ys=ys)
 
     X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
@@ -507,6 +518,15 @@ def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
         moves = 2 / m_hat / seen[1].step + math.sqrt(2)  # of the mean, and of its rounding
         assert seen[1].sensitivity == pytest.approx(moves, rel=1e-12)
         assert seen[1].scale == pytest.approx(z * moves, rel=1e-12)
+        assert seen[1].scale > 2**19  # the lattice is as fine as the noise needs
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.7])
+def test_the_proved_delta_of_noisy_avg_is_its_sum(epsilon):
+    z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / 1e-5))
+    count = math.exp(epsilon / 5) * 1e-5 / 4
+    proved = accounting.gaussian_delta(4 * epsilon / 5, 1 / z) + count
+    assert mechanisms.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
@@ -588,3 +608,38 @@ def test_noisy_centers_as_printed_have_the_printed_deviation():
         scale = 2 / separation * (1 + stretched) * 5.0
         sigma = 4 * k / epsilon * scale * math.sqrt(2 * math.log(10 * k / delta))
         assert np.allclose(centers - T[0], sigma, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_the_profiled_predictor_ends_where_objective_and_pull_balance(protect):
+    rng, r, Lambda, Y, alpha, mu, kappa_1 = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.3, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 9), records(rng, 5)
+    model = CnvxAdap(
+        epsilon=float(accounting.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r, alpha=alpha,
+        weight_radius=Lambda, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, discrepancy=0.2,
+        raise_curvature=0.05, n_iter=300, protect=protect, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+    p, offset = np.repeat([(1 - alpha) / 9, alpha / 5], [9, 5]), np.repeat([0.0, 0.2], [9, 5])
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    mine = p[0] if protect == "target" else p[-1]
+    sd = mine * convex.profiled_sensitivity(r, Lambda, Y, kappa_1) / mu
+    # the public sample says where to start and what curves
+    step = lattice(r)[0]
+    public, labels, d = (Xs, ys, 0.2) if protect == "target" else (Xt, yt, 0.0)
+    alone = convex.Sample(public / step, labels, step, p=1 / len(labels), offset=d)
+    start, H = convex.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
+    far = np.linalg.norm(start) / 2
+    curvature, V = np.linalg.eigh(H)
+    doubt = (V * (sd**2 * 2 / far**2 / (curvature + 0.05 * curvature[-1]))) @ V.T
+
+    def objective(w):
+        values = convex.profiled_loss((X @ w - y) ** 2 + offset, kappa_1)
+        return p @ values + 0.1 * p.max() * w @ w + (w - start) @ doubt @ (w - start) / 2
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < Lambda
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(doubt @ (at - start))

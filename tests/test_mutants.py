@@ -56,7 +56,7 @@ TABLE = """
 never = ["never"]
 [tests]
 cases = 3
-seconds = 8
+seconds = 1
 files_left_out = []
 leave_out = []
 [functions]

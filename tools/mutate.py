@@ -75,9 +75,7 @@ class Tests:
     def pytest_runtest_logstart(self, nodeid):
         if self.cover:
             self.cover.switch_context(nodeid)
-        seconds = (
-            3 + 10 * self.seconds[nodeid] if nodeid in self.seconds else self.chosen["seconds"]
-        )
+        seconds = self.chosen["seconds"] * (1 if self.cover else 4)
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of CPU: other programs do not matter
 
     def pytest_runtest_logreport(self, report):
@@ -226,8 +224,8 @@ class Tests:
             say("end")
 
         said, _, name = self.fork(job, self.patience).partition(" ")
-        if said == "failed" and name not in self.sound:  # would it pass on the true code, alone?
-            if self.fork(lambda say: job(say, [name], False)) != "end":
+        if name and name not in self.sound:  # would it pass on the true code, alone?
+            if self.fork(lambda say: job(say, [name], False)) not in ("end", "time"):
                 del self.items[name]
                 return self.kill(row, below, tree, limit)
             self.sound.add(name)

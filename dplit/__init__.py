@@ -1,6 +1,6 @@
 """Differential privacy, literately: private clustering and private adaptation, each theorem beside the code that is the algorithm."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from .ledger import BudgetExceeded, LedgerError, PrivacyBudget
 from .adaptation import CnvxAdap, NCnvxAdap

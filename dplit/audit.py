@@ -1004,6 +1004,10 @@ class Lab:
         ----------
         change : callable
             Returns integers, like a sampler.
+
+        Returns
+        -------
+        None
         """
         gaussian, laplace = mechanisms.gaussian_int, mechanisms.laplace_int
         knorm = mechanisms.knorm_int
@@ -1022,6 +1026,10 @@ class Lab:
         ----------
         change : callable
             From the draws and the scale of each, in lattice steps, to draws.
+
+        Returns
+        -------
+        None
         """
 
         def changed(draw, bits, scale, size):
@@ -1040,6 +1048,10 @@ class Lab:
         ----------
         change : callable
             `add` is the honest passage and `noise` the door.
+
+        Returns
+        -------
+        None
         """
         add = Noise._add
 
@@ -1365,6 +1377,11 @@ def catch(bug, estimator, zoo, *, fit=None, seeds=range(3), n_runs=40):
     -------
     Findings
         None: the bug was missed, or this estimator is not harmed by it.
+
+    Raises
+    ------
+    KeyError
+        If it is none of `SABOTAGE`.
     """
     with sabotage(bug, estimator, fit) as (broken, broken_fit, neighboring):
         pairs, paths = zoo(neighboring)

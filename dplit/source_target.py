@@ -677,8 +677,8 @@ class SourceTargetKMedoids(BaseEstimator):
                 f"{owner}.fit takes two tables by name, fit(Xt=..., sources=...), so that they cannot "
                 "be swapped in silence."
             )
-        validate_data(given, Xt, skip_check_array=True)
         X = _check_public_table(Xt, "Xt", owner)
+        validate_data(given, Xt, skip_check_array=True)
         if sources is not None and np.shape(sources)[:1] != (0,):
             check_same_columns(owner, Xt=Xt, sources=sources)
             sources = _check_public_table(sources, "sources", owner, X.shape[1])

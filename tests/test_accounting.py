@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplit import accounting as ac
+from dplit.public import PrivacyWarning, check_epsilon_delta
 
 EPSILONS = np.unique(np.r_[1e-6, np.logspace(-3, 2, 26), 300, 720, 1000])
 DELTAS = np.logspace(-12, -3, 10)
@@ -571,15 +572,15 @@ def test_impossible_prices_of_mixtures_are_refused(call):
 )
 def test_epsilon_and_delta_are_checked(epsilon, delta, error):
     with pytest.raises(error, match="Thing"):
-        ac.check_epsilon_delta(epsilon, delta, "Thing")
+        check_epsilon_delta(epsilon, delta, "Thing")
 
 
 def test_weak_parameters_warn():
-    with pytest.warns(ac.PrivacyWarning, match="little"):
-        ac.check_epsilon_delta(11, 1e-6, "Thing")
-    with pytest.warns(ac.PrivacyWarning, match="large"):
-        ac.check_epsilon_delta(1, 0.01, "Thing")
-    assert ac.check_epsilon_delta(1, 0, "Thing", pure=True) == (1.0, 0.0)
+    with pytest.warns(PrivacyWarning, match="little"):
+        check_epsilon_delta(11, 1e-6, "Thing")
+    with pytest.warns(PrivacyWarning, match="large"):
+        check_epsilon_delta(1, 0.01, "Thing")
+    assert check_epsilon_delta(1, 0, "Thing", pure=True) == (1.0, 0.0)
 
 
 # ---------------------------------------------------------------- ways to talk a receipt or a budget into less
@@ -781,10 +782,10 @@ def test_a_release_that_is_private_on_paper_only_makes_no_receipt_private():
 def test_a_warning_points_to_the_user_s_line():
     from dplit import NoisyLloyd
 
-    with pytest.warns(ac.PrivacyWarning) as caught:
-        ac.check_epsilon_delta(20.0, 1e-6, "me")
+    with pytest.warns(PrivacyWarning) as caught:
+        check_epsilon_delta(20.0, 1e-6, "me")
         NoisyLloyd(2, epsilon=20.0, delta=1e-6, radius=1.0).fit(np.zeros((9, 1)))
-    assert {w.filename for w in caught if w.category is ac.PrivacyWarning} == {__file__}
+    assert {w.filename for w in caught if w.category is PrivacyWarning} == {__file__}
 
 
 # ---------------------------------------------------------------- the ends of the range, and where branches meet

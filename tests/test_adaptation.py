@@ -291,7 +291,7 @@ def test_a_fit_spends_what_it_was_given_and_no_more(make, protect, epsilon, delt
         "target": "31 records of the target, 40 of the source",
         "source": "25 records of the target, 31",
     }
-    assert sizes[protect] in str(spent) and protect + " protected" in str(spent)
+    assert sizes[protect] in str(spent) and f"protects: the {protect}" in str(spent)
 
 
 def test_the_profiled_receipt_is_one_line_of_rounds():

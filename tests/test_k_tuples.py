@@ -1040,7 +1040,7 @@ def test_separations_at_the_edge_of_the_theorem_are_refused():
         for low in (6.0, 6.0005):
             with pytest.raises(ValueError, match=re.escape("[6.001, 1e+09]")):
                 kind(**COMMON, separation=low).fit(Untouchable())
-    kind(**COMMON, separation=6.001)._validate_public()
+    kind(**COMMON, separation=6.001)._declared()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-7, 1e9])

@@ -363,7 +363,7 @@ def test_no_finite_row_makes_a_fit_fail(make, variant, d):
 
 @BOTH
 @pytest.mark.parametrize("d", [3, 40])
-@pytest.mark.parametrize("unit", [1e-100, 6e99, 1e100])
+@pytest.mark.parametrize("unit", [1e-90, 6e89, 1e90])
 @pytest.mark.filterwarnings("error")
 def test_every_radius_that_is_accepted_works(make, unit, d):
     X = np.random.default_rng(0).normal(size=(300, d)) * unit / 10

@@ -1057,11 +1057,16 @@ class TupleClusterer(BaseEstimator):
         return self
 
 
+def _check_beta(beta, name, owner):
+    """A PUBLIC probability of failing, large enough to divide by."""
+    return max(check_between(beta, name, owner, 0, 1, "()"), 1e-300)
+
+
 TUPLES = {
     "epsilon": check_epsilon,
     "delta": check_delta,
     "center": check_center,
-    "beta": partial(check_between, low=1e-300, high=1, ends="[)"),
+    "beta": _check_beta,
     "random_state": check_random_state,
 }
 

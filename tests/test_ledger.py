@@ -1055,12 +1055,12 @@ def test_text_and_json_say_what_is_charged(make, tmp_path):
 def large_ledger(tmp_path, n, different):
     """A ledger of n rows, each a settled charge, written in one transaction."""
     budget = in_a_file(tmp_path, epsilon=1e3, delta=1e-2)
-    one = gaussians(0.001)
+    once = Spending.of(gaussians(0.001))
     with budget._book.transaction() as connection:
         state = budget._state
         for i in range(n):
             if i == 0 or different:
-                row = dplit.ledger.Row("a", "", 0.01, 1e-8, "add_remove", 1, Spending.of(one))
+                row = dplit.ledger.Row("a", "", 0.01, 1e-8, "add_remove", 1, once)
                 row = row._replace(
                     receipt="{}", counts=dataclasses.replace(row.counts, own=i * 1e-12)
                 )

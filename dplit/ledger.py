@@ -317,10 +317,10 @@ class Book:
 
     def __init__(self, path, limits=None, patience=30.0):
         self.path, self.patience, self.limits = path, patience, limits
-        self._lock, self._process, self._connection = threading.RLock(), os.getpid(), None
+        self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
-        with self._lock, _in_words(path):
+        with self.lock, _in_words(path):
             self._connect()
 
     def _connect(self):
@@ -374,7 +374,7 @@ class Book:
 
     def close(self):
         """Close this process's connection; the next question opens it again."""
-        with self._lock:
+        with self.lock:
             if self.path is not None:
                 self._disconnect()
 
@@ -413,7 +413,7 @@ class Book:
         ------
         sqlite3.Connection
         """
-        with self._lock, _in_words(self.path):
+        with self.lock, _in_words(self.path):
             connection = self._connected()
             try:
                 connection.execute(f"BEGIN {kind}")
@@ -467,14 +467,14 @@ _BOOKS, _FORKING, _HELD = weakref.WeakSet(), threading.RLock(), []
 def _before_fork():  # SQLite asks for it: no connection may be carried over a fork
     _FORKING.acquire()
     for book in (books := list(_BOOKS)):
-        book._lock.acquire()
+        book.lock.acquire()
         book.close()
     _HELD.append(books)
 
 
 def _after_fork():
     for book in _HELD.pop():
-        book._lock.release()
+        book.lock.release()
     _FORKING.release()
 
 
@@ -716,9 +716,9 @@ class Ledger:
         return self._look().neighboring or None
 
     def _read(self, connection):
-        """Take note of all events since the last look."""
-        seen, seal, *_ = self._state
-        self._state = self._state.after(self._book.since(connection, seen, seal))
+        """Take note of all events since the last look; only inside a transaction, where one is alone."""
+        known = self._state
+        self._state = known.after(self._book.since(connection, known.seen, known.seal))
         return self._state
 
     def _look(self):
@@ -756,7 +756,8 @@ class Ledger:
         epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
         if total.epsilon <= epsilon and total.delta <= self._shares.basic * delta:
             return True  # the filter would say so too, after asking for more
-        return total.delta_at(epsilon, self._shares) <= delta
+        # beyond that nothing is pure, though a delta below 1e-308 is computed as 0
+        return self.delta > 0 and total.delta_at(epsilon, self._shares) <= delta
 
     @property
     def spent(self):
@@ -1092,9 +1093,10 @@ class PrivacyBudget(Ledger):
             If the budget lives in another process's memory.
         """
         row = self._row(epsilon, delta, name, label, neighboring, private, gaussian)
-        with self._book.transaction() as connection:
-            state = self._reserve(connection, row)
-        self._state = state
+        with self._book.lock:
+            with self._book.transaction() as connection:
+                state = self._reserve(connection, row)
+            self._state = state  # it is written
         return state.seen
 
     def _row(self, epsilon, delta, name, label="", neighboring=None, private=True, gaussian=False):
@@ -1169,10 +1171,11 @@ class PrivacyBudget(Ledger):
         else:
             price, relation = (receipt.epsilon, receipt.delta), receipt.neighboring
             row = Row(name, label, *price, relation, 1, Spending.of(receipt)).settled(receipt)
-        with self._book.transaction() as connection:
-            asked = self._reserve(connection, row)
-            state = self._write(connection, asked, "settle", asked.seen, row)
-        self._state = state
+        with self._book.lock:
+            with self._book.transaction() as connection:
+                asked = self._reserve(connection, row)
+                state = self._write(connection, asked, "settle", asked.seen, row)
+            self._state = state
         return asked.seen
 
     def settle(self, entry, receipt=None):
@@ -1201,15 +1204,18 @@ class PrivacyBudget(Ledger):
 
     def _close(self, entry, event, receipt=None):
         """Write how a charge ended; returns what is wrong with its receipt, or nothing."""
-        with self._book.transaction() as connection:
-            state, problem = self._read(connection), ""
-            if entry not in state.waiting:
-                raise ValueError(f"entry {entry} is not open: it was never reserved, or is closed.")
-            row = Row.asked(state.waiting[entry])
-            if receipt is not None:
-                problem, row = row.problem(receipt), row.settled(receipt)
-            state = self._write(connection, state, event, entry, row)
-        self._state = state
+        with self._book.lock:
+            with self._book.transaction() as connection:
+                state, problem = self._read(connection), ""
+                if entry not in state.waiting:
+                    raise ValueError(
+                        f"entry {entry} is not open: it was never reserved, or is closed."
+                    )
+                row = Row.asked(state.waiting[entry])
+                if receipt is not None:
+                    problem, row = row.problem(receipt), row.settled(receipt)
+                state = self._write(connection, state, event, entry, row)
+            self._state = state
         return problem
 
     def fit(self, estimator, *args, label="", **kwargs):

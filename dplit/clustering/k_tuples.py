@@ -1059,7 +1059,10 @@ class TupleClusterer(BaseEstimator):
 
 def _check_beta(beta, name, owner):
     """A PUBLIC probability of failing, large enough to divide by."""
-    return max(check_between(beta, name, owner, 0, 1, "()"), 1e-300)
+    number = check_between(beta, name, owner, 0, 1, "()")
+    if number < 1e-300:
+        raise ValueError(f"{name}={beta}: {owner} needs at least 1e-300.")
+    return number
 
 
 TUPLES = {

@@ -124,6 +124,11 @@ class Spending:
         Sums of the pairs for which each fit is (epsilon, delta)-DP by itself.
     neighboring : {"add_remove", "replace"}, optional
         The relation all of them speak of; None for none in particular.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 0, or `neighboring` names no relation.
     """
 
     fits: int = 0
@@ -276,7 +281,12 @@ class Spending:
         return min(fitting, default=math.inf)
 
     def to_dict(self):
-        """As a dictionary of plain numbers, for a file."""
+        """As a dictionary of plain numbers, for a file.
+
+        Returns
+        -------
+        dict
+        """
         return asdict(self)
 
     @classmethod

@@ -313,6 +313,11 @@ class Book:
         For a ledger in memory.
     patience : float
         Seconds to wait for other processes.
+
+    Raises
+    ------
+    LedgerError
+        If the file is no ledger, or is damaged.
     """
 
     def __init__(self, path, limits=None, patience=30.0):
@@ -412,6 +417,11 @@ class Book:
         Yields
         ------
         sqlite3.Connection
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read or written.
         """
         with self.lock, _in_words(self.path):
             connection = self._connected()
@@ -494,7 +504,16 @@ class State(NamedTuple):
     neighboring: str
 
     def after(self, events):
-        """The state after some more events."""
+        """The state after some more events.
+
+        Parameters
+        ----------
+        events : iterable of Event
+
+        Returns
+        -------
+        State
+        """
         seen, seal, before, waiting, relation = self
         waiting, closed = dict(waiting), []
         for row in events:
@@ -508,7 +527,16 @@ class State(NamedTuple):
         return State(seen, seal, closed, waiting, relation)
 
     def total(self, *more):
-        """The Spending of all charges, and of some more."""
+        """The Spending of all charges, and of some more.
+
+        Parameters
+        ----------
+        *more : Spending
+
+        Returns
+        -------
+        Spending
+        """
         waiting = (_counted(row.counts) for row in self.waiting.values())
         return Spending.total([self.closed, *waiting, *more])
 
@@ -571,7 +599,17 @@ class Row(NamedTuple):
         return Spending.claim(self.epsilon, self.delta, self.neighboring or None)
 
     def problem(self, receipt):
-        """What is wrong with a receipt beside this charge: nothing, unless there is a bug."""
+        """What is wrong with a receipt beside this charge: nothing, unless there is a bug.
+
+        Parameters
+        ----------
+        receipt : Receipt
+
+        Returns
+        -------
+        str
+            Empty if nothing is.
+        """
         price, relation = receipt.epsilon_at(self.delta), receipt.neighboring
         if self.neighboring and relation != self.neighboring:
             what = f"speaks of {relation} neighbours, the charge of {self.neighboring} ones"
@@ -593,6 +631,14 @@ class Row(NamedTuple):
         The receipt counts where none of its numbers is above what was reserved, and what was
         reserved counts elsewhere: both are true of the fit, and which of them is taken is fixed in
         advance, as a filter needs it. If the receipt is above the charge, the worse of both counts.
+
+        Parameters
+        ----------
+        receipt : Receipt
+
+        Returns
+        -------
+        Row
         """
         counts = Spending.of(receipt)
         if self.problem(receipt):

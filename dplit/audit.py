@@ -26,6 +26,7 @@ from sklearn.base import clone
 from . import mechanisms
 from .accounting import subsampled
 from .mechanisms import Noise, watch
+from .public import check_neighboring
 
 # %% ../nbs/15_audit.ipynb #8a8c3a06
 def neighbors(n_features, radius, *, n_rows=24, neighboring="add_remove", n_random=4, seed=0):
@@ -688,7 +689,7 @@ def walks(n_features, radius, *, n_rows=300, neighboring="add_remove", seed=0):
     ValueError
         If `neighboring` is neither.
     """
-    mechanisms.check_neighboring(neighboring)
+    check_neighboring(neighboring)
     rng, e1 = np.random.default_rng(seed), np.eye(n_features)[0] * radius
     crowd = np.tile(0.8 * e1, (n_rows, 1))
     groups = np.outer(np.resize([-0.7, 0.6, 0.9], n_rows), e1)

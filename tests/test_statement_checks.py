@@ -52,7 +52,7 @@ from dplit.datasets import kmeans_loss
 from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_ball
 from dplit.mechanisms import Noise, check_neighboring, gauge, lattice, lattice_law, quantize, watch
 
-pytestmark = pytest.mark.filterwarnings("ignore::dplit.accounting.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
 BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 
 
@@ -1104,7 +1104,7 @@ def test_no_private_choice_is_surer_than_the_lower_bounds_say(epsilon, delta):
         t=20, epsilon=1.0, radius=1.0, n_cells="all", spread=True, random_state=0
     )
     with silent():
-        assert near.fit(partners, x).spread_ == pytest.approx(r, abs=1e-4)  # t(S) <= r
+        assert near.fit(Xs=partners, Xt=x).spread_ == pytest.approx(r, abs=1e-4)  # t(S) <= r
     cases.append((x[[0, 0, 1, 2]], np.vstack([partners, x[:1]]), partners, 2, r / (2 + 2)))
     for target, S, other, k, regret in cases:
         choices = list(itertools.combinations(range(len(target)), k))
@@ -1143,7 +1143,7 @@ def test_the_spread_is_the_mean_distance_to_the_t_nearest_sources(m):
         t=t, epsilon=1.0, radius=radius, n_cells="all", spread=True, random_state=0
     )
     with silent():
-        found = model.fit(S, target).spread_
+        found = model.fit(Xs=S, Xt=target).spread_
     far = -target / np.linalg.norm(target, axis=1, keepdims=True) * radius
     distances = np.sort(cdist(target, S), axis=1)[:, :t]
     absent = np.linalg.norm(far - target, axis=1, keepdims=True) * np.ones((1, max(t - m, 0)))
@@ -1152,7 +1152,7 @@ def test_the_spread_is_the_mean_distance_to_the_t_nearest_sources(m):
         few = NoisyAverageSet(
             t=t, epsilon=1.0, radius=radius, n_cells=4, spread=True, random_state=0
         )
-        few = few.fit(S, target)
+        few = few.fit(Xs=S, Xt=target)
         cells = target[so.target_cells(target, 4)]
     weights = np.bincount(cdist(target, cells).argmin(axis=1), minlength=4) / 30
     of_cells = np.sort(cdist(cells, S), axis=1)[:, :t].mean(axis=1)
@@ -1193,7 +1193,7 @@ def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread
                 t=t, radius=radius, n_cells="all", spread=spread, random_state=0, **price
             )
             pair = [
-                through_the_door(partial(model.fit, rows, target))[1][0]
+                through_the_door(partial(model.fit, Xs=rows, Xt=target))[1][0]
                 for rows in (S, np.vstack([S, row]))
             ]
             worst = max(worst, movement(pair))
@@ -1230,7 +1230,9 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         tables = (
             ([[0.1, 0.1]], [[0.1, 0.1], two]) if neighboring == "add_remove" else ([one], [two])
         )
-        pair = [through_the_door(partial(model.fit, np.array(S), cells))[1][0] for S in tables]
+        pair = [
+            through_the_door(partial(model.fit, Xs=np.array(S), Xt=cells))[1][0] for S in tables
+        ]
         worst = max(worst, movement(pair))
         assert movement(pair) <= 1 + 1e-12
     limit = lattice(radius)[1]
@@ -1258,7 +1260,7 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
     how |= prices.get(kind, {"epsilon": 30.0})
     with silent():
         exact = NoisyAverageSet(random_state=0, **how | {"variant": "tight", "spread": True})
-        spread = exact.fit(S, target).spread_
+        spread = exact.fit(Xs=S, Xt=target).spread_
     assert (spread < 1e-4) == copies
     if kind == "gaussian":
         sigma = so.nas_sigma(n, t, 30.0, 1e-5)
@@ -1281,7 +1283,7 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
         0.0,
     )
     for seed in range(40):
-        released = NoisyAverageSet(random_state=seed, **how).fit(S, target).sources_
+        released = NoisyAverageSet(random_state=seed, **how).fit(Xs=S, Xt=target).sources_
         diff = np.abs(true - [so.stc_cost(target, released, c) for c in choices]).max()
         largest = max(largest, diff)
         above += diff > spread + np.array(bounds)
@@ -1305,7 +1307,7 @@ def test_laplace_noise_exceeds_its_bound_as_rarely_as_lemma_5_9_says(d):
     model = NoisyAverageSet(
         t=t, epsilon=3.0, radius=0.5, n_cells="all", variant="paper", random_state=0
     )
-    (event,) = through_the_door(partial(model.fit, target, target))[1]
+    (event,) = through_the_door(partial(model.fit, Xs=target, Xt=target))[1]
     largest = so.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
         d
     )  # of one number: |Z| <= sqrt(d) max

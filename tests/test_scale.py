@@ -220,7 +220,7 @@ def test_an_error_in_a_worker_quotes_no_row_in_any_log(value, cluster, da, caplo
 def test_who_works_in_memory_says_so(da):
     rows = da.from_array(X.astype(float), chunks=(100, 5))
     with pytest.raises(TypeError, match=r"^Xs is a dask array: NoisyAverageSet works in memory"):
-        NoisyAverageSet(t=20, epsilon=1.0, radius=4.0).fit(rows, X[:50])
+        NoisyAverageSet(t=20, epsilon=1.0, radius=4.0).fit(Xs=rows, Xt=X[:50])
     printed = MaxCoverKMeans(**COMMON, variant="paper", n_public=900)
     with pytest.raises(TypeError, match=r'variant="paper" works in memory; give it X.compute\(\)'):
         printed.fit(rows)

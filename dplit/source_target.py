@@ -1072,8 +1072,8 @@ class PrivateSources(BaseEstimator):
         owner, given = type(self).__name__, declare(self, SOURCES | self._rules)
         if given.rho is not None and given.epsilon is not None:
             raise ValueError(f"rho and epsilon are both given: {owner} is paid with one of them.")
-        if given.rho is None:
-            check_epsilon(self.epsilon, "epsilon", owner)  # says what is missing
+        if given.rho is None and given.epsilon is None:
+            check_epsilon(None, "epsilon", owner)  # says what is missing
         elif given.delta == 0:
             check_delta(0.0, "delta", owner)  # which only quotes an epsilon
         name = "epsilon" if given.rho is None else "rho"

@@ -85,9 +85,7 @@ def zoo(neighboring):
 )
 def test_every_planted_bug_is_caught(name, bug):
     if bug == "an exact threshold on an inner count":
-        pytest.xfail(
-            "walks do not pass it: sums of gradients have no count, and their length is theirs"
-        )
+        pytest.xfail("not caught yet: no walk was found that passes this threshold")
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit)
 
 

@@ -1,5 +1,6 @@
 """Wall time, CPU time and peak memory of one call. Standard library only: it also runs inside other environments."""
 
+import gc
 import re
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ def measured(function):
 
     The last is NaN where the system does not tell (it does on Linux).
     """
+    gc.collect()  # rubbish that is freed on the way would hide as much of the peak
     try:
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
         before = _kilobytes("VmRSS")

@@ -16,7 +16,6 @@ sys.path.insert(0, str(TOOLS))
 import benchmark  # noqa: E402
 import measure  # noqa: E402
 from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
-from peers.meter import measured  # noqa: E402
 
 from dplit import PEMeans  # noqa: E402
 from dplit.accounting import gaussian_mu, mixture_delta  # noqa: E402

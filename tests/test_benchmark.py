@@ -158,8 +158,12 @@ def test_the_direct_reading_is_the_printed_algorithm(blobs):
 
 def test_the_meter_reads_result_time_and_memory():
     """In a process of its own: what this one frees on the way would be missing from the peak."""
-    program = "from peers.meter import measured; print(measured(lambda: bytearray(40_000_000).count(1)))"
-    run = subprocess.run([sys.executable, "-c", program], cwd=TOOLS, capture_output=True, text=True, check=True)
+    program = (
+        "from peers.meter import measured; print(measured(lambda: bytearray(40_000_000).count(1)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=TOOLS, capture_output=True, text=True, check=True
+    )
     result, wall, cpu, peak = map(float, run.stdout.strip("()\n").split(","))
     assert result == 0 and 0 < cpu and 0 < wall < 60
     assert math.isnan(peak) or 30 < peak < 50  # 40 MB

@@ -667,7 +667,7 @@ def weigh(estimator, data, n_runs, *, seed=0, fit=None):
 
 # %% ../nbs/15_audit.ipynb #b464f7d4
 def walks(n_features, radius, *, n_rows=300, neighboring="add_remove", seed=0):
-    """Paths through the data sets on which each step is to a neighbour: groups that grow, or whose rows move away one by one.
+    """Paths through the data sets on which each step is to a neighbour: groups that grow, or whose rows move away or have their last column turned one by one.
 
     Parameters
     ----------
@@ -697,7 +697,12 @@ def walks(n_features, radius, *, n_rows=300, neighboring="add_remove", seed=0):
     if neighboring == "add_remove":
         ends = [("a crowd grows", crowd), ("three groups grow", groups)]
         return [(name, [rows[:i] for i in range(1, n_rows + 1)]) for name, rows in ends]
-    ends = [("a crowd moves", crowd, -crowd), ("three groups become one", groups, crowd)]
+    labels = np.outer(np.ones(n_rows), np.eye(n_features)[-1]) * radius / 2
+    ends = [
+        ("a crowd moves", crowd, -crowd),
+        ("three groups become one", groups, crowd),
+        ("labels turn", crowd / 1.6 + labels, crowd / 1.6 - labels),
+    ]
     return [
         (name, [np.vstack([other[:i], rows[i:]]) for i in range(n_rows + 1)])
         for name, rows, other in ends

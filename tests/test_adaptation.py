@@ -84,8 +84,6 @@ def zoo(neighboring):
     ("name", "bug"), planted(["profiled", "profiled, d bought", "paper"], NOT_HERE)
 )
 def test_every_planted_bug_is_caught(name, bug):
-    if bug == "an exact threshold on an inner count":
-        pytest.xfail("not caught yet: no walk was found that passes this threshold")
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit)
 
 

@@ -14,15 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dplit.accounting import (
-    Receipt,
-    _has_bounded_range,
-    _mixture_delta,
-    _mixture_epsilon,
-    gaussian_delta,
-    gaussian_epsilon,
-    log_gaussian_delta,
-)
+from .accounting import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
+from .accounting import gaussian_delta, gaussian_epsilon, log_gaussian_delta
 
 # %% ../nbs/17_filters.ipynb #ad78d81d
 def pure_mu(epsilon, bounded_range=False):

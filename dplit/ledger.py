@@ -30,13 +30,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from dplit.accounting import (
-    Receipt,
-    Table,
-    _rounded_up,
-    gaussian_mu,
-    zcdp_epsilon,
-)
+from .accounting import Receipt, Table, _rounded_up, gaussian_mu, zcdp_epsilon
 from .filters import SHARES, Shares, Spending
 from .geometry import nearest_distance
 from .mechanisms import Noise, check_rows

@@ -29,9 +29,9 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from .accounting import Receipt, Release, gaussian_delta
-from .public import check_between, check_center, check_count, check_epsilon_delta
-from .public import check_memory, check_neighboring, check_points, check_radius
-from .public import check_random_state, rounded_down
+from .public import check_between, check_center, check_count, check_epsilon_delta, check_memory
+from .public import check_neighboring, check_points, check_radius, check_random_state
+from .public import rounded_down
 
 # %% ../nbs/11_mechanisms.ipynb #984f18ae
 class Bits:

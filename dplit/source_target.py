@@ -24,29 +24,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from .accounting import gaussian_mu
-from dplit.geometry import (
-    NearestCenter,
-    clip_to_ball,
-    farthest_point_cover,
-    nearest,
-    nearest_distance,
-    t_nearest,
-    uniform_in_ball,
-)
-from dplit.mechanisms import (
-    check_columns,
-    check_same_columns,
-    Noise,
-    check_rows,
-    lattice,
-    map_blocks,
-    mean_in_ball,
-    quantize,
-)
-from .public import ABSENT, check_between, check_center, check_choice, check_count
-from .public import check_delta, check_epsilon, check_flag, check_neighboring, check_points
-from .public import check_positive, check_radius, check_random_state, declare, optional
-from .public import rounded_down, settle
+from .geometry import NearestCenter, clip_to_ball, farthest_point_cover, nearest
+from .geometry import nearest_distance, t_nearest, uniform_in_ball
+from .mechanisms import Noise, check_columns, check_rows, check_same_columns, lattice
+from .mechanisms import map_blocks, mean_in_ball, quantize
+from .public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
+from .public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
+from .public import check_radius, check_random_state, declare, optional, rounded_down, settle
 
 # %% ../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from test_audit import is_caught, planted
 from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, quotes, sentences
 
-from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets
+from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets, mechanisms
 from dplit.accounting import gaussian_mu
 from dplit.adaptation import convex as co
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
@@ -219,7 +219,7 @@ def test_records_in_another_order_or_other_blocks_pass_the_same_whole_numbers(ma
 
 
 def _in_blocks(model):
-    whole = co.map_blocks
+    whole = mechanisms.map_blocks
     with mock.patch.object(co, "map_blocks", lambda f, X: whole(f, X, 7)):
         return events(model)
 

@@ -29,10 +29,16 @@ BOOK = {
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public accounting filters mechanisms geometry ledger datasets plotting audit
-    clustering.lloyd clustering.max_cover clustering.k_tuples clustering.stable
-    clustering.private_evolution source_target
-    adaptation.discrepancy adaptation.convex adaptation.nonconvex
+    public accounting mixtures rows samplers receipts filters discrete mechanisms geometry projections
+    ledger_file ledger loaders datasets plotting audit sabotage estimators
+    clustering.lloyd clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
+    clustering.k_tuples clustering.private_scales clustering.k_averages clustering.k_noisy_centers
+    clustering.stable_tuples clustering.stable
+    clustering.vote_search clustering.private_evolution clustering.pe_means
+    source_target.medoids source_target.cells source_target.averages source_target.sources
+    adaptation.discrepancy adaptation.samples adaptation.convex adaptation.cnvx_adap
+    adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap
+    source_target
     __init__ __main__
 """.split()
 CONTRACT = """

@@ -26,7 +26,15 @@ from test_estimators import (
     sentences,
 )
 
-from dplit import BudgetExceeded, KAverages, KNoisyCenters, PrivacyBudget, StableTupleMean, audit
+from dplit import (
+    BudgetExceeded,
+    KAverages,
+    KNoisyCenters,
+    PrivacyBudget,
+    StableTupleMean,
+    audit,
+    geometry,
+)
 from dplit import accounting as ac
 from dplit.accounting import Receipt, Release, gaussian_mu, subsampled
 from dplit.clustering import k_tuples as kt
@@ -1057,7 +1065,7 @@ def test_labels_agree_from_6_on_in_floating_point_too(separation, scale):
         for X, Y in itertools.product(good, good):
             ball = np.sqrt(kt.separations(X[None])[0])[:, None] / separation
             for side in (-1, 1):
-                labels = kt.nearest(X + side * ball * (1 - 1e-12), Y)
+                labels = geometry.nearest(X + side * ball * (1 - 1e-12), Y)
                 wrong, tried = wrong + any(labels != np.arange(len(Z))), tried + 1
     assert tried > 1000 and (wrong > 0) == (separation < 6)
 

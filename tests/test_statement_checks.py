@@ -50,7 +50,8 @@ from dplit.clustering import private_evolution as pe
 from dplit.clustering.lloyd import center_error_bound
 from dplit.datasets import kmeans_loss
 from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_ball
-from dplit.mechanisms import Noise, check_neighboring, gauge, lattice, lattice_law, quantize, watch
+from dplit.mechanisms import Noise, gauge, lattice, lattice_law, quantize, watch
+from dplit.public import check_neighboring
 
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
 BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -1031,7 +1032,7 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
     X = np.repeat(np.eye(30)[:3], 100, axis=0) + 0.05 * np.random.default_rng(0).normal(
         size=(300, 30)
     )
-    heads, views, honest, projected = [], [], pe.private_evolution, pe.project
+    heads, views, honest, projected = [], [], pe.private_evolution, mc.project
 
     def evolve(*args, **named):
         heads.append(honest(*args, **named))

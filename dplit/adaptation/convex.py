@@ -20,30 +20,15 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dplit.accounting import (
-    Release,
-    gaussian_mu,
-    largest_scale,
-)
-from dplit.adaptation.discrepancy import (
-    labeled_discrepancy,
-    loss_bound,
-    private_discrepancy,
-    trust_region_max,
-)
-from dplit.mechanisms import (
-    check_columns,
-    check_same_columns,
-    Noise,
-    check_rows,
-    lattice,
-    map_blocks,
-    quantize,
-)
+from ..accounting import Release, gaussian_mu, largest_scale
+from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
+from .discrepancy import trust_region_max
+from ..mechanisms import Noise, check_columns, check_rows, check_same_columns, lattice
+from ..mechanisms import map_blocks, quantize
 from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_delta
-from ..public import check_epsilon, check_flag, check_memory
-from ..public import check_positive, check_price, check_radius, check_random_state
-from ..public import check_rounds, check_share, declare, optional, settle, users_level
+from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
+from ..public import check_radius, check_random_state, check_rounds, check_share, declare
+from ..public import optional, settle, users_level
 
 # %% ../../nbs/71_convex_adaptation.ipynb #944149e6
 def weighted_objective(q, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0):

@@ -17,13 +17,8 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 
 from ..accounting import gaussian_mu
-from dplit.adaptation.convex import (
-    PrivateAdaptation,
-    noisy_gradient,
-    on_lattice,
-    profile_weights,
-    profiled_loss,
-)
+from .convex import PrivateAdaptation, noisy_gradient, on_lattice, profile_weights
+from .convex import profiled_loss
 from .discrepancy import trust_region_max
 from ..mechanisms import lattice, quantize
 from ..public import check_between, check_count, check_positive, optional

@@ -24,22 +24,11 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dplit.accounting import (
-    Receipt,
-    Release,
-    failure_delta,
-    gaussian_mu,
-    largest_scale,
-    subsampled,
-)
+from ..accounting import Receipt, Release, failure_delta, gaussian_mu, largest_scale, subsampled
 from ..geometry import nearest
-from dplit.mechanisms import (
-    Noise,
-    check_rows,
-)
-from ..public import ABSENT, check_between, check_center, check_choice, check_count
-from ..public import check_delta, check_epsilon, check_flag, check_price, check_random_state
-from ..public import declare, settle
+from ..mechanisms import Noise, check_rows
+from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
+from ..public import check_epsilon, check_flag, check_price, check_random_state, declare, settle
 
 # %% ../../nbs/40_k_tuples.ipynb #48c77634
 def ratio_bound(separation):

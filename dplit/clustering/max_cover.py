@@ -17,29 +17,11 @@ from sklearn.cluster import KMeans
 
 from ..accounting import Release, cover_exponent, gaussian_mu, largest_scale
 from .lloyd import PrivateKMeans
-from dplit.geometry import (
-    ball_volume_log,
-    NearestCenter,
-    clip_to_ball,
-    gaussian_projection,
-    nearest,
-    relative_to_ball,
-    uniform_in_ball,
-)
-from dplit.mechanisms import (
-    Coverage,
-    MappedRows,
-    check_rows,
-    count_weight,
-    lattice,
-    map_blocks,
-    mean_in_ball,
-    noisy_avg,
-    noisy_avg_delta,
-    quantize,
-)
-from ..public import PrivacyWarning, check_between, check_choice, check_count
-from ..public import optional
+from ..geometry import NearestCenter, ball_volume_log, clip_to_ball, gaussian_projection
+from ..geometry import nearest, relative_to_ball, uniform_in_ball
+from ..mechanisms import Coverage, MappedRows, check_rows, count_weight, lattice, map_blocks
+from ..mechanisms import mean_in_ball, noisy_avg, noisy_avg_delta, quantize
+from ..public import PrivacyWarning, check_between, check_choice, check_count, optional
 
 # %% ../../nbs/30_max_cover.ipynb #e5f9bcf7
 def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):

@@ -20,13 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
 from .max_cover import _kept, project
-from dplit.geometry import (
-    NearestCenter,
-    clip_to_ball,
-    gaussian_projection,
-    relative_to_ball,
-    sphere_packing,
-)
+from ..geometry import NearestCenter, clip_to_ball, gaussian_projection, relative_to_ball
+from ..geometry import sphere_packing
 from ..mechanisms import MappedRows, map_blocks, mean_in_ball
 from ..public import check_choice, check_count, check_rounds, optional
 

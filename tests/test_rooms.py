@@ -1,0 +1,86 @@
+"""The house: each room is small enough to see through. Lines are counted as a reader meets them; code is counted without docstrings, comments and empty lines."""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = {
+    str(path.relative_to(ROOT / "dplit")): path.read_text(encoding="utf-8")
+    for path in sorted(ROOT.glob("dplit/**/*.py"))
+    if path.name != "_modidx.py"
+}
+every = pytest.mark.parametrize("name", MODULES)
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+LINES, CLASS, FUNCTION, CELL, ESTIMATOR = 700, 250, 60, 45, 120
+
+
+def docstrings(tree):
+    """Numbers of the lines that docstrings take."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS | ast.ClassDef | ast.Module) and ast.get_docstring(node):
+            found |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+    return found
+
+
+def code_lines(text):
+    """Numbers of the lines with code."""
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kept = [t for t in tokens if t.type not in skipped | {tokenize.ENDMARKER}]
+    lines = {n for t in kept for n in range(t.start[0], t.end[0] + 1)}
+    return lines - docstrings(ast.parse(text))
+
+
+def span(node):
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    return range(first, node.end_lineno + 1)
+
+
+def cells_of(text):
+    """(line of its first, code) of each cell that nbdev has written into a module."""
+    starts = [i for i, line in enumerate(text.split("\n"), 1) if line.startswith("# %% ")]
+    return list(zip(starts, [*starts[1:], text.count("\n") + 2], strict=True))
+
+
+def too_big(text):
+    """What is larger than a room, a class, a function or a cell may be."""
+    lines, tree = code_lines(text), ast.parse(text)
+    if (total := text.count("\n")) > LINES:
+        yield f"{total} lines"
+    estimators = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            if len(span(node)) > CLASS:
+                yield f"class {node.name}: {len(span(node))} lines"
+            methods = {getattr(n, "name", "") for n in node.body}
+            if any(name == "fit" or name.startswith("_release") for name in methods):
+                estimators |= {*span(node)}
+        elif isinstance(node, FUNCTIONS) and (code := len(lines & {*span(node)})) > FUNCTION:
+            yield f"function {node.name}: {code} lines of code"
+    for start, end in cells_of(text):
+        code = lines & {*range(start, end)}
+        if len(code) > (ESTIMATOR if code & estimators else CELL):
+            yield f"cell at line {start}: {len(code)} lines of code"
+
+
+@every
+def test_no_room_is_too_big(name):
+    assert not list(too_big(MODULES[name]))
+
+
+def test_what_is_too_big_is_seen():
+    body = "    x = 1\n" * 61
+    assert list(too_big(f"def f():\n{body}")) == ["function f: 62 lines of code"]
+    assert list(too_big(f'def f():\n    """{body}"""\n')) == []
+    long = "class C:\n" + '    """a\n' + "    b\n" * 250 + '    """\n'
+    assert list(too_big(long)) == ["class C: 253 lines"]
+    assert list(too_big("# a comment\n" * 701)) == ["701 lines"]
+    assert list(too_big("# %% a\n" + "x = 1\n" * 46)) == ["cell at line 1: 46 lines of code"]
+    estimator = "# %% a\nclass E:\n    def fit(self):\n        pass\n\n" + "    x = 1\n" * 50
+    assert list(too_big(estimator)) == []
+    assert list(too_big(estimator.replace("fit", "work"))) == ["cell at line 1: 53 lines of code"]

@@ -197,7 +197,7 @@ def failure_delta(epsilon, failure):
 
     References
     ----------
-    This chapter.
+    This book, the chapter on what a release costs.
     """
     return (1 + math.exp(min(epsilon, 700.0))) * failure
 

@@ -220,7 +220,7 @@ def test_the_l1_bound_for_balls_is_an_integer_that_holds():
     """Rows in the Euclidean ball: the l1 length is at most floor(sqrt(d) * limit), also for the worst integer row."""
     for d in (1, 2, 3, 7, 50):
         Q = quantize(np.full((1, d), 10.0), 1.0)
-        l1, _ = Noise()._sum_sensitivity(lattice(1.0)[1], 0, d, 2, 0)
+        l1, _ = me.sum_sensitivity(lattice(1.0)[1], 0, d)
         assert length(Q[0], 1) <= l1
 
 

@@ -16,8 +16,8 @@ import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
 from . import LedgerError, NoisyLloyd, PrivacyBudget, datasets
-from .accounting import Table
 from .plotting import plot_images
+from .receipts import Table
 
 # %% ../nbs/00_tour.ipynb #8a471ff9
 def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=print):

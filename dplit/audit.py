@@ -23,9 +23,10 @@ from scipy import special, stats
 from sklearn import config_context
 from sklearn.base import clone
 
-from . import mechanisms
+from . import samplers
 from .accounting import subsampled
-from .mechanisms import Noise, watch
+from .discrete import watch
+from .mechanisms import Noise
 from .public import check_neighboring
 
 # %% ../nbs/15_audit.ipynb #8a8c3a06
@@ -224,7 +225,7 @@ def _movement(first, second):
     if first.mechanism == "laplace":
         return float(np.sum(np.abs(moved)))
     if first.mechanism == "knorm":
-        return float(mechanisms.gauge(moved, first.body).sum())
+        return float(samplers.gauge(moved, first.body).sum())
     if first.mechanism == "monotone" and moved.size and moved.min() < 0 < moved.max():
         return math.inf
     return float(np.abs(moved).max(initial=0.0))
@@ -437,7 +438,7 @@ def _knorm_score(event, noise, rng):
     """Of K-norm noise the gauge is Gamma distributed, and each block's direction independent and uniform."""
     columns = np.array([n for n, _ in event.body])
     D, starts = columns.sum(), np.cumsum(columns) - columns
-    gauge = mechanisms.gauge(noise, event.body) / event.scale
+    gauge = samplers.gauge(noise, event.body) / event.scale
     rows = noise.reshape(-1, D)
     length = np.sqrt(np.add.reduceat(rows**2, starts, axis=1))
     # a direction times an independent length of a normal vector: a normal vector
@@ -542,7 +543,7 @@ def _position(mechanism, noise, scale, rng):
         1 - q ** np.maximum(noise, 0) / (1 + q),
         q ** (1 - np.minimum(noise, 0)) / (1 + q),
     )
-    return below + share * mechanisms.lattice_law("laplace", scale, noise)
+    return below + share * samplers.lattice_law("laplace", scale, noise)
 
 # %% ../nbs/15_audit.ipynb #4536b75d
 def check_joint(recordings, false_alarm=1e-6):
@@ -1015,15 +1016,15 @@ class Lab:
         -------
         None
         """
-        gaussian, laplace = mechanisms.gaussian_int, mechanisms.laplace_int
-        knorm = mechanisms.knorm_int
+        gaussian, laplace = samplers.gaussian_int, samplers.laplace_int
+        knorm = samplers.knorm_int
 
         def knorm_changed(bits, scale, size, body):
             return change(partial(knorm, body=body), bits, scale, size)
 
-        self.patches["dplit.mechanisms.gaussian_int"] = partial(change, gaussian)
-        self.patches["dplit.mechanisms.laplace_int"] = partial(change, laplace)
-        self.patches["dplit.mechanisms.knorm_int"] = knorm_changed
+        self.patches["dplit.discrete.gaussian_int"] = partial(change, gaussian)
+        self.patches["dplit.discrete.laplace_int"] = partial(change, laplace)
+        self.patches["dplit.discrete.knorm_int"] = knorm_changed
 
     def change_coordinates(self, change):
         """As `change_samplers`, for a change of the honest draws of one release, all in a row.
@@ -1163,9 +1164,9 @@ def _root_of_two(lab):
 
 
 def _smaller(lab, factor):
-    race = mechanisms._race
+    race = samplers._race
     lab.change_samplers(lambda draw, bits, scale, size: draw(bits, scale / factor, size))
-    lab.patches["dplit.mechanisms._race"] = lambda bits, scores, price, *sizes: race(
+    lab.patches["dplit.discrete._race"] = lambda bits, scores, price, *sizes: race(
         bits, scores, factor * price, *sizes
     )
 
@@ -1310,7 +1311,7 @@ def _nan_passes(lab):
     def unchecked(rows, name="X"):
         return np.ascontiguousarray(rows, dtype=float)
 
-    lab.patches["dplit.mechanisms._finite"] = lambda X: True
+    lab.patches["dplit.rows._finite"] = lambda X: True
     lab.patches["dplit.geometry._floats"] = unchecked
 
 # %% ../nbs/15_audit.ipynb #ef64e327

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .accounting import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
 from .accounting import gaussian_delta, gaussian_epsilon, log_gaussian_delta
+from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
 
 # %% ../nbs/17_filters.ipynb #ad78d81d
 def pure_mu(epsilon, bounded_range=False):
@@ -98,6 +98,88 @@ class Shares(NamedTuple):
 
 SHARES = Shares()
 
+# %% ../nbs/17_filters.ipynb #90b168f3
+def _sum(numbers):
+    """A sum of numbers >= 0, rounded up."""
+    numbers = [n for n in numbers if n]
+    total = math.fsum(numbers)
+    return math.nextafter(total, math.inf) if len(numbers) > 1 else total
+
+
+@lru_cache(maxsize=1024)
+def _of_fit(releases, delta, neighboring):
+    """(mu_squared, own, failure) of one fit."""
+    own = _sum([r.times * r.delta for r in releases])
+    failure = _sum([r.times * r.failure for r in releases])
+    if not any(r.exponent for r in releases):
+        return _sum([r.times * _as_gaussian(r) ** 2 * (1 + 1e-15) for r in releases]), own, failure
+    # a cover's losses are not bounded, and other releases may come between its choices: the fit is
+    # priced as one thing, and a little is cut off
+    cut = max(delta, 1e-12) / 16
+    curve = partial(_mixture_delta, releases=releases, neighboring=neighboring)
+    last = _mixture_epsilon(cut, releases, neighboring)
+    mu = dominating_mu(curve, last, cut)
+    return mu**2 * (1 + 1e-15), _sum([own, cut]), failure
+
+
+def _as_gaussian(release):
+    """mu of one release that is no cover, its own delta and failure aside."""
+    if release.mu is not None:
+        return release.mu
+    return pure_mu(release.epsilon or 0.0, _has_bounded_range(release))
+
+
+def _related(receipt, neighboring):
+    """A fit's receipt, or one made of its releases, if it speaks of these neighbours."""
+    if not isinstance(receipt, Receipt):
+        receipt = Receipt(tuple(receipt), neighboring)
+    if neighboring not in (None, receipt.neighboring):
+        raise ValueError(
+            f"the receipt speaks of {receipt.neighboring} neighbours, not of {neighboring}: "
+            "the two do not add up; refit with the other relation."
+        )
+    return receipt
+
+# %% ../nbs/17_filters.ipynb #5748eecd
+def _total(many, names):
+    """The fields of a sum of spendings, each rounded once."""
+    related = {s.neighboring for s in many} - {None}
+    if len(related) > 1:
+        raise ValueError(
+            "these fits speak of different neighbours (add_remove and replace): their costs "
+            "do not add up; use one relation or two budgets."
+        )
+    prices = [name for name in names if name not in ("fits", "neighboring")]
+    sums = {name: _sum([getattr(s, name) for s in many]) for name in prices}
+    neighboring = related.pop() if related else None
+    return {"fits": sum(s.fits for s in many), **sums, "neighboring": neighboring}
+
+
+def _part(spent, share):
+    """How large the whole must be for its share to hold what is spent."""
+    return 0.0 if not spent else spent / share if share else math.inf
+
+
+def _admitting_delta(spent, epsilon, shares):
+    """What the shares make of a spending at a limit epsilon: the shares theorem."""
+    within = spent.epsilon <= epsilon * (1 + 1e-12)
+    alone = spent.delta if within and spent.fits == 1 else math.inf
+    basic = _part(spent.delta, shares.basic) if within else math.inf
+    mu = math.sqrt(spent.mu_squared) * (1 + 1e-15)
+    parts = (
+        _part(gaussian_delta(epsilon, mu), shares.gaussian),
+        _part(spent.own + spent.failure, shares.own),
+        _part(math.exp(min(epsilon, 700.0)) * spent.failure, shares.failure),
+    )
+    return min(alone, basic, max(parts), 1.0)
+
+
+def _admitting_epsilon(spent, delta, shares):
+    mu = math.sqrt(spent.mu_squared) * (1 + 1e-15)
+    tries = [spent.epsilon, gaussian_epsilon(min(delta * shares.gaussian, 1.0), mu)]
+    tries = [e for t in tries for e in (t, t * (1 + 1e-11))]
+    return min((e for e in tries if _admitting_delta(spent, e, shares) <= delta), default=math.inf)
+
 # %% ../nbs/17_filters.ipynb #f7cb4e26
 @dataclass(frozen=True)
 class Spending:
@@ -160,15 +242,9 @@ class Spending:
         ValueError
             If the receipt speaks of other neighbours.
         """
-        if not isinstance(receipt, Receipt):
-            receipt = Receipt(tuple(receipt), neighboring)
-        if neighboring not in (None, receipt.neighboring):
-            raise ValueError(
-                f"the receipt speaks of {receipt.neighboring} neighbours, not of {neighboring}: "
-                "the two do not add up; refit with the other relation."
-            )
-        mu_squared, own, failure = _of_fit(receipt.releases, receipt.delta, receipt.neighboring)
-        return cls(1, mu_squared, own, failure, receipt.epsilon, receipt.delta, receipt.neighboring)
+        receipt = _related(receipt, neighboring)
+        spent = _of_fit(receipt.releases, receipt.delta, receipt.neighboring)
+        return cls(1, *spent, receipt.epsilon, receipt.delta, receipt.neighboring)
 
     @classmethod
     def claim(cls, epsilon, delta=0.0, neighboring=None):
@@ -189,22 +265,7 @@ class Spending:
     @classmethod
     def total(cls, many):
         """The sum of many, rounded once."""
-        many = list(many)
-        columns = {
-            f.name: [getattr(s, f.name) for s in many]
-            for f in fields(cls)
-            if f.name not in ("fits", "neighboring")
-        }
-        sums = {name: _sum(column) for name, column in columns.items()}
-        related = {s.neighboring for s in many} - {None}
-        if len(related) > 1:
-            raise ValueError(
-                "these fits speak of different neighbours (add_remove and replace): their costs "
-                "do not add up; use one relation or two budgets."
-            )
-        return cls(
-            sum(s.fits for s in many), **sums, neighboring=related.pop() if related else None
-        )
+        return cls(**_total(list(many), [f.name for f in fields(cls)]))
 
     def __add__(self, other):
         return Spending.total((self, other)) if isinstance(other, Spending) else NotImplemented
@@ -234,17 +295,7 @@ class Spending:
         ValueError
             If epsilon is negative or NaN.
         """
-        within = self.epsilon <= epsilon * (1 + 1e-12)
-        alone = self.delta if within and self.fits == 1 else math.inf
-        basic = _part(self.delta, shares.basic) if within else math.inf
-        parts = (
-            _part(
-                gaussian_delta(epsilon, math.sqrt(self.mu_squared) * (1 + 1e-15)), shares.gaussian
-            ),
-            _part(self.own + self.failure, shares.own),
-            _part(math.exp(min(epsilon, 700.0)) * self.failure, shares.failure),
-        )
-        return min(alone, basic, max(parts), 1.0)
+        return _admitting_delta(self, epsilon, shares)
 
     def epsilon_at(self, delta, shares=SHARES):
         """The smallest epsilon of a filter that admits all this at its limit delta.
@@ -266,12 +317,7 @@ class Spending:
         ValueError
             If delta is out of range or NaN.
         """
-        mu = math.sqrt(self.mu_squared) * (1 + 1e-15)
-        tries = [self.epsilon, gaussian_epsilon(min(delta * shares.gaussian, 1.0), mu)]
-        fitting = [
-            e for t in tries for e in (t, t * (1 + 1e-11)) if self.delta_at(e, shares) <= delta
-        ]
-        return min(fitting, default=math.inf)
+        return _admitting_epsilon(self, delta, shares)
 
     def to_dict(self):
         """As a dictionary of plain numbers, for a file.
@@ -298,41 +344,6 @@ class Spending:
                 "it was written by another version."
             )
         return cls(**given)
-
-
-def _sum(numbers):
-    """A sum of numbers >= 0, rounded up."""
-    numbers = [n for n in numbers if n]
-    total = math.fsum(numbers)
-    return math.nextafter(total, math.inf) if len(numbers) > 1 else total
-
-
-def _part(spent, share):
-    """How large the whole must be for its share to hold what is spent."""
-    return 0.0 if not spent else spent / share if share else math.inf
-
-
-@lru_cache(maxsize=1024)
-def _of_fit(releases, delta, neighboring):
-    """(mu_squared, own, failure) of one fit."""
-    own = _sum([r.times * r.delta for r in releases])
-    failure = _sum([r.times * r.failure for r in releases])
-    if not any(r.exponent for r in releases):
-        return _sum([r.times * _as_gaussian(r) ** 2 * (1 + 1e-15) for r in releases]), own, failure
-    # a cover's losses are not bounded, and other releases may come between its choices: the fit is
-    # priced as one thing, and a little is cut off
-    cut = max(delta, 1e-12) / 16
-    curve = partial(_mixture_delta, releases=releases, neighboring=neighboring)
-    last = _mixture_epsilon(cut, releases, neighboring)
-    mu = dominating_mu(curve, last, cut)
-    return mu**2 * (1 + 1e-15), _sum([own, cut]), failure
-
-
-def _as_gaussian(release):
-    """mu of one release that is no cover, its own delta and failure aside."""
-    if release.mu is not None:
-        return release.mu
-    return pure_mu(release.epsilon or 0.0, _has_bounded_range(release))
 
 # %% ../nbs/17_filters.ipynb #5071147d
 def worst_adaptive_delta(menu, admits, epsilon, depth):

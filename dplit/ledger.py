@@ -30,11 +30,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from .accounting import Receipt, Table, _rounded_up, gaussian_mu, zcdp_epsilon
+from .accounting import gaussian_mu, zcdp_epsilon
 from .filters import SHARES, Shares, Spending
 from .geometry import nearest_distance
-from .mechanisms import Noise, check_rows
+from .mechanisms import Noise
 from .public import PrivacyWarning, check_epsilon_delta
+from .receipts import Receipt, Table, _rounded_up
+from .rows import check_rows
 
 # %% ../nbs/16_ledger.ipynb #6b137901
 class BudgetExceeded(ValueError):

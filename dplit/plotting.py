@@ -14,7 +14,7 @@ from cycler import cycler
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter, NullFormatter, PercentFormatter
 
-from .accounting import Receipt
+from .receipts import Receipt
 
 # %% ../nbs/14_plotting.ipynb #5394b0b5
 SERIES = (

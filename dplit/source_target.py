@@ -26,11 +26,11 @@ from sklearn.utils.validation import validate_data
 from .accounting import gaussian_mu
 from .geometry import NearestCenter, clip_to_ball, farthest_point_cover, nearest
 from .geometry import nearest_distance, t_nearest, uniform_in_ball
-from .mechanisms import Noise, check_columns, check_rows, check_same_columns, lattice
-from .mechanisms import map_blocks, mean_in_ball, quantize
+from .mechanisms import Noise, mean_in_ball
 from .public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from .public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from .public import check_radius, check_random_state, declare, optional, rounded_down, settle
+from .rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
 
 # %% ../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):

@@ -15,12 +15,14 @@ from sklearn.base import clone
 from test_audit import is_caught, planted
 from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, quotes, sentences
 
-from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets, mechanisms
+from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets, rows
 from dplit.accounting import gaussian_mu
 from dplit.adaptation import convex as co
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
-from dplit.mechanisms import Noise, lattice, quantize, watch
+from dplit.discrete import watch
+from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
+from dplit.rows import lattice, quantize
 
 RNG = np.random.default_rng(8)
 Xs, ys = RNG.normal(size=(40, 2)), RNG.normal(size=40)
@@ -219,7 +221,7 @@ def test_records_in_another_order_or_other_blocks_pass_the_same_whole_numbers(ma
 
 
 def _in_blocks(model):
-    whole = mechanisms.map_blocks
+    whole = rows.map_blocks
     with mock.patch.object(co, "map_blocks", lambda f, X: whole(f, X, 7)):
         return events(model)
 

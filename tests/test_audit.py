@@ -16,10 +16,14 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from test_estimators import ESTIMATORS
 from test_mechanisms import Counted
 
-from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms
-from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
+from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, discrete, samplers
+from dplit.accounting import gaussian_mu
 from dplit.audit import SABOTAGE
-from dplit.mechanisms import Event, Noise
+from dplit.discrete import Event
+from dplit.mechanisms import Noise
+from dplit.mixtures import cover_exponent
+from dplit.receipts import Receipt, Release
+from dplit.rows import lattice, quantize
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 
@@ -108,8 +112,8 @@ def noise_events(draws, scale=1e6, mechanism="gaussian"):
 
 
 def drawn(shape, seed, scale=1e6, kind="gaussian"):
-    bits = mechanisms.Bits(np.random.default_rng(seed))
-    return getattr(mechanisms, f"{kind}_int")(bits, scale, math.prod(shape)).reshape(shape)
+    bits = samplers.Bits(np.random.default_rng(seed))
+    return getattr(samplers, f"{kind}_int")(bits, scale, math.prod(shape)).reshape(shape)
 
 
 @pytest.mark.parametrize("scale", [0.7, 12.0, 1e6])
@@ -128,8 +132,8 @@ def test_scores_are_exactly_normal_and_uniform_on_every_lattice(kind, scale):
 
 
 def test_scores_of_k_norm_noise_are_normal_too():
-    body, bits = ((1, 2e5), (3, 1e5)), mechanisms.Bits(np.random.default_rng(0))
-    draws = mechanisms.knorm_int(bits, 2.0, 5000, body)
+    body, bits = ((1, 2e5), (3, 1e5)), samplers.Bits(np.random.default_rng(0))
+    draws = samplers.knorm_int(bits, 2.0, 5000, body)
     event = Event("sums", "knorm", np.zeros_like(draws), draws, 1.0, 2.0, 1.0, None, body)
     score = audit._score(event, np.random.default_rng(0))
     assert stats.kstest(score.normal, "norm").pvalue > 1e-6
@@ -329,7 +333,7 @@ def test_shared_draws_are_noticed_on_coarse_lattices_too():
 
     sample, found = Noise(0)._bits, []
     for _ in range(2000):  # luck below 1e-6 for each: all silent but with probability 0.2 %
-        one, two = (mechanisms.gaussian_int(sample, 4.0, 15) for _ in range(2))
+        one, two = (samplers.gaussian_int(sample, 4.0, 15) for _ in range(2))
         found += audit.check_draws(events(one, two, scale=4.0))
     assert not found
     assert "the same draws" in audit.check_draws(events(one, one, scale=4.0))[0]
@@ -339,23 +343,23 @@ def test_shared_draws_are_noticed_on_coarse_lattices_too():
 
 def test_sabotage_leaves_nothing_behind():
     before = (
-        mechanisms.gaussian_int,
+        samplers.gaussian_int,
         Noise._add,
         Noise.exponential,
         Noise.cover,
         Noise.__init__,
-        mechanisms._race,
+        samplers._race,
     )
     for bug in SABOTAGE:
         with audit.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
             pass
     assert before == (
-        mechanisms.gaussian_int,
+        samplers.gaussian_int,
         Noise._add,
         Noise.exponential,
         Noise.cover,
         Noise.__init__,
-        mechanisms._race,
+        samplers._race,
     )
     with pytest.raises(ValueError, match="choose one of"), audit.sabotage("no such bug", None):
         pass
@@ -456,7 +460,7 @@ def test_lengths_are_releases_too():
 
 def test_brute_force_sensitivity_finds_the_worst_pair():
     pairs = audit.neighbors(2, 1.0, n_random=20)[:-1]  # without the row of NaN
-    clipped = lambda X: mechanisms.quantize(X, 1.0).sum(axis=0) * mechanisms.lattice(1.0)[0]  # noqa: E731
+    clipped = lambda X: quantize(X, 1.0).sum(axis=0) * lattice(1.0)[0]  # noqa: E731
     assert 0.999 < audit.brute_force_sensitivity(clipped, pairs) <= 1.0 + 1e-6
     assert audit.brute_force_sensitivity(lambda X: X.sum(axis=0), pairs) > 1e6
 
@@ -508,7 +512,7 @@ def test_searches_and_scorers_cannot_lose_a_charge():
 def test_time_does_not_tell_the_noise(kind):
     import time
 
-    sampler, bits = getattr(mechanisms, f"{kind}_int"), mechanisms.Bits()
+    sampler, bits = getattr(samplers, f"{kind}_int"), samplers.Bits()
     times, sizes = [], []
     for _ in range(8000):
         start = time.perf_counter_ns()
@@ -522,7 +526,7 @@ def test_time_does_not_tell_the_noise(kind):
 # ---------------------------------------------------------------- broken estimators that someone might write
 
 
-REAL_RACE = mechanisms._race
+REAL_RACE = samplers._race
 
 
 class Honest(BaseEstimator):
@@ -585,7 +589,7 @@ class HalfVote(Honest):
 
     def fit(self, X, y=None):
         noise = Noise(self.random_state)
-        with mock.patch.object(mechanisms, "_race", lambda b, s, f, *m: self.race(b, s, 2 * f, *m)):
+        with mock.patch.object(discrete, "_race", lambda b, s, f, *m: self.race(b, s, 2 * f, *m)):
             self.vote_ = noise.vote((X[:, 0] > 0).astype(int), 2, epsilon=self.epsilon)
         self.spent_ = noise.receipt()
         return self
@@ -702,7 +706,7 @@ class CountsTheAbsent(Greedy):
 class CheapReceipt(Greedy):
     def open(self, noise):
         choose = super().open(noise)
-        noise.releases[-1] = replace(noise.releases[-1], exponent=noise.releases[-1].exponent / 2)
+        noise._page[-1] = replace(noise.releases[-1], exponent=noise.releases[-1].exponent / 2)
         return choose
 
 
@@ -715,7 +719,7 @@ class SharpRace(Greedy):
     """Choices as if the exponent were twice as large."""
 
     def fit(self, X, y=None):
-        with mock.patch.object(mechanisms, "_race", lambda b, s, f, *m: REAL_RACE(b, s, 2 * f, *m)):
+        with mock.patch.object(discrete, "_race", lambda b, s, f, *m: REAL_RACE(b, s, 2 * f, *m)):
             return super().fit(X)
 
 
@@ -837,7 +841,7 @@ def test_a_row_that_moves_three_groups_under_replace_is_found():
 
 
 def test_parallel_branches_are_priced_by_the_dearest_or_the_two_dearest():
-    event = partial(mechanisms.Event, "a", "gaussian", np.zeros(1), np.zeros(1), 1.0)
+    event = partial(discrete.Event, "a", "gaussian", np.zeros(1), np.zeros(1), 1.0)
     events = [event(s, 1.0, branch) for s, branch in ((1, None), (2, (1, 0)), (2, (1, 0)))]
     events += [event(1, 1.0, (1, 1)), event(4, 1.0, (1, 2)), event(5, 1.0, (2, 0))]
     one = 0.5 + 0.5 + 0.5 / 25

@@ -18,7 +18,8 @@ import measure  # noqa: E402
 from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
 
 from dplit import PEMeans  # noqa: E402
-from dplit.accounting import gaussian_mu, mixture_delta  # noqa: E402
+from dplit.accounting import gaussian_mu  # noqa: E402
+from dplit.mixtures import mixture_delta  # noqa: E402
 
 # iris has 150 rows: delta = n^-1.1 is large
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")

@@ -273,7 +273,7 @@ def test_what_is_public_is_checked_before_the_rows_are_read():
         noise = Noise(0, neighboring=neighboring)
         with pytest.raises(ValueError):
             di.private_second_moment(Unread(), radius=radius, noise=noise, mu=1.0)
-        assert noise.releases == []
+        assert noise.releases == ()
 
 
 def test_minimization_takes_rows_or_their_moment():

@@ -12,14 +12,15 @@ from scipy import special
 
 from dplit import accounting as ac
 from dplit import filters as fi
+from dplit import receipts
 
 
 def gaussian(mu, times=1):
-    return ac.Release("g", "gaussian", mu=mu, times=times)
+    return receipts.Release("g", "gaussian", mu=mu, times=times)
 
 
 def test_ten_fits_of_one_cost_at_most_3_2():
-    fit = ac.Receipt([gaussian(ac.gaussian_mu(1.0, 1e-6))], "add_remove", 1e-6)
+    fit = receipts.Receipt([gaussian(ac.gaussian_mu(1.0, 1e-6))], "add_remove", 1e-6)
     ten = sum([fi.Spending.of(fit)] * 10, fi.Spending())
     exact = ac.gaussian_epsilon(1e-5, math.sqrt(10) * fit.mu)
     assert exact < ten.epsilon_at(1e-5) <= 3.2
@@ -28,8 +29,11 @@ def test_ten_fits_of_one_cost_at_most_3_2():
 
 
 def test_a_fit_alone_costs_what_its_receipt_says():
-    releases = [gaussian(0.1), ac.Release("c", "laplace", epsilon=0.3)]
-    for receipt in (ac.Receipt(releases, "replace", 1e-6), ac.Receipt(releases[1:], "replace")):
+    releases = [gaussian(0.1), receipts.Release("c", "laplace", epsilon=0.3)]
+    for receipt in (
+        receipts.Receipt(releases, "replace", 1e-6),
+        receipts.Receipt(releases[1:], "replace"),
+    ):
         spent = fi.Spending.of(receipt, "replace")
         assert spent.delta_at(receipt.epsilon) <= receipt.delta
         assert spent.epsilon_at(receipt.delta) <= receipt.epsilon
@@ -74,14 +78,14 @@ def test_the_gaussian_of_a_pure_release_is_rounded_up(ranged):
             assert mpmath.erfc(less / 2 / mpmath.sqrt(2)) / 2 > 1 / (1 + mpmath.exp(half))
 
 
-COVER = ac.Release("c", "cover", exponent=0.0425)
-MAX_COVER = [COVER, gaussian(0.19), ac.Release("w", "laplace", epsilon=0.155)]
+COVER = receipts.Release("c", "cover", exponent=0.0425)
+MAX_COVER = [COVER, gaussian(0.19), receipts.Release("w", "laplace", epsilon=0.155)]
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("releases", [[COVER], MAX_COVER, [COVER, COVER]])
 def test_a_fit_with_a_cover_is_gaussian_but_for_what_is_cut(releases, neighboring):
-    receipt = ac.Receipt(releases, neighboring, 1e-6)
+    receipt = receipts.Receipt(releases, neighboring, 1e-6)
     spent = fi.Spending.of(receipt)
     closest = 0.0
     for epsilon in np.linspace(0, 2 * receipt.epsilon, 101):
@@ -222,4 +226,4 @@ def test_shares_say_what_they_divide():
         with pytest.raises(ValueError):
             fi.Spending(**bad)
     with pytest.raises(ValueError, match="neighbours"):
-        fi.Spending.of(ac.Receipt([gaussian(0.1)], "replace", 1e-6), "add_remove")
+        fi.Spending.of(receipts.Receipt([gaussian(0.1)], "replace", 1e-6), "add_remove")

@@ -34,11 +34,15 @@ from dplit import (
     StableTupleMean,
     audit,
     geometry,
+    mixtures,
+    receipts,
 )
-from dplit import accounting as ac
-from dplit.accounting import Receipt, Release, gaussian_mu, subsampled
+from dplit.accounting import gaussian_mu, subsampled
 from dplit.clustering import k_tuples as kt
-from dplit.mechanisms import Noise, lattice, watch
+from dplit.discrete import watch
+from dplit.mechanisms import Noise
+from dplit.receipts import Receipt, Release
+from dplit.rows import lattice
 
 DELTA = math.exp(-28)
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -93,7 +97,7 @@ def test_exact_accounting_needs_1926_and_an_h_index_126():
     plan = kt.exact_plan(1926, 1.0, DELTA, 0.05)
     failure = kt.joint_failure_bound(plan.m, plan.epsilon_1, plan.epsilon_2, plan.ell, plan.beta)
     assert failure <= plan.failure and (1 + math.e) * plan.failure <= 0.75 * DELTA * (1 + 1e-12)
-    assert ac.failure_delta(1.0, plan.failure) == pytest.approx(0.75 * DELTA)
+    assert mixtures.failure_delta(1.0, plan.failure) == pytest.approx(0.75 * DELTA)
     amplified = subsampled(plan.epsilon_1, 0.0, plan.m, 1926)[0]
     assert amplified + plan.epsilon_2 == pytest.approx(plan.epsilon) == 0.5
 
@@ -430,7 +434,7 @@ def test_scaled_noise_has_its_law_and_hits_the_centre_without_noise():
     assert z.std() == pytest.approx(math.exp(spread**2), rel=0.1) and spread < 0.3
     assert np.abs(np.corrcoef(z.reshape(300, 6).T) - np.eye(6)).max() < 0.25
     with mock.patch(
-        "dplit.mechanisms.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)
+        "dplit.discrete.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)
     ):
         assert np.allclose(buy(noise=Noise(0)), center, atol=1e-6)
 
@@ -923,7 +927,9 @@ def test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted(name,
     status, *rest = sorted(spent.releases, key=lambda r: not r.failure)
     assert status.failure == plan.failure > 0 and not any(r.failure for r in rest)
     # by hand: what is quoted covers (1 + e^epsilon) failure at the epsilon that is quoted
-    priced = Receipt([ac.Release(**{**vars(r), "failure": 0.0}) for r in spent.releases], "replace")
+    priced = Receipt(
+        [receipts.Release(**{**vars(r), "failure": 0.0}) for r in spent.releases], "replace"
+    )
     by_hand = (1 + math.exp(spent.epsilon)) * plan.failure + priced.delta_at(spent.epsilon)
     assert by_hand <= spent.delta * (1 + 1e-9) and math.isfinite(spent.epsilon)
     if model.variant == "paper":  # what it really costs
@@ -933,7 +939,7 @@ def test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted(name,
     else:
         assert spent.epsilon <= 1.0 * (1 + 1e-9) and spent.delta == 1e-6
     fits = spent + spent  # two fits: failures add up
-    assert ac._failure(fits.releases) == pytest.approx(2 * plan.failure, rel=1e-5)
+    assert receipts._failure(fits.releases) == pytest.approx(2 * plan.failure, rel=1e-5)
 
 
 def test_the_printed_noise_has_no_epsilon_at_its_delta_when_beta_is_small():

@@ -16,13 +16,19 @@ from dplit import (
     NCnvxAdap,
     PrivacyBudget,
     accounting,
+    discrete,
     mechanisms,
+    mixtures,
+    receipts,
+    samplers,
     source_target,
 )
 from dplit.adaptation import convex, discrepancy, nonconvex
 from dplit.clustering import k_tuples, lloyd, max_cover
-from dplit.mechanisms import Noise, lattice, watch
+from dplit.discrete import watch
+from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
+from dplit.rows import lattice, quantize
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 
@@ -94,8 +100,8 @@ def test_the_slope_of_mills_ratio_is_exact_on_both_sides_of_its_branch():
 def test_a_cover_costs_the_same_by_reflection(mu, exponent):
     # delta of (Q, P) at e is 1 - exp(e) + exp(e) times that of (P, Q) at -e, for any two laws
     epsilon = np.linspace(-4, 4, 33)
-    mirrored = -np.expm1(epsilon) + np.exp(epsilon) * accounting._without(-epsilon, mu, exponent)
-    assert np.allclose(accounting._with(epsilon, mu, exponent), mirrored, rtol=0, atol=3e-14)
+    mirrored = -np.expm1(epsilon) + np.exp(epsilon) * mixtures._without(-epsilon, mu, exponent)
+    assert np.allclose(mixtures._with(epsilon, mu, exponent), mirrored, rtol=0, atol=3e-14)
 
 
 @pytest.mark.parametrize("rho", [1e-20, 1e-6, 1.0, 1e6, 1e25])
@@ -125,9 +131,9 @@ def test_both_halves_of_a_budget_are_limits():
         lambda: accounting.zcdp_rho(1.0, 0.7),
         lambda: accounting.zcdp_rho(1.0, 0.0),
         lambda: accounting.zcdp_rho(0.0, 0.1),
-        lambda: accounting.largest_scale(list, 1.0, 0.0, "replace"),
-        lambda: accounting.largest_scale(list, 1.0, 1.0, "replace"),
-        lambda: accounting.largest_scale(list, 0.0, 0.1, "replace"),
+        lambda: receipts.largest_scale(list, 1.0, 0.0, "replace"),
+        lambda: receipts.largest_scale(list, 1.0, 1.0, "replace"),
+        lambda: receipts.largest_scale(list, 0.0, 0.1, "replace"),
     ],
 )
 def test_prices_out_of_range_are_refused_by_name(call):
@@ -461,8 +467,8 @@ def test_every_choice_and_sample_is_shown_whole_to_an_auditor():
 @pytest.fixture
 def raced(monkeypatch):
     """Arguments of every race for a choice."""
-    calls, race = [], mechanisms._race
-    monkeypatch.setattr(mechanisms, "_race", lambda *args: calls.append(args) or race(*args))
+    calls, race = [], samplers._race
+    monkeypatch.setattr(discrete, "_race", lambda *args: calls.append(args) or race(*args))
     return calls
 
 
@@ -509,9 +515,7 @@ def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
             assert np.linalg.norm(got) <= 1
             continue
         step = Fraction(lattice(1.0)[0])
-        for total, value in zip(
-            mechanisms.quantize(X, 1.0).sum(axis=0), seen[1].value, strict=True
-        ):
+        for total, value in zip(quantize(X, 1.0).sum(axis=0), seen[1].value, strict=True):
             exact = Fraction(total) * step / 3 / Fraction(seen[1].step)
             assert abs(exact - int(value)) <= Fraction(1, 2)
         z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
@@ -534,10 +538,10 @@ def test_the_price_of_stable_means_is_kept_and_used(delta):
     for epsilon in np.geomspace(0.03, 8, 40):
         mu, eta = k_tuples._stable_price(epsilon, delta)
         lines = [
-            accounting.Release("bounds", "tail", epsilon=0.0, delta=eta),
-            accounting.Release("all", "gaussian", mu=mu),
+            receipts.Release("bounds", "tail", epsilon=0.0, delta=eta),
+            receipts.Release("all", "gaussian", mu=mu),
         ]
-        spent = accounting.Receipt(lines, "replace").epsilon_at(delta)
+        spent = receipts.Receipt(lines, "replace").epsilon_at(delta)
         assert epsilon * (1 - 1e-7) <= spent <= epsilon and eta == delta / 2
 
 

@@ -23,9 +23,10 @@ from sklearn.model_selection import GridSearchCV
 
 import dplit.ledger
 from dplit import BudgetExceeded, LedgerError, NoisyLloyd, PrivacyBudget
-from dplit.accounting import Receipt, Release, gaussian_mu, zcdp_epsilon
+from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.filters import Spending
 from dplit.ledger import SCHEMA, on_network_disk, squared_distances
+from dplit.receipts import Receipt, Release
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}

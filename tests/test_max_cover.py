@@ -17,9 +17,10 @@ from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
 from dplit import MaxCoverKMeans, audit
-from dplit.accounting import Receipt, cover_exponent, gaussian_mu
+from dplit.accounting import gaussian_mu
 from dplit.clustering import max_cover as mc
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
+from dplit.discrete import watch
 from dplit.geometry import (
     ball_volume_log,
     gaussian_projection,
@@ -27,8 +28,12 @@ from dplit.geometry import (
     uniform_in_ball,
     uniform_on_sphere,
 )
-from dplit.mechanisms import Noise, count_weight, lattice, lattice_law, map_blocks, quantize, watch
+from dplit.mechanisms import Noise, count_weight
+from dplit.mixtures import cover_exponent
 from dplit.public import PrivacyWarning
+from dplit.receipts import Receipt
+from dplit.rows import lattice, map_blocks, quantize
+from dplit.samplers import lattice_law
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 EXTENSION = partial(MaxCoverKMeans, **COMMON, finest=0.2)

@@ -24,11 +24,15 @@ from hypothesis.extra.numpy import arrays
 from scipy import special, stats
 
 import dplit
+from dplit import discrete, samplers
 from dplit import mechanisms as me
-from dplit.mechanisms import Bits, Noise, lattice, quantize, watch
+from dplit.discrete import watch
+from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_between
+from dplit.rows import lattice, map_blocks, quantize
+from dplit.samplers import Bits
 
-SAMPLERS = {"laplace": me.laplace_int, "gaussian": me.gaussian_int}
+SAMPLERS = {"laplace": samplers.laplace_int, "gaussian": samplers.gaussian_int}
 
 
 def seeded(seed):
@@ -39,7 +43,7 @@ def p_value(kind, drawn, scale):
     """Chi-square test of integer draws against their exact law."""
     edge = int(8 * scale) + 1
     observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
-    expected = me.lattice_law(kind, scale, np.arange(-edge, edge + 1))
+    expected = samplers.lattice_law(kind, scale, np.arange(-edge, edge + 1))
     expected[[0, -1]] += (1 - expected.sum()) / 2
     keep = expected * drawn.size > 20
     observed, expected = (
@@ -82,7 +86,7 @@ def test_the_exact_path_decides_as_the_fast_one(kind, monkeypatch):
     for scale in (0.4, 31.7, 2.0**20):
         fast = SAMPLERS[kind](seeded(1), scale, 400)
         with monkeypatch.context() as patch:
-            patch.setattr(me, "_SLACK", 1.0)  # distrust every float
+            patch.setattr(samplers, "_SLACK", 1.0)  # distrust every float
             assert np.array_equal(SAMPLERS[kind](seeded(1), scale, 400), fast)
 
 
@@ -111,7 +115,7 @@ def test_no_two_releases_share_a_draw_and_workers_differ():
 
 
 def _one_draw(_):
-    return int(me.gaussian_int(Bits(), 2.0**40, 1)[0])
+    return int(samplers.gaussian_int(Bits(), 2.0**40, 1)[0])
 
 
 def test_seeds_repeat_and_mark_the_receipt():
@@ -216,7 +220,7 @@ def test_the_l1_bound_for_balls_is_an_integer_that_holds():
     """Rows in the Euclidean ball: the l1 length is at most floor(sqrt(d) * limit), also for the worst integer row."""
     for d in (1, 2, 3, 7, 50):
         Q = quantize(np.full((1, d), 10.0), 1.0)
-        l1, _ = Noise()._sum_sensitivity(lattice(1.0)[1], 0, d, 2, 0)
+        l1, _ = me.sum_sensitivity(lattice(1.0)[1], 0, d)
         assert length(Q[0], 1) <= l1
 
 
@@ -261,7 +265,7 @@ def test_results_do_not_depend_on_order_dtype_blocks_or_threads():
     assert run(X.astype(">f8"), groups) == run(np.concatenate([X, X])[: len(X)], groups) == expected
     assert run(X, lambda Q: (Q[:, 0] > 0).astype(int)) == expected
     small = [
-        r.sum(axis=0) for r in me.map_blocks(lambda start, b: quantize(b, 2.0), X, block_rows=999)
+        r.sum(axis=0) for r in map_blocks(lambda start, b: quantize(b, 2.0), X, block_rows=999)
     ]
     assert np.array_equal(np.sum(small, axis=0), quantize(X, 2.0).sum(axis=0))
 
@@ -345,9 +349,9 @@ def test_exponential_mechanism_has_the_exact_law(monotone):
 
 def test_race_decides_the_same_with_and_without_floats(monkeypatch):
     scores = np.random.default_rng(0).normal(size=30)
-    fast = [me._race(seeded(s), scores, 0.7) for s in range(60)]
-    monkeypatch.setattr(me, "_SLACK", 1.0)
-    assert [me._race(seeded(s), scores, 0.7) for s in range(60)] == fast
+    fast = [samplers._race(seeded(s), scores, 0.7) for s in range(60)]
+    monkeypatch.setattr(samplers, "_SLACK", 1.0)
+    assert [samplers._race(seeded(s), scores, 0.7) for s in range(60)] == fast
 
 
 def test_huge_scores_neither_overflow_nor_warn():
@@ -416,7 +420,7 @@ def test_bad_input_is_refused_before_anything_is_released(call):
     with pytest.raises(ValueError) as error:
         call(noise)
     assert "\n" not in str(error.value) and len(str(error.value)) > 20
-    assert noise.releases == []
+    assert noise.releases == ()
 
 
 def test_messages_do_not_quote_private_rows():
@@ -440,7 +444,7 @@ def test_a_weight_cannot_shrink_the_sensitivity(weight):
     noise = Noise(0)
     with pytest.raises((TypeError, ValueError), match="weight"):
         noise.sums(np.ones((5, 1)), radius=1.0, weight=weight, epsilon=1.0)
-    assert noise.releases == []
+    assert noise.releases == ()
 
 
 @pytest.mark.parametrize("norm", [0, -1, 1.5, 3, math.nan, -math.inf, "l2", None])
@@ -506,7 +510,7 @@ def test_what_one_person_could_do_twice_is_refused(call):
     noise = Noise(0)
     with pytest.raises((TypeError, ValueError)) as error:
         call(noise)
-    assert noise.releases == [] and "alice" not in str(error.value) and "\n" not in str(error.value)
+    assert noise.releases == () and "alice" not in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_door_keeps_its_neighbours_and_cannot_be_copied():
@@ -536,7 +540,7 @@ def test_the_race_knows_what_it_does_not_know(monkeypatch):
             )
 
     # E_0 is at least 44.4, so its key is above 3.79; E_1 = 1 gives the key 3.7
-    assert me._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1
+    assert samplers._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1
 
 
 class Secretive:
@@ -563,7 +567,7 @@ def test_no_error_at_the_door_quotes_a_cell(call):
     with pytest.raises((TypeError, ValueError)) as error:
         call(noise)
     assert "secret" not in str(error.value) and error.value.__context__ is None
-    assert noise.releases == []
+    assert noise.releases == ()
 
 
 # ---------------------------------------------------------------- whole numbers of any size
@@ -613,7 +617,7 @@ class Counted:
 
     def coverage(self):
         at = np.flatnonzero(self.counts)
-        return me.Coverage(at, self.counts[at], self.size)
+        return discrete.Coverage(at, self.counts[at], self.size)
 
 
 SEVEN = np.array([0, 1, 3, 2, 0, 0, 1])
@@ -704,8 +708,10 @@ def test_the_race_takes_multiplicities_of_any_size():
     weights = np.array([2.0, 3 * math.expm1(0.7), math.expm1(1.4)])
     bits, n = seeded(3), 20_000
     with np.errstate(all="raise", under="ignore"):
-        drawn = np.bincount([me._race(bits, scores, 0.7, sizes) for _ in range(n)], minlength=3)
-        lonely = {me._race(bits, scores, 1e-3, [10**600, 1, 1]) for _ in range(50)}
+        drawn = np.bincount(
+            [samplers._race(bits, scores, 0.7, sizes) for _ in range(n)], minlength=3
+        )
+        lonely = {samplers._race(bits, scores, 1e-3, [10**600, 1, 1]) for _ in range(50)}
     assert stats.chisquare(drawn, n * weights / weights.sum()).pvalue > 1e-6
     assert lonely == {0}
 
@@ -715,9 +721,9 @@ def test_race_with_multiplicities_decides_the_same_with_and_without_floats(monke
     scores = np.r_[0, 1 + np.arange(12)]
     excess = [mpmath.expm1(factor * s) or 1 for s in scores.tolist()]
     sizes = [int(mpmath.mpf(10) ** 300 / e) for e in excess]  # all weights alike
-    fast = [me._race(seeded(s), scores, factor, sizes) for s in range(40)]
-    monkeypatch.setattr(me, "_SLACK", 1.0)
-    assert [me._race(seeded(s), scores, factor, sizes) for s in range(40)] == fast
+    fast = [samplers._race(seeded(s), scores, factor, sizes) for s in range(40)]
+    monkeypatch.setattr(samplers, "_SLACK", 1.0)
+    assert [samplers._race(seeded(s), scores, factor, sizes) for s in range(40)] == fast
     assert len(set(fast)) > 1
 
 
@@ -736,12 +742,12 @@ def test_a_cover_wants_a_finite_price(exponent):
     noise = Noise(0)
     with pytest.raises(ValueError, match="price"):
         noise.cover(exponent)
-    assert noise.releases == []
+    assert noise.releases == ()
 
 
 def test_auditors_see_every_choice_of_a_cover():
     seen = []
-    with me.watch(lambda event: seen.append(event) or event.outcome):
+    with discrete.watch(lambda event: seen.append(event) or event.outcome):
         choose = Noise(0).cover(0.5, label="covers")
         chosen = [choose(Counted(SEVEN, size=10**30)) for _ in range(5)]
     assert [e.outcome for e in seen] == chosen
@@ -768,7 +774,7 @@ def test_parallel_groups_cost_what_one_costs_or_two_under_replace(neighboring, t
 
 def test_one_group_or_none_costs_no_more():
     noise = Noise(0, neighboring="replace")
-    assert noise.parallel([]) == [] and noise.releases == []
+    assert noise.parallel([]) == [] and noise.releases == ()
     noise.parallel([lambda: noise.count(3, epsilon=0.1)])
     assert [r.times for r in noise.releases] == [1]
 
@@ -814,7 +820,7 @@ def test_groups_within_groups_are_charged():
 
 def test_events_name_their_group_and_branch():
     seen = []
-    with me.watch(lambda event: seen.append(event.branch) or event.outcome):
+    with discrete.watch(lambda event: seen.append(event.branch) or event.outcome):
         noise = Noise(0)
         noise.count(1, epsilon=0.1)
         for _ in range(2):
@@ -829,7 +835,7 @@ def test_a_row_that_leaves_its_branch_moves_sum_and_count(weight):
 
     def exact(n_first):
         seen = []
-        with me.watch(lambda event: seen.append(event) or event.outcome):
+        with discrete.watch(lambda event: seen.append(event) or event.outcome):
             noise = Noise(0, neighboring="replace")
             buy = partial(noise.sums, radius=1.0, weight=weight, mu=0.5)
             noise.parallel([partial(buy, both[:n_first]), partial(buy, both[n_first:])])
@@ -847,17 +853,17 @@ CYLINDER = ((2, 40), (1, 30))
 
 def test_a_gauge_is_the_longest_block():
     rows = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, -60.0], [30.0, 40.0, 30.0]])
-    assert np.allclose(me.gauge(rows, CYLINDER), [5 / 40, 2.0, 50 / 40])
-    assert me.gauge(np.zeros((0, 3)), CYLINDER).shape == (0,)
+    assert np.allclose(samplers.gauge(rows, CYLINDER), [5 / 40, 2.0, 50 / 40])
+    assert samplers.gauge(np.zeros((0, 3)), CYLINDER).shape == (0,)
 
 
 @pytest.mark.parametrize("body", [CYLINDER, ((1, 7),), ((3, 50),) * 4, ((5, 10), (1, 10), (2, 30))])
 def test_knorm_noise_has_its_law(body):
     # Kolmogorov-Smirnov, false-alarm rate 1e-5 each; scales are large, so lattice steps are invisible
     D, scale = sum(n for n, _ in body), 1e5
-    drawn = me.knorm_int(seeded(3), scale, 20_000, body).astype(float)
+    drawn = samplers.knorm_int(seeded(3), scale, 20_000, body).astype(float)
     assert drawn.shape == (20_000, D)
-    blown = me.gauge(drawn, body) / scale
+    blown = samplers.gauge(drawn, body) / scale
     assert stats.kstest(blown, stats.gamma(D).cdf).pvalue > 1e-5
     assert stats.kstest(0.94 * blown, stats.gamma(D).cdf).pvalue < 1e-5
     columns, radius = body[0]
@@ -874,23 +880,23 @@ def test_knorm_noise_has_its_law(body):
 
 @pytest.mark.parametrize("body", [CYLINDER, ((3, 50),) * 4, ((1, 7),)])
 def test_the_slow_path_of_knorm_noise_decides_the_same(body, monkeypatch):
-    fast = me.knorm_int(seeded(2), 30.0, 40, body)
-    monkeypatch.setattr(me, "_SLACK", 0.1)
-    assert np.array_equal(me.knorm_int(seeded(2), 30.0, 40, body), fast)
+    fast = samplers.knorm_int(seeded(2), 30.0, 40, body)
+    monkeypatch.setattr(samplers, "_SLACK", 0.1)
+    assert np.array_equal(samplers.knorm_int(seeded(2), 30.0, 40, body), fast)
 
 
 def test_exact_quantiles_agree_with_mpmath():
     with mpmath.workdps(80):
         for u in (Decimal(1) / 3, Decimal("0.4999999"), Decimal(2) ** -40):
-            with me.decimal.localcontext(me._EXACT):
-                x = me._exact_upper_quantile(u)
+            with samplers.decimal.localcontext(samplers._EXACT):
+                x = samplers._exact_upper_quantile(u)
             tail = mpmath.erfc(mpmath.mpf(str(x)) / mpmath.sqrt(2)) / 2
             assert abs(tail / mpmath.mpf(str(u)) - 1) < mpmath.mpf(10) ** -60
 
 
 def test_interval_bodies_are_laplace_noise():
     # one column, one interval: density exp(-|z| / (radius scale)), rounded
-    drawn = me.knorm_int(seeded(4), 2.0, 200_000, ((1, 3),))[:, 0]
+    drawn = samplers.knorm_int(seeded(4), 2.0, 200_000, ((1, 3),))[:, 0]
     expected = np.exp(-(np.arange(1, 30) - 0.5) / 6.0)  # chance of at least m, either sign
     observed = [(np.abs(drawn) >= m).mean() for m in range(1, 30)]
     assert np.allclose(observed, expected, atol=5e-3)
@@ -905,7 +911,7 @@ def test_whole_numbers_pass_the_door_in_every_currency():
         ({"epsilon": 0.5}, CYLINDER, "knorm"),
     ):
         noise, seen = Noise(0), []
-        with me.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
+        with discrete.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
             watched = Noise(0).whole(value, sensitivity=2, body=body, step=0.25, **price)
         out = noise.whole(value, sensitivity=2, body=body, step=0.25, **price)
         assert np.array_equal(out, watched) and np.all(out * 4 == np.rint(out * 4))
@@ -936,7 +942,7 @@ def test_what_is_no_whole_query_is_refused_before_release(options):
     noise = Noise(0)
     with pytest.raises(ValueError):
         noise.whole(**({"value": [1], "sensitivity": 1, "epsilon": 1.0} | options))
-    assert noise.releases == []
+    assert noise.releases == ()
 
 
 def test_knorm_noise_too_large_for_whole_numbers_is_refused():
@@ -962,7 +968,7 @@ def test_a_knorm_draw_of_length_zero_is_decided_exactly():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawn = me.knorm_int(Half(np.random.default_rng(0)), 100.0, 1, ((1, 10),))
+        drawn = samplers.knorm_int(Half(np.random.default_rng(0)), 100.0, 1, ((1, 10),))
     assert np.abs(drawn).max() < 10**6
 
 
@@ -989,7 +995,7 @@ def test_a_sample_is_not_a_function_of_public_randomness():
     assert np.array_equal(one.sample(10**6, 9), two.sample(10**6, 9))
     assert not np.array_equal(one.sample(10**6, 9), other.sample(10**6, 9))
     assert one.public_rng.random() == Noise(3).public_rng.random()  # and leaves it alone
-    with mock.patch("dplit.mechanisms.Bits.below", return_value=0):
+    with mock.patch("dplit.samplers.Bits.below", return_value=0):
         assert Noise().sample(9, 3).tolist() == [0, 1, 2]  # the bits of the door, and nothing else
 
 

@@ -31,8 +31,10 @@ from dplit import BudgetExceeded, NCnvxAdap, PrivacyBudget, audit
 from dplit.accounting import gaussian_mu
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.convex import Sample, noisy_gradient, on_lattice, profile_weights
-from dplit.mechanisms import Noise, lattice, quantize, watch
+from dplit.discrete import watch
+from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
+from dplit.rows import lattice, quantize
 
 rng = np.random.default_rng(0)
 Xs, ys = rng.normal(size=(80, 2)), rng.integers(2, size=80)  # PUBLIC

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dplit import plotting as P
-from dplit.accounting import Receipt, Release
+from dplit.receipts import Receipt, Release
 
 RNG = np.random.default_rng(0)
 EPS = np.array([0.5, 1.0, 2.0])

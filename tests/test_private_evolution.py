@@ -14,8 +14,9 @@ from dplit import HDPEMeans, NoisyLloyd, PEMeans
 from dplit.accounting import gaussian_delta, gaussian_mu, gdp_composition
 from dplit.clustering import private_evolution as pe
 from dplit.datasets import kmeans_loss, make_elongated_blobs, make_g2, make_isotropic_blobs
+from dplit.discrete import watch
 from dplit.geometry import clip_to_ball, uniform_in_ball
-from dplit.mechanisms import Noise, watch
+from dplit.mechanisms import Noise
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])

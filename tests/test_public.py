@@ -29,8 +29,9 @@ from dplit import (
     StableTupleMean,
     public,
 )
-from dplit.mechanisms import Noise, quantize
+from dplit.mechanisms import Noise
 from dplit.public import ABSENT, PrivacyWarning, check_epsilon, check_points, rounded_down
+from dplit.rows import quantize
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
 pytestmark = [
@@ -436,7 +437,7 @@ def test_a_center_that_is_no_number_is_refused():
     door = Noise(0)
     with pytest.raises(ValueError, match="center"):
         door.lengths(X, [1.0, 2.0], center=[np.nan, 0], epsilon=1.0)
-    assert door.releases == []
+    assert door.releases == ()
 
 
 def test_absent_is_not_none():

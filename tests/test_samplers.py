@@ -15,8 +15,9 @@ import test_nonconvex
 import test_source_target
 from scipy import special, stats
 
-from dplit import mechanisms as me
-from dplit.mechanisms import Bits, Noise
+from dplit import discrete, samplers
+from dplit.mechanisms import Noise
+from dplit.samplers import Bits
 
 mpmath.mp.dps = 15  # the default, said: each check sets its own
 
@@ -104,11 +105,11 @@ def edges(kind, scale, width):
 def decided(kind, scale, width):
     """Every word through the sampler: its magnitude, and whether doubles decided it."""
     sampler, exact = {
-        "gaussian": (me.gaussian_int, "_exact_gaussian"),
-        "geometric": (me.geometric_int, "_exact_geometric"),
+        "gaussian": (samplers.gaussian_int, "_exact_gaussian"),
+        "geometric": (samplers.geometric_int, "_exact_geometric"),
     }[kind]
     every, sent = np.arange(2**width, dtype=np.uint64), set()
-    with mock.patch.object(me, exact, lambda bits, word, scale: sent.add(word) or 0):
+    with mock.patch.object(samplers, exact, lambda bits, word, scale: sent.add(word) or 0):
         drawn = sampler(Given(every, width), scale, len(every))
     if kind == "gaussian":  # the last bit is the sign
         zero = np.isin(every >> np.uint64(1), list(sent))
@@ -164,7 +165,7 @@ def test_words_that_stand_for_several_outcomes_are_sent_on(kind, scale):
 @pytest.mark.parametrize("width", [16, 20])
 def test_the_exact_path_asks_for_bits_exactly_where_they_decide(kind, scale, width):
     """Around boundaries of the law, and at the ends: the words on either side decide, and the one between asks."""
-    exact = {"gaussian": me._exact_gaussian, "geometric": me._exact_geometric}[kind]
+    exact = {"gaussian": samplers._exact_gaussian, "geometric": samplers._exact_geometric}[kind]
     top = width - 1 if kind == "gaussian" else width
     # as many bits as tell outcomes apart
     words = math.ceil((math.log2(scale + 1) + 40) / width)
@@ -200,18 +201,18 @@ def geometric_law(m, scale):
 def test_gaussian_noise_has_its_law_to_the_last_continuation():
     """Words of 5 bits, four in a row, through the sampler and its exact path: nothing but arithmetic."""
     for scale in (0.05, 0.3, 1.3):
-        table = law(lambda b, s=scale: int(me.gaussian_int(b, s, 1)[0]), 5, 4)
+        table = law(lambda b, s=scale: int(samplers.gaussian_int(b, s, 1)[0]), 5, 4)
         same_law(table, lambda m, s=scale: from_outcome(m, s) - from_outcome(m + 1, s), 2e-4)
 
 
 def test_laplace_noise_has_its_law_to_the_last_continuation():
     for scale in (0.05, 0.3, 1.3):
-        table = law(lambda b, s=scale: int(me.geometric_int(b, s, 1)[0]), 5, 4)
+        table = law(lambda b, s=scale: int(samplers.geometric_int(b, s, 1)[0]), 5, 4)
         same_law(table, lambda m, s=scale: geometric_law(m, s), 2e-4)
     pairs = np.stack(np.meshgrid(*[np.arange(2**9)] * 2), axis=-1).reshape(-1)  # all pairs of words
-    with mock.patch.object(me, "_exact_geometric", lambda bits, word, scale: 1000 * word):
-        one = me.geometric_int(Given(np.arange(2**9), 9), 0.9, 2**9)
-        two = me.laplace_int(Given(pairs, 9), 0.9, len(pairs) // 2)
+    with mock.patch.object(samplers, "_exact_geometric", lambda bits, word, scale: 1000 * word):
+        one = samplers.geometric_int(Given(np.arange(2**9), 9), 0.9, 2**9)
+        two = samplers.laplace_int(Given(pairs, 9), 0.9, len(pairs) // 2)
     assert np.array_equal(two, one[pairs[::2]] - one[pairs[1::2]])
 
 
@@ -233,15 +234,15 @@ PLANTED = {
     "two split points": ("gaussian", 1e3, 20, "_upper_quantile", planted_split),
     "bits to come forgotten, gaussian": (
         "gaussian", 7.3, 16, "_normal",
-        lambda w, width: (z := me._upper_quantile((w + 0.5) * 2.0**-width), me._SLACK * (1 + z)),
+        lambda w, width: (z := samplers._upper_quantile((w + 0.5) * 2.0**-width), samplers._SLACK * (1 + z)),
     ),
     "bits to come forgotten, geometric": (
         "geometric", 7.3, 16, "_exponential",
-        lambda w, width: (z := -np.log((w + 0.5) * 2.0**-width), me._SLACK * (1 + z)),
+        lambda w, width: (z := -np.log((w + 0.5) * 2.0**-width), samplers._SLACK * (1 + z)),
     ),
     "a word of zeros decided, gaussian": (
         "gaussian", 0.05, 16, "_normal",
-        lambda w, width: (z := me._upper_quantile((w + 0.5) * 2.0**-width), 1 / (w + 0.5) + 0 * z),
+        lambda w, width: (z := samplers._upper_quantile((w + 0.5) * 2.0**-width), 1 / (w + 0.5) + 0 * z),
     ),
     "a word of zeros decided, geometric": (
         "geometric", 0.05, 16, "_exponential",
@@ -256,11 +257,13 @@ PLANTED = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_every_word_shows_planted_faults(name):
     kind, scale, width, target, fault = PLANTED[name]
-    with mock.patch.object(me, target, fault), pytest.raises(AssertionError):
+    with mock.patch.object(samplers, target, fault), pytest.raises(AssertionError):
         check_every_word(kind, scale, width)
 
 
-@pytest.mark.parametrize("sampler", [me.geometric_int, me.laplace_int, me.gaussian_int])
+@pytest.mark.parametrize(
+    "sampler", [samplers.geometric_int, samplers.laplace_int, samplers.gaussian_int]
+)
 def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
     for scale in (5e-324, 1e-300, 1e-5, 1e-3):
         assert not sampler(Bits(np.random.default_rng(0)), scale, 10**6).any()
@@ -270,9 +273,9 @@ def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
         with pytest.raises(ValueError, match="coarser lattice"):
             sampler(Bits(), scale, 3)
         with pytest.raises(ValueError, match="coarser lattice"):
-            me.knorm_int(Bits(), scale, 3, ((1, 1.0),))
+            samplers.knorm_int(Bits(), scale, 3, ((1, 1.0),))
     with pytest.raises(ValueError, match="coarser lattice"):
-        me.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
+        samplers.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
     assert sampler(Bits(), np.float32(3.0), 3).dtype == np.int64
 
 
@@ -321,9 +324,9 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
         sent.add((tuple(logs.tolist()), *((p, *t.tolist()) for p, t in tails)))
         return [[10**6] * len(t) for _, t in tails]
 
-    with mock.patch.object(me, "_exact_knorm", note):
+    with mock.patch.object(samplers, "_exact_knorm", note):
         body = np.array(columns), radii
-        drawn = np.abs(me._knorm_rows(Given(words.ravel(), width), scale, len(words), *body))
+        drawn = np.abs(samplers._knorm_rows(Given(words.ravel(), width), scale, len(words), *body))
     (log, z), start, n_sure = ends_of_words(width), 0, 0
     for j, c in enumerate(columns):
         part = slice(D + 1 + len(columns) + start, D + 1 + len(columns) + start + c)
@@ -347,8 +350,8 @@ def test_every_row_of_words_of_knorm_noise_is_decided_rightly(columns, width, sc
 
 @pytest.mark.parametrize("case", [([1], 10, 3.0, 4000), ([2, 1], 10, 2.0, 4000)])
 def test_an_error_of_knorm_noise_that_is_too_small_is_seen(case):
-    real = me._knorm_error
-    with mock.patch.object(me, "_knorm_error", lambda *a: 0.01 * real(*a)):
+    real = samplers._knorm_error
+    with mock.patch.object(samplers, "_knorm_error", lambda *a: 0.01 * real(*a)):
         with pytest.raises(AssertionError):
             test_every_row_of_words_of_knorm_noise_is_decided_rightly(*case)
 
@@ -379,7 +382,7 @@ def test_the_exact_path_of_knorm_noise_rounds_as_more_bits_do(columns, scale):
 
         bits = Noted(np.random.default_rng(seed), 16)
         bits.path, bits.deep = [], {}
-        drawn = me._exact_knorm(bits, logs, tails, scales)
+        drawn = samplers._exact_knorm(bits, logs, tails, scales)
         last = bits.deep[max(bits.deep)] if bits.deep else bits.path
         n_bits = (max(bits.deep) if bits.deep else 16) + 16
         with mpmath.workdps(60):
@@ -454,7 +457,7 @@ def check_race(name):
         first = min(range(len(scores)), key=lambda i: ends[i][1])
         room = min(low for i, (low, _) in enumerate(ends) if i != first) - ends[first][1]
         try:
-            winner = me._race(Only(words, width), np.array(scores), factor, sizes)
+            winner = samplers._race(Only(words, width), np.array(scores), factor, sizes)
         except Asked:
             assert room <= alike, words
         else:
@@ -481,7 +484,7 @@ def test_every_pair_and_triple_of_finer_words_runs_its_race_rightly(name):
 def test_a_race_has_its_law_to_the_last_continuation(name):
     """Words of 2 bits, three each."""
     _, scores, factor, sizes = RACES[name]
-    table = law(lambda bits: me._race(bits, np.array(scores), factor, sizes), 2, 6)
+    table = law(lambda bits: samplers._race(bits, np.array(scores), factor, sizes), 2, 6)
     same_law(table, lambda i: race_law(scores, factor, sizes)[i], 0.2)
 
 
@@ -490,9 +493,9 @@ def test_doubles_decide_the_race_of_wide_words(name):
     """A filter that leaves all to the exact way would be right, and slow."""
     _, scores, factor, sizes = RACES[name]
     exact = mock.Mock(side_effect=AssertionError("sent on"))
-    with mock.patch.object(Bits, "extend", exact), mock.patch.object(me, "Decimal", exact):
+    with mock.patch.object(Bits, "extend", exact), mock.patch.object(samplers, "Decimal", exact):
         for seed in range(300):
-            me._race(Bits(np.random.default_rng(seed)), np.array(scores), factor, sizes)
+            samplers._race(Bits(np.random.default_rng(seed)), np.array(scores), factor, sizes)
 
 
 @pytest.mark.filterwarnings("error")
@@ -501,14 +504,18 @@ def test_gaps_and_sizes_too_large_or_small_for_doubles_drop_no_candidate():
     middle = 2**63
     far = np.array([1.7e308, -1.7e308, 0.0])
     with pytest.raises(Asked):
-        me._race(Only([2**64 - 1, middle, middle]), far, 1.0)
-    assert me._race(Only([middle] * 3), far, 1.0) == 0
-    assert me._race(Only([middle] * 3), far, 1e10) == 0
+        samplers._race(Only([2**64 - 1, middle, middle]), far, 1.0)
+    assert samplers._race(Only([middle] * 3), far, 1.0) == 0
+    assert samplers._race(Only([middle] * 3), far, 1e10) == 0
     # exp(factor * score) - 1 below the smallest double, and the sizes bring it back: 1, 1 and 3
     tiny, sizes = 5e-324, [1, round(1 / Fraction(5e-324)), 3 * round(1 / Fraction(5e-324))]
-    assert me._race(Only([middle] * 3), np.array([0, 1, 1]), tiny, sizes) == 2
-    assert me._race(Only([middle // 8, middle, middle]), np.array([0, 1, 1]), tiny, sizes) == 0
-    assert me._race(Only([middle, middle // 8, middle]), np.array([0, 1, 1]), tiny, sizes) == 1
+    assert samplers._race(Only([middle] * 3), np.array([0, 1, 1]), tiny, sizes) == 2
+    assert (
+        samplers._race(Only([middle // 8, middle, middle]), np.array([0, 1, 1]), tiny, sizes) == 0
+    )
+    assert (
+        samplers._race(Only([middle, middle // 8, middle]), np.array([0, 1, 1]), tiny, sizes) == 1
+    )
 
 
 def test_a_race_that_forgets_the_bits_to_come_is_seen():
@@ -516,8 +523,8 @@ def test_a_race_that_forgets_the_bits_to_come_is_seen():
         key, error = real(words, width, scores, factor, sizes)
         return key, np.minimum(error, 1e-3)
 
-    real = me._keys
-    with mock.patch.object(me, "_keys", overconfident), pytest.raises(AssertionError):
+    real = samplers._keys
+    with mock.patch.object(samplers, "_keys", overconfident), pytest.raises(AssertionError):
         check_race("two")
 
 
@@ -540,20 +547,20 @@ def grid(top, split=()):
 
 
 # where cephes' ndtri changes its method, our own split, and where a planted one was
-SPLITS = (math.exp(-2), 1 - math.exp(-2), math.exp(-32), me._SPLIT, 0.1353, 0.1354, 0.25)
+SPLITS = (math.exp(-2), 1 - math.exp(-2), math.exp(-32), samplers._SPLIT, 0.1353, 0.1354, 0.25)
 
 
 def largest_error(kind):
     """The largest error of a function as called, in units of the slack that it is allowed."""
     words = grid(2**63 if kind == "normal" else 2**64, SPLITS)
-    function = {"normal": me._normal, "exponential": me._exponential}[kind]
+    function = {"normal": samplers._normal, "exponential": samplers._exponential}[kind]
     worst, at = 0.0, None
     values, _ = function(words, 64)
     with mpmath.workdps(60):
         for word, value in zip(words.tolist(), values.tolist(), strict=True):
             u, x = (word + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 64, mpmath.mpf(value)
             error = x + mpmath.log(u) if kind == "exponential" else (tail(x) - u) / mpmath.npdf(x)
-            ratio = float(abs(error) / (me._SLACK * (1 + x)))
+            ratio = float(abs(error) / (samplers._SLACK * (1 + x)))
             worst, at = max((worst, at or 0), (ratio, word))
     return worst, at
 
@@ -565,7 +572,7 @@ def test_doubles_are_ten_times_better_than_the_certificate_needs(kind):
 
 
 def test_the_certificate_sees_two_split_points():
-    with mock.patch.object(me, "_upper_quantile", planted_split):
+    with mock.patch.object(samplers, "_upper_quantile", planted_split):
         assert largest_error("normal")[0] > 1e9
 
 
@@ -576,7 +583,9 @@ def test_errors_contain_the_bits_to_come():
             np.r_[1:100, top - 100 : top - 1, np.random.default_rng(0).integers(1, top - 1, 200)]
         )
         words = words.astype(np.uint64)
-        values, errors = {"normal": me._normal, "exponential": me._exponential}[kind](words, 16)
+        values, errors = {"normal": samplers._normal, "exponential": samplers._exponential}[kind](
+            words, 16
+        )
         with mpmath.workdps(30):
             truth = (
                 (lambda u: mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * u))
@@ -612,7 +621,7 @@ def largest_race_error(name):
                 for n, w in zip(sizes, weights, strict=True)
             ]
         for row in words:
-            key, error = me._keys(row, 64, scores, factor, sizes)
+            key, error = samplers._keys(row, 64, scores, factor, sizes)
             allowed = error - 1 / row.astype(float) - 1 / (2.0**64 - row.astype(float))
             for w, k, a, weight in zip(row.tolist(), key, allowed, weights, strict=True):
                 e = -mpmath.log1p(-(w + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 64)
@@ -640,10 +649,14 @@ def largest_knorm_error(body):
     words[0] = rng.integers(2**62, 2**64, n_words, dtype=np.uint64)
     seen = []
     with (
-        mock.patch.object(me.np, "rint", lambda x: seen.append(x.copy()) or np.zeros(x.shape)),
-        mock.patch.object(me, "_exact_knorm", lambda b, logs, t, s: [[0] * len(w) for _, w in t]),
+        mock.patch.object(
+            samplers.np, "rint", lambda x: seen.append(x.copy()) or np.zeros(x.shape)
+        ),
+        mock.patch.object(
+            samplers, "_exact_knorm", lambda b, logs, t, s: [[0] * len(w) for _, w in t]
+        ),
     ):
-        me._knorm_rows(Given(words.ravel()), scale, n, columns, radii.astype(float))
+        samplers._knorm_rows(Given(words.ravel()), scale, n, columns, radii.astype(float))
     with mpmath.workdps(60):
         half, unit = mpmath.mpf(0.5), mpmath.mpf(2) ** 64
         for row, values in zip(words.tolist(), np.abs(seen[0]), strict=True):
@@ -659,8 +672,8 @@ def largest_knorm_error(body):
                 block = z[at : at + c]
                 length = mpmath.norm(block)
                 size = scale * r * gamma * ((power + half) / unit) ** (mpmath.mpf(1) / c)
-                allowed = me._SLACK * scale * r
-                allowed *= me._knorm_error(gamma, length, D, mpmath.sqrt(c))
+                allowed = samplers._SLACK * scale * r
+                allowed *= samplers._knorm_error(gamma, length, D, mpmath.sqrt(c))
                 for x, value in zip(block, values[at : at + c], strict=True):
                     worst = max(
                         worst, float(abs(size * x / length - mpmath.mpf(float(value))) / allowed)
@@ -675,14 +688,14 @@ def test_knorm_coordinates_are_ten_times_better_than_needed(body):
 
 
 def test_tails_and_quantiles_have_their_digits_on_both_sides_of_the_split():
-    with mpmath.workdps(120), me.decimal.localcontext(me._EXACT):
+    with mpmath.workdps(120), samplers.decimal.localcontext(samplers._EXACT):
         for x in ("1e-30", "0.5", "3", "7.999999", "8", "8.000001", "9", "40", "900"):
             truth = tail(mpmath.mpf(x))
-            found = mpmath.mpf(str(me._tail(me.Decimal(x))))
+            found = mpmath.mpf(str(samplers._tail(samplers.Decimal(x))))
             assert abs(found - truth) <= truth * mpmath.mpf(10) ** -78
-        assert me._tail(me.Decimal("1e9")) == 0  # beyond every word, and no overflow
+        assert samplers._tail(samplers.Decimal("1e9")) == 0  # beyond every word, and no overflow
         for u in ("0.4999999", "0.1353352832366127", "0.2", "1e-14", "1.27e-14", "1e-19", "1e-60"):
-            x = mpmath.mpf(str(me._exact_upper_quantile(me.Decimal(u))))
+            x = mpmath.mpf(str(samplers._exact_upper_quantile(samplers.Decimal(u))))
             assert abs(tail(x) / mpmath.mpf(u) - 1) < mpmath.mpf(10) ** -70
 
 
@@ -700,12 +713,12 @@ def test_no_atom_and_no_gap_in_a_hundred_million_draws(kind):
     scale, n, chunk = 2.0**20, 10**8, 10**7
     edge, counts = int(6 * scale), np.zeros(2 * int(6 * scale) + 1, np.int64)
     bits = Bits(np.random.default_rng(2026))
-    sampler = {"gaussian": me.gaussian_int, "laplace": me.laplace_int}[kind]
+    sampler = {"gaussian": samplers.gaussian_int, "laplace": samplers.laplace_int}[kind]
     for _ in range(n // chunk):
         drawn = sampler(bits, scale, chunk) + edge
         drawn = drawn[(drawn >= 0) & (drawn <= 2 * edge)]
         counts += np.bincount(drawn, minlength=len(counts))
-    expected = n * me.lattice_law(kind, scale, np.arange(-edge, edge + 1))
+    expected = n * samplers.lattice_law(kind, scale, np.arange(-edge, edge + 1))
     assert check_counts(counts, expected)
     atom = counts.copy()
     atom[edge + int(1.10122 * scale)] += 100
@@ -738,15 +751,15 @@ EVERY = [(family, name) for family, (made, _) in FITS.items() for name in made]
 
 def bytes_and_draws(fit):
     """Bytes that the operating system gave to the noise of a fit, and the words that its releases need at least."""
-    given, events, urandom = [], [], me.os.urandom
+    given, events, urandom = [], [], samplers.os.urandom
 
     def count(n):
         given.append(n)
         return urandom(n)
 
     with (
-        mock.patch("dplit.mechanisms.os.urandom", count),
-        me.watch(lambda e: events.append(e) or e.outcome),
+        mock.patch("dplit.samplers.os.urandom", count),
+        discrete.watch(lambda e: events.append(e) or e.outcome),
     ):
         fit()
     choices = ("exponential", "monotone", "cover", "sample")
@@ -765,7 +778,7 @@ def test_unseeded_noise_takes_its_bytes_from_the_operating_system(family, name):
 
 
 def test_a_generator_in_place_of_the_operating_system_is_noticed():
-    with mock.patch.object(me, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
+    with mock.patch.object(discrete, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
         got, words = bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0))
     assert words == 5 and got == 0
     assert bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0)) == (40, 5)

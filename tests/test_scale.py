@@ -12,7 +12,8 @@ from test_estimators import quotes, sentences
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyAverageSet, NoisyLloyd, PEMeans
 from dplit.clustering import max_cover
-from dplit.mechanisms import MappedRows, Noise, check_rows, map_blocks
+from dplit.mechanisms import Noise
+from dplit.rows import MappedRows, check_rows, map_blocks
 
 COMMON = {"n_clusters": 3, "radius": 4.0, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 COMMON |= {"center": [0.5] * 5}

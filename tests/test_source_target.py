@@ -41,9 +41,12 @@ from dplit import (
 )
 from dplit import source_target as so
 from dplit.accounting import gaussian_mu, zcdp_epsilon
+from dplit.discrete import watch
 from dplit.geometry import clip_to_ball, farthest_point_cover
-from dplit.mechanisms import Noise, gauge, lattice, quantize, watch
+from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
+from dplit.rows import lattice, quantize
+from dplit.samplers import gauge
 
 RADIUS = 4.0
 Xt = np.random.default_rng(5).normal(size=(40, 2))  # PUBLIC

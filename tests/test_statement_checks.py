@@ -32,10 +32,7 @@ from dplit import (
 )
 from dplit import source_target as so
 from dplit.accounting import (
-    Receipt,
-    Release,
     classical_gaussian_mu,
-    cover_delta,
     gaussian_delta,
     gaussian_mu,
     subsampled,
@@ -49,9 +46,14 @@ from dplit.clustering import max_cover as mc
 from dplit.clustering import private_evolution as pe
 from dplit.clustering.lloyd import center_error_bound
 from dplit.datasets import kmeans_loss
+from dplit.discrete import watch
 from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_ball
-from dplit.mechanisms import Noise, gauge, lattice, lattice_law, quantize, watch
+from dplit.mechanisms import Noise
+from dplit.mixtures import cover_delta
 from dplit.public import check_neighboring
+from dplit.receipts import Receipt, Release
+from dplit.rows import lattice, quantize
+from dplit.samplers import gauge, lattice_law
 
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
 BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 from dplit import KAverages, KNoisyCenters, StableTupleMean
-from dplit.accounting import Table
 from dplit.clustering.k_tuples import count_unpartitioned
 from dplit.geometry import nearest
+from dplit.receipts import Table
 
 DELTA = math.exp(-28)
 SHAPES = [(2, 1), (2, 16), (8, 4)]

@@ -19,10 +19,10 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
-from dplit.accounting import Table
 from dplit.clustering.max_cover import grid_set_cover
 from dplit.geometry import uniform_in_ball
 from dplit.mechanisms import Noise
+from dplit.receipts import Table
 
 RADIUS, PICKS, EXPONENT = 0.08, 16, 0.02  # one level of the cover
 

@@ -20,7 +20,8 @@ from dplit.accounting import gaussian_mu
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.convex import Sample, choose_in_public
 from dplit.adaptation.discrepancy import kernel_mean_matching
-from dplit.mechanisms import Noise, lattice, quantize
+from dplit.mechanisms import Noise
+from dplit.rows import lattice, quantize
 
 DELTA = 1e-5
 

@@ -23,11 +23,11 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
-from dplit.accounting import Table
 from dplit.clustering import private_evolution as pe
 from dplit.geometry import nearest
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
+from dplit.receipts import Table
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # from cheap to expensive

@@ -23,9 +23,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dplit import NoisyLloyd
-from dplit.accounting import Table
 from dplit.geometry import NearestCenter, sphere_packing
-from dplit.mechanisms import Noise, check_rows, lattice
+from dplit.mechanisms import Noise
+from dplit.receipts import Table
+from dplit.rows import check_rows, lattice
 
 D, K, RADIUS, BLOCK = 16, 16, 1.0, 2**18
 PASSES = "sum", "check", "round", "numpy_round"

@@ -58,8 +58,8 @@ from peers.meter import measured
 from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
-from dplit.accounting import Table
 from dplit.public import PrivacyWarning
+from dplit.receipts import Table
 
 HERE = Path(__file__).parent
 BOOK = HERE.parent / "nbs" / "benchmarks"

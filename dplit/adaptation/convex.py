@@ -20,15 +20,16 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..accounting import Release, gaussian_mu, largest_scale
+from ..accounting import gaussian_mu
 from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
 from .discrepancy import trust_region_max
-from ..mechanisms import Noise, check_columns, check_rows, check_same_columns, lattice
-from ..mechanisms import map_blocks, quantize
+from ..mechanisms import Noise
 from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_delta
 from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
 from ..public import check_radius, check_random_state, check_rounds, check_share, declare
 from ..public import optional, settle, users_level
+from ..receipts import Release, largest_scale
+from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
 
 # %% ../../nbs/71_convex_adaptation.ipynb #944149e6
 def weighted_objective(q, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0):
@@ -1088,7 +1089,6 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
                 a = np.maximum(a - eta_u * public.p * slope_a, 1.0)  # lines 8 and 9
             w = on_lattice(w - eta_w * gradient, Lambda)  # lines 6 and 7
             v = np.maximum(v - eta_v * p * slope_v, 1.0)  # lines 10 and 11
-        noise.releases.sort(key=lambda release: release.label)  # the same ones on one line
         weights = {"source_weights_": public.p / mean_a, "target_weights_": p / mean_v}
         if self.protect == "source":
             weights = {"source_weights_": p / mean_v, "target_weights_": public.p / mean_a}

@@ -16,8 +16,8 @@ from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
 from ..geometry import clip_to_ball
-from ..mechanisms import check_rows, map_blocks
 from ..public import check_radius
+from ..rows import check_rows, map_blocks
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 def loss_bound(radius, weight_radius, target_bound):

@@ -20,8 +20,8 @@ from ..accounting import gaussian_mu
 from .convex import PrivateAdaptation, noisy_gradient, on_lattice, profile_weights
 from .convex import profiled_loss
 from .discrepancy import trust_region_max
-from ..mechanisms import lattice, quantize
 from ..public import check_between, check_count, check_positive, optional
+from ..rows import lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
 def soft_maximum(q, mu):

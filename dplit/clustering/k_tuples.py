@@ -24,11 +24,14 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting import Receipt, Release, failure_delta, gaussian_mu, largest_scale, subsampled
+from ..accounting import gaussian_mu, subsampled
 from ..geometry import nearest
-from ..mechanisms import Noise, check_rows
+from ..mechanisms import Noise
+from ..mixtures import failure_delta
 from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_price, check_random_state, declare, settle
+from ..receipts import Receipt, Release, largest_scale
+from ..rows import check_rows
 
 # %% ../../nbs/40_k_tuples.ipynb #48c77634
 def ratio_bound(separation):
@@ -575,8 +578,9 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     distinct = 1 if k == 2 else k
     reach = stretch * math.sqrt(distinct)
     logs = np.log(scales[:distinct])
+    deviation = noise.value_scale(reach, distinct, mu=mu_scales)
     noisy = noise.gaussian(logs, sensitivity=reach, mu=mu_scales, label="separations")
-    safe = noisy - float(special.ndtri(eta / distinct)) * noise.releases[-1].scale
+    safe = noisy - float(special.ndtri(eta / distinct)) * deviation
     safe = np.exp(np.clip(safe, -400, 400)) * np.ones(k)
     reach = shift * math.sqrt(k)
     value = center_of(safe)
@@ -788,8 +792,8 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     _, mu_weight, mu_rest = stable_plan(n, k, mu, eta, beta, separation, outliers)
     # weights from degrees: whole numbers, so that G is exact
     weights = np.clip(n - count_unpartitioned(T, T, separation) - h0 + 1, 0, s)
-    noisy = noise.gaussian(int(weights.sum()), sensitivity=G, mu=mu_weight, label=label)
-    low = noisy + float(special.ndtri(eta / 2)) * noise.releases[-1].scale
+    below = float(special.ndtri(eta / 2)) * noise.value_scale(G, mu=mu_weight)
+    low = below + noise.gaussian(int(weights.sum()), sensitivity=G, mu=mu_weight, label=label)
     shift, stretch = stable_movement(G / low if low >= 2 * G else 0.5, separation)
     # core: all matched to the heaviest
     core, held = T[weights > 0], weights[weights > 0]
@@ -1183,7 +1187,7 @@ class StableTupleMean(TupleClusterer):
 
     def _release(self, T, noise):
         mu, eta = _stable_price(self.epsilon, self.delta)
-        noise.releases.append(Release("a bound that fails", "tail", epsilon=0.0, delta=eta))
+        noise.tail(eta)
         return stable_tuple_mean(
             T,
             separation=self.separation,
@@ -1366,15 +1370,15 @@ class KNoisyCenters(TupleClusterer):
         plan = self._plan(n)
         test, own, mu, eta = self._price(plan)
         separation = self.separation or smallest_separation(k, mu, eta)
-        tail = Release("a bound that fails", "tail", epsilon=0.0, delta=own + eta)
-        noise.releases.append(tail)
+        noise.tail(own + eta)
         if plan:
             center = private_test_partition(T, plan, separation=separation, noise=noise)
         else:
             T = canonical(T)
             degrees = n - count_unpartitioned(T, T, separation)
+            scale = noise.value_scale(1, epsilon=test)
             h = noise.laplace(h_index(degrees), sensitivity=1, epsilon=test, label="H-index")
-            passed = h >= majority(n) + math.log(1 / (2 * own * _HAIR)) * noise.releases[-1].scale
+            passed = h >= majority(n) + math.log(1 / (2 * own * _HAIR)) * scale
             center = T[np.argmax(degrees)] if passed else None
         passed = center is not None
         center = _in_order(center if passed else np.zeros((k, d)), noise)

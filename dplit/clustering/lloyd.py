@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import gaussian_mu
 from ..geometry import NearestCenter, clip_to_ball, nearest_distance, sphere_packing
-from ..mechanisms import Noise, check_columns, check_rows, count_weight, lattice, map_blocks
-from ..mechanisms import mean_in_ball
+from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..public import ABSENT, KMEANS, check_center, check_memory, check_points, check_price
 from ..public import check_rounds, declare, settle
+from ..rows import check_columns, check_rows, lattice, map_blocks
 
 # %% ../../nbs/20_lloyd.ipynb #8ab24925
 def round_sensitivity(radius, weight, neighboring="add_remove"):

@@ -15,13 +15,16 @@ from functools import lru_cache, partial
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ..accounting import Release, cover_exponent, gaussian_mu, largest_scale
+from ..accounting import gaussian_mu
 from .lloyd import PrivateKMeans
+from ..discrete import Coverage
 from ..geometry import NearestCenter, ball_volume_log, clip_to_ball, gaussian_projection
 from ..geometry import nearest, relative_to_ball, uniform_in_ball
-from ..mechanisms import Coverage, MappedRows, check_rows, count_weight, lattice, map_blocks
-from ..mechanisms import mean_in_ball, noisy_avg, noisy_avg_delta, quantize
+from ..mechanisms import count_weight, mean_in_ball, noisy_avg, noisy_avg_delta
+from ..mixtures import cover_exponent
 from ..public import PrivacyWarning, check_between, check_choice, check_count, optional
+from ..receipts import Release, largest_scale
+from ..rows import MappedRows, check_rows, lattice, map_blocks, quantize
 
 # %% ../../nbs/30_max_cover.ipynb #e5f9bcf7
 def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
@@ -660,9 +663,10 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
     """
     middle = noise.mean(X, radius=radius, center=center, mu=mu, label="mean to centre on")
     edges = 2 * radius * 2.0 ** (np.arange(-15, 1) / 4)
+    scale = noise.histogram_scale(epsilon=epsilon)
     counts = noise.lengths(X, edges, center=middle, epsilon=epsilon, label="distances from it")
     # rings that may be empty count as empty, or their noise would add up
-    counts[counts < noise.releases[-1].scale * math.log(len(edges))] = 0
+    counts[counts < scale * math.log(len(edges))] = 0
     inside = np.cumsum(counts)
     if not inside[-1]:
         return middle, float(radius)
@@ -770,10 +774,11 @@ def _prices(epsilon, delta, neighboring, shares, n_lloyd):
     return tuple(by_label.get(name, 0.0) for name in names)
 
 
-def _averages(noise, weight, radius, fallback, **buy):
+def _averages(noise, weight, radius, fallback, *, X, **buy):
     """Noisy means of groups; where the noisy number of rows is within two deviations of zero, the fallback."""
-    sums, counts = noise.sums(**buy, radius=radius, weight=weight, label="sums and counts")
-    deviation = noise.releases[-1].scale / (weight * radius)
+    price = {"radius": radius, "weight": weight, "n_groups": buy["n_groups"], "mu": buy["mu"]}
+    deviation = noise.sum_scale(X.shape[1], **price) / (weight * radius)
+    sums, counts = noise.sums(X, radius=radius, weight=weight, label="sums and counts", **buy)
     return mean_in_ball(
         sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
     )
@@ -985,7 +990,8 @@ class MaxCoverKMeans(PrivateKMeans):
         candidates = max_cover(points, radii, n_picks, choose, ratio=ratio, snap=snap)
         # step 3: weights
         weights = _weigh(points, candidates, weight_epsilon, noise)
-        kept = worth_keeping(weights, noise.releases[-1].scale, k, self.n_public)
+        scale = noise.histogram_scale(epsilon=weight_epsilon)
+        kept = worth_keeping(weights, scale, k, self.n_public)
         # step 4: cluster the candidates, average the rows
         heads = cluster_candidates(candidates[kept], np.maximum(weights[kept], 1), k, seed)
         average = partial(

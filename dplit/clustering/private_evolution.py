@@ -22,8 +22,9 @@ from .lloyd import PrivateKMeans
 from .max_cover import _kept, project
 from ..geometry import NearestCenter, clip_to_ball, gaussian_projection, relative_to_ball
 from ..geometry import sphere_packing
-from ..mechanisms import MappedRows, map_blocks, mean_in_ball
+from ..mechanisms import mean_in_ball
 from ..public import check_choice, check_count, check_rounds, optional
+from ..rows import MappedRows, map_blocks
 
 # %% ../../nbs/50_private_evolution.ipynb #dc5d9a3a
 def mantegna_scale(beta):
@@ -390,17 +391,19 @@ def private_evolution(
     rng, L, centers = noise.public_rng, n_variations, None
     # line 4: a population without looking, spread over the ball
     population = sphere_packing((L + 1) * n_clusters, Q.shape[1], 1.0, rng)
+    mu_round = mu / math.sqrt(n_rounds)
+    deviation = noise.histogram_scale(mu=mu_round)
     for t in range(n_rounds):
         votes = dp_nn_histogram(  # line 6
             Q,
             population,
-            mu=mu / math.sqrt(n_rounds),
+            mu=mu_round,
             n_total=n_total,
             noise=noise,
             n_elite=n_clusters if t else 0,
         )
         # lines 11, 12: more noise than votes? then fewer variations from now on
-        if (votes**2).sum() < len(population) * noise.releases[-1].scale ** 2:
+        if (votes**2).sum() < len(population) * deviation**2:
             L = max(L // 2, 4)
         # line 9
         centers = select(population, votes, n_clusters, int(rng.integers(2**31)), centers)
@@ -486,9 +489,10 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
         The share of its length that a residual keeps on average, as far as the histogram tells.
     """
     edges = 2 * radius * np.geomspace(5e-5, 1, 80)
+    deviation = noise.histogram_scale(mu=mu)
     counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
     counts = keep_largest(counts, n_total)
-    if noise.releases[-1].scale > 0.1 * n_total or not counts.any():
+    if deviation > 0.1 * n_total or not counts.any():
         gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
         np.fill_diagonal(gaps, 2 * radius)
         return float(np.clip(0.75 * np.median(gaps.min(axis=1)), edges[0], edges[-1])), 1.0
@@ -571,16 +575,12 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         noise=noise,
     )
     r *= radius
+    price = {"radius": 1.0, "n_groups": len(centers), "weight": weight, "mu": mu_sums}
+    deviation = noise.sum_scale(X.shape[1], **price)
     sums, counts = noise.sums(  # in units of r: the receipt is the same whatever r came out
-        residuals(r),
-        radius=1.0,
-        groups=labels,
-        n_groups=len(centers),
-        weight=weight,
-        mu=mu_sums,
-        label="sums of residuals, and counts",
+        residuals(r), groups=labels, label="sums of residuals, and counts", **price
     )
-    deviation, rows = noise.releases[-1].scale, np.maximum(counts, 1)
+    rows = np.maximum(counts, 1)
     # shortened residuals make a short step: undone on average, within reason
     unit = r / max(kept, 0.3)
     steps = unit * shrink(sums / rows[:, None], (deviation / rows) ** 2)

@@ -15,12 +15,13 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..accounting import Release, gaussian_mu
+from ..accounting import gaussian_mu
 from .k_tuples import smallest, stable_chance, stable_plan, stable_tuple_mean
 from .lloyd import PrivateKMeans
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
-from ..mechanisms import lattice, mean_in_ball, quantize
+from ..mechanisms import mean_in_ball
 from ..public import check_between, check_count, optional
+from ..rows import lattice, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):
@@ -292,7 +293,7 @@ class KTupleKMeans(PrivateKMeans):
         Q = quantize(X, radius, center)
         if k > 1:
             t = self._n_parts()
-            noise.releases.append(Release("a bound that fails", "tail", epsilon=0.0, delta=eta))
+            noise.tail(eta)
             T = tuples_of(Q, parts_of(Q, t, self.neighboring, coins), t, k, seed) * step
             rough = stable_tuple_mean(
                 T,

@@ -1312,13 +1312,13 @@ def test_tails_on_the_lattice_are_below_what_is_promised():
         test, own, *_ = KNoisyCenters(epsilon=epsilon, delta=delta)._price()
         step, limit = lattice(1.0)
         steps = (limit + 1) / test * (1 + 1e-15)
-        least = math.ceil(math.log(1 / (2 * own * private_scales._TAIL_SLACK)) * steps)
+        least = math.ceil(math.log(1 / (2 * own * private_scales._HAIR)) * steps)
         assert math.exp(-least / steps) / (1 + math.exp(-1 / steps)) <= own
         mu, eta = stable_tuples._stable_price(epsilon, delta)
         for reach in (901.0, 1.0, 0.01):  # rounding: half a step of the value, half of the noise
             step, limit = lattice(reach)
             steps = (limit + 1) / mu
-            least = math.floor(-special.ndtri(eta * private_scales._TAIL_SLACK / 2) * steps) + 1
+            least = math.floor(-special.ndtri(eta * private_scales._HAIR / 2) * steps) + 1
             assert special.ndtr(-(least - 1) / steps) <= eta / 2
 
 

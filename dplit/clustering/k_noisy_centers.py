@@ -18,7 +18,7 @@ from ..accounting import Release, largest_scale
 from .k_tuples import _in_order, canonical, count_unpartitioned, laplace_tail
 from .k_tuples import majority, paper_plan, private_test_partition, ratio_bound
 from .k_tuples import smallest
-from .private_scales import _TAIL_SLACK, _distances, _one_tuple, noise_factor
+from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
 from ..public import check_choice
@@ -317,7 +317,7 @@ class KNoisyCenters(PlannedClusterer):
             return
         test, own, mu, eta = self._price(self._sampled_plan(n))
         if self.variant == "extension":
-            short = majority(n) + math.log(1 / (2 * own * _TAIL_SLACK)) / test - n
+            short = majority(n) + math.log(1 / (2 * own * _HAIR)) / test - n
             chance = laplace_tail(short, 1 / test)
             self._check_chance(chance, n, partial(self.min_tuples, *self._numbers()))
         separation = self.separation or smallest_separation(k, mu, eta)
@@ -359,9 +359,7 @@ class KNoisyCenters(PlannedClusterer):
             T = canonical(T)
             degrees = n - count_unpartitioned(T, T, separation)
             h = noise.laplace(h_index(degrees), sensitivity=1, epsilon=test, label="H-index")
-            passed = (
-                h >= majority(n) + math.log(1 / (2 * own * _TAIL_SLACK)) * noise.releases[-1].scale
-            )
+            passed = h >= majority(n) + math.log(1 / (2 * own * _HAIR)) * noise.releases[-1].scale
             center = T[np.argmax(degrees)] if passed else None
         passed = center is not None
         center = _in_order(center if passed else np.zeros((k, d)), noise)
@@ -374,7 +372,7 @@ class KNoisyCenters(PlannedClusterer):
             shift=shift,
             stretch=stretch,
             mu=mu,
-            eta=eta * _TAIL_SLACK,
+            eta=eta * _HAIR,
             noise=noise,
         )
         return centers if passed else None

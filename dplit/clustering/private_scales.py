@@ -90,7 +90,7 @@ _FAR = 2.0**30
 _ROUNDING = 2.0**-22
 # tails of noise on a lattice, of values that are rounded to it, are heavier than those of the laws by
 # a few parts in a million: bounds that may fail with eta are computed for a hair less
-_TAIL_SLACK = 1 - 1e-5
+_HAIR = 1 - 1e-5
 
 # %% ../../nbs/42_private_scales.ipynb #d42e7f4c
 def one_tuple_movement(separation):

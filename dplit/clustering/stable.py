@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from ..accounting import Release, gaussian_mu
 from .k_tuples import smallest
 from .lloyd import PrivateKMeans
-from .private_scales import _TAIL_SLACK
+from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
 from ..mechanisms import lattice, mean_in_ball, quantize
@@ -399,7 +399,7 @@ class KTupleKMeans(PrivateKMeans):
             separation=self.separation,
             outliers=self.outliers,
             mu=price.parts,
-            eta=eta * _TAIL_SLACK,
+            eta=eta * _HAIR,
             beta=0.05,
             noise=noise,
             label="parts that agree",

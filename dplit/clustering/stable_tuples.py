@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from ..accounting import Receipt, Release, gaussian_mu
 from .k_tuples import canonical, count_unpartitioned, majority, ratio_bound
 from .k_tuples import separations, smallest
-from .private_scales import _FAR, _TAIL_SLACK, noise_factor, scaled_centers
+from .private_scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .tuple_clusterer import TupleClusterer
 from ..public import check_between, check_count
 
@@ -324,7 +324,7 @@ class StableTupleMean(TupleClusterer):
         price = self.epsilon, self.delta, self.beta
         shape = {"separation": self.separation, "outliers": self.outliers}
         mu, eta = _stable_price(*price[:2])
-        chance = stable_chance(n, k, mu, eta * _TAIL_SLACK, price[2], **shape)
+        chance = stable_chance(n, k, mu, eta * _HAIR, price[2], **shape)
         self._check_chance(chance, n, partial(self.min_tuples, *price, n_clusters=k, **shape))
 
     def _release(self, T, noise):
@@ -335,7 +335,7 @@ class StableTupleMean(TupleClusterer):
             separation=self.separation,
             outliers=self.outliers,
             mu=mu,
-            eta=eta * _TAIL_SLACK,
+            eta=eta * _HAIR,
             beta=self.beta,
             noise=noise,
         )

@@ -149,6 +149,11 @@ def printed_noisy_centers(T, given, noise):
     ndarray of shape (k, d), or None
         None: Failure.
 
+    Raises
+    ------
+    ValueError
+        If the printed noise has no price, as `printed_loss` says.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
@@ -180,7 +185,7 @@ def printed_noisy_centers(T, given, noise):
 class OneTuplePrice(NamedTuple):
     """What `KNoisyCenters` pays for what. PUBLIC.
 
-    Parameters
+    Attributes
     ----------
     test : float
         Epsilon of the test.

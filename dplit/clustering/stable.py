@@ -140,7 +140,7 @@ def cell_radii(counts, n_clusters):
 class StablePrices(NamedTuple):
     """What a fit of stable clusters pays for what. PUBLIC.
 
-    Parameters
+    Attributes
     ----------
     eta : float
         The part of delta for bounds that fail; 0 for one cluster.
@@ -159,7 +159,7 @@ class StablePrices(NamedTuple):
 class Found(NamedTuple):
     """Cells as they were released. PUBLIC.
 
-    Parameters
+    Attributes
     ----------
     centers : ndarray of shape (k, d)
         In the units of the data, minus the centre of the ball.
@@ -175,7 +175,7 @@ class Found(NamedTuple):
 class Inside(NamedTuple):
     """Rows as their cells see them. PRIVATE.
 
-    Parameters
+    Attributes
     ----------
     rows : ndarray of shape (n, d)
         Minus the centre of their cell, in widths of it.

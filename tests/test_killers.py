@@ -24,7 +24,7 @@ from dplit import (
     source_target,
 )
 from dplit.adaptation import convex, discrepancy, nonconvex
-from dplit.clustering import k_tuples, lloyd, max_cover
+from dplit.clustering import k_tuples, lloyd, max_cover, private_scales, stable_tuples
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
@@ -536,7 +536,7 @@ def test_the_proved_delta_of_noisy_avg_is_its_sum(epsilon):
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
 def test_the_price_of_stable_means_is_kept_and_used(delta):
     for epsilon in np.geomspace(0.03, 8, 40):
-        mu, eta = k_tuples._stable_price(epsilon, delta)
+        mu, eta = stable_tuples._stable_price(epsilon, delta)
         lines = [
             receipts.Release("bounds", "tail", epsilon=0.0, delta=eta),
             receipts.Release("all", "gaussian", mu=mu),
@@ -547,7 +547,7 @@ def test_the_price_of_stable_means_is_kept_and_used(delta):
 
 def test_stable_movements_allow_for_rounding():
     for separation in (9.0, 12.5, 100.0):
-        shift, stretch = k_tuples.stable_movement(0.25, separation)
+        shift, stretch = stable_tuples.stable_movement(0.25, separation)
         closer = k_tuples.ratio_bound(separation * (1 - 0.9e-9))
         assert closer * 0.5 / separation < shift < closer * 0.5 / separation * (1 + 1e-9)
         assert 0.25 * math.log(closer) < stretch < 0.25 * math.log(closer) * (1 + 1e-8)
@@ -561,24 +561,26 @@ def test_tuples_that_do_not_agree_are_not_answered_whatever_the_price():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for mu in (1.0, 40.0, 1e4):
-            assert k_tuples.stable_tuple_mean(T, **{**STABLE, "mu": mu}, noise=Noise(0, neighboring="replace")) is None  # fmt: skip
+            assert stable_tuples.stable_tuple_mean(T, **{**STABLE, "mu": mu}, noise=Noise(0, neighboring="replace")) is None  # fmt: skip
 
 
 def test_a_stable_mean_divides_its_failures_in_halves(monkeypatch):
-    calls, release = [], k_tuples.scaled_centers
+    calls, release = [], private_scales.scaled_centers
     monkeypatch.setattr(
-        k_tuples, "scaled_centers", lambda *args, **kw: calls.append(kw) or release(*args, **kw)
+        stable_tuples,
+        "scaled_centers",
+        lambda *args, **kw: calls.append(kw) or release(*args, **kw),
     )
     T = np.tile(np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 40.0]]), (60, 1, 1))
     seen = []
     with watch(lambda event: seen.append(event) or event.value):
-        got = k_tuples.stable_tuple_mean(T, **STABLE, noise=Noise(0, neighboring="replace"))
+        got = stable_tuples.stable_tuple_mean(T, **STABLE, noise=Noise(0, neighboring="replace"))
     assert np.allclose(got, T[0][np.lexsort(T[0].T[::-1])], atol=1e-4)
-    h0, s, G = k_tuples.stable_geometry(60, 0.1)
+    h0, s, G = stable_tuples.stable_geometry(60, 0.1)
     step, scale = seen[0].step, seen[0].scale * seen[0].step
     assert seen[0].value * step == s * 60 and seen[0].sensitivity * step == pytest.approx(G, rel=1e-5)  # fmt: skip
     low = s * 60 + special.ndtri(STABLE["eta"] / 2) * scale
-    shift, stretch = k_tuples.stable_movement(G / low, 12.0)
+    shift, stretch = stable_tuples.stable_movement(G / low, 12.0)
     (call,) = calls
     assert call["eta"] == STABLE["eta"] / 2
     assert call["shift"] == pytest.approx(shift, rel=1e-12)

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import tokenize
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def span(node):
 def cells_of(text):
     """(line of its first, code) of each cell that nbdev has written into a module."""
     starts = [i for i, line in enumerate(text.split("\n"), 1) if line.startswith("# %% ")]
-    return list(zip(starts, [*starts[1:], text.count("\n") + 2], strict=True))
+    return list(itertools.pairwise([*starts, text.count("\n") + 2]))
 
 
 def too_big(text):

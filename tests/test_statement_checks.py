@@ -41,6 +41,7 @@ from dplit.accounting import (
 from dplit.adaptation import convex as co
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import loss_bound
+from dplit.clustering import k_averages, k_noisy_centers, stable_tuples, tuple_clusterer
 from dplit.clustering import k_tuples as kt
 from dplit.clustering import max_cover as mc
 from dplit.clustering import private_evolution as pe
@@ -602,7 +603,7 @@ def test_balls_around_a_tuple_are_far_and_no_wider_ones_are(k, d):
 def test_points_are_all_points_and_partition_does_not_depend_on_the_tuple():
     """Definitions 3.4 and 3.5: nk points, cut alike by every tuple if Delta > 4, and by two tuples differently below."""
     T = far_tuples(40, 4.1)
-    points = kt.check_tuples(T.tolist(), "me").reshape(-1, 2)
+    points = tuple_clusterer.check_tuples(T.tolist(), "me").reshape(-1, 2)
     assert points.shape == (120, 2)
     assert Counter(map(tuple, points)) == Counter(tuple(p) for X in T for p in X)
     parts = [nearest(points, X) for X in T]
@@ -811,7 +812,7 @@ def test_running_times_by_counting_distances():
             (partial(KAverages, radius=2.0, min_radius=0.01, too_few=True), kt.exact_plan),
         ):
             looked.clear()
-            with mock.patch.object(kt, "nearest", part_of):
+            with mock.patch.object(k_averages, "nearest", part_of):
                 make(**KIND).fit(T)
             assert sum(looked) == plan_of(n, 1.0, 1e-6, 0.05).m * n * k**2
     assert parts == [n * k * k]
@@ -822,7 +823,7 @@ def test_running_times_by_counting_distances():
 
 def averaged(T, chosen):
     """Fit KAverages so that its balls are around tuple `chosen`: the parts that it averages, and what it thinks may move."""
-    parts, moves, honest = [], [], kt.private_average
+    parts, moves, honest = [], [], k_averages.private_average
 
     def look(Q, **named):
         parts.append(Q)
@@ -838,7 +839,7 @@ def averaged(T, chosen):
         return np.int64(2**40) if event.label == "passes" else event.outcome
 
     model = KAverages(**KIND, radius=128.0, min_radius=1.0, too_few=True)
-    with mock.patch.object(kt, "private_average", look):
+    with mock.patch.object(k_averages, "private_average", look):
         through_the_door(partial(model.fit, T), hand_out)
     return parts, moves[0]
 
@@ -867,7 +868,7 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
     """Error over max(r, r_min) d^1.5 moves / (epsilon q) is below one constant while the spread grows a hundredfold, and the sum's noise aside nothing else matters; far fewer points fail."""
     rng, price = np.random.default_rng(d), {"moves": 3, "epsilon": 1.5, "mu": 2.0, "beta": 0.05}
     ball, small, ratios, failed = {"radius": 64.0, "min_radius": 0.05}, 0.05, [], []
-    enough = kt.average_tuples(
+    enough = k_averages.average_tuples(
         1, d, price["moves"], price["epsilon"], *ball.values(), price["beta"]
     )
     for r in (0.005, 0.05, 0.5, 5.0):
@@ -875,13 +876,15 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
         for seed in range(15):
             Q = middle + uniform_in_ball(2 * enough, d, r, rng=seed)
             error = np.linalg.norm(
-                kt.private_average(Q, noise=Noise(seed), **ball, **price) - Q.mean(axis=0)
+                k_averages.private_average(Q, noise=Noise(seed), **ball, **price) - Q.mean(axis=0)
             )
             ratios.append(
                 error * price["epsilon"] * len(Q) / (max(r, small) * d**1.5 * price["moves"])
             )
             few = Q[: max(1, enough // 40)]
-            away = kt.private_average(few, noise=Noise(seed), **ball, **price) - few.mean(axis=0)
+            away = k_averages.private_average(few, noise=Noise(seed), **ball, **price) - few.mean(
+                axis=0
+            )
             failed.append(np.linalg.norm(away) > 10 * max(r, small))
     logs = math.log(d * 64 / (small * price["beta"]))
     assert np.quantile(ratios, 0.95) < 8 * logs and np.mean(failed) > 0.5
@@ -892,7 +895,7 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
 def test_printed_centres_are_nearest_to_their_own(d):
     """Theorem 4.11 with KNoisyCenters itself: 25 fits at the printed separation, each fails with probability 0.05 at most; at a fiftieth of it most fail."""
     n, k, beta = KNoisyCenters.min_tuples(1.0, 1e-6, 0.05, "paper"), 2, 0.05
-    separation = kt.printed_separation(k, 1.0, 1e-6, beta)
+    separation = k_noisy_centers.printed_separation(k, 1.0, 1e-6, beta)
     kept, chosen, honest = {}, [], kt.private_test_partition
 
     def look(*args, **named):
@@ -906,7 +909,7 @@ def test_printed_centres_are_nearest_to_their_own(d):
             model = KNoisyCenters(
                 epsilon=1.0, delta=1e-6, beta=beta, variant="paper", separation=share * separation, random_state=seed
             )  # fmt: skip
-            with mock.patch.object(kt, "private_test_partition", look):
+            with mock.patch.object(k_noisy_centers, "private_test_partition", look):
                 released = model.fit(T).centers_
             own = None if released is None else cdist(released, chosen[-1]).argmin(axis=1)
             good.append(own is not None and len(set(own.tolist())) == k)
@@ -939,8 +942,8 @@ def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private
     assert any(np.allclose(released[0], c, rtol=1e-9) for c in by_hand)
     assert np.allclose(released[1], wide * released[0], rtol=1e-9)
     # Theorem 4.12 budgets epsilon / (4 k) for a scale that moves by this factor
-    assert kt.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
-    assert kt.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
+    assert k_noisy_centers.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
+    assert k_noisy_centers.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
 
 
 def test_stable_data_are_clustered_and_data_without_clusters_are_not():
@@ -961,7 +964,9 @@ def test_the_stable_mean_hands_on_a_set_and_no_order(separation):
     mu, eta = gaussian_mu(2.0, 1e-5), 1e-5
     how = {"separation": separation, "outliers": 0.1, "mu": mu, "eta": eta, "beta": 0.05}
     for seed in range(12):
-        centers = kt.stable_tuple_mean(T, noise=Noise(seed, neighboring="replace"), **how)
+        centers = stable_tuples.stable_tuple_mean(
+            T, noise=Noise(seed, neighboring="replace"), **how
+        )
         assert np.array_equal(centers, centers[np.lexsort(centers.T[::-1])])
 
 

@@ -18,6 +18,8 @@ MODULES = {
     "30_max_cover": "dplit.clustering.max_cover",
     "40_k_tuples": "dplit.clustering.k_tuples",
     "41_stable_clusters": "dplit.clustering.stable",
+    "43_k_averages": "dplit.clustering.k_averages",
+    "44_k_noisy_centers": "dplit.clustering.k_noisy_centers",
     "50_private_evolution": "dplit.clustering.private_evolution",
     "60_source_target": "dplit.source_target",
     "70_discrepancy": "dplit.adaptation.discrepancy",

@@ -1,10 +1,12 @@
 """Private clustering, one module for each algorithm."""
 
-from .k_tuples import KAverages, KNoisyCenters, StableTupleMean
+from .k_averages import KAverages
+from .k_noisy_centers import KNoisyCenters
 from .lloyd import NoisyLloyd
 from .max_cover import MaxCoverKMeans
 from .private_evolution import HDPEMeans, PEMeans
 from .stable import KTupleGaussianMixture, KTupleKMeans
+from .stable_tuples import StableTupleMean
 
 __all__ = [
     "HDPEMeans",

@@ -24,6 +24,7 @@ from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 from dplit.accounting import Table
+from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.geometry import nearest
 from dplit.mechanisms import Noise
@@ -161,7 +162,7 @@ IDEA_SETS = ["s1", "digits", "letter", "elong_16_16", "elong_64_4", "elong_16_64
 
 def ideas():
     """name -> (options of the estimator, names of the module to exchange)."""
-    lengths = pe.residual_radius
+    lengths = pe_means.residual_radius
 
     def whole_ball(residuals, centers, *, radius, **rest):
         lengths(residuals, centers, radius=radius, **rest)  # pays the same
@@ -248,7 +249,7 @@ def run_speed():
     rng, k, L = np.random.default_rng(0), 16, 124
     centers = KMeans(k, n_init=1, random_state=0).fit(X[:5000]).cluster_centers_
     population = np.vstack([centers, pe.variations(centers, L, rng)])
-    Q = pe.vote_grid(X)
+    Q = vote_search.vote_grid(X)
     price = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
     tracemalloc.start()
     _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))

@@ -2,8 +2,8 @@
 
 from .k_tuples import KAverages, KNoisyCenters, StableTupleMean
 from .lloyd import NoisyLloyd
-from .max_cover import MaxCoverKMeans
-from .private_evolution import HDPEMeans, PEMeans
+from .max_cover_kmeans import MaxCoverKMeans
+from .pe_means import HDPEMeans, PEMeans
 from .stable import KTupleGaussianMixture, KTupleKMeans
 
 __all__ = [

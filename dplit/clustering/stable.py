@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..accounting import Release, gaussian_mu
 from .k_tuples import smallest, stable_chance, stable_plan, stable_tuple_mean
-from .lloyd import PrivateKMeans
+from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
 from ..mechanisms import lattice, mean_in_ball, quantize
 from ..public import check_between, check_count, optional

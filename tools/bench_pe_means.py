@@ -9,6 +9,7 @@ first one ended. Sets that come from files are left out where DPLIT_DATA does no
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -173,7 +174,8 @@ def ideas():
 
     def half(mu, n_refine, projected, counted):
         rows = 0.01 * counted
-        return [mu * math.sqrt(share) for share in (rows, 0.5 - rows, 0.5 / n_refine)]
+        shares = rows, 0.5 - rows, 0.5 / n_refine
+        return pe_means.EvolutionPrices(*(mu * math.sqrt(share) for share in shares))
 
     return {
         "the default": ({}, {}),
@@ -198,6 +200,16 @@ def ideas():
     }
 
 
+@contextlib.contextmanager
+def exchange(names):
+    """Put other functions in place of those of the two modules, wherever they are looked up."""
+    with contextlib.ExitStack() as stack:
+        for module in (pe, pe_means):
+            mine = {name: f for name, f in names.items() if hasattr(module, name)}
+            stack.enter_context(mock.patch.dict(vars(module), mine))
+        yield
+
+
 def run_ideas(sets, seeds, out):
     """Print AUC over the default's, set by set, and geometric means."""
     results, lines, base = Results(out), [], {}
@@ -207,9 +219,7 @@ def run_ideas(sets, seeds, out):
         for name in names:
             X, k = load(name)
             options_here = {o: len(X) if v == "n" else v for o, v in options.items()}
-            with (
-                mock.patch.multiple(pe, **exchanged) if exchanged else mock.patch("os.sep", os.sep)
-            ):
+            with exchange(exchanged):
                 make = partial(PEMeans, k, **options_here)
                 row.append(mean_auc(results, name, f"idea: {idea}", make, X, seeds))
             base.setdefault(name, row[-1])

@@ -62,7 +62,7 @@ def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0):
 class MaxCoverPrices:
     """What each step of the default pays. PUBLIC.
 
-    Attributes
+    Parameters
     ----------
     mean : float
         mu of the mean to centre on; 0: no recentring.

@@ -121,7 +121,7 @@ LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2: lengths; of the rest, c
 class StepPrices:
     """How a step of refinement divides its price. PUBLIC.
 
-    Attributes
+    Parameters
     ----------
     lengths, sums : float
         Gaussian prices of the histogram of lengths, and of sums and counts together.
@@ -252,7 +252,7 @@ def nearest_labels(X, centers, radius, center=None):
 class EvolutionPrices:
     """Gaussian prices of the parts of the default. PUBLIC.
 
-    Attributes
+    Parameters
     ----------
     count : float
         Of the number of rows; 0 if it is public.

@@ -313,7 +313,7 @@ def cluster_candidates(candidates, weights, n_clusters, seed):
 class Covers:
     """Which covers to choose from. All PUBLIC.
 
-    Attributes
+    Parameters
     ----------
     d : int
         Dimension of the grids.
@@ -377,7 +377,7 @@ _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not p
 class PrintedPrices:
     """What the printed algorithm pays. PUBLIC.
 
-    Attributes
+    Parameters
     ----------
     covers, weights : float
         epsilon of all choices together, and of the histogram.
@@ -449,6 +449,11 @@ def printed_max_cover(rows, given, noise):
     -------
     ndarray of shape (n_clusters, d)
         Relative to the ball's centre, in the units of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows are no finite table in memory.
 
     References
     ----------

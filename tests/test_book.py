@@ -29,7 +29,7 @@ BOOK = {
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public accounting mixtures rows samplers receipts filters discrete mechanisms geometry projections
+    public accounting mixtures rows samplers receipts filters discrete mechanisms projections geometry
     ledger_file ledger loaders datasets plotting audit sabotage estimators
     clustering.lloyd clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
@@ -46,6 +46,7 @@ CONTRACT = """
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
     SourceTargetKMedoids CnvxAdap NCnvxAdap
 """.split()
+LESSONS = 20, 30, 40, 41, 50, 60, 70, 71, 72  # the workshops beside them have sections of their own
 SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|6. The algorithm
 7. Does it hold|8. What|9. On real data|10. Exercises""".replace("\n", "|").split("|")
 

@@ -99,7 +99,7 @@ def test_next_leads_through_the_whole_book(tab, folder):
     "words, page",
     [
         ("gaussian mechanism", "accounting.html"),
-        ("maxcoverkmeans.fit", "reference/clustering.max_cover.html"),
+        ("maxcoverkmeans.fit", "reference/clustering.max_cover_kmeans.html"),
     ],
 )
 def test_the_search_finds_and_leads_there(tab, folder, words, page):

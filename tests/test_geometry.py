@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.stats import kstest
 
 from dplit import geometry as g
+from dplit import projections
 
 few = settings(max_examples=60, deadline=None)
 finite = st.floats(-1e300, 1e300)
@@ -299,9 +300,12 @@ def test_bounds_against_known_cases():
     low, high = g.covering_number_bound(2, 1.0, 0.5)
     assert np.exp(low) <= 7 <= np.exp(high)  # seven half-size discs cover a disc
     assert np.isfinite(g.packing_number_bound(10_000, 1.0, 1e-9))
-    assert g.jl_dimension(1000, 0.2, 1.0) in (1595, 1596) and g.jl_dimension(1000, 0.2) > 2000
+    assert (
+        projections.jl_dimension(1000, 0.2, 1.0) in (1595, 1596)
+        and projections.jl_dimension(1000, 0.2) > 2000
+    )
     for m in (10, 100, 400):
-        W = g.gaussian_projection(50, m, rng=m)
+        W = projections.gaussian_projection(50, m, rng=m)
         assert W.shape == (50, m) and abs(W.std() * np.sqrt(m) - 1) < 0.2
 
 
@@ -366,8 +370,8 @@ def test_other_bad_input():
         lambda: g.sphere_packing(0, 2, 1.0),
         lambda: g.sphere_packing(5, 0, 1.0),
         lambda: g.uniform_in_ball(5.0, 2),
-        lambda: g.gaussian_projection(5, 0),
-        lambda: g.jl_dimension(10, 0.5, 0.0),
+        lambda: projections.gaussian_projection(5, 0),
+        lambda: projections.jl_dimension(10, 0.5, 0.0),
         lambda: g.cover([[1.0]], 1.0, method="grid"),
     ):
         with pytest.raises(ValueError):

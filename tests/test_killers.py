@@ -24,7 +24,7 @@ from dplit import (
     source_target,
 )
 from dplit.adaptation import convex, discrepancy, nonconvex
-from dplit.clustering import k_tuples, lloyd, max_cover, private_scales, stable_tuples
+from dplit.clustering import grid_cover, k_tuples, lloyd, private_scales, stable_tuples
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
@@ -440,7 +440,7 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
 
 
 def test_every_choice_and_sample_is_shown_whole_to_an_auditor():
-    grid = max_cover.GridCover(np.array([[0.1, 0.2], [0.5, 0.5], [0.1, 0.2]]), 0.5)
+    grid = grid_cover.GridCover(np.array([[0.1, 0.2], [0.5, 0.5], [0.1, 0.2]]), 0.5)
     seen = events_of(
         lambda noise: (
             noise.exponential([1.0, 2.0], epsilon=0.5, sensitivity=3.0),

@@ -16,20 +16,16 @@ from sklearn.cluster import KMeans
 from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
-from dplit import MaxCoverKMeans, audit
+from dplit import MaxCoverKMeans, audit, estimators
 from dplit.accounting import gaussian_mu
+from dplit.clustering import grid_cover, max_cover_kmeans
 from dplit.clustering import max_cover as mc
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
 from dplit.discrete import watch
-from dplit.geometry import (
-    ball_volume_log,
-    gaussian_projection,
-    nearest,
-    uniform_in_ball,
-    uniform_on_sphere,
-)
+from dplit.geometry import ball_volume_log, nearest, uniform_in_ball, uniform_on_sphere
 from dplit.mechanisms import Noise, count_weight
 from dplit.mixtures import cover_exponent
+from dplit.projections import gaussian_projection
 from dplit.public import PrivacyWarning
 from dplit.receipts import Receipt
 from dplit.rows import lattice, map_blocks, quantize
@@ -86,11 +82,11 @@ def same_counts(cover, expected):
 def test_counts_are_those_of_brute_force_after_every_removal(
     d, radius, ratio, snap, n, dense, monkeypatch
 ):
-    monkeypatch.setattr(mc, "_CHUNK", 1000)
-    monkeypatch.setattr(mc, "_DENSE", mc._DENSE if dense else 0)
+    monkeypatch.setattr(grid_cover, "_CHUNK", 1000)
+    monkeypatch.setattr(grid_cover, "_DENSE", grid_cover._DENSE if dense else 0)
     points, rng = rows_in_ball(n, d, seed=n), np.random.default_rng(d)
-    cover = mc.GridCover(points, radius, ratio, snap)
-    nodes, covers = brute_force(points, radius, ratio, snap, cover.high)
+    cover = grid_cover.GridCover(points, radius, ratio, snap)
+    nodes, covers = brute_force(points, radius, ratio, snap, cover.nodes.high)
     live = np.ones(len(points), dtype=bool)
     assert cover.size == len(nodes)
     assert np.allclose(cover.node(np.arange(cover.size)), nodes * ratio * radius / math.sqrt(d))
@@ -109,7 +105,7 @@ def test_counts_are_those_of_brute_force_after_every_removal(
 @pytest.mark.parametrize(("d", "radius", "ratio"), KINDS)
 def test_no_node_outside_the_grid_covers_a_point_of_the_ball(d, radius, ratio, snap):
     points = np.vstack([rows_in_ball(30, d), np.eye(d), -np.eye(d)])
-    high = mc._grid(d, radius, ratio, snap)[1:3][1]
+    high = grid_cover._grid(d, radius, ratio, snap)[1:3][1]
     nodes, covers = brute_force(points, radius, ratio, snap, high + 2)
     outside = np.abs(nodes).max(axis=1) > high
     assert outside.any() and not covers[:, outside].any() and covers.any(axis=1).all()
@@ -117,7 +113,7 @@ def test_no_node_outside_the_grid_covers_a_point_of_the_ball(d, radius, ratio, s
 
 def test_an_empty_cover_has_no_counts_and_stays_empty():
     for snap in (True, False):
-        cover = mc.GridCover(np.zeros((0, 2)), 0.3, 1.0, snap)
+        cover = grid_cover.GridCover(np.zeros((0, 2)), 0.3, 1.0, snap)
         same_counts(cover, np.zeros(cover.size, dtype=int))
         cover.remove(0)
         assert cover.live().shape == (0,) and not cover.histogram[1:].any()
@@ -129,7 +125,7 @@ SIZES += [(4, 0.5, 6265), (5, 0.5, 69325), (2, 2, 13), (3, 2, 81), (4, 2, 321), 
 
 @pytest.mark.parametrize(("d", "ratio", "size"), SIZES)
 def test_stencils_are_as_large_as_counted_by_hand(d, ratio, size):
-    offsets = mc.stencil(d, ratio)
+    offsets = grid_cover.stencil(d, ratio)
     assert len(offsets) == size == len(np.unique(offsets, axis=0))
     assert np.array_equal(np.sort(offsets, axis=0), np.sort(-offsets, axis=0))
 
@@ -142,7 +138,10 @@ def test_stencils_of_the_paper_are_the_pairs_of_lemma_7(d, size):
     S = list(itertools.product((0, 1), repeat=d))
     assert len(V) * 2**d == size
     pairs = {tuple(a + (2 * a - 1) * b for a, b in zip(s, v, strict=True)) for s in S for v in V}
-    assert pairs == set(map(tuple, mc.stencil(d, 1.0, snap=False).tolist())) and len(pairs) == size
+    assert (
+        pairs == set(map(tuple, grid_cover.stencil(d, 1.0, snap=False).tolist()))
+        and len(pairs) == size
+    )
 
 
 # ---------------------------------------------------------------- the guarantee
@@ -160,20 +159,22 @@ def test_one_node_covers_any_ball_of_the_radius(d, snap):
         edge *= radius * (1 - 1e-9) / np.linalg.norm(edge, axis=1, keepdims=True)
         ball = np.vstack([ball, middle + edge])
         ball = ball[np.linalg.norm(ball, axis=1) <= 1]
-        assert mc.GridCover(ball, radius, ratio, snap).coverage().counts.max(initial=0) == len(ball)
+        assert grid_cover.GridCover(ball, radius, ratio, snap).coverage().counts.max(
+            initial=0
+        ) == len(ball)
 
 
 def test_one_node_does_not_cover_much_larger_balls():
     ball = np.array([[-1.0], [1.0]])  # a ball of radius 1 needs a cover radius of 1
     for snap in (True, False):
-        assert mc.GridCover(ball, 0.4, 1.0, snap).coverage().counts.max() == 1
+        assert grid_cover.GridCover(ball, 0.4, 1.0, snap).coverage().counts.max() == 1
 
 
 @SNAP
 @pytest.mark.parametrize(("d", "radius", "ratio"), KINDS)
 def test_covered_points_are_near_their_node(d, radius, ratio, snap):
     points = rows_in_ball(300, d)
-    cover = mc.GridCover(points, radius, ratio, snap)
+    cover = grid_cover.GridCover(points, radius, ratio, snap)
     reach = radius * (1 + ratio * (1.5 if snap else 1.0))
     farthest = 0.0
     for key in cover.coverage().keys[::7]:
@@ -211,7 +212,7 @@ def joint_law(covers, n_picks, exponent):
 def joint_p(n_runs, snap, seed=0, exponent=0.8):
     """Chi-square tests of three picks in a row from a tiny grid: with their law, and with the law if covered points stayed."""
     points, radius = np.array([[-0.6], [0.1], [0.2], [0.6], [0.55], [1.0]]), 0.5
-    high = mc.GridCover(points, radius, 1.0, snap).high
+    high = grid_cover.GridCover(points, radius, 1.0, snap).nodes.high
     nodes, covers = brute_force(points, radius, 1.0, snap, high)
     law = joint_law(covers, 3, exponent)
     choose, seen = Noise(seed).cover(exponent), dict.fromkeys(law, 0)
@@ -253,10 +254,10 @@ def test_three_picks_in_a_row_have_their_joint_law_in_many_runs(snap, exponent):
 @SNAP
 def test_a_pick_has_the_law_of_the_exponential_mechanism_over_every_node(snap, dense, monkeypatch):
     # false-alarm rate 1e-6 a case; 10,000 draws reject what others printed and programmed
-    monkeypatch.setattr(mc, "_DENSE", mc._DENSE if dense else 0)
+    monkeypatch.setattr(grid_cover, "_DENSE", grid_cover._DENSE if dense else 0)
     points, n = rows_in_ball(6, 2, seed=4), 10_000
-    cover = mc.GridCover(points, 1.0, 2.0, snap)
-    _, covers = brute_force(points, 1.0, 2.0, snap, cover.high)
+    cover = grid_cover.GridCover(points, 1.0, 2.0, snap)
+    _, covers = brute_force(points, 1.0, 2.0, snap, cover.nodes.high)
     counts, choose = covers.sum(axis=0), Noise(5).cover(0.3)
     drawn = np.bincount([choose(cover) for _ in range(n)], minlength=cover.size)
     assert (counts == 0).any() and stats.chisquare(
@@ -297,7 +298,7 @@ def test_rows_that_were_covered_are_gone_on_all_later_levels():
     for radius, level in zip(radii, zip(*[iter(seen)] * 4, strict=True), strict=True):
         cover, chosen = level[0][0], [key for _, key in level]
         assert len(cover.live()) == live.sum()  # this level began with the rows that were left
-        _, covers = brute_force(points[live], radius, 1.0, True, cover.high)
+        _, covers = brute_force(points[live], radius, 1.0, True, cover.nodes.high)
         live[live] = ~covers[:, chosen].any(axis=1)
         left.append(live.sum())
     assert left[0] > left[2] > left[-1] == 0 and np.all(np.diff(left) <= 0)
@@ -306,7 +307,11 @@ def test_rows_that_were_covered_are_gone_on_all_later_levels():
 @contextmanager
 def broken(name):
     """A way to lose the privacy of the covers."""
-    remove, cover, build = mc.GridCover.remove, mc.grid_set_cover, mc.GridCover.__init__
+    remove, cover, build = (
+        grid_cover.GridCover.remove,
+        mc.grid_set_cover,
+        grid_cover.GridCover.__init__,
+    )
 
     def forgetful(points, radii, n_picks, choose, **how):
         return np.concatenate([cover(points, r, n_picks, choose, **how)[0] for r in radii])
@@ -325,16 +330,16 @@ def broken(name):
 
     def twice(self, points, *args):
         build(self, np.repeat(points, 2, axis=0), *args)
-        self._owner = self._owner[::2]
+        self._cells.owner = self._cells.owner[::2]
 
     def centred(self, points, *args):
         build(self, points - points.mean(axis=0) if len(points) else points, *args)
 
     patches = {
         "every level starts anew": (mc, "max_cover", forgetful),
-        "a row stays after it was covered": (mc.GridCover, "remove", last_stays),
-        "a row counts twice": (mc.GridCover, "__init__", twice),
-        "a row moves the others": (mc.GridCover, "__init__", centred),
+        "a row stays after it was covered": (grid_cover.GridCover, "remove", last_stays),
+        "a row counts twice": (grid_cover.GridCover, "__init__", twice),
+        "a row moves the others": (grid_cover.GridCover, "__init__", centred),
     }
     with mock.patch.object(*patches[name]):
         yield
@@ -375,25 +380,25 @@ def test_a_row_is_projected_to_the_same_bits_whatever_the_others_are(monkeypatch
     X = rng.normal(size=(5000, 137)) * np.exp(rng.normal(size=(5000, 1)))
     W, center = gaussian_projection(137, 3, rng), rng.normal(size=137)
     how = {"radius": 9.7, "center": center, "divisor": 1.5}
-    whole = mc.project(X, W, **how)  # eight blocks or more: threads
+    whole = estimators.project(X, W, **how)  # eight blocks or more: threads
     assert len(X) * 137 > 8 * 2**17 / 2 and whole.shape == (5000, 3)
     assert np.array_equal(
-        whole[::500], np.vstack([mc.project(x[None], W, **how) for x in X[::500]])
+        whole[::500], np.vstack([estimators.project(x[None], W, **how) for x in X[::500]])
     )
-    assert np.array_equal(whole[::-1], mc.project(X[::-1], W, **how))
+    assert np.array_equal(whole[::-1], estimators.project(X[::-1], W, **how))
     X2 = X.copy()
     X2[1:] = 1e9
-    assert np.array_equal(whole[0], mc.project(X2, W, **how)[0])
+    assert np.array_equal(whole[0], estimators.project(X2, W, **how)[0])
     for rows in (1, 7, 640):
-        monkeypatch.setattr(mc, "map_blocks", partial(map_blocks, block_rows=rows))
-        assert np.array_equal(whole[:900], mc.project(X[:900], W, **how))
+        monkeypatch.setattr(estimators, "map_blocks", partial(map_blocks, block_rows=rows))
+        assert np.array_equal(whole[:900], estimators.project(X[:900], W, **how))
 
 
 def test_projection_is_exact_in_whole_numbers_and_near_the_real_one():
     rng = np.random.default_rng(1)
     X, W = rng.normal(size=(40, 60)), gaussian_projection(60, 4, rng)
     radius, divisor = 30.0, 2.0
-    points = mc.project(X, W, radius=radius, divisor=divisor)
+    points = estimators.project(X, W, radius=radius, divisor=divisor)
     assert np.abs(points - X @ W / (radius * divisor)).max() < 1e-5 < np.abs(points).max()
     step, _ = lattice(radius)
     longest = np.sqrt((W**2).sum(axis=0).max())
@@ -411,10 +416,10 @@ def test_projection_depends_on_row_minus_center_only_and_stays_in_the_ball(d_out
     X = np.random.default_rng(2).integers(-900, 900, size=(50, 5)) / 64
     W = None if d_out is None else gaussian_projection(5, d_out, 3)
     move = np.array([3.0, -1.0, 0.5, 100.0, 0.0])
-    here = mc.project(X, W, radius=8.0)
-    assert np.array_equal(here, mc.project(X + move, W, radius=8.0, center=move))
+    here = estimators.project(X, W, radius=8.0)
+    assert np.array_equal(here, estimators.project(X + move, W, radius=8.0, center=move))
     assert np.linalg.norm(here, axis=1).max() <= 1 + 1e-15
-    assert np.array_equal(here, mc.project(X * 4, W, radius=32.0))
+    assert np.array_equal(here, estimators.project(X * 4, W, radius=32.0))
     assert (np.linalg.norm(here, axis=1) < 0.999).any() and (
         np.linalg.norm(here, axis=1) > 0.999
     ).any()
@@ -442,16 +447,18 @@ def test_the_number_of_centers_and_of_candidates_is_fixed(make, kind, k):
     model, candidates = with_candidates(make, X, n_clusters=k)
     assert model.cluster_centers_.shape == (k, X.shape[1])
     assert np.linalg.norm(model.cluster_centers_, axis=1).max() <= 4.0 * (1 + 1e-9)
-    d, finest, ratio, n_picks, _ = model._plan(X.shape[1])
-    assert n_picks == (k if make is PAPER else 3 * k if ratio == 2 else 2 * k)
-    assert candidates.shape == (n_picks * len(mc.cover_radii(finest, ratio)), d)
+    plan = model._covers(X.shape[1])
+    assert plan.n_picks == (k if make is PAPER else 3 * k if plan.ratio == 2 else 2 * k)
+    assert candidates.shape == (plan.n_picks * len(mc.cover_radii(plan.finest, plan.ratio)), plan.d)
     assert np.linalg.norm(candidates, axis=1).max() <= 1 + 1e-12
 
 
 def test_the_printed_plan_is_the_papers():
-    plan = lambda **how: PAPER(4, **how)._plan()  # noqa: E731
-    assert plan(n_public=1000) == (3, 1e-3, 1.0, 4, False)  # floor(ln(n) / 2), 1 / n, k
-    assert plan(n_public=2)[0] == 1 and plan(n_public=1000, ratio=0.1)[3] == 12  # k ceil(ln 10)
+    plan = lambda **how: mc.printed_covers(PAPER(4, **how))  # noqa: E731
+    assert plan(n_public=1000) == mc.Covers(
+        3, 1e-3, 1.0, 4, snap=False
+    )  # floor(ln(n) / 2), 1 / n, k
+    assert plan(n_public=2).d == 1 and plan(n_public=1000, ratio=0.1).n_picks == 12  # k ceil(ln 10)
 
 
 # ---------------------------------------------------------------- noise
@@ -479,7 +486,7 @@ def test_groups_that_look_empty_take_their_fallback_and_others_are_not_biased():
     groups, out = np.r_[1, np.full(400, 2)], []
     for seed in range(300):
         noise, buy = Noise(seed), {"X": X, "groups": groups, "n_groups": 3, "center": None}
-        out.append(mc._averages(noise, 0.8, 1.0, fallback, **buy, mu=1.0))
+        out.append(max_cover_kmeans._averages(noise, 0.8, 1.0, fallback, **buy, mu=1.0))
     out, deviation = np.array(out), noise.releases[-1].scale / 0.8
     assert 1 < deviation < 2
     for j, often in (
@@ -536,11 +543,13 @@ def test_recentring_finds_where_the_rows_are_and_how_far_they_reach():
     """94 % of the rows within 0.3, all but 1 % within 0.8: the radius is the first edge beyond 0.8."""
     X = np.repeat([0.3, 0.8], [3760, 240])[:, None] * uniform_on_sphere(4000, 2, rng=0)
     X = np.r_[X + [1.5, -1.0], np.full((40, 2), [-3.9, 0.0])]
-    middle, radius = mc.recenter(X, 4.0, mu=100.0, epsilon=30.0, noise=Noise(1))
+    middle, radius = max_cover_kmeans.recenter(X, 4.0, mu=100.0, epsilon=30.0, noise=Noise(1))
     assert np.linalg.norm(middle - X.mean(axis=0)) < 0.01
     reach = np.quantile(np.linalg.norm(X - middle, axis=1), 0.95)
     assert radius == EDGES[np.searchsorted(EDGES, reach)] and 0.8 < radius < 1.2
-    moved = mc.recenter(X + 64, 4.0, center=[64, 64], mu=100.0, epsilon=30.0, noise=Noise(1))
+    moved = max_cover_kmeans.recenter(
+        X + 64, 4.0, center=[64, 64], mu=100.0, epsilon=30.0, noise=Noise(1)
+    )
     assert np.allclose(moved[0] - 64, middle, atol=1e-5) and moved[1] == radius
 
 
@@ -548,7 +557,7 @@ def test_recentring_finds_where_the_rows_are_and_how_far_they_reach():
 def test_recentring_by_noise_alone_gives_one_of_sixteen_public_balls(n):
     X, radii = np.full((n, 3), 1e5), set()
     for seed in range(60):
-        middle, radius = mc.recenter(X, 4.0, mu=0.01, epsilon=0.01, noise=Noise(seed))
+        middle, radius = max_cover_kmeans.recenter(X, 4.0, mu=0.01, epsilon=0.01, noise=Noise(seed))
         assert np.linalg.norm(middle) <= 4.0 * (1 + 1e-9)
         radii.add(radius)
     assert radii <= set(EDGES.tolist()) and len(radii) > 3
@@ -567,9 +576,12 @@ def test_empty_candidates_are_kept_as_rarely_as_promised(scale):
         chance = lattice_law("laplace", scale, values)
         passes = [z for z in values[:: max(1, len(values) // 300)]]
         filled = np.full(m, 1e9)
-        threshold = next(z for z in values if 0 in mc.worth_keeping(np.r_[z, filled[1:]], scale, 1))
+        threshold = next(
+            z for z in values if 0 in max_cover_kmeans.worth_keeping(np.r_[z, filled[1:]], scale, 1)
+        )
         assert all(
-            (0 in mc.worth_keeping(np.r_[z, filled[1:]], scale, 1)) == (z >= threshold)
+            (0 in max_cover_kmeans.worth_keeping(np.r_[z, filled[1:]], scale, 1))
+            == (z >= threshold)
             for z in passes
         )
         assert chance[threshold:].sum() <= 1 / (20 * m)
@@ -577,11 +589,14 @@ def test_empty_candidates_are_kept_as_rarely_as_promised(scale):
 
 def test_heavy_candidates_pass_and_too_few_are_filled_up_with_the_heaviest():
     weights = np.array([0.0, 500.0, -3.0, 499.0, 2.0, 498.0, 1.0])
-    keep = partial(mc.worth_keeping, weights, 10.0)
+    keep = partial(max_cover_kmeans.worth_keeping, weights, 10.0)
     assert keep(2).tolist() == keep(3).tolist() == [1, 3, 5]
     assert keep(4).tolist() == [1, 3, 4, 5] and keep(5).tolist() == [1, 3, 4, 5, 6]
-    assert mc.worth_keeping(weights, 1000.0, 1).tolist() == [1]
-    assert mc.worth_keeping(weights, 1000.0, 1, n_public=998).tolist() == [1, 3]  # half of 998
+    assert max_cover_kmeans.worth_keeping(weights, 1000.0, 1).tolist() == [1]
+    assert max_cover_kmeans.worth_keeping(weights, 1000.0, 1, n_public=998).tolist() == [
+        1,
+        3,
+    ]  # half of 998
     assert keep(9).tolist() == list(range(7))  # fewer candidates than clusters
 
 
@@ -656,31 +671,34 @@ def test_advised_radii_and_dimensions_fit(d, n_public):
     refused = 0
     for finest in np.geomspace(1e-6, 0.5, 40):
         try:
-            mc.check_grid(d, finest, n_public=n_public)
+            grid_cover.check_grid(d, finest, n_public=n_public)
         except ValueError as error:
             refused += 1
             advice = str(error).split("what fits: ")[1]
             if "n_components=" in advice:
                 fitting = int(advice.split("n_components=")[1].split(" ")[0].rstrip("."))
-                mc.check_grid(fitting, finest, n_public=n_public)
+                grid_cover.check_grid(fitting, finest, n_public=n_public)
                 with pytest.raises(ValueError):
-                    mc.check_grid(fitting + 1, finest, n_public=n_public)
+                    grid_cover.check_grid(fitting + 1, finest, n_public=n_public)
             if "finest=" in advice:
                 fitting = float(advice.split("finest=")[1].split(" ")[0].rstrip("."))
-                mc.check_grid(d, fitting, n_public=n_public)
+                grid_cover.check_grid(d, fitting, n_public=n_public)
     assert refused or d < 3
 
 
 @pytest.mark.parametrize(("d", "ratio"), [(8, 1.0), (7, 0.5), (9, 1.0), (20, 1.0), (500, 1.0)])
 def test_a_refusal_lists_no_stencil_too_large_for_memory(d, ratio):
-    def guarded(e, ratio, snap, honest=mc.stencil):
+    def guarded(e, ratio, snap, honest=grid_cover.stencil):
         reach = math.sqrt(e) * (1 + 1 / ratio)
         volume = math.exp(ball_volume_log(e, reach))  # about as many offsets
         assert 8 * e * volume < 2**28, f"a stencil of {8 * e * volume:.0e} bytes in {e} dimensions"
         return honest(e, ratio, snap)
 
-    with mock.patch.object(mc, "stencil", guarded), pytest.raises(ValueError, match="too many"):
-        mc.check_grid(d, 0.02, ratio)
+    with (
+        mock.patch.object(grid_cover, "stencil", guarded),
+        pytest.raises(ValueError, match="too many"),
+    ):
+        grid_cover.check_grid(d, 0.02, ratio)
 
 
 @pytest.mark.parametrize("how", [{"ratio": 5e-324}, {"finest": 5e-324}], ids=str)
@@ -693,19 +711,19 @@ def test_keys_never_wrap_around():
     """The largest grids that are accepted: keys near 2**63, counts equal to those of the same points on a coarse look."""
     finest = {2: 1e-9, 3: 2e-6, 4: 1e-4}
     for d, radius in finest.items():
-        mc.check_grid(d, radius, n_public=100)
+        grid_cover.check_grid(d, radius, n_public=100)
         points = rows_in_ball(20, d)
-        cover = mc.GridCover(points, radius)
+        cover = grid_cover.GridCover(points, radius)
         assert 2**50 < cover.size < 2**63
         seen = cover.coverage()
         assert seen.keys.min() >= 0 and seen.keys.max() < cover.size
-        assert seen.counts.sum() == len(points) * len(cover.offsets)
+        assert seen.counts.sum() == len(points) * len(cover.nodes.offsets)
         corner = cover.node(cover.size - 1)
-        assert np.allclose(corner, cover.high * cover.unit)
+        assert np.allclose(corner, cover.nodes.high * cover.nodes.unit)
         far = np.abs(cover.node(seen.keys)[:, None] - points).max(axis=2).min(axis=1)
         assert far.max() <= 3 * radius
     with pytest.raises(ValueError, match="too many nodes"):
-        mc.check_grid(4, 1e-5, n_public=100)
+        grid_cover.check_grid(4, 1e-5, n_public=100)
 
 
 def test_the_paper_needs_a_public_number_of_rows():
@@ -767,7 +785,7 @@ def test_the_extension_spends_exactly_its_budget(shares, n_lloyd, neighboring):
 
 @pytest.mark.parametrize("n_lloyd", [0, 3])
 def test_shares_are_shares_of_what_each_kind_could_buy_alone(n_lloyd):
-    lines = mc.max_cover_releases(1.0, 2.0, 1e-6, (0.2, 0.3, 0.1, 0.4), n_lloyd)
+    lines = max_cover_kmeans.max_cover_releases(1.0, 2.0, 1e-6, (0.2, 0.3, 0.1, 0.4), n_lloyd)
     mu = {r.label: r.mu * math.sqrt(r.times) / gaussian_mu(2.0, 1e-6) for r in lines if r.mu}
     assert mu == pytest.approx({"sums and counts": 0.4, "mean to centre on": 0.1})
     pure = {r.label: r.epsilon for r in lines if r.epsilon}
@@ -785,7 +803,7 @@ def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring):
         lines = {r.label: r for r in spent.releases}
         exponent = lines["covers"].exponent
         scale = exponent / (shares[1] * cover_exponent(1.0, 1e-6))
-        planned = mc.max_cover_releases(scale, 1.0, 1e-6, shares, n_lloyd)
+        planned = max_cover_kmeans.max_cover_releases(scale, 1.0, 1e-6, shares, n_lloyd)
         assert len(planned) == len(lines) == (5 if shares[0] else 3)
         for plan in planned:
             line = lines[plan.label]
@@ -865,7 +883,7 @@ def planted(n, k, seed):
 
 
 def log_nodes(radius):
-    return math.log(mc.GridCover(np.zeros((0, 2)), radius).size)
+    return math.log(grid_cover.GridCover(np.zeros((0, 2)), radius).size)
 
 
 def test_a_level_covers_what_its_lemma_promises():
@@ -916,7 +934,7 @@ def random_candidates(points, radii, n_picks, choose, **how):
     return uniform_in_ball(
         n_picks * len(radii),
         points.shape[1],
-        rng=len(points) % 1000 + int(choose(mc.GridCover(points[:0], 1.0))),
+        rng=len(points) % 1000 + int(choose(grid_cover.GridCover(points[:0], 1.0))),
     )
 
 
@@ -939,7 +957,10 @@ def test_a_large_budget_comes_near_k_means_on_the_candidates(gaussians):
         seen.append((args, honest(*args)))
         return seen[-1][1]
 
-    with mock.patch.object(mc, "cluster_candidates", look), pytest.warns(PrivacyWarning):
+    with (
+        mock.patch.object(max_cover_kmeans, "cluster_candidates", look),
+        pytest.warns(PrivacyWarning),
+    ):
         private = fitted_loss(gaussians, 0, epsilon=1e3)
     (candidates, weights, k, seed), heads = seen[0]
     ours = KMeans(k, n_init=10, random_state=0).fit(candidates, sample_weight=weights)

@@ -12,6 +12,7 @@ from test_estimators import Untouchable
 
 from dplit import HDPEMeans, NoisyLloyd, PEMeans
 from dplit.accounting import gaussian_delta, gaussian_mu, gdp_composition
+from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.datasets import kmeans_loss, make_elongated_blobs, make_g2, make_isotropic_blobs
 from dplit.discrete import watch
@@ -47,29 +48,33 @@ def test_votes_are_those_of_brute_force_ties_to_the_lowest(d, k, L):
     population = np.vstack([centers, pe.variations(centers, L, rng, step=0.1)])
     population[-3:] = population[:3]
     X[:20] = population[rng.integers(len(population), size=20)]
-    Q = pe.vote_grid(X)
-    P = np.rint(population * pe.grid_radius(d)).astype(np.int64)
+    Q = vote_search.vote_grid(X)
+    P = np.rint(population * vote_search.grid_radius(d)).astype(np.int64)
     squares = ((Q.astype(np.int64)[:, None] - P) ** 2).sum(axis=2)
     for n_elite in (0, k):
-        assert np.array_equal(pe.nearest_member(Q, population, n_elite), squares.argmin(axis=1))
+        assert np.array_equal(
+            vote_search.nearest_member(Q, population, n_elite), squares.argmin(axis=1)
+        )
 
 
 def test_the_search_by_groups_is_used_and_is_the_same_on_many_rows():
     X = unit_ball(make_isotropic_blobs(20_000, 5, 6, random_state=0).data)
     centers = X[::3500].copy()
     population = np.vstack([centers, pe.variations(centers, 150, np.random.default_rng(0))])
-    Q = pe.vote_grid(X)
-    with mock.patch.object(pe, "_grouped_search", wraps=pe._grouped_search) as used:
-        grouped = pe.nearest_member(Q, population, len(centers))
-    assert used.called and np.array_equal(grouped, pe.nearest_member(Q, population))
+    Q = vote_search.vote_grid(X)
+    with mock.patch.object(
+        vote_search, "_grouped_search", wraps=vote_search._grouped_search
+    ) as used:
+        grouped = vote_search.nearest_member(Q, population, len(centers))
+    assert used.called and np.array_equal(grouped, vote_search.nearest_member(Q, population))
 
 
 @pytest.mark.parametrize("d", [1, 3, 100, 10_000])
 def test_single_precision_is_exact_on_the_grid_and_not_on_one_twice_as_fine(d):
-    g = pe.grid_radius(d)
+    g = vote_search.grid_radius(d)
     assert 3 * (g + math.sqrt(d) / 2) ** 2 <= 2**24 < 3 * (1.2 * (g + math.sqrt(d))) ** 2
     x = np.ones((1, d)) / math.sqrt(d)
-    Q = pe.vote_grid(x)
+    Q = vote_search.vote_grid(x)
     exact = int((Q.astype(np.int64) ** 2).sum())
     assert float((Q @ Q.T)[0, 0]) == exact and float(3 * (Q @ Q.T)[0, 0]) == 3 * exact
 
@@ -80,9 +85,10 @@ def test_single_precision_is_exact_on_the_grid_and_not_on_one_twice_as_fine(d):
 def test_a_vote_does_not_know_its_company(form):
     X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32).astype(float)
     population = uniform_in_ball(40, 6, rng=1)
-    whole = pe.nearest_member(pe.vote_grid(form(X), 3.0), population)
+    whole = vote_search.nearest_member(vote_search.vote_grid(form(X), 3.0), population)
     parts = [
-        pe.nearest_member(pe.vote_grid(X[i : i + 7], 3.0), population) for i in range(0, 300, 7)
+        vote_search.nearest_member(vote_search.vote_grid(X[i : i + 7], 3.0), population)
+        for i in range(0, 300, 7)
     ]
     assert np.array_equal(whole, np.concatenate(parts))
 
@@ -94,9 +100,11 @@ def test_one_row_moves_one_vote_by_one(scale):
     population = uniform_in_ball(30, 3, rng=0)
     with silent():
         noise = Noise(0)
-        before = pe.dp_nn_histogram(pe.vote_grid(X), population, mu=1.0, n_total=1e9, noise=noise)
+        before = pe.dp_nn_histogram(
+            vote_search.vote_grid(X), population, mu=1.0, n_total=1e9, noise=noise
+        )
         after = pe.dp_nn_histogram(
-            pe.vote_grid(np.vstack([X, row])), population, mu=1.0, n_total=1e9, noise=noise
+            vote_search.vote_grid(np.vstack([X, row])), population, mu=1.0, n_total=1e9, noise=noise
         )
     assert (
         before.sum() == 50 and sorted(after - before)[-1] == 1 and np.abs(after - before).sum() == 1
@@ -189,9 +197,12 @@ def test_variations_as_derived_from_the_paper():
 @pytest.mark.parametrize(("projected", "counted"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("n_refine", [1, 3, 7])
 def test_prices_add_up(n_refine, projected, counted):
-    count, votes, step = pe.evolution_prices(0.7, n_refine, projected, counted)
-    assert gdp_composition([count, votes, *[step] * n_refine]) == pytest.approx(0.7, rel=1e-12)
-    assert (count > 0) == counted and min(votes, step) > 0
+    price = pe_means.evolution_prices(0.7, n_refine, projected, counted)
+    parts = [price.count, price.votes, *[price.step] * n_refine]
+    assert gdp_composition(parts) == pytest.approx(0.7, rel=1e-12)
+    assert (price.count > 0) == counted and min(price.votes, price.step) > 0
+    step = pe_means.step_prices(price.step, "add_remove")
+    assert gdp_composition([step.lengths, step.sums]) == pytest.approx(price.step, rel=1e-12)
 
 
 @BOTH
@@ -245,8 +256,8 @@ def test_a_step_without_noise_is_a_step_of_lloyds():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(500, 3)) / 40 + c for c in np.eye(3) / 2])
     centers = np.eye(3) / 2 + 0.02
-    labels = pe._labels(X, centers, 1.0, None)
-    moved, counts = pe.refine_step(
+    labels = pe_means.nearest_labels(X, centers, 1.0, None)
+    moved, counts = pe_means.refine_step(
         X, centers, labels, radius=1.0, n_total=1500, mu=1e4, noise=Noise(0)
     )
     means = np.array([X[labels == j].mean(axis=0) for j in range(3)])
@@ -257,7 +268,7 @@ def test_residuals_cost_their_radius_and_not_the_ball():
     X = np.random.default_rng(0).normal(size=(400, 8)) / 100 + 0.3
     centers, errors = X.mean(axis=0, keepdims=True) + 0.005, []
     for seed in range(20):
-        moved, _ = pe.refine_step(
+        moved, _ = pe_means.refine_step(
             X, centers, np.zeros(400, int), radius=1.0, n_total=400, mu=0.5, noise=Noise(seed)
         )
         plain = Noise(seed).mean(X, radius=1.0, mu=0.5)
@@ -282,9 +293,11 @@ def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(nei
         again = None if to is seen[0] else [event.outcome for event in seen[0]]
         with watch(partial(note, to=to, again=again)):
             noise = Noise(0, neighboring=neighboring)
-            labels = pe._labels(data, centers, 2.0, None)
+            labels = pe_means.nearest_labels(data, centers, 2.0, None)
             outcomes.append(
-                pe.refine_step(data, centers, labels, radius=2.0, n_total=30, mu=1.0, noise=noise)
+                pe_means.refine_step(
+                    data, centers, labels, radius=2.0, n_total=30, mu=1.0, noise=noise
+                )
             )
     for one, two in zip(*seen, strict=True):
         moved = np.linalg.norm((two.value - one.value).astype(float))
@@ -297,16 +310,16 @@ def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(nei
 def test_r_is_chosen_for_the_noise_that_the_sums_get(neighboring, k):
     X, centers = np.random.default_rng(0).normal(size=(60, 4)), uniform_in_ball(k, 4, rng=1)
     noise = Noise(0, neighboring=neighboring)
-    with mock.patch.object(pe, "residual_radius", wraps=pe.residual_radius) as chosen:
-        labels = pe._labels(X, centers, 2.0, None)
-        pe.refine_step(X, centers, labels, radius=2.0, n_total=60, mu=0.7, noise=noise)
+    with mock.patch.object(pe_means, "residual_radius", wraps=pe_means.residual_radius) as chosen:
+        labels = pe_means.nearest_labels(X, centers, 2.0, None)
+        pe_means.refine_step(X, centers, labels, radius=2.0, n_total=60, mu=0.7, noise=noise)
     assert noise.releases[-1].scale == pytest.approx(1 / chosen.call_args.kwargs["sum_mu"], 1e-5)
 
 
 def test_shrinkage_by_hand():
     steps = np.array([[3.0, 4.0], [0.1, 0.0], [0.0, 0.0]])
-    assert np.allclose(pe.shrink(steps, np.array([0.0, 1.0, 1.0])), [[3, 4], [0, 0], [0, 0]])
-    assert np.allclose(pe.shrink(steps[:1], np.array([6.25])), [[1.5, 2.0]])
+    assert np.allclose(pe_means.shrink(steps, np.array([0.0, 1.0, 1.0])), [[3, 4], [0, 0], [0, 0]])
+    assert np.allclose(pe_means.shrink(steps[:1], np.array([6.25])), [[1.5, 2.0]])
 
 
 def test_shrinkage_joins_two_measurements_by_their_precision():
@@ -314,7 +327,7 @@ def test_shrinkage_joins_two_measurements_by_their_precision():
     rng, d, v1, v2 = np.random.default_rng(0), 1000, 1.0, 4.0
     first = rng.normal(size=(500, d)) * math.sqrt(v1)
     second = rng.normal(size=(500, d)) * math.sqrt(v2)
-    joined = first + pe.shrink(second - first, np.full(500, v2))
+    joined = first + pe_means.shrink(second - first, np.full(500, v2))
     assert (joined**2).mean() == pytest.approx(v1 * v2 / (v1 + v2), rel=0.02)
 
 
@@ -323,7 +336,7 @@ def test_the_error_bound_holds_and_is_not_idle():
     for d in (1, 5, 50):
         Z = rng.normal(size=(300, d)) + 0.5
         lengths, radii = np.linalg.norm(Z, axis=1), np.geomspace(0.1, 30, 8)
-        bound = np.sqrt(pe.step_error(np.ones(300), lengths, radii, d, 300, 0.2))
+        bound = np.sqrt(pe_means.step_error(np.ones(300), lengths, radii, d, 300, 0.2))
         for r, b in zip(radii, bound, strict=True):
             noise = rng.normal(size=(400, d)) * r / (300 * 0.2)
             error = clip_to_ball(Z, r).mean(axis=0) + noise - Z.mean(axis=0)
@@ -430,7 +443,7 @@ def test_the_private_number_of_rows_changes_nothing_that_is_public():
 
 
 def test_hard_to_hear_votes_halve_the_number_of_candidates():
-    Q, sizes = pe.vote_grid(np.zeros((20, 2))), []
+    Q, sizes = vote_search.vote_grid(np.zeros((20, 2))), []
     with watch(lambda event: (sizes.append(len(event.value)), event.outcome)[1]):
         pe.private_evolution(Q, 3, 64, 7, mu=0.02, n_total=20, noise=Noise(0))
     assert sizes == [3 * (L + 1) for L in (64, 32, 16, 8, 4, 4, 4)]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from test_estimators import quotes, sentences
 
-from dplit import HDPEMeans, MaxCoverKMeans, NoisyAverageSet, NoisyLloyd, PEMeans
-from dplit.clustering import max_cover
+from dplit import HDPEMeans, MaxCoverKMeans, NoisyAverageSet, NoisyLloyd, PEMeans, estimators
 from dplit.mechanisms import Noise
 from dplit.rows import MappedRows, check_rows, map_blocks
 
@@ -80,7 +79,7 @@ def test_releases_are_the_same_bits_wherever_the_rows_lie(
     for chunks in CHUNKS.values():
         assert fit(da.from_array(X, chunks=chunks)) == expected
     monkeypatch.setattr(
-        max_cover, "_KEPT", 0
+        estimators, "_KEPT", 0
     )  # as if the rows were too many to keep anything of them
     assert fit(X) == expected
 
@@ -241,7 +240,7 @@ def test_dask_is_imported_by_nobody_but_its_user():
 @pytest.mark.parametrize("name", ["NoisyLloyd", "MaxCoverKMeans", "PEMeans", "HDPEMeans"])
 def test_a_fit_holds_a_block_and_not_the_rows(name, tmp_path, monkeypatch):
     """Five times the rows, the same memory."""
-    monkeypatch.setattr(max_cover, "_KEPT", 0)
+    monkeypatch.setattr(estimators, "_KEPT", 0)
     monkeypatch.setattr("os.cpu_count", lambda: 2)  # one block for each thread
     quick = {"n_votes": 1, "population": 20} if "PE" in name else {}
     peaks = []

@@ -29,6 +29,7 @@ from dplit import (
     StableTupleMean,
     audit,
     datasets,
+    estimators,
 )
 from dplit import source_target as so
 from dplit.accounting import (
@@ -41,16 +42,25 @@ from dplit.accounting import (
 from dplit.adaptation import convex as co
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import loss_bound
-from dplit.clustering import k_averages, k_noisy_centers, stable_tuples, tuple_clusterer
+from dplit.clustering import (
+    grid_cover,
+    k_averages,
+    k_noisy_centers,
+    max_cover_kmeans,
+    stable_tuples,
+    tuple_clusterer,
+    vote_search,
+)
 from dplit.clustering import k_tuples as kt
 from dplit.clustering import max_cover as mc
 from dplit.clustering import private_evolution as pe
 from dplit.clustering.lloyd import center_error_bound
 from dplit.datasets import kmeans_loss
 from dplit.discrete import watch
-from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_ball
+from dplit.geometry import nearest, uniform_in_ball
 from dplit.mechanisms import Noise
 from dplit.mixtures import cover_delta
+from dplit.projections import gaussian_projection, jl_failure
 from dplit.public import check_neighboring
 from dplit.receipts import Receipt, Release
 from dplit.rows import lattice, quantize
@@ -363,7 +373,7 @@ def test_every_node_that_covers_a_point_is_in_the_stencil_of_its_corner(d, ratio
     """Lemma 7 by brute force over all nodes around random points; Lemma 8's count of them."""
     rng, unit = np.random.default_rng(d), 0.3
     reach = unit * math.sqrt(d) * (1 + 1 / ratio)  # r + t sqrt(d), with t = ratio r / sqrt(d)
-    offsets = set(map(tuple, mc.stencil(d, ratio, snap=False).tolist()))
+    offsets = set(map(tuple, grid_cover.stencil(d, ratio, snap=False).tolist()))
     high, used = math.ceil(reach / unit) + 1, set()
     nodes = np.array(list(itertools.product(range(-high, high + 2), repeat=d)))
     for p in rng.uniform(0, unit, size=(400, d)):  # the corner below is 0
@@ -393,7 +403,7 @@ def choices_of_a_level(points, radius, n_picks, exponent, script):
 def test_the_choices_of_a_level_cost_what_lemma_17_says():
     """Every sequence of three choices from seven nodes, with and without a row: under the curve (1), and under the printed price."""
     points, radius, worst = np.array([[-0.6], [0.1], [0.2], [0.55], [1.0]]), 0.5, 0.0
-    size = mc.GridCover(points, radius).size
+    size = grid_cover.GridCover(points, radius).size
     scripts = list(itertools.product(range(size), repeat=3))
     for row, exponent in ((0, 0.5), (4, 1.5)):
         with_row, without = (
@@ -495,7 +505,7 @@ def test_a_clustering_costs_by_its_pairs_what_the_projection_keeps():
     """Theorem 15's other half: the cost of a clustering changes by a factor within those of its pairs' squared distances."""
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(60, 12)) / 9, rng.integers(3, size=60)
-    low = mc.project(X, gaussian_projection(12, 4, rng), radius=1.0, divisor=2.0)
+    low = estimators.project(X, gaussian_projection(12, 4, rng), radius=1.0, divisor=2.0)
     low *= 2.0  # undo the scaling
     cost = lambda Z: sum(  # noqa: E731
         ((Z[groups == j] - Z[groups == j].mean(axis=0)) ** 2).sum() for j in range(3)
@@ -527,7 +537,7 @@ def test_the_printed_prices_of_algorithm_1_add_up_to_its_theorem():
         assert spent.epsilon <= epsilon and spent.delta_at(epsilon) <= delta
         model = MaxCoverKMeans(2, finest=0.2, **how).fit(np.ones((9, 2)))
         bought = {r.label: r for r in model.spent_.releases}
-        planned = mc.max_cover_releases(1.0, epsilon, delta, model.shares)
+        planned = max_cover_kmeans.max_cover_releases(1.0, epsilon, delta, model.shares)
         stretch = [(bought[r.label].mu or bought[r.label].epsilon or bought[r.label].exponent)
                    / (r.mu or r.epsilon or r.exponent) for r in planned]  # fmt: skip
         assert max(stretch) == pytest.approx(min(stretch), rel=1e-9) and min(stretch) > 1
@@ -980,8 +990,8 @@ def test_algorithm_2_counts_nearest_members_and_keeps_the_largest(n_elite):
     X = uniform_in_ball(400, 3, rng=rng)
     centers = uniform_in_ball(4, 3, rng=rng)
     population = np.vstack([centers, pe.variations(centers, 10, rng, step=0.2)])
-    Q = pe.vote_grid(X)
-    grid = np.rint(population * pe.grid_radius(3))
+    Q = vote_search.vote_grid(X)
+    grid = np.rint(population * vote_search.grid_radius(3))
     votes = np.bincount(cdist(Q, grid).argmin(axis=1), minlength=len(population))
     for total in (1, 120, 399, 400, 10**6):
         with silent():
@@ -998,7 +1008,7 @@ def test_algorithm_2_counts_nearest_members_and_keeps_the_largest(n_elite):
 
 def test_algorithm_1_of_private_evolution_is_what_is_printed():
     """Round by round: the votes of the population, the halving rule, selection by weighted k-means, centres kept with their mutants."""
-    Q, k, L, T, mu = pe.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.03
+    Q, k, L, T, mu = vote_search.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.03
     votes, chosen, children = [], [], []
     honest = pe.dp_nn_histogram, pe.select, pe.variations
 
@@ -1039,7 +1049,7 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
     X = np.repeat(np.eye(30)[:3], 100, axis=0) + 0.05 * np.random.default_rng(0).normal(
         size=(300, 30)
     )
-    heads, views, honest, projected = [], [], pe.private_evolution, mc.project
+    heads, views, honest, projected = [], [], pe.private_evolution, estimators.project
 
     def evolve(*args, **named):
         heads.append(honest(*args, **named))

@@ -9,6 +9,7 @@ first one ended. Sets that come from files are left out where DPLIT_DATA does no
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -23,6 +24,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
+from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.geometry import nearest
 from dplit.mechanisms import Noise
@@ -161,7 +163,7 @@ IDEA_SETS = ["s1", "digits", "letter", "elong_16_16", "elong_64_4", "elong_16_64
 
 def ideas():
     """name -> (options of the estimator, names of the module to exchange)."""
-    lengths = pe.residual_radius
+    lengths = pe_means.residual_radius
 
     def whole_ball(residuals, centers, *, radius, **rest):
         lengths(residuals, centers, radius=radius, **rest)  # pays the same
@@ -172,7 +174,8 @@ def ideas():
 
     def half(mu, n_refine, projected, counted):
         rows = 0.01 * counted
-        return [mu * math.sqrt(share) for share in (rows, 0.5 - rows, 0.5 / n_refine)]
+        shares = rows, 0.5 - rows, 0.5 / n_refine
+        return pe_means.EvolutionPrices(*(mu * math.sqrt(share) for share in shares))
 
     return {
         "the default": ({}, {}),
@@ -197,6 +200,16 @@ def ideas():
     }
 
 
+@contextlib.contextmanager
+def exchange(names):
+    """Put other functions in place of those of the two modules, wherever they are looked up."""
+    with contextlib.ExitStack() as stack:
+        for module in (pe, pe_means):
+            mine = {name: f for name, f in names.items() if hasattr(module, name)}
+            stack.enter_context(mock.patch.dict(vars(module), mine))
+        yield
+
+
 def run_ideas(sets, seeds, out):
     """Print AUC over the default's, set by set, and geometric means."""
     results, lines, base = Results(out), [], {}
@@ -206,9 +219,7 @@ def run_ideas(sets, seeds, out):
         for name in names:
             X, k = load(name)
             options_here = {o: len(X) if v == "n" else v for o, v in options.items()}
-            with (
-                mock.patch.multiple(pe, **exchanged) if exchanged else mock.patch("os.sep", os.sep)
-            ):
+            with exchange(exchanged):
                 make = partial(PEMeans, k, **options_here)
                 row.append(mean_auc(results, name, f"idea: {idea}", make, X, seeds))
             base.setdefault(name, row[-1])
@@ -248,7 +259,7 @@ def run_speed():
     rng, k, L = np.random.default_rng(0), 16, 124
     centers = KMeans(k, n_init=1, random_state=0).fit(X[:5000]).cluster_centers_
     population = np.vstack([centers, pe.variations(centers, L, rng)])
-    Q = pe.vote_grid(X)
+    Q = vote_search.vote_grid(X)
     price = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
     tracemalloc.start()
     _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))

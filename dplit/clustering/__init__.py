@@ -3,8 +3,8 @@
 from .k_averages import KAverages
 from .k_noisy_centers import KNoisyCenters
 from .lloyd import NoisyLloyd
-from .max_cover import MaxCoverKMeans
-from .private_evolution import HDPEMeans, PEMeans
+from .max_cover_kmeans import MaxCoverKMeans
+from .pe_means import HDPEMeans, PEMeans
 from .stable import KTupleGaussianMixture, KTupleKMeans
 from .stable_tuples import StableTupleMean
 

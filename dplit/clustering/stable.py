@@ -7,10 +7,10 @@ __all__ = ['stability_needed', 'parts_of', 'tuples_of', 'cell_radii', 'StablePri
            'KTupleKMeans', 'second_moments', 'KTupleGaussianMixture']
 
 # %% ../../nbs/41_stable_clusters.ipynb #2c1827e3
+from typing import NamedTuple
 import math
 import warnings
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -19,13 +19,13 @@ from threadpoolctl import threadpool_limits
 
 from ..accounting import gaussian_mu
 from .k_tuples import smallest
-from .lloyd import PrivateKMeans
-from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
+from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, clip_to_ball, sphere_packing
 from ..mechanisms import mean_in_ball
 from ..public import check_between, check_count, optional
 from ..rows import lattice, quantize
+from .private_scales import _HAIR
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):

@@ -19,7 +19,8 @@ from dplit import (
     mechanisms,
     source_target,
 )
-from dplit.adaptation import cnvx_adap, convex, discrepancy, losses, ncnvx_adap, nonconvex
+from dplit.adaptation import cnvx_adap, convex, discrepancy, ncnvx_adap, nonconvex
+from dplit.adaptation import losses as lo
 from dplit.adaptation.samples import Sample, noisy_gradient
 from dplit.clustering import k_tuples, lloyd, max_cover
 from dplit.mechanisms import Noise, lattice, watch
@@ -276,7 +277,7 @@ def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objectiv
 def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
     kappa_2, kappa_inf, sources
 ):
-    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, losses.LogLoss(3)
+    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, lo.LogLoss(3)
     (Xt, _), (Xs, _) = records(rng, 4), records(rng, sources)
     yt, ys = np.array([0, 1, 2, 1]), np.array([2, 0, 2])[:sources]
     step = lattice(radius)[0]
@@ -407,7 +408,7 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     with warnings.catch_warnings(), watch(lambda event: event.value):
         warnings.simplefilter("ignore")
         model.fit(Xt, yt, **({"Xs": Xs, "ys": ys} if sources else {}))
-    loss = losses.LogLoss(n_classes)
+    loss = lo.LogLoss(n_classes)
     share = alpha if sources else 0.0
     p = np.r_[np.full(9, (1 - share) / 9), np.full(sources, share / max(sources, 1))]
     X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]

@@ -41,8 +41,9 @@ from dplit.accounting import (
     subsampled,
     zcdp_epsilon,
 )
-from dplit.adaptation import cnvx_adap, losses
+from dplit.adaptation import cnvx_adap
 from dplit.adaptation import convex as co
+from dplit.adaptation import losses as lo
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import loss_bound
 from dplit.adaptation.samples import Sample
@@ -1522,7 +1523,7 @@ def test_the_steps_of_theorem_4_3_are_the_best():
 
 
 def nonconvex_case(seed=0, m=4, n=3, d=3, Lambda=3.0):
-    rng, loss = np.random.default_rng(seed), losses.LogLoss()
+    rng, loss = np.random.default_rng(seed), lo.LogLoss()
     X, y = uniform_in_ball(m + n, d, rng=rng), rng.integers(2, size=m + n)
     p = np.r_[np.full(m, 0.4 / m), np.full(n, 0.6 / n)]
     offset = np.r_[np.full(m, 0.2), np.zeros(n)]
@@ -1602,7 +1603,7 @@ def test_algorithm_2_of_adaptation_is_what_is_printed():
         weight,
         d,
     )
-    public, private, loss = make(m, 0.4 / m, 0.2), make(n, 0.6 / n, 0.0), losses.LogLoss()
+    public, private, loss = make(m, 0.4 / m, 0.2), make(n, 0.6 / n, 0.0), lo.LogLoss()
     kappas, speed = {"kappa_1": 0.2, "kappa_2": 0.05, "kappa_inf": 0.1}, (1.0, 400.0)
     with silent():
         visited, u, v, values = nc.algorithm_2(

@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 from dplit import NCnvxAdap, datasets
 from dplit.accounting import gaussian_mu
-from dplit.adaptation import losses, ncnvx_adap
+from dplit.adaptation import losses as lo
+from dplit.adaptation import ncnvx_adap
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.cnvx_adap import choose_in_public
 from dplit.adaptation.discrepancy import kernel_mean_matching
@@ -95,7 +96,7 @@ def draw(problem, n_source, n, seed):
 # ---------------------------------------------------------------- methods
 
 
-class Steep(losses.LogLoss):
+class Steep(lo.LogLoss):
     """Logistic regression that claims less curvature than it has, so that the steps are longer."""
 
     share = 1.0
@@ -203,7 +204,7 @@ def network(n_splits=10):
             rings(4000, rng),
         )
         known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "random_state": seed}
-        net = {"loss": losses.NetworkLoss(8)}
+        net = {"loss": lo.NetworkLoss(8)}
         public, free = {"Xs": Xs, "ys": ys}, {"private": False}
         paid = {"delta": DELTA, "n_iter": 20}
         ways = {
@@ -227,7 +228,7 @@ def network(n_splits=10):
 
 
 def printed():
-    loss, Lambda, kappa_1 = losses.LogLoss(), 8.0, 0.3
+    loss, Lambda, kappa_1 = lo.LogLoss(), 8.0, 0.3
     print("n       steps     largest move   mean p v   F at start  at end")
     for n in (100, 1000, 10_000):
         rng, samples, p = np.random.default_rng(n), [], 0.5 / n
@@ -267,12 +268,12 @@ def speed():
     clock("one pass (read, multiply, add)", lambda: (big.X * 1.5).sum(axis=0))
     clock(
         "one gradient, logistic",
-        lambda: ncnvx_adap.profiled_gradient(losses.LogLoss(), w, [big], 0.5),
+        lambda: ncnvx_adap.profiled_gradient(lo.LogLoss(), w, [big], 0.5),
     )
-    v = rng.normal(size=losses.NetworkLoss(8).n_parameters(50))
+    v = rng.normal(size=lo.NetworkLoss(8).n_parameters(50))
     clock(
         "one gradient, network",
-        lambda: ncnvx_adap.profiled_gradient(losses.NetworkLoss(8), v, [big], 0.5),
+        lambda: ncnvx_adap.profiled_gradient(lo.NetworkLoss(8), v, [big], 0.5),
     )
     known = {"radius": 2.0, "weight_radius": 20.0, "classes": [0, 1], "random_state": 0}
     tables = {"Xs": X[:100_000], "ys": y[:100_000]}

@@ -17,8 +17,10 @@ from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, q
 
 from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets, rows
 from dplit.accounting import gaussian_mu
+from dplit.adaptation import cnvx_adap, samples
 from dplit.adaptation import convex as co
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
+from dplit.adaptation.samples import Sample, noisy_gradient, on_lattice
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
@@ -145,16 +147,16 @@ def test_the_best_weights_are_best_and_leave_hubers_loss(seed):
 @settings(max_examples=60, deadline=None)
 def test_the_optimum_is_stationary_and_ordinary_where_it_should_be(seed):
     rng, X, y, p, offset, kappa_1 = problem(seed)
-    samples = [co.Sample(X[:5], y[:5], 1.0, p[0], offset[0]), co.Sample(X[5:], y[5:], 1.0, p[-1])]
-    w, _ = co.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
+    samples = [Sample(X[:5], y[:5], 1.0, p[0], offset[0]), Sample(X[5:], y[5:], 1.0, p[-1])]
+    w, _ = cnvx_adap.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
     loss = (X @ w - y) ** 2 + offset
     q = p * co.profile_weights(loss, kappa_1)
     assert np.linalg.norm(X.T @ (q * (X @ w - y))) < 1e-6
-    w, _ = co.profiled_regression(samples, 100.0, math.inf)
+    w, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf)
     assert np.allclose(w, np.linalg.solve((X.T * p) @ X, X.T @ (p * y)))
-    w, _ = co.profiled_regression(samples, 0.1, kappa_1)
+    w, _ = cnvx_adap.profiled_regression(samples, 0.1, kappa_1)
     assert np.linalg.norm(w) <= 0.1 + 1e-9
-    ridge, _ = co.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
+    ridge, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
     assert np.allclose(ridge, np.linalg.solve((X.T * p) @ X + 0.3 * np.eye(3), X.T @ (p * y)))
 
 
@@ -222,7 +224,7 @@ def test_records_in_another_order_or_other_blocks_pass_the_same_whole_numbers(ma
 
 def _in_blocks(model):
     whole = rows.map_blocks
-    with mock.patch.object(co, "map_blocks", lambda f, X: whole(f, X, 7)):
+    with mock.patch.object(samples, "map_blocks", lambda f, X: whole(f, X, 7)):
         return events(model)
 
 
@@ -633,14 +635,16 @@ def test_it_learns_and_prediction_is_linear():
 def test_a_public_choice_reads_the_source_alone():
     old = np.arange(40) < 20
     base = Adap(epsilon=5.0)
-    chosen, scores = co.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
+    chosen, scores = cnvx_adap.choose_in_public(
+        base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10
+    )
     assert len(scores) == 2 and chosen in [{"alpha": 0.1}, {"alpha": 0.9}]
     assert not attributes(base)
-    again = co.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
+    again = cnvx_adap.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
     assert again == (chosen, scores)
     for n_target in (0, 20):
         with pytest.raises(ValueError, match="n_target"):
-            co.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
+            cnvx_adap.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
 
 
 # ---------------------------------------------------------------- edges
@@ -708,7 +712,7 @@ def test_rounding_never_moves_two_vectors_farther_than_declared():
         X = np.zeros((5, k))
         X[0] = row
         with watch(listen):
-            co.noisy_gradient(lambda b, at: b, X, noise=Noise(0, neighboring="replace"), **options)
+            noisy_gradient(lambda b, at: b, X, noise=Noise(0, neighboring="replace"), **options)
     (one, declared), (other, _) = seen
     moved = np.linalg.norm(one - other)
     assert options["diameter"] / step + math.sqrt(k) < moved <= declared < 2 * limit
@@ -750,10 +754,10 @@ def test_a_predictor_on_its_lattice_is_in_the_ball_and_its_scores_are_exact(leng
     rng = np.random.default_rng(4)
     w = rng.normal(size=40)
     w = w / np.linalg.norm(w) * length
-    got = co.on_lattice(w, 3.0)
+    got = on_lattice(w, 3.0)
     whole = got / (lattice(3.0)[0] / 2**6)
     assert (whole == np.rint(whole)).all() and np.linalg.norm(got) <= 3.0
-    assert (co.on_lattice(got, 3.0) == got).all()
+    assert (on_lattice(got, 3.0) == got).all()
     if length <= 3:
         assert np.abs(got - w).max() <= 3e-8 * 3.0
     Q = quantize(rng.normal(size=(50, 40)), 1.0)
@@ -777,7 +781,7 @@ def test_a_public_source_beyond_the_bounds_is_said_and_a_private_one_is_not():
 
 def test_a_mask_is_a_mask():
     base, mask = CnvxAdap(private=False, **BOUNDS), np.arange(len(Xs)) < len(Xs) // 2
-    call = partial(co.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
+    call = partial(cnvx_adap.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
     assert call(Xs, ys, list(mask)) == call(Xs.tolist(), ys, mask)
     for wrong in (mask.astype(int), mask[1:], None):
         with pytest.raises(ValueError, match="pseudo_target"):
@@ -825,13 +829,13 @@ def test_rounds_follow_public_numbers_alone():
 
 def test_raised_share_asks_for_more_where_there_is_more_noise():
     curvature = np.array([0.1, 1.0, 2.0])
-    shares = [co.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
+    shares = [cnvx_adap.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
     assert shares == pytest.approx([0.05, 0.05, (0.05 / 0.15 - 0.1) / 2, 1 / 6])
     # the rule: noise over the raised flattest curvature is 0.15
     assert 0.05 / (0.1 + shares[2] * 2.0) == pytest.approx(0.15)
-    assert co.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
-    assert [co.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
-    assert [co.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
+    assert cnvx_adap.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
+    assert [cnvx_adap.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
+    assert [cnvx_adap.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
         2,
         0.5,
         1 / 15,

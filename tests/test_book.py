@@ -46,7 +46,6 @@ CONTRACT = """
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
     SourceTargetKMedoids CnvxAdap NCnvxAdap
 """.split()
-LESSONS = 20, 30, 40, 41, 50, 60, 70, 71, 72  # the workshops beside them have sections of their own
 SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|6. The algorithm
 7. Does it hold|8. What|9. On real data|10. Exercises""".replace("\n", "|").split("|")
 

@@ -23,7 +23,9 @@ from dplit import (
     samplers,
     source_target,
 )
-from dplit.adaptation import convex, discrepancy, nonconvex
+from dplit.adaptation import cnvx_adap, convex, discrepancy, ncnvx_adap, nonconvex
+from dplit.adaptation import losses as lo
+from dplit.adaptation.samples import Sample, noisy_gradient
 from dplit.clustering import grid_cover, k_tuples, lloyd, private_scales, stable_tuples
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
@@ -148,7 +150,7 @@ def test_the_rounding_of_gradients_is_paid(k):
     diameter = 0.02 * step * math.sqrt(k)
     a, b = (
         events_of(
-            lambda noise, x=x: convex.noisy_gradient(
+            lambda noise, x=x: noisy_gradient(
                 lambda block, at: np.repeat(block, k, axis=1),
                 np.array([[x * step]]),
                 bound=1.0,
@@ -170,7 +172,7 @@ def test_the_rounding_of_gradients_is_paid(k):
 def test_gradients_are_apart_by_their_diameter_or_twice_the_ball(diameter):
     step, limit = lattice(1.0)
     (event,) = events_of(
-        lambda noise: convex.noisy_gradient(
+        lambda noise: noisy_gradient(
             lambda block, at: block,
             np.ones((3, 2)),
             bound=1.0,
@@ -281,12 +283,12 @@ def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objectiv
 def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
     kappa_2, kappa_inf, sources
 ):
-    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, nonconvex.LogLoss(3)
+    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, lo.LogLoss(3)
     (Xt, _), (Xs, _) = records(rng, 4), records(rng, sources)
     yt, ys = np.array([0, 1, 2, 1]), np.array([2, 0, 2])[:sources]
     step = lattice(radius)[0]
-    private = convex.Sample(Xt / step, yt, step, p=0.15)
-    public = convex.Sample(Xs / step, ys, step, p=0.1, offset=0.4)
+    private = Sample(Xt / step, yt, step, p=0.15)
+    public = Sample(Xs / step, ys, step, p=0.1, offset=0.4)
     kappas, speed = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}, (3.0, 300.0)
     with watch(lambda event: event.value):
         visited, u_public, u_private, values = nonconvex.algorithm_2(
@@ -412,7 +414,7 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     with warnings.catch_warnings(), watch(lambda event: event.value):
         warnings.simplefilter("ignore")
         model.fit(Xt, yt, **({"Xs": Xs, "ys": ys} if sources else {}))
-    loss = nonconvex.LogLoss(n_classes)
+    loss = lo.LogLoss(n_classes)
     share = alpha if sources else 0.0
     p = np.r_[np.full(9, (1 - share) / 9), np.full(sources, share / max(sources, 1))]
     X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
@@ -423,8 +425,8 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     start = np.zeros(D)
     if sources:
         step = lattice(radius)[0]
-        alone = convex.Sample(Xs / step, ys, step, p=1 / sources)
-        start = nonconvex.train(loss, [alone], Lambda, 0.5, ridge=0.1 / sources)
+        alone = Sample(Xs / step, ys, step, p=1 / sources)
+        start = ncnvx_adap.train(loss, [alone], Lambda, 0.5, ridge=0.1 / sources)
 
     def objective(w):
         values = loss(w, X, y)[0] + offset
@@ -635,8 +637,8 @@ def test_the_profiled_predictor_ends_where_objective_and_pull_balance(protect):
     # the public sample says where to start and what curves
     step = lattice(r)[0]
     public, labels, d = (Xs, ys, 0.2) if protect == "target" else (Xt, yt, 0.0)
-    alone = convex.Sample(public / step, labels, step, p=1 / len(labels), offset=d)
-    start, H = convex.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
+    alone = Sample(public / step, labels, step, p=1 / len(labels), offset=d)
+    start, H = cnvx_adap.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
     far = np.linalg.norm(start) / 2
     curvature, V = np.linalg.eigh(H)
     doubt = (V * (sd**2 * 2 / far**2 / (curvature + 0.05 * curvature[-1]))) @ V.T

@@ -3,6 +3,7 @@
 import doctest
 import math
 import pickle
+import sys
 import time
 from functools import partial
 from unittest import mock
@@ -29,8 +30,12 @@ from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, NCnvxAdap, PrivacyBudget, audit
 from dplit.accounting import gaussian_mu
+from dplit.adaptation import cnvx_adap, ncnvx_adap, samples
+from dplit.adaptation import convex as co
+from dplit.adaptation import losses as lo
 from dplit.adaptation import nonconvex as nc
-from dplit.adaptation.convex import Sample, noisy_gradient, on_lattice, profile_weights
+from dplit.adaptation.convex import profile_weights
+from dplit.adaptation.samples import Sample, noisy_gradient, on_lattice
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
@@ -50,17 +55,17 @@ ESTIMATORS = {
     "logistic, ridge and discrepancy": partial(MAKE, kappa_inf=0.5, discrepancy=0.2),
     "logistic, target alone": partial(MAKE, alpha=0.0),
     "softmax": partial(MAKE, classes=[0, 1, 2]),
-    "network": partial(MAKE, loss=nc.NetworkLoss(2, clip=0.5)),
-    "network, three classes": partial(MAKE, loss=nc.NetworkLoss(2, 3), classes=[0, 1, 2]),
+    "network": partial(MAKE, loss=lo.NetworkLoss(2, clip=0.5)),
+    "network, three classes": partial(MAKE, loss=lo.NetworkLoss(2, 3), classes=[0, 1, 2]),
     "source protected": partial(MAKE, protect="source", alpha=0.7),
     "as printed": partial(MAKE, variant="paper", kappa_2=0.1, kappa_inf=0.2),
 }
 every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 LOSSES = {
-    "logistic": nc.LogLoss(),
-    "softmax": nc.LogLoss(4),
-    "network": nc.NetworkLoss(3),
-    "network, many classes": nc.NetworkLoss(3, 3),
+    "logistic": lo.LogLoss(),
+    "softmax": lo.LogLoss(4),
+    "network": lo.NetworkLoss(3),
+    "network, many classes": lo.NetworkLoss(3, 3),
 }
 each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
@@ -138,9 +143,9 @@ def test_constants_hold_on_the_ball(loss, weight_radius):
         for kappa_1 in (0.05, 0.5, 5.0):
             reach = loss.reach(radius, weight_radius, kappa_1)
             pulled = rows * profile_weights(values, kappa_1)[:, None]
-            if isinstance(loss, nc.LogLoss):  # a network's gradients are clipped to it
+            if isinstance(loss, lo.LogLoss):  # a network's gradients are clipped to it
                 assert np.linalg.norm(pulled, axis=1).max() <= reach * (1 + 1e-12)
-                assert reach <= nc.Loss.reach(loss, radius, weight_radius, kappa_1) * (1 + 1e-12)
+                assert reach <= lo.Loss.reach(loss, radius, weight_radius, kappa_1) * (1 + 1e-12)
     assert 0.1 < longest <= 1 + 1e-12
 
 
@@ -148,16 +153,16 @@ def test_constants_hold_on_the_ball(loss, weight_radius):
 @settings(max_examples=200, deadline=None)
 def test_no_probability_pulls_more_than_its_reach(kappa_1, loss):
     pull = -math.expm1(-loss) * min(1.0, math.sqrt(kappa_1 / loss))
-    assert pull <= nc.log_reach(kappa_1) * (1 + 1e-12)
+    assert pull <= lo.log_reach(kappa_1) * (1 + 1e-12)
 
 
 def test_the_reach_has_its_closed_form():
     losses = np.linspace(1e-4, 60, 400_001)
     for kappa_1 in (0.01, 0.3, 1.0, 1.3, 4.0):
         brute = np.max(-np.expm1(-losses) * np.minimum(1, np.sqrt(kappa_1 / losses)))
-        assert nc.log_reach(kappa_1) == pytest.approx(brute, rel=1e-6)
-    assert nc.log_reach(0.25) == pytest.approx(0.638 * 0.5, rel=1e-3)
-    assert nc.log_reach(math.inf) == 1.0
+        assert lo.log_reach(kappa_1) == pytest.approx(brute, rel=1e-6)
+    assert lo.log_reach(0.25) == pytest.approx(0.638 * 0.5, rel=1e-3)
+    assert lo.log_reach(math.inf) == 1.0
 
 
 @each_loss
@@ -180,22 +185,22 @@ def test_the_fisher_information_is_what_the_model_expects(loss):
     rng = np.random.default_rng(5)
     sample = sample_of(rng.normal(size=(40, 3)), rng.integers(loss.n_classes, size=40), 1 / 40)
     w = rng.normal(size=loss.n_parameters(3)) / 3
-    H = nc.fisher_information(loss, w, [sample], math.inf)
+    H = ncnvx_adap.fisher_information(loss, w, [sample], math.inf)
     X, expected = sample.X * sample.step, 0.0
     for x in X:
         for k in range(loss.n_classes):
             value, row = loss(w, x[None], np.array([k]))
             expected = expected + math.exp(-value[0]) * np.outer(row[0], row[0]) / 40
     assert np.allclose(H, expected, atol=1e-12)
-    if isinstance(loss, nc.LogLoss):  # there it is the second derivative
+    if isinstance(loss, lo.LogLoss):  # there it is the second derivative
         h = 1e-5
-        slope = lambda v: nc.profiled_gradient(loss, v, [sample], math.inf)[1]  # noqa: E731
+        slope = lambda v: ncnvx_adap.profiled_gradient(loss, v, [sample], math.inf)[1]  # noqa: E731
         second = [(slope(w + h * e) - slope(w - h * e)) / (2 * h) for e in np.eye(len(w))]
         assert np.allclose(H, second, atol=1e-7)
 
 
 def test_a_loss_shows_itself_and_survives_clone_and_pickle():
-    loss = nc.NetworkLoss(5, 3, clip=0.25)
+    loss = lo.NetworkLoss(5, 3, clip=0.25)
     assert repr(loss) == "NetworkLoss(n_classes=3, n_hidden=5, clip=0.25, scale=2.0)"
     model = clone(NCnvxAdap(loss=loss))
     assert repr(model.loss) == repr(loss) == repr(pickle.loads(pickle.dumps(loss)))
@@ -203,13 +208,13 @@ def test_a_loss_shows_itself_and_survives_clone_and_pickle():
 
 @pytest.mark.parametrize("bad", [0, 1, -3, 2.0, True, "2", None])
 def test_impossible_losses_are_refused(bad):
-    for make in (nc.LogLoss, partial(nc.NetworkLoss, 3)):
+    for make in (lo.LogLoss, partial(lo.NetworkLoss, 3)):
         with pytest.raises((TypeError, ValueError)):
             make(bad)
     with pytest.raises((TypeError, ValueError)):
-        nc.NetworkLoss(bad if bad != 1 else 0)
+        lo.NetworkLoss(bad if bad != 1 else 0)
     with pytest.raises(ValueError):
-        nc.NetworkLoss(3, clip=0.0)
+        lo.NetworkLoss(3, clip=0.0)
 
 
 # ---------------------------------------------------------------- problem (7) and its theorems
@@ -241,7 +246,7 @@ def test_the_objective_is_huber_after_the_best_weights(seed):
 
 
 def test_sensitivities_of_lemma_5_1_hold_and_are_nearly_reached():
-    rng, loss, p, Lambda = np.random.default_rng(7), nc.LogLoss(), 0.1, 30.0
+    rng, loss, p, Lambda = np.random.default_rng(7), lo.LogLoss(), 0.1, 30.0
     B, G, _ = loss.constants(1.0, Lambda)
     worst = np.zeros(2)
     for _ in range(3000):
@@ -268,7 +273,7 @@ def test_the_number_of_steps_is_the_best_one():
 
 
 def test_smoothness_tends_to_that_of_the_loss():
-    constants = nc.LogLoss().constants(1.0, 5.0)
+    constants = lo.LogLoss().constants(1.0, 5.0)
     found = [
         nc.objective_smoothness(
             constants,
@@ -286,7 +291,7 @@ def test_smoothness_tends_to_that_of_the_loss():
 def test_profiled_curvature_from_above_is_that_of_the_loss():
     from dplit.adaptation.convex import profiled_loss
 
-    rng, loss = np.random.default_rng(8), nc.LogLoss()
+    rng, loss = np.random.default_rng(8), lo.LogLoss()
     beta = loss.constants(1.0, 9.0)[2]
     for _ in range(400):
         x = rng.normal(size=(1, 3))
@@ -308,7 +313,7 @@ def test_without_weights_training_is_logistic_regression():
     for k in (2, 3):
         y = (X @ W[:k].T + rng.gumbel(size=(300, k))).argmax(axis=1)
         sample = sample_of(X, y, 1 / 300, radius=3.0)
-        ours = nc.train(nc.LogLoss(k), [sample], 1e3, math.inf, ridge=0.01)
+        ours = ncnvx_adap.train(lo.LogLoss(k), [sample], 1e3, math.inf, ridge=0.01)
         theirs = LogisticRegression(C=1 / (2 * 0.01 * 300), fit_intercept=False, tol=1e-10)
         theirs.fit(X, y)
         assert np.allclose(ours.reshape(theirs.coef_.shape), theirs.coef_, atol=1e-4)
@@ -317,8 +322,8 @@ def test_without_weights_training_is_logistic_regression():
 @pytest.mark.parametrize("weight_radius", [0.3, 2.0, 50.0])
 def test_training_ends_where_small_steps_no_longer_help(weight_radius):
     samples = [sample_of(Xs, ys, 0.4 / 80, 0.1), sample_of(Xt, yt, 0.6 / 61)]
-    w = nc.train(nc.LogLoss(), samples, weight_radius, 0.3, tolerance=1e-13)
-    gradient = nc.profiled_gradient(nc.LogLoss(), w, samples, 0.3)[1]
+    w = ncnvx_adap.train(lo.LogLoss(), samples, weight_radius, 0.3, tolerance=1e-13)
+    gradient = ncnvx_adap.profiled_gradient(lo.LogLoss(), w, samples, 0.3)[1]
     moved = w - gradient
     moved *= min(1.0, weight_radius / np.linalg.norm(moved))
     assert np.linalg.norm(w) <= weight_radius * (1 + 1e-6)
@@ -332,7 +337,7 @@ def test_the_network_learns_what_no_line_can():
     known = {"radius": 1.5, "weight_radius": 40.0, "classes": [0, 1], "private": False}
     line, net = (
         NCnvxAdap(loss=loss, random_state=0, **known).fit(X, y).score(X, y)
-        for loss in (None, nc.NetworkLoss(8))
+        for loss in (None, lo.NetworkLoss(8))
     )
     assert line < 0.65 and net > 0.95
 
@@ -387,7 +392,7 @@ def test_exploring_finds_nothing(name):
 @pytest.mark.parametrize("halved", [False, True])
 def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(halved):
     # confidence 0.999; two records whose gradients point in opposite directions
-    loss, w, y, sides = nc.LogLoss(), np.zeros(1), np.ones(1, dtype=int), []
+    loss, w, y, sides = lo.LogLoss(), np.zeros(1), np.ones(1, dtype=int), []
     reach = loss.reach(1.0, 1.0, math.inf) / 2  # at w = 0 every gradient has half the length
     for seed, x in enumerate((1.0, -1.0)):
         X, noise = np.array([[x]]), Noise(seed, neighboring="replace")
@@ -432,7 +437,7 @@ def test_the_receipt_is_the_theorem(make):
     for release in spent.releases:
         assert release.mu * release.scale == pytest.approx(release.sensitivity)
     if not printed:
-        loss = nc.LogLoss(len(model.classes)) if model.loss is None else model.loss
+        loss = lo.LogLoss(len(model.classes)) if model.loss is None else model.loss
         kappa_1 = model.kappa_1 or math.log(loss.n_classes)
         bounds = (math.prod(lattice(b)) for b in (RADIUS, 3.0))
         reach = loss.reach(*bounds, kappa_1)
@@ -485,7 +490,7 @@ PUBLIC["alpha"] = [*NOT_NEGATIVE, (1.5, ValueError), (None, ValueError)]
 PUBLIC["n_iter"] = [(0, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)]
 PUBLIC["variant"] = PUBLIC["protect"] = [(v, ValueError) for v in (None, "tight", 1, [])]
 PUBLIC["private"] = [(v, TypeError) for v in (None, 1, "yes")]
-PUBLIC["loss"] = [("log", TypeError), (nc.LogLoss(3), ValueError), (nc.LogLoss, TypeError)]
+PUBLIC["loss"] = [("log", TypeError), (lo.LogLoss(3), ValueError), (lo.LogLoss, TypeError)]
 PUBLIC["classes"] = [
     (v, ValueError) for v in (None, [], [1], [1, 1], "ab", [[0, 1]], [0, float("nan")], {0: 1}, 2)
 ]
@@ -701,7 +706,15 @@ def test_printed_weights_never_move_and_cost_noise():
     private = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
     public = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
     run = nc.algorithm_2(
-        nc.LogLoss(), private, public, RADIUS, 3.0, kappa_1=0.1, n_iter=50, noise=Noise(0), mu=0.3
+        lo.LogLoss(),
+        private,
+        public,
+        RADIUS,
+        3.0,
+        kappa_1=0.1,
+        n_iter=50,
+        noise=Noise(0),
+        mu=0.3,
     )
     assert np.abs(run[2] * private.p - 1).max() < 1e-4 and len(run[0]) == len(run[3]) == 50
 
@@ -721,7 +734,7 @@ def test_a_gradient_is_three_passes_over_the_data():
             times.append(time.process_time() - start)
         return min(times)
 
-    gradient = clock(lambda: nc.profiled_gradient(nc.LogLoss(), w, [big], 0.5))
+    gradient = clock(lambda: ncnvx_adap.profiled_gradient(lo.LogLoss(), w, [big], 0.5))
     one_pass = clock(lambda: (big.X * 1.5).sum(axis=0))  # reads the table, and writes it once
     assert gradient < 6 * one_pass  # on a busy machine; about 2 on an idle one
 
@@ -729,9 +742,15 @@ def test_a_gradient_is_three_passes_over_the_data():
 # ---------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("name", [name for name in nc.__all__])
+ROOMS = (cnvx_adap, co, lo, ncnvx_adap, nc, samples)
+
+
+@pytest.mark.parametrize(
+    "name", [f"{room.__name__}.{x}" for room in ROOMS for x in room.__all__ if x != "ADAPTATION"]
+)
 def test_every_public_name_explains_itself(name):
-    thing = getattr(nc, name)
+    room, _, name = name.rpartition(".")
+    thing = getattr(sys.modules[room], name)
     assert omissions(thing) == []
     for example in doctest.DocTestFinder(recurse=False).find(thing):
         assert doctest.DocTestRunner().run(example).failed == 0
@@ -757,7 +776,7 @@ def test_help_says_what_is_public():
 )
 def test_an_impossible_network_is_refused(parameters, error):
     with pytest.raises(error, match=f"{next(iter(parameters))}.*NetworkLoss"):
-        nc.NetworkLoss(**parameters)
+        lo.NetworkLoss(**parameters)
 
 
 def test_the_printed_algorithm_wants_a_finite_price():
@@ -766,9 +785,9 @@ def test_the_printed_algorithm_wants_a_finite_price():
 
 
 def test_methods_of_losses_explain_themselves_by_the_first_line_and_the_rest_of_loss():
-    doc = nc.LogLoss.n_parameters.__doc__
+    doc = lo.LogLoss.n_parameters.__doc__
     assert (
         doc.startswith("D = d")
-        and doc.split("\n")[1:] == nc.Loss.n_parameters.__doc__.split("\n")[1:]
+        and doc.split("\n")[1:] == lo.Loss.n_parameters.__doc__.split("\n")[1:]
     )
-    assert nc.NetworkLoss.scores.__doc__ == nc.Loss.scores.__doc__
+    assert lo.NetworkLoss.scores.__doc__ == lo.Loss.scores.__doc__

@@ -435,8 +435,8 @@ def test_a_gamma_may_be_of_any_real_type():
 @pytest.mark.parametrize("rows", [0, 1, 29])
 def test_sums_over_the_largest_t_are_exact(rows):
     t, cells = 2**31, Xt[:3]
-    sums, _ = so._t_nearest_sums(Xs[:rows], cells, t, RADIUS, None)
-    far = so._far_end(quantize(cells, RADIUS), lattice(RADIUS)[1])
+    sums, _ = so.averages._t_nearest_sums(Xs[:rows], cells, t, RADIUS, None)
+    far = so.averages._far_end(quantize(cells, RADIUS), lattice(RADIUS)[1])
     present = quantize(Xs[:rows], RADIUS).sum(axis=0)
     for got, dummy in zip(sums.tolist(), far.tolist(), strict=True):
         exact = [(t - rows) * int(f) + int(q) for f, q in zip(dummy, present, strict=True)]
@@ -690,7 +690,9 @@ def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
     rng = np.random.default_rng(0)
     for n, share in ((1000, 0.9), (60, 1.0)):
         target = rng.normal(size=(n, 2))
-        release = mock.patch.object(so, "neighbor_noisy_averages", wraps=so.neighbor_noisy_averages)
+        release = mock.patch.object(
+            so.sources, "neighbor_noisy_averages", wraps=so.neighbor_noisy_averages
+        )
         with release as seen:
             NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs=Xs, Xt=target)
         target = clip_to_ball(target, 5.0)
@@ -765,7 +767,9 @@ def test_swap_changes_are_what_brute_force_says():
     d0 = so.source_distance(X, S)
     medoids, _ = so.greedy_medoids(X, d0, k)
     candidates = np.setdiff1d(np.arange(40), medoids)
-    swaps = so._Swaps(X, d0, medoids, candidates, so._two_nearest(X, d0, X[medoids]))
+    swaps = so.medoids._Swaps(
+        X, d0, medoids, candidates, so.medoids._two_nearest(X, d0, X[medoids])
+    )
     for _ in range(6):  # the table follows arbitrary swaps, bad ones too
         table = swaps.table[:, :1] + swaps.table[:, 1:] + swaps.loss
         for row, j in zip(table, candidates, strict=True):
@@ -774,7 +778,7 @@ def test_swap_changes_are_what_brute_force_says():
                 moved = so.stc_cost(X, S, other) - so.stc_cost(X, S, medoids)
                 assert row[slot] / len(X) == pytest.approx(moved, abs=1e-10)
         j = rng.choice(np.flatnonzero(~np.isin(candidates, medoids)))
-        swaps._swap(j, int(rng.integers(k)))
+        swaps.swap(j, int(rng.integers(k)))
         assert candidates[j] in medoids
 
 
@@ -783,7 +787,7 @@ def test_near_pairs_are_all_near_pairs_and_exact():
     for d, scale, far in ((2, 1.0, 0.0), (8, 1e-9, 0.0), (3, 1.0, 1e5), (64, 1e6, 0.0)):
         X, C = scale * rng.normal(size=(60, d)), scale * rng.normal(size=(80, d))
         C[:5] += far * scale
-        D, near = cdist(X, C), so._Near(C, X)
+        D, near = cdist(X, C), so.medoids._Near(C, X)
         assert np.allclose(near.nearest(X), D.min(axis=1), rtol=1e-12, atol=0)
         reach = rng.permutation(np.sort(D, axis=None)[:: len(D.ravel()) // 60][:60])
         points, distances = near.within(X, reach)
@@ -792,7 +796,7 @@ def test_near_pairs_are_all_near_pairs_and_exact():
                 j, np.flatnonzero(D[i] < reach[i] * (1 - 1e-14))
             ) or np.array_equal(j, np.flatnonzero(D[i] <= reach[i]))
             assert np.allclose(how_near, D[i, j], rtol=1e-12, atol=0)
-    assert np.array_equal(so._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
+    assert np.array_equal(so.medoids._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
 
 
 def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
@@ -800,7 +804,7 @@ def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
     d0, every = so.source_distance(X, S), np.arange(len(X))
     start = np.arange(k)
     whole, _ = so.swap_medoids(X, d0, start, every)
-    monkeypatch.setattr(so, "_PAIRS", 200)
+    monkeypatch.setattr(so.medoids, "_PAIRS", 200)
     parts, n_swaps = so.swap_medoids(X, d0, start, every, n_passes=50)
     assert n_swaps and so.stc_cost(X, S, parts) == pytest.approx(so.stc_cost(X, S, whole), rel=0.02)
     assert so.swap_medoids(X, d0, parts, every)[1] == 0  # a local optimum for all candidates

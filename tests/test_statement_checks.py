@@ -39,9 +39,12 @@ from dplit.accounting import (
     subsampled,
     zcdp_epsilon,
 )
+from dplit.adaptation import cnvx_adap
 from dplit.adaptation import convex as co
+from dplit.adaptation import losses as lo
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import loss_bound
+from dplit.adaptation.samples import Sample
 from dplit.clustering import (
     grid_cover,
     k_averages,
@@ -1499,8 +1502,8 @@ def test_cnvxadap_is_as_near_the_optimum_as_theorem_4_2_says():
     X, y = np.vstack([Xs, Xt]), np.r_[ys, yt]
     p = np.r_[np.full(12, alpha / 12), np.full(9, (1 - alpha) / 9)]
     rest = {"offset": np.zeros(21), "kappa_1": kappa_1}
-    samples = [co.Sample(Xs, ys, 1.0, p[0]), co.Sample(Xt, yt, 1.0, p[-1])]
-    best = co.profiled_regression(samples, 2.0, kappa_1, n_iter=20_000, tolerance=1e-12)[0]
+    samples = [Sample(Xs, ys, 1.0, p[0]), Sample(Xt, yt, 1.0, p[-1])]
+    best = cnvx_adap.profiled_regression(samples, 2.0, kappa_1, n_iter=20_000, tolerance=1e-12)[0]
     least = p @ co.profiled_loss((X @ best - y) ** 2, kappa_1)
     excess, how = [], {"epsilon": 9.0, "delta": 1e-3, "variant": "paper", "discrepancy": 0.0}
     for seed in range(30):
@@ -1537,7 +1540,7 @@ def test_the_steps_of_theorem_4_3_are_the_best():
 
 
 def nonconvex_case(seed=0, m=4, n=3, d=3, Lambda=3.0):
-    rng, loss = np.random.default_rng(seed), nc.LogLoss()
+    rng, loss = np.random.default_rng(seed), lo.LogLoss()
     X, y = uniform_in_ball(m + n, d, rng=rng), rng.integers(2, size=m + n)
     p = np.r_[np.full(m, 0.4 / m), np.full(n, 0.6 / n)]
     offset = np.r_[np.full(m, 0.2), np.zeros(n)]
@@ -1610,14 +1613,14 @@ def test_algorithm_2_of_adaptation_is_what_is_printed():
     """Without noise: projected steps of 1 / beta on F_mu in w and in all weights, against a loop over the printed lines."""
     rng, m, n, Lambda, T = np.random.default_rng(0), 9, 7, 3.0, 25
     step, _ = lattice(1.0)
-    make = lambda size, weight, d: co.Sample(  # noqa: E731
+    make = lambda size, weight, d: Sample(  # noqa: E731
         quantize(uniform_in_ball(size, 2, rng=rng), 1.0),
         rng.integers(2, size=size),
         step,
         weight,
         d,
     )
-    public, private, loss = make(m, 0.4 / m, 0.2), make(n, 0.6 / n, 0.0), nc.LogLoss()
+    public, private, loss = make(m, 0.4 / m, 0.2), make(n, 0.6 / n, 0.0), lo.LogLoss()
     kappas, speed = {"kappa_1": 0.2, "kappa_2": 0.05, "kappa_inf": 0.1}, (1.0, 400.0)
     with silent():
         visited, u, v, values = nc.algorithm_2(

@@ -22,6 +22,7 @@ MODULES = {
     "44_k_noisy_centers": "dplit.clustering.k_noisy_centers",
     "50_private_evolution": "dplit.clustering.private_evolution",
     "60_source_target": "dplit.source_target",
+    "61_averages": "dplit.source_target.averages",
     "70_discrepancy": "dplit.adaptation.discrepancy",
     "71_convex_adaptation": "dplit.adaptation.convex",
     "72_nonconvex_adaptation": "dplit.adaptation.nonconvex",

@@ -22,6 +22,7 @@ from dplit.adaptation.discrepancy import (
     labeled_discrepancy,
     private_second_moment,
 )
+from dplit.adaptation.samples import Sample, squared_errors
 from dplit.mechanisms import Noise
 
 ALPHAS = (0.0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -207,13 +208,13 @@ def ladder(seeds):
     def descend(data, sd, kappa, T, step, seed):
         rng, w, total = np.random.default_rng(seed), np.zeros(20), np.zeros(20)
         parts = [
-            co.Sample(data.Xs, data.ys, 1.0, alpha / 4000),
-            co.Sample(data.Xt, data.yt, 1.0, (1 - alpha) / n),
+            Sample(data.Xs, data.ys, 1.0, alpha / 4000),
+            Sample(data.Xt, data.yt, 1.0, (1 - alpha) / n),
         ]
         for t in range(T):
             g = sd * math.sqrt(T) * rng.normal(size=20)
             for part in parts:
-                residual, loss = co.squared_errors(part, w)
+                residual, loss = squared_errors(part, w)
                 g += part.p * part.combine(2 * residual * co.profile_weights(loss, kappa))
             w = w - step * g
             w *= min(1.0, Lambda / np.linalg.norm(w))

@@ -17,9 +17,12 @@ from sklearn.linear_model import LogisticRegression
 
 from dplit import NCnvxAdap, datasets
 from dplit.accounting import gaussian_mu
+from dplit.adaptation import losses as lo
+from dplit.adaptation import ncnvx_adap
 from dplit.adaptation import nonconvex as nc
-from dplit.adaptation.convex import Sample, choose_in_public
+from dplit.adaptation.cnvx_adap import choose_in_public
 from dplit.adaptation.discrepancy import kernel_mean_matching
+from dplit.adaptation.samples import Sample
 from dplit.mechanisms import Noise
 from dplit.rows import lattice, quantize
 
@@ -94,7 +97,7 @@ def draw(problem, n_source, n, seed):
 # ---------------------------------------------------------------- methods
 
 
-class Steep(nc.LogLoss):
+class Steep(lo.LogLoss):
     """Logistic regression that claims less curvature than it has, so that the steps are longer."""
 
     share = 1.0
@@ -202,7 +205,7 @@ def network(n_splits=10):
             rings(4000, rng),
         )
         known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "random_state": seed}
-        net = {"loss": nc.NetworkLoss(8)}
+        net = {"loss": lo.NetworkLoss(8)}
         public, free = {"Xs": Xs, "ys": ys}, {"private": False}
         paid = {"delta": DELTA, "n_iter": 20}
         ways = {
@@ -226,7 +229,7 @@ def network(n_splits=10):
 
 
 def printed():
-    loss, Lambda, kappa_1 = nc.LogLoss(), 8.0, 0.3
+    loss, Lambda, kappa_1 = lo.LogLoss(), 8.0, 0.3
     print("n       steps     largest move   mean p v   F at start  at end")
     for n in (100, 1000, 10_000):
         rng, samples, p = np.random.default_rng(n), [], 0.5 / n
@@ -264,9 +267,15 @@ def speed():
         print(f"  {what:40s} {min(times):.3f} s of CPU")
 
     clock("one pass (read, multiply, add)", lambda: (big.X * 1.5).sum(axis=0))
-    clock("one gradient, logistic", lambda: nc.profiled_gradient(nc.LogLoss(), w, [big], 0.5))
-    v = rng.normal(size=nc.NetworkLoss(8).n_parameters(50))
-    clock("one gradient, network", lambda: nc.profiled_gradient(nc.NetworkLoss(8), v, [big], 0.5))
+    clock(
+        "one gradient, logistic",
+        lambda: ncnvx_adap.profiled_gradient(lo.LogLoss(), w, [big], 0.5),
+    )
+    v = rng.normal(size=lo.NetworkLoss(8).n_parameters(50))
+    clock(
+        "one gradient, network",
+        lambda: ncnvx_adap.profiled_gradient(lo.NetworkLoss(8), v, [big], 0.5),
+    )
     known = {"radius": 2.0, "weight_radius": 20.0, "classes": [0, 1], "random_state": 0}
     tables = {"Xs": X[:100_000], "ys": y[:100_000]}
     exact = NCnvxAdap(private=False, **known)

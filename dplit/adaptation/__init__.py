@@ -1,6 +1,6 @@
 """Private domain adaptation, one module for each chapter."""
 
-from .convex import CnvxAdap
-from .nonconvex import NCnvxAdap
+from .cnvx_adap import CnvxAdap
+from .ncnvx_adap import NCnvxAdap
 
 __all__ = ["CnvxAdap", "NCnvxAdap"]

@@ -16,10 +16,10 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from test_estimators import ESTIMATORS
 from test_mechanisms import Counted
 
-from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms
+from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, mechanisms, sabotage, weighing
 from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
-from dplit.audit import SABOTAGE
 from dplit.mechanisms import Event, Noise
+from dplit.sabotage import SABOTAGE
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 
@@ -61,7 +61,7 @@ def is_caught(bug, model, zoo, **how):
     """Whether the tool made for a bug notices it, or the fit breaks before anything is released."""
     found = audit.catch(bug, model, zoo, **how)
     if bug == "NaN passes" and not found:
-        with audit.sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
+        with sabotage.sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
             broken = audit.record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
         return bool(broken.public["refusal"] and not broken.events)
     return bool(found)
@@ -117,7 +117,7 @@ def drawn(shape, seed, scale=1e6, kind="gaussian"):
 def test_scores_are_exactly_normal_and_uniform_on_every_lattice(kind, scale):
     """Chance of a failure of honest noise: six tests at 1e-6 each."""
     (event,) = noise_events(drawn((1, 20_000), 3, scale, kind), scale, kind)
-    score = audit._score(event, np.random.default_rng(0))
+    score = weighing._score(event, np.random.default_rng(0))
     for values, law in (
         (score.normal, "norm"),
         (score.uniform, "uniform"),
@@ -131,7 +131,7 @@ def test_scores_of_k_norm_noise_are_normal_too():
     body, bits = ((1, 2e5), (3, 1e5)), mechanisms.Bits(np.random.default_rng(0))
     draws = mechanisms.knorm_int(bits, 2.0, 5000, body)
     event = Event("sums", "knorm", np.zeros_like(draws), draws, 1.0, 2.0, 1.0, None, body)
-    score = audit._score(event, np.random.default_rng(0))
+    score = weighing._score(event, np.random.default_rng(0))
     assert stats.kstest(score.normal, "norm").pvalue > 1e-6
     assert stats.kstest(score.uniform, "uniform").pvalue > 1e-6
     r = np.corrcoef(score.normal.reshape(-1, 4).T) - np.eye(4)
@@ -172,7 +172,7 @@ def test_joint_defects_are_seen_within_forty_fits(kind):
             [e for part in np.split(row, 10 // per_release) for e in noise_events(part[None])]
             for row in draws
         ]
-        assert bool(audit.check_joint(recordings)) == (kind != "honest")
+        assert bool(weighing.check_joint(recordings)) == (kind != "honest")
 
 
 def test_false_alarms_are_as_rare_as_stated():
@@ -184,7 +184,7 @@ def test_false_alarms_are_as_rare_as_stated():
             noise_events(a[None]) + noise_events(b[None], 3.0, "laplace")
             for a, b in zip(fine, coarse, strict=True)
         ]
-        alarms += bool(audit.check_noise(recordings, 0.2))
+        alarms += bool(weighing.check_noise(recordings, 0.2))
     assert 5 < alarms <= 72  # and it is no test that never speaks
 
 
@@ -196,8 +196,8 @@ def test_a_release_that_was_not_made_bends_nothing():
         recordings.append(noise_events(np.split(row, 3)[0][None]) + noise_events(row[None, 1:2]))
         recordings[-1] += noise_events(row[None, 2:]) if goes_on else []
     kept = [events for events in recordings if len(events) == 3]
-    assert not audit.check_joint(recordings)
-    assert audit.check_joint(kept)  # the same test would have accused the selection
+    assert not weighing.check_joint(recordings)
+    assert weighing.check_joint(kept)  # the same test would have accused the selection
 
 
 @pytest.mark.parametrize("factor", [2, math.sqrt(2), 1.1, 0.9])
@@ -212,7 +212,7 @@ def test_the_scale_test_notices_with_its_stated_power(factor):
         n = int(n * 1.05) + 1
     for seed in range(20):
         draws = drawn((1, int(1.2 * n)), seed, 1e6 / factor)
-        assert audit.check_law(noise_events(draws))
+        assert weighing.check_law(noise_events(draws))
 
 
 def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
@@ -223,7 +223,7 @@ def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
     rows = np.zeros((20, 300))
     assert not audit.weigh(wide, rows, 80)
     for bug, says in zip(RARE, ("at one place", "at one place"), strict=True):
-        with audit.sabotage(bug, wide) as (broken, fit, _):
+        with sabotage.sabotage(bug, wide) as (broken, fit, _):
             found = audit.weigh(broken, rows, 80, fit=fit)
         assert any(says in sentence for sentence in found), found
 
@@ -232,8 +232,8 @@ def test_a_soft_cut_is_seen_by_its_tails():
     """No atom: whoever is further out than 3 scales is drawn in by half. 12,000 draws, 16 expected beyond 3.2."""
     draws = drawn((1, 12_000), 0)
     soft = np.where(np.abs(draws) > 3e6, draws // 2, draws)
-    assert not audit.check_law(noise_events(draws))
-    assert any("draws" in sentence for sentence in audit.check_law(noise_events(soft)))
+    assert not weighing.check_law(noise_events(draws))
+    assert any("draws" in sentence for sentence in weighing.check_law(noise_events(soft)))
 
 
 @pytest.mark.slow
@@ -244,10 +244,12 @@ def test_rare_faults_are_seen_in_every_estimator_with_enough_draws(name, bug):
     model = fresh(name).set_params(radius=4.0)
     rows = np.random.default_rng(0).normal(size=(60, 40)) / 3
     events = audit.record(model, rows, 0).events
-    fine = sum(np.size(e.value) for e in events if e.mechanism in audit._ADDITIVE and e.scale > 1e4)
+    fine = sum(
+        np.size(e.value) for e in events if e.mechanism in weighing._ADDITIVE and e.scale > 1e4
+    )
     if not fine:
         pytest.skip("only votes: on whole numbers of scale 4 the atom is none")
-    with audit.sabotage(bug, model) as (broken, fit, _):
+    with sabotage.sabotage(bug, model) as (broken, fit, _):
         assert audit.weigh(broken, rows, -(-100_000 // fine), fit=fit)
 
 
@@ -330,11 +332,11 @@ def test_shared_draws_are_noticed_on_coarse_lattices_too():
     sample, found = Noise(0)._bits, []
     for _ in range(2000):  # luck below 1e-6 for each: all silent but with probability 0.2 %
         one, two = (mechanisms.gaussian_int(sample, 4.0, 15) for _ in range(2))
-        found += audit.check_draws(events(one, two, scale=4.0))
+        found += weighing.check_draws(events(one, two, scale=4.0))
     assert not found
-    assert "the same draws" in audit.check_draws(events(one, one, scale=4.0))[0]
-    assert "share one draw" in audit.check_draws(events(np.full(15, 3), scale=4.0))[0]
-    assert not audit.check_draws(events(one[:3], one[:3], scale=4.0))  # too few to tell
+    assert "the same draws" in weighing.check_draws(events(one, one, scale=4.0))[0]
+    assert "share one draw" in weighing.check_draws(events(np.full(15, 3), scale=4.0))[0]
+    assert not weighing.check_draws(events(one[:3], one[:3], scale=4.0))  # too few to tell
 
 
 def test_sabotage_leaves_nothing_behind():
@@ -347,7 +349,7 @@ def test_sabotage_leaves_nothing_behind():
         mechanisms._race,
     )
     for bug in SABOTAGE:
-        with audit.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
+        with sabotage.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
             pass
     assert before == (
         mechanisms.gaussian_int,
@@ -357,7 +359,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.__init__,
         mechanisms._race,
     )
-    with pytest.raises(ValueError, match="choose one of"), audit.sabotage("no such bug", None):
+    with pytest.raises(ValueError, match="choose one of"), sabotage.sabotage("no such bug", None):
         pass
 
 
@@ -385,7 +387,7 @@ def pair(model, neighboring, bug):
 
 def bound(model, bug=None, n_runs=1000, seed=0):
     with (
-        audit.sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
+        sabotage.sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
             broken,
             fit,
             neighboring,
@@ -639,11 +641,11 @@ def test_replay_judges_choices_too():
 
 def test_sabotage_says_where_it_does_not_apply():
     with pytest.raises(ValueError, match="radius"):
-        with audit.sabotage("scaled by the data", Honest()):
+        with sabotage.sabotage("scaled by the data", Honest()):
             pass
     with (
         pytest.raises(ValueError, match="neighboring"),
-        audit.sabotage("add_remove sensitivity, replace claimed", Honest()),
+        sabotage.sabotage("add_remove sensitivity, replace claimed", Honest()),
     ):
         pass
 

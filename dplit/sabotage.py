@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from . import mechanisms
 from .mechanisms import Noise
+from .public import check_choice
 
 # %% ../nbs/08_sabotage.ipynb #2644ea14
 _DOOR = f"{Noise.__module__}.Noise."
@@ -43,9 +44,20 @@ class Lab:
         For whom to audit.
     patches : dict
         From names to what stands there while the bug lives.
+
+    Raises
+    ------
+    TypeError
+        If it is no estimator, or `fit` no function.
     """
 
     def __init__(self, estimator, fit=None):
+        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+            raise TypeError(
+                "estimator: a bug is planted in a scikit-learn estimator, made and not fitted."
+            )
+        if not (fit is None or callable(fit)):
+            raise TypeError("fit: give a function of (estimator, rows), or None.")
         self.estimator, self.fit = estimator, fit or (lambda model, rows: model.fit(rows))
         self.neighboring, self.patches = getattr(estimator, "neighboring", "add_remove"), {}
 
@@ -129,7 +141,14 @@ def plant(name, seen_by):
     -------
     callable
         The decorator.
+
+    Raises
+    ------
+    ValueError
+        If there is no such tool.
     """
+
+    check_choice(seen_by, "seen_by", "plant", ("replay", "explore", "weigh"))
 
     def enter(bug):
         bug.seen_by = seen_by
@@ -161,7 +180,7 @@ def sabotage(bug, estimator, fit=None):
     ValueError
         If there is no such bug, or this estimator cannot have it.
     """
-    if bug not in SABOTAGE:
+    if not isinstance(bug, str) or bug not in SABOTAGE:
         raise ValueError(f"bug={bug!r}: choose one of {', '.join(SABOTAGE)}.")
     lab = Lab(estimator, fit)
     SABOTAGE[bug](lab)

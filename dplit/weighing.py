@@ -13,9 +13,29 @@ import numpy as np
 from scipy import special, stats
 
 from . import mechanisms
+from .mechanisms import Event
+from .public import check_between
 
 # %% ../nbs/01_weigh.ipynb #03f9d4c4
 _ADDITIVE = "gaussian", "laplace", "knorm"
+
+
+def _events(events, owner):
+    """The passages of a fit, and nothing else."""
+    if not isinstance(events, (list, tuple)) or not all(isinstance(e, Event) for e in events):
+        raise TypeError(f"{owner} needs lists of `Event`, such as the events of a recording.")
+    return events
+
+
+def _recordings(recordings, owner):
+    """The passages of many fits."""
+    if not isinstance(recordings, (list, tuple)):
+        raise TypeError(f"recordings: {owner} needs a list, the events of one fit in each place.")
+    return [_events(events, owner) for events in recordings]
+
+
+def _luck_allowed(false_alarm, owner):
+    return check_between(false_alarm, "false_alarm", owner, 0, 1, "()")
 
 
 @dataclass
@@ -107,9 +127,15 @@ def check_draws(events, false_alarm=1e-6):
     -------
     list of str
 
+    Raises
+    ------
+    TypeError, ValueError
+        If it is given anything but events, or `false_alarm` is no probability.
     """
-    found, earlier = [], []
-    luck = false_alarm / max(1, len(events)) ** 2  # more than there are comparisons
+    found, earlier, events = [], [], _events(events, "check_draws")
+    luck = (
+        _luck_allowed(false_alarm, "check_draws") / max(1, len(events)) ** 2
+    )  # more than there are comparisons
     for event in (event for event in events if event.mechanism in _ADDITIVE):
         scale = event.scale * min((radius for _, radius in event.body), default=1)  # in steps
         noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / scale
@@ -148,8 +174,13 @@ def check_law(events, false_alarm=1e-6):
     -------
     list of str
 
+    Raises
+    ------
+    TypeError, ValueError
+        If it is given anything but events, or `false_alarm` is no probability.
     """
-    rng, luck = np.random.default_rng(0), false_alarm / 5
+    events = _events(events, "check_law")
+    rng, luck = np.random.default_rng(0), _luck_allowed(false_alarm, "check_law") / 5
     scores = [_score(event, rng) for event in events if event.mechanism in _ADDITIVE]
     shown = [e for e in events if e.mechanism not in (*_ADDITIVE, "sample")]
     found = _uneven("choice", [[_choice_position(event, rng)] for event in shown], luck)
@@ -215,11 +246,17 @@ def check_joint(recordings, false_alarm=1e-6):
     -------
     list of str
 
+    Raises
+    ------
+    TypeError, ValueError
+        If it is given anything but events, or `false_alarm` is no probability.
     """
+    recordings = _recordings(recordings, "check_joint")
+    luck = _luck_allowed(false_alarm, "check_joint") / 2
     names, table = _side_by_side(recordings, np.random.default_rng(1))
     if len(table) < 3 or len(names) < 2:
         return []
-    return _correlated(names, table, false_alarm / 2) + _signed_sums(names, table, false_alarm / 2)
+    return _correlated(names, table, luck) + _signed_sums(names, table, luck)
 
 # %% ../nbs/01_weigh.ipynb #cc841ce0
 def _side_by_side(recordings, rng, most=600):
@@ -289,7 +326,14 @@ def check_noise(recordings, false_alarm=1e-6):
     Returns
     -------
     list of str
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is given anything but events, or `false_alarm` is no probability.
     """
+    recordings = _recordings(recordings, "check_noise")
+    false_alarm = _luck_allowed(false_alarm, "check_noise")
     events = [event for recording in recordings for event in recording]
     return check_law(events, false_alarm / 2) + check_joint(recordings, false_alarm / 2)
 
@@ -297,6 +341,8 @@ def check_noise(recordings, false_alarm=1e-6):
 def _scores(A, B):
     """Ways to tell rows of A from rows of B, learnt from these: functions from a table to one number for each row."""
     length = np.isfinite(np.vstack([A, B])).all(axis=0)  # columns that every run has
+    if not length.any():
+        return [lambda T: np.isfinite(T).sum(axis=1)]
     a, b = A[:, length], B[:, length]
     pooled = np.vstack([a - a.mean(axis=0), b - b.mean(axis=0)])
     spread = pooled.std(axis=0) + 1e-12 * (np.abs(a).max(axis=0, initial=0) + 1)

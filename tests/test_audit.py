@@ -51,7 +51,7 @@ def planted(names, without=()):
     for (i, name), (j, bug) in itertools.product(enumerate(names), enumerate(SABOTAGE)):
         if bug in RARE or bug in without:
             continue
-        in_turn = SABOTAGE[bug].seen_by is audit.weigh and (i + j) % 3
+        in_turn = SABOTAGE[bug].seen_by == "weigh" and (i + j) % 3
         slow = [pytest.mark.slow] if in_turn else []
         cases.append(pytest.param(name, bug, marks=slow, id=f"{name}-{bug}"))
     return cases

@@ -106,7 +106,7 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
     )  # bytes do not wrap round
     assert abs(exact.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
     for bad in (C[:, :2], C[:0], C[0]):
-        with pytest.raises(ValueError, match="same number of columns"):
+        with pytest.raises(ValueError, match="centers: kmeans_loss needs an array"):
             exact.kmeans_loss(X, bad)
     assert exact.kmeans_loss.__doc__.startswith("NOT private")
 
@@ -232,17 +232,17 @@ def test_contaminated_source_has_the_stated_share_of_bad_labels():
         (lambda: D.make_elongated_blobs(5, 2, 3), "k \\(k \\+ 1\\) / 2"),
         (lambda: D.make_source_target(4), "Choose 1, 2 or 3"),
         (lambda: D.make_source_target(2, 26), "every cluster needs a row"),
-        (lambda: D.make_shifted_regression(n_features=1), "two columns"),
-        (lambda: D.make_shifted_regression(angle=4), "radians"),
-        (lambda: D.make_contaminated_source(contamination=1.1), "share of bad"),
+        (lambda: D.make_shifted_regression(n_features=1), "at least 2"),
+        (lambda: D.make_shifted_regression(angle=4), "angle=4"),
+        (lambda: D.make_contaminated_source(contamination=1.1), "contamination=1.1"),
         (lambda: D.make_contaminated_source(noise=0), "noise"),
-        (lambda: loaders.fetch_mnist("validation"), "'test' or 'train'"),
+        (lambda: loaders.fetch_mnist("validation"), '"test" or "train"'),
         (lambda: D.fetch_clustering("s9"), "no such clustering set"),
         (lambda: D.fetch_clustering("g2_0"), "no such clustering set"),
     ],
 )
 def test_bad_arguments_get_one_clear_sentence(call, word):
-    with pytest.raises(ValueError, match=word):
+    with pytest.raises((TypeError, ValueError), match=word):
         call()
 
 

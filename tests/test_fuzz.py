@@ -304,7 +304,7 @@ def test_the_count_tells_our_words_from_others():
 def test_most_of_the_generated_calls_are_refused_and_some_are_not():
     ends = fuzz(["geometry.nearest", "accounting.gaussian_mu"], 60)
     for counts in ends.values():
-        assert counts["sentence"] > 15 and counts["result"] > 5
+        assert counts["sentence"] > 15 and counts["result"] > 1
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
-from . import LedgerError, NoisyLloyd, PrivacyBudget, datasets
+from . import LedgerError, NoisyLloyd, PrivacyBudget, exact, loaders
 from .plotting import plot_images
 from .receipts import Table
 
@@ -48,7 +48,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     say("  k-means without privacy ...")
     start = time.perf_counter()
     models = {"no privacy": KMeans(n_clusters, n_init=10, random_state=0).fit(X)}
-    best = datasets.kmeans_loss(X, models["no privacy"].cluster_centers_)
+    best = exact.kmeans_loss(X, models["no privacy"].cluster_centers_)
     rows = [("KMeans (no privacy)", "", "1.00", f"{time.perf_counter() - start:.2f}")]
     for epsilon in epsilons:
         say(f"  NoisyLloyd at epsilon = {epsilon:g} ...")
@@ -63,7 +63,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
             random_state=random_state,
         ).fit(X)
         seconds = time.perf_counter() - start
-        loss = datasets.kmeans_loss(X, model.cluster_centers_) / best
+        loss = exact.kmeans_loss(X, model.cluster_centers_) / best
         rows.append(("NoisyLloyd", f"{epsilon:g}", f"{loss:.2f}", f"{seconds:.2f}"))
         models[f"epsilon = {epsilon:g}"] = model
     return rows, models
@@ -97,7 +97,7 @@ def tour(options):
     """
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     print("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
-    digits = datasets.load_digits()
+    digits = loaders.load_digits()
     rows, models = compare(digits.data, digits.radius, digits.center, options.epsilon)
     picture(models, options.picture)
     print(f"\n{Table(['method', 'epsilon', 'relative loss', 'seconds'], rows)}")

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .accounting import gaussian_mu
-from .geometry import NearestCenter, clip_to_ball, nearest_distance
+from .balls import clip_to_ball
+from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
 from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, quantize

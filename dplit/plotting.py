@@ -11,9 +11,11 @@ from contextlib import contextmanager
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter, NullFormatter, PercentFormatter
 
+from .public import check_between, check_center, check_count, check_flag, check_radius
 from .receipts import Receipt
 
 # %% ../nbs/14_plotting.ipynb #5394b0b5
@@ -67,7 +69,33 @@ def style():
 
 # %% ../nbs/14_plotting.ipynb #5242a57e
 def _axes(ax, figsize=None):
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax is of type {type(ax).__name__}: give matplotlib Axes, or None for new ones."
+        )
     return plt.subplots(figsize=figsize)[1] if ax is None else ax
+
+
+def _numbers(values, name, owner):
+    """Numbers to be drawn, as floats of any shape."""
+    try:
+        array = np.asarray(values)
+    except Exception:  # rows of different lengths, or a cell that is no number
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name}: {owner} draws an array of numbers, with as many in each row.")
+    return array.astype(float)
+
+
+def _rows(values, name, owner, n_columns=None):
+    """One point a row; a single point may come without its brackets."""
+    rows = np.atleast_2d(_numbers(values, name, owner))
+    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
+        wanted = "any number of" if n_columns is None else n_columns
+        raise ValueError(
+            f"{name} has shape {rows.shape}: {owner} needs rows with {wanted} columns."
+        )
+    return rows
 
 
 def _plain_log_ticks(axis):
@@ -79,6 +107,23 @@ def _plain_log_ticks(axis):
 def _series(i):
     """Style of the i-th series; after the last one the cycle starts again."""
     return SERIES[i % len(SERIES)]
+
+# %% ../nbs/14_plotting.ipynb #7876ac2e
+def _plane(basis, d):
+    """Two orthonormal rows of length d; the plane itself if there are no others."""
+    if basis is None and d != 2:
+        raise ValueError(
+            f"basis=None with {d} columns: a figure has two. "
+            f"Give a public basis of shape (2, {d}) with orthonormal rows, "
+            "for example from released centres, never from private rows."
+        )
+    basis = np.eye(2) if basis is None else _numbers(basis, "basis", "plot_centers")
+    if basis.shape != (2, d) or not np.allclose(basis @ basis.T, np.eye(2), atol=1e-6):
+        raise ValueError(
+            f"basis of shape {basis.shape}: the plane needs two orthonormal rows of length {d}. "
+            "Take them from numpy.linalg.qr or svd."
+        )
+    return basis
 
 # %% ../nbs/14_plotting.ipynb #c304989b
 @style()
@@ -108,27 +153,16 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
 
     Raises
     ------
-    ValueError
-        When d is not 2 and no basis is given, or the basis is not orthonormal.
+    TypeError, ValueError
+        When an argument is no such array, d is not 2 and no basis is given, or the basis is not
+        orthonormal.
     """
-    centers = np.atleast_2d(np.asarray(centers, dtype=float))
+    owner, centers = "plot_centers", _rows(centers, "centers", "plot_centers")
     d = centers.shape[1]
-    if basis is None and d != 2:
-        raise ValueError(
-            f"basis=None with {d} columns: a figure has two. "
-            f"Give a public basis of shape (2, {d}) with orthonormal rows, "
-            "for example from released centres, never from private rows."
-        )
-    basis = np.eye(2) if basis is None else np.asarray(basis, dtype=float)
-    if basis.shape != (2, d) or not np.allclose(basis @ basis.T, np.eye(2), atol=1e-6):
-        raise ValueError(
-            f"basis of shape {basis.shape}: the plane needs two orthonormal rows of length {d}. "
-            "Take them from numpy.linalg.qr or svd."
-        )
-    ax = _axes(ax, (4.2, 4.0))
+    basis, ax = _plane(basis, d), _axes(ax, (4.2, 4.0))
     if X is not None:
         ax.scatter(
-            *(np.asarray(X, dtype=float) @ basis.T).T,
+            *(_rows(X, "X", owner, d) @ basis.T).T,
             s=4,
             color="0.7",
             lw=0,
@@ -136,11 +170,15 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
             zorder=1,
         )
     if radius is not None:
-        middle = basis @ (np.zeros(d) if center is None else np.asarray(center, dtype=float))
+        radius, center = (
+            check_radius(radius, "radius", owner),
+            check_center(center, "center", owner, d),
+        )
+        middle = basis @ (np.zeros(d) if center is None else center)
         ax.add_patch(Circle(middle, radius, fill=False, ls="--", color="0.4", label="public ball"))
     if true_centers is not None:
         ax.scatter(
-            *(np.atleast_2d(true_centers) @ basis.T).T,
+            *(_rows(true_centers, "true_centers", owner, d) @ basis.T).T,
             s=90,
             facecolors="none",
             edgecolors=SERIES[1]["color"],
@@ -161,6 +199,25 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
     ax.autoscale_view()
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return ax
+
+# %% ../nbs/14_plotting.ipynb #5bd8c79c
+def _pixels(shape, owner):
+    """Height and width of an image."""
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise ValueError(f"shape={shape!r}: {owner} needs height and width of an image, in pixels.")
+    return [check_count(side, "shape", owner, high=2**20) for side in shape]
+
+
+def _range(images, value_range, owner):
+    """What is drawn white, and what black."""
+    if value_range is None:
+        return np.nanmin(images), np.nanmax(images)
+    ends = _numbers(value_range, "value_range", owner)
+    if ends.shape != (2,) or not ends[0] < ends[1]:
+        raise ValueError(
+            f"value_range={value_range!r}: {owner} needs two numbers, white below black."
+        )
+    return ends
 
 # %% ../nbs/14_plotting.ipynb #81d700c9
 @style()
@@ -188,23 +245,24 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
 
     Raises
     ------
-    ValueError
-        When `shape` does not fit the columns of `images`, or the titles do not match in number.
+    TypeError, ValueError
+        When an argument is no such thing, `shape` does not fit the columns of `images`, or the titles do not match in number.
     """
-    images, (height, width) = np.atleast_2d(np.asarray(images, dtype=float)), shape
-    k = len(images)
-    if images.ndim != 2 or images.shape[1] != height * width:
+    owner, images = "plot_images", _rows(images, "images", "plot_images")
+    height, width = _pixels(shape, owner)
+    k, n_columns = len(images), check_count(n_columns, "n_columns", owner)
+    if not images.size or images.shape[1] != height * width:
         raise ValueError(
             f"images of shape {images.shape} cannot be cut into {height} by {width} pixels. "
             "Give one image a row and its shape."
         )
-    if titles is not None and len(titles) != k:
-        raise ValueError(f"{len(titles)} titles for {k} images. Give one title an image, or none.")
+    if titles is not None and (not hasattr(titles, "__len__") or len(titles) != k):
+        raise ValueError(f"titles={titles!r} for {k} images. Give one title an image, or none.")
     n_columns = min(n_columns, k)
     n_lines, gap, head = -(-k // n_columns), 1, 0 if titles is None else max(2, height // 3)
     # nan stays white
     sheet = np.full((n_lines * (height + gap + head), n_columns * (width + gap)), np.nan)
-    low, high = (np.nanmin(images), np.nanmax(images)) if value_range is None else value_range
+    low, high = _range(images, value_range, owner)
     ax = _axes(ax, (0.75 * n_columns, 0.75 * n_lines * len(sheet) / n_lines / (height + gap)))
     for i, image in enumerate(images):
         top, left = (i // n_columns) * (height + gap + head) + head, (i % n_columns) * (width + gap)
@@ -216,6 +274,51 @@ def plot_images(images, shape, *, titles=None, value_range=None, n_columns=10, a
     ax.imshow(sheet, vmin=low, vmax=high, interpolation="nearest")
     ax.set_axis_off()
     return ax
+
+# %% ../nbs/14_plotting.ipynb #2c7a01d1
+def _curves(epsilon, losses, log):
+    """The axis and the runs of each method, all of which can be shown."""
+    owner = "plot_loss_curve"
+    epsilon = _numbers(epsilon, "epsilon", owner)
+    if epsilon.ndim != 1 or not (epsilon.size and np.isfinite(epsilon).all() and epsilon.min() > 0):
+        raise ValueError(
+            "epsilon: the horizontal axis is logarithmic. Give a list of finite numbers above 0."
+        )
+    if not isinstance(losses, dict):
+        raise TypeError(
+            f"losses: {owner} needs a dictionary from the name of a method to its runs."
+        )
+    losses = {
+        n: np.atleast_2d(_numbers(runs, f"losses[{n!r}]", owner)) for n, runs in losses.items()
+    }
+    for name, runs in losses.items():
+        if runs.ndim != 2 or runs.shape[1] != len(epsilon) or not len(runs):
+            raise ValueError(
+                f"losses[{name!r}] has shape {runs.shape}: one run needs {len(epsilon)} numbers, "
+                f"one for each epsilon. Give (seeds, {len(epsilon)})."
+            )
+        if not np.isfinite(runs).all() or (log and (runs <= 0).any()):
+            raise ValueError(
+                f"losses[{name!r}] holds a number that the axis cannot show: "
+                "a failed run would vanish silently. Remove it, or say log=False for losses of 0."
+            )
+    return epsilon, losses
+
+
+def _baselines(ax, baseline):
+    """Horizontal lines, each with its name."""
+    lines = baseline if isinstance(baseline, dict) else {"not private": baseline}
+    for j, (name, value) in enumerate(lines.items()):
+        if value is not None:
+            ax.axhline(
+                check_between(value, "baseline", "plot_loss_curve", -1e300, 1e300),
+                color="0.45",
+                lw=1.0,
+                ls=("-", "--", ":")[j % 3],
+                marker="",
+                label=name,
+                zorder=1,
+            )
 
 # %% ../nbs/14_plotting.ipynb #15173239
 @style()
@@ -244,27 +347,11 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
 
     Raises
     ------
-    ValueError
-        When a method's array does not fit `epsilon`, a number is not finite, or a number cannot be
+    TypeError, ValueError
+        When an argument is no such thing, a method's array does not fit `epsilon`, a number is not finite, or a number cannot be
         shown on a logarithmic axis.
     """
-    epsilon = np.asarray(epsilon, dtype=float)
-    if epsilon.ndim != 1 or not (np.isfinite(epsilon) & (epsilon > 0)).all():
-        raise ValueError(
-            "epsilon: the horizontal axis is logarithmic. Give a list of finite numbers above 0."
-        )
-    losses = {name: np.atleast_2d(np.asarray(runs, dtype=float)) for name, runs in losses.items()}
-    for name, runs in losses.items():
-        if runs.ndim != 2 or runs.shape[1] != len(epsilon) or not len(runs):
-            raise ValueError(
-                f"losses[{name!r}] has shape {runs.shape}: one run needs {len(epsilon)} numbers, "
-                f"one for each epsilon. Give (seeds, {len(epsilon)})."
-            )
-        if not np.isfinite(runs).all() or (log and (runs <= 0).any()):
-            raise ValueError(
-                f"losses[{name!r}] holds a number that the axis cannot show: "
-                "a failed run would vanish silently. Remove it, or say log=False for losses of 0."
-            )
+    epsilon, losses = _curves(epsilon, losses, check_flag(log, "log", "plot_loss_curve"))
     ax = _axes(ax)
     for i, (name, runs) in enumerate(losses.items()):
         s, (q1, median, q3) = _series(i), np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
@@ -280,19 +367,7 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
             capsize=2,
             label=name,
         )
-    for j, (name, value) in enumerate(
-        (baseline if isinstance(baseline, dict) else {"not private": baseline}).items()
-    ):
-        if value is not None:
-            ax.axhline(
-                value,
-                color="0.45",
-                lw=1.0,
-                ls=("-", "--", ":")[j % 3],
-                marker="",
-                label=name,
-                zorder=1,
-            )
+    _baselines(ax, baseline)
     ax.set(xscale="log", xlabel="epsilon", ylabel=ylabel, yscale="log" if log else "linear")
     ax.set_xticks(epsilon, [f"{e:g}" for e in epsilon])
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -300,6 +375,31 @@ def plot_loss_curve(epsilon, losses, *, baseline=None, ylabel="loss", log=True, 
         _plain_log_ticks(ax.yaxis)
     ax.legend()
     return ax
+
+# %% ../nbs/14_plotting.ipynb #a5b89ac6
+def _shares(receipt):
+    """(what is counted, each release's share of it)"""
+    if not hasattr(receipt, "releases"):
+        raise TypeError(
+            "receipt: plot_receipt draws a receipt, such as the `spent_` of a fitted estimator."
+        )
+    releases = list(receipt.releases)
+    if all(r.epsilon is not None and not r.delta for r in releases):
+        currency, prices = "epsilon", [r.times * r.epsilon for r in releases]
+    elif all(r.rho is not None for r in releases):
+        currency, prices = "rho", [r.rho for r in releases]
+    else:
+        currency = "epsilon, each priced alone"
+        prices = [Receipt([r], receipt.neighboring).epsilon_at(receipt.delta) for r in releases]
+    prices = np.array(prices, dtype=float)
+    with np.errstate(invalid="ignore"):
+        shares = prices / prices.sum() if prices.sum() > 0 else np.zeros(len(prices))
+    if not np.isfinite(shares).all():
+        raise ValueError(
+            "a release of this receipt has no finite price: "
+            "shares of an infinite price say nothing. Plot the other releases."
+        )
+    return currency, shares
 
 # %% ../nbs/14_plotting.ipynb #1c28ee74
 @style()
@@ -318,30 +418,16 @@ def plot_receipt(receipt, *, ax=None):
 
     Raises
     ------
-    ValueError
-        When a release has no finite price.
+    TypeError, ValueError
+        When it is no receipt, or a release has no finite price.
 
     Notes
     -----
     Shares are of epsilon if every release is pure, else of rho if every release has one (a cover
     has none), else of what each would cost alone: its epsilon at the receipt's delta.
     """
+    currency, shares = _shares(receipt)
     releases = list(receipt.releases)
-    if all(r.epsilon is not None and not r.delta for r in releases):
-        currency, prices = "epsilon", [r.times * r.epsilon for r in releases]
-    elif all(r.rho is not None for r in releases):
-        currency, prices = "rho", [r.rho for r in releases]
-    else:
-        currency = "epsilon, each priced alone"
-        prices = [Receipt([r], receipt.neighboring).epsilon_at(receipt.delta) for r in releases]
-    prices = np.array(prices, dtype=float)
-    with np.errstate(invalid="ignore"):
-        shares = prices / prices.sum() if prices.sum() > 0 else np.zeros(len(prices))
-    if not np.isfinite(shares).all():
-        raise ValueError(
-            "a release of this receipt has no finite price: "
-            "shares of an infinite price say nothing. Plot the other releases."
-        )
     ax = _axes(ax, (5.5, 0.9 + 0.32 * max(len(releases), 1)))
     kinds = list(dict.fromkeys(r.mechanism for r in releases))
     for row, (r, share) in enumerate(zip(releases, shares, strict=True)):
@@ -374,6 +460,30 @@ def plot_receipt(receipt, *, ax=None):
         ax.text(0.5, 0.5, "nothing was released", transform=ax.transAxes, ha="center", va="center")
     return ax
 
+# %% ../nbs/14_plotting.ipynb #fc3bdc58
+def _against(x, measured, bound, log):
+    """Arrays whose shapes fit and whose numbers can be shown."""
+    x, bound = _numbers(x, "x", "plot_bound"), _numbers(bound, "bound", "plot_bound")
+    measured = np.atleast_2d(_numbers(measured, "measured", "plot_bound"))
+    if (
+        x.ndim != 1
+        or not x.size
+        or bound.shape != x.shape
+        or measured.ndim != 2
+        or measured.shape[1] != len(x)
+    ):
+        raise ValueError(
+            f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: "
+            "give one bound and one column of measured values for each x."
+        )
+    for name, values in (("x", x), ("bound", bound), ("measured", measured)):
+        if not np.isfinite(values).all() or (log and (values <= 0).any()):
+            raise ValueError(
+                f"{name} holds a number that the axes cannot show: the point would vanish "
+                "silently. Remove it, or say log=False for numbers of 0 and below."
+            )
+    return x, measured, bound
+
 # %% ../nbs/14_plotting.ipynb #8b89d93d
 @style()
 def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True, ax=None):
@@ -404,23 +514,11 @@ def plot_bound(x, measured, bound, *, upper=True, xlabel="", ylabel="", log=True
 
     Raises
     ------
-    ValueError
-        When shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic
+    TypeError, ValueError
+        When an argument is no such thing, shapes do not fit, a number is not finite, or a number cannot be shown on logarithmic
         axes.
     """
-    x, bound = np.asarray(x, dtype=float), np.asarray(bound, dtype=float)
-    measured = np.atleast_2d(np.asarray(measured, dtype=float))
-    if x.ndim != 1 or bound.shape != x.shape or measured.ndim != 2 or measured.shape[1] != len(x):
-        raise ValueError(
-            f"x has shape {x.shape}, bound {bound.shape} and measured {measured.shape}: "
-            "give one bound and one column of measured values for each x."
-        )
-    for name, values in (("x", x), ("bound", bound), ("measured", measured)):
-        if not np.isfinite(values).all() or (log and (values <= 0).any()):
-            raise ValueError(
-                f"{name} holds a number that the axes cannot show: the point would vanish "
-                "silently. Remove it, or say log=False for numbers of 0 and below."
-            )
+    x, measured, bound = _against(x, measured, bound, check_flag(log, "log", "plot_bound"))
     ax = _axes(ax)
     if log:
         ax.set(xscale="log", yscale="log")

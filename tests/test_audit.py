@@ -16,14 +16,24 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from test_estimators import ESTIMATORS
 from test_mechanisms import Counted
 
-from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget, audit, discrete, samplers
+from dplit import (
+    BudgetExceeded,
+    NoisyLloyd,
+    PrivacyBudget,
+    audit,
+    discrete,
+    recording,
+    sabotage,
+    samplers,
+    weighing,
+)
 from dplit.accounting import gaussian_mu
-from dplit.audit import SABOTAGE
 from dplit.discrete import Event
 from dplit.mechanisms import Noise
 from dplit.mixtures import cover_exponent
 from dplit.receipts import Receipt, Release
 from dplit.rows import lattice, quantize
+from dplit.sabotage import SABOTAGE
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 
@@ -36,7 +46,7 @@ def fresh(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_replay_finds_nothing(name, neighboring):
     model = fresh(name).set_params(neighboring=neighboring)
-    pairs = audit.neighbors(DIMENSIONS, model.radius, neighboring=neighboring, n_random=8)
+    pairs = recording.neighbors(DIMENSIONS, model.radius, neighboring=neighboring, n_random=8)
     assert not audit.replay(model, pairs, seeds=range(8))
 
 
@@ -55,7 +65,7 @@ def planted(names, without=()):
     for (i, name), (j, bug) in itertools.product(enumerate(names), enumerate(SABOTAGE)):
         if bug in RARE or bug in without:
             continue
-        in_turn = SABOTAGE[bug].seen_by is audit.weigh and (i + j) % 3
+        in_turn = SABOTAGE[bug].seen_by == "weigh" and (i + j) % 3
         slow = [pytest.mark.slow] if in_turn else []
         cases.append(pytest.param(name, bug, marks=slow, id=f"{name}-{bug}"))
     return cases
@@ -65,15 +75,16 @@ def is_caught(bug, model, zoo, **how):
     """Whether the tool made for a bug notices it, or the fit breaks before anything is released."""
     found = audit.catch(bug, model, zoo, **how)
     if bug == "NaN passes" and not found:
-        with audit.sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
-            broken = audit.record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
+        with sabotage.sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
+            broken = recording.record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
         return bool(broken.public["refusal"] and not broken.events)
     return bool(found)
 
 
 def zoo(neighboring, radius=4.0):
     return [
-        make(DIMENSIONS, radius, neighboring=neighboring) for make in (audit.neighbors, audit.walks)
+        make(DIMENSIONS, radius, neighboring=neighboring)
+        for make in (recording.neighbors, recording.walks)
     ]
 
 
@@ -121,7 +132,7 @@ def drawn(shape, seed, scale=1e6, kind="gaussian"):
 def test_scores_are_exactly_normal_and_uniform_on_every_lattice(kind, scale):
     """Chance of a failure of honest noise: six tests at 1e-6 each."""
     (event,) = noise_events(drawn((1, 20_000), 3, scale, kind), scale, kind)
-    score = audit._score(event, np.random.default_rng(0))
+    score = weighing._score(event, np.random.default_rng(0))
     for values, law in (
         (score.normal, "norm"),
         (score.uniform, "uniform"),
@@ -135,7 +146,7 @@ def test_scores_of_k_norm_noise_are_normal_too():
     body, bits = ((1, 2e5), (3, 1e5)), samplers.Bits(np.random.default_rng(0))
     draws = samplers.knorm_int(bits, 2.0, 5000, body)
     event = Event("sums", "knorm", np.zeros_like(draws), draws, 1.0, 2.0, 1.0, None, body)
-    score = audit._score(event, np.random.default_rng(0))
+    score = weighing._score(event, np.random.default_rng(0))
     assert stats.kstest(score.normal, "norm").pvalue > 1e-6
     assert stats.kstest(score.uniform, "uniform").pvalue > 1e-6
     r = np.corrcoef(score.normal.reshape(-1, 4).T) - np.eye(4)
@@ -176,7 +187,7 @@ def test_joint_defects_are_seen_within_forty_fits(kind):
             [e for part in np.split(row, 10 // per_release) for e in noise_events(part[None])]
             for row in draws
         ]
-        assert bool(audit.check_joint(recordings)) == (kind != "honest")
+        assert bool(weighing.check_joint(recordings)) == (kind != "honest")
 
 
 def test_false_alarms_are_as_rare_as_stated():
@@ -188,7 +199,7 @@ def test_false_alarms_are_as_rare_as_stated():
             noise_events(a[None]) + noise_events(b[None], 3.0, "laplace")
             for a, b in zip(fine, coarse, strict=True)
         ]
-        alarms += bool(audit.check_noise(recordings, 0.2))
+        alarms += bool(weighing.check_noise(recordings, 0.2))
     assert 5 < alarms <= 72  # and it is no test that never speaks
 
 
@@ -200,8 +211,8 @@ def test_a_release_that_was_not_made_bends_nothing():
         recordings.append(noise_events(np.split(row, 3)[0][None]) + noise_events(row[None, 1:2]))
         recordings[-1] += noise_events(row[None, 2:]) if goes_on else []
     kept = [events for events in recordings if len(events) == 3]
-    assert not audit.check_joint(recordings)
-    assert audit.check_joint(kept)  # the same test would have accused the selection
+    assert not weighing.check_joint(recordings)
+    assert weighing.check_joint(kept)  # the same test would have accused the selection
 
 
 @pytest.mark.parametrize("factor", [2, math.sqrt(2), 1.1, 0.9])
@@ -216,7 +227,7 @@ def test_the_scale_test_notices_with_its_stated_power(factor):
         n = int(n * 1.05) + 1
     for seed in range(20):
         draws = drawn((1, int(1.2 * n)), seed, 1e6 / factor)
-        assert audit.check_law(noise_events(draws))
+        assert weighing.check_law(noise_events(draws))
 
 
 def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
@@ -227,7 +238,7 @@ def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
     rows = np.zeros((20, 300))
     assert not audit.weigh(wide, rows, 80)
     for bug, says in zip(RARE, ("at one place", "at one place"), strict=True):
-        with audit.sabotage(bug, wide) as (broken, fit, _):
+        with sabotage.sabotage(bug, wide) as (broken, fit, _):
             found = audit.weigh(broken, rows, 80, fit=fit)
         assert any(says in sentence for sentence in found), found
 
@@ -236,8 +247,8 @@ def test_a_soft_cut_is_seen_by_its_tails():
     """No atom: whoever is further out than 3 scales is drawn in by half. 12,000 draws, 16 expected beyond 3.2."""
     draws = drawn((1, 12_000), 0)
     soft = np.where(np.abs(draws) > 3e6, draws // 2, draws)
-    assert not audit.check_law(noise_events(draws))
-    assert any("draws" in sentence for sentence in audit.check_law(noise_events(soft)))
+    assert not weighing.check_law(noise_events(draws))
+    assert any("draws" in sentence for sentence in weighing.check_law(noise_events(soft)))
 
 
 @pytest.mark.slow
@@ -247,11 +258,13 @@ def test_rare_faults_are_seen_in_every_estimator_with_enough_draws(name, bug):
     """As many fits in 40 columns as hold 100,000 draws on fine lattices: on coarse ones the atom is none."""
     model = fresh(name).set_params(radius=4.0)
     rows = np.random.default_rng(0).normal(size=(60, 40)) / 3
-    events = audit.record(model, rows, 0).events
-    fine = sum(np.size(e.value) for e in events if e.mechanism in audit._ADDITIVE and e.scale > 1e4)
+    events = recording.record(model, rows, 0).events
+    fine = sum(
+        np.size(e.value) for e in events if e.mechanism in weighing._ADDITIVE and e.scale > 1e4
+    )
     if not fine:
         pytest.skip("only votes: on whole numbers of scale 4 the atom is none")
-    with audit.sabotage(bug, model) as (broken, fit, _):
+    with sabotage.sabotage(bug, model) as (broken, fit, _):
         assert audit.weigh(broken, rows, -(-100_000 // fine), fit=fit)
 
 
@@ -268,14 +281,14 @@ def test_weighing_raises_no_false_alarm(name, seed):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_a_walk_steps_from_neighbour_to_neighbour(neighboring):
-    for name, walk in audit.walks(2, 1.0, n_rows=40, neighboring=neighboring):
+    for name, walk in recording.walks(2, 1.0, n_rows=40, neighboring=neighboring):
         for D, E in itertools.pairwise(walk):
             if neighboring == "add_remove":
                 assert len(E) == len(D) + 1 and np.array_equal(E[:-1], D), name
             else:
                 assert E.shape == D.shape and (E != D).any(axis=1).sum() <= 1, name
     with pytest.raises(ValueError, match="neighboring"):
-        audit.walks(2, 1.0, neighboring="swap")
+        recording.walks(2, 1.0, neighboring="swap")
 
 
 class ThresholdOnRows(BaseEstimator):
@@ -294,7 +307,7 @@ class ThresholdOnRows(BaseEstimator):
 
 @pytest.mark.parametrize("many", [2, 11, 100, 263, 300])
 def test_straddling_finds_the_very_neighbours(many):
-    ((_, walk), *_) = audit.walks(2, 1.0)
+    ((_, walk), *_) = recording.walks(2, 1.0)
     ((sentence, D, E),) = audit.straddling(ThresholdOnRows(many), walk)
     assert (len(D), len(E)) == (many - 1, many) and "crowded_" in sentence
     assert audit.replay(ThresholdOnRows(many), [("found", D, E)], seeds=[0])
@@ -314,9 +327,9 @@ class DearerBranch(ThresholdOnRows):
 
 
 def test_exploring_opens_branches_that_honest_noise_leaves_closed():
-    paths = audit.walks(2, 1.0, n_rows=30)
+    paths = recording.walks(2, 1.0, n_rows=30)
     dear = DearerBranch(many=200)
-    assert not audit.replay(dear, audit.neighbors(2, 1.0)[:-1], seeds=range(3))
+    assert not audit.replay(dear, recording.neighbors(2, 1.0)[:-1], seeds=range(3))
     found = audit.explore(dear, paths)
     assert any("releases cost epsilon" in f and "outcomes large" in f for f in found), found
     assert any("releases cost epsilon" in f and "outcomes small" in f for f in found), found
@@ -334,11 +347,11 @@ def test_shared_draws_are_noticed_on_coarse_lattices_too():
     sample, found = Noise(0)._bits, []
     for _ in range(2000):  # luck below 1e-6 for each: all silent but with probability 0.2 %
         one, two = (samplers.gaussian_int(sample, 4.0, 15) for _ in range(2))
-        found += audit.check_draws(events(one, two, scale=4.0))
+        found += weighing.check_draws(events(one, two, scale=4.0))
     assert not found
-    assert "the same draws" in audit.check_draws(events(one, one, scale=4.0))[0]
-    assert "share one draw" in audit.check_draws(events(np.full(15, 3), scale=4.0))[0]
-    assert not audit.check_draws(events(one[:3], one[:3], scale=4.0))  # too few to tell
+    assert "the same draws" in weighing.check_draws(events(one, one, scale=4.0))[0]
+    assert "share one draw" in weighing.check_draws(events(np.full(15, 3), scale=4.0))[0]
+    assert not weighing.check_draws(events(one[:3], one[:3], scale=4.0))  # too few to tell
 
 
 def test_sabotage_leaves_nothing_behind():
@@ -351,7 +364,7 @@ def test_sabotage_leaves_nothing_behind():
         samplers._race,
     )
     for bug in SABOTAGE:
-        with audit.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
+        with sabotage.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
             pass
     assert before == (
         samplers.gaussian_int,
@@ -361,7 +374,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.__init__,
         samplers._race,
     )
-    with pytest.raises(ValueError, match="choose one of"), audit.sabotage("no such bug", None):
+    with pytest.raises(ValueError, match="choose one of"), sabotage.sabotage("no such bug", None):
         pass
 
 
@@ -389,7 +402,7 @@ def pair(model, neighboring, bug):
 
 def bound(model, bug=None, n_runs=1000, seed=0):
     with (
-        audit.sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
+        sabotage.sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
             broken,
             fit,
             neighboring,
@@ -459,7 +472,7 @@ def test_lengths_are_releases_too():
 
 
 def test_brute_force_sensitivity_finds_the_worst_pair():
-    pairs = audit.neighbors(2, 1.0, n_random=20)[:-1]  # without the row of NaN
+    pairs = recording.neighbors(2, 1.0, n_random=20)[:-1]  # without the row of NaN
     clipped = lambda X: quantize(X, 1.0).sum(axis=0) * lattice(1.0)[0]  # noqa: E731
     assert 0.999 < audit.brute_force_sensitivity(clipped, pairs) <= 1.0 + 1e-6
     assert audit.brute_force_sensitivity(lambda X: X.sum(axis=0), pairs) > 1e6
@@ -467,7 +480,7 @@ def test_brute_force_sensitivity_finds_the_worst_pair():
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_the_zoo_holds_neighbours(neighboring):
-    pairs = audit.neighbors(3, 2.0, neighboring=neighboring)
+    pairs = recording.neighbors(3, 2.0, neighboring=neighboring)
     assert len(pairs) >= 8
     for name, D, E in pairs:
         if neighboring == "add_remove":
@@ -475,7 +488,7 @@ def test_the_zoo_holds_neighbours(neighboring):
         else:
             assert E.shape == D.shape and np.array_equal(E[1:], D[1:]), name
     with pytest.raises(ValueError, match="neighboring"):
-        audit.neighbors(3, 2.0, neighboring="swap")
+        recording.neighbors(3, 2.0, neighboring="swap")
 
 
 # ---------------------------------------------------------------- budgets in real use
@@ -609,11 +622,11 @@ class HalfVote(Honest):
     ],
 )
 def test_replay_catches_what_people_write(broken):
-    assert audit.replay(broken(), audit.neighbors(2, 1.0)[:-1], seeds=range(20))
+    assert audit.replay(broken(), recording.neighbors(2, 1.0)[:-1], seeds=range(20))
 
 
 def test_replay_accuses_no_honest_estimator():
-    pairs = audit.neighbors(2, 3.0)
+    pairs = recording.neighbors(2, 3.0)
     assert not audit.replay(Honest(), pairs)
     many_rounds = NoisyLloyd(2, epsilon=4.0, delta=1e-5, radius=3.0, n_iter=30)
     assert not audit.replay(many_rounds, pairs[:6])
@@ -629,7 +642,7 @@ class Threaded(Honest):
 
 
 def test_replay_sees_releases_made_in_other_threads():
-    assert not audit.replay(Threaded(), audit.neighbors(2, 1.0))
+    assert not audit.replay(Threaded(), recording.neighbors(2, 1.0))
 
 
 def test_replay_judges_choices_too():
@@ -643,11 +656,11 @@ def test_replay_judges_choices_too():
 
 def test_sabotage_says_where_it_does_not_apply():
     with pytest.raises(ValueError, match="radius"):
-        with audit.sabotage("scaled by the data", Honest()):
+        with sabotage.sabotage("scaled by the data", Honest()):
             pass
     with (
         pytest.raises(ValueError, match="neighboring"),
-        audit.sabotage("add_remove sensitivity, replace claimed", Honest()),
+        sabotage.sabotage("add_remove sensitivity, replace claimed", Honest()),
     ):
         pass
 
@@ -723,7 +736,7 @@ class SharpRace(Greedy):
             return super().fit(X)
 
 
-LINE = [(n, D[:, :1], E[:, :1]) for n, D, E in audit.neighbors(2, 1.0)[:-1]]
+LINE = [(n, D[:, :1], E[:, :1]) for n, D, E in recording.neighbors(2, 1.0)[:-1]]
 
 
 def test_replay_accuses_no_honest_cover():
@@ -810,7 +823,7 @@ class PaidOnce(Groups):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_replay_accuses_no_honest_groups(neighboring):
-    pairs = audit.neighbors(2, 1.0, neighboring=neighboring)[:-1]
+    pairs = recording.neighbors(2, 1.0, neighboring=neighboring)[:-1]
     assert not audit.replay(Groups(neighboring=neighboring), pairs, seeds=range(6))
 
 
@@ -822,7 +835,7 @@ def test_replay_accuses_no_honest_groups(neighboring):
     ],
 )
 def test_replay_says_what_is_wrong_with_groups(broken, neighboring, finding):
-    pairs = audit.neighbors(2, 1.0, neighboring=neighboring)[:-1]
+    pairs = recording.neighbors(2, 1.0, neighboring=neighboring)[:-1]
     found = audit.replay(broken(neighboring=neighboring), pairs, seeds=range(6))
     assert any(finding in sentence for sentence in found), found
 
@@ -871,7 +884,7 @@ class CheapTheorem(OneTheorem):
 def test_a_procedure_is_one_line_of_the_receipt_and_its_releases_are_seen():
     model = OneTheorem(random_state=0).fit(np.zeros((9, 2)))
     assert [r.label for r in model.spent_.releases] == ["both"] and model.spent_.epsilon == 1.0
-    pairs = audit.neighbors(2, 1.0)[:-1]
+    pairs = recording.neighbors(2, 1.0)[:-1]
     assert not audit.replay(OneTheorem(), pairs, seeds=range(6))
     found = audit.replay(CheapTheorem(), pairs, seeds=range(2))
     assert any("more went through the door than the receipt says" in sentence for sentence in found)

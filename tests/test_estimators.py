@@ -38,7 +38,7 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.geometry import clip_to_ball
+from dplit.balls import clip_to_ball
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 

@@ -41,8 +41,9 @@ from dplit import (
 )
 from dplit import source_target as so
 from dplit.accounting import gaussian_mu, zcdp_epsilon
+from dplit.balls import clip_to_ball
 from dplit.discrete import watch
-from dplit.geometry import clip_to_ball, farthest_point_cover
+from dplit.geometry import farthest_point_cover
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize
@@ -150,7 +151,11 @@ def test_exploring_finds_nothing(name):
 def test_one_release_has_no_later_one_to_share_its_draws_with(make):
     assert len(audit.record(make(), Xs, 0, fit=fit).events) == 1
     honest = sources(make(), Xs)
-    with audit.sabotage("the same draws in every release", make(), fit=fit) as (model, broken, _):
+    with audit.sabotage("the same draws in every release", make(), fit=fit) as (
+        model,
+        broken,
+        _,
+    ):
         assert np.array_equal(broken(model, Xs).sources_, honest)
 
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from dplit import KTupleGaussianMixture, KTupleKMeans, audit, datasets
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.clustering import stable
-from dplit.datasets import kmeans_loss
+from dplit.exact import kmeans_loss
 
 KINDS = pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

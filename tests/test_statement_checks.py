@@ -45,6 +45,7 @@ from dplit.adaptation import losses as lo
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import loss_bound
 from dplit.adaptation.samples import Sample
+from dplit.balls import uniform_in_ball
 from dplit.clustering import (
     grid_cover,
     k_averages,
@@ -58,9 +59,9 @@ from dplit.clustering import k_tuples as kt
 from dplit.clustering import max_cover as mc
 from dplit.clustering import private_evolution as pe
 from dplit.clustering.lloyd import center_error_bound
-from dplit.datasets import kmeans_loss
 from dplit.discrete import watch
-from dplit.geometry import nearest, uniform_in_ball
+from dplit.exact import kmeans_loss
+from dplit.geometry import nearest
 from dplit.mechanisms import Noise
 from dplit.mixtures import cover_delta
 from dplit.projections import gaussian_projection, jl_failure

@@ -19,8 +19,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
+from dplit.balls import uniform_in_ball
 from dplit.clustering.max_cover import grid_set_cover
-from dplit.geometry import uniform_in_ball
 from dplit.mechanisms import Noise
 from dplit.receipts import Table
 

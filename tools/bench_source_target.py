@@ -26,7 +26,8 @@ from dplit import (
     datasets,
 )
 from dplit.accounting import gaussian_epsilon, gaussian_mu
-from dplit.geometry import clip_to_ball, nearest
+from dplit.balls import clip_to_ball
+from dplit.geometry import nearest
 from dplit.mechanisms import Noise
 from dplit.projections import gaussian_projection
 from dplit.source_target import kd_cover, source_distance, stc_cost

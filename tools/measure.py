@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from dplit import NoisyLloyd
-from dplit.geometry import uniform_in_ball
+from dplit.balls import uniform_in_ball
 from dplit.mechanisms import Noise
 from dplit.receipts import Table
 from dplit.samplers import Bits, gaussian_int, laplace_int

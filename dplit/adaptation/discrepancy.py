@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
-from ..geometry import clip_to_ball
+from ..balls import clip_to_ball
 from ..public import check_radius
 from ..rows import check_rows, map_blocks
 

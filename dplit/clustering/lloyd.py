@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 
 from ..accounting import gaussian_mu
+from ..balls import clip_to_ball
 from ..estimators import PrivateKMeans
-from ..geometry import NearestCenter, clip_to_ball, sphere_packing
+from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import count_weight, mean_in_ball
 from ..public import check_points, check_rounds
 from ..rows import lattice

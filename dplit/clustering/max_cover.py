@@ -16,9 +16,10 @@ from functools import partial
 import numpy as np
 from sklearn.cluster import KMeans
 
+from ..balls import clip_to_ball, relative_to_ball, uniform_in_ball
 from .grid_cover import GridCover
 from ..estimators import project
-from ..geometry import NearestCenter, clip_to_ball, nearest, relative_to_ball, uniform_in_ball
+from ..geometry import NearestCenter, nearest
 from ..mechanisms import noisy_avg
 from ..projections import gaussian_projection
 from ..public import PrivacyWarning

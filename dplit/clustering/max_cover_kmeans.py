@@ -14,11 +14,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from ..accounting import gaussian_mu
+from ..balls import clip_to_ball, relative_to_ball
 from .grid_cover import check_grid, grid_fits
 from .max_cover import Covers, candidate_weights, cluster_candidates, printed_covers
 from .max_cover import printed_max_cover, printed_prices, public_draws
 from ..estimators import PrivateKMeans, keep_rows, project
-from ..geometry import NearestCenter, clip_to_ball, nearest, relative_to_ball
+from ..geometry import NearestCenter, nearest
 from ..mechanisms import count_weight, mean_in_ball, noisy_avg_delta
 from ..mixtures import cover_exponent
 from ..projections import orthonormal_projection

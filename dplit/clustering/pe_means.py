@@ -14,11 +14,12 @@ from functools import partial
 import numpy as np
 
 from ..accounting import gaussian_mu
+from ..balls import clip_to_ball, relative_to_ball
 from .private_evolution import keep_largest, paper_rounds, printed_hdpe_means
 from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from ..estimators import PrivateKMeans, keep_rows, project
-from ..geometry import NearestCenter, clip_to_ball, relative_to_ball
+from ..geometry import NearestCenter
 from ..projections import gaussian_projection
 from ..public import check_choice, check_count, check_rounds, optional
 from ..rows import MappedRows

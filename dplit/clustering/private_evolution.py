@@ -16,9 +16,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ..accounting import gaussian_mu
+from ..balls import clip_to_ball
 from .vote_search import vote_rows, vote_rule
 from ..estimators import keep_rows, project
-from ..geometry import NearestCenter, clip_to_ball, sphere_packing
+from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import mean_in_ball
 from ..projections import gaussian_projection
 from ..rows import MappedRows

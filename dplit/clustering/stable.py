@@ -18,14 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..accounting import gaussian_mu
+from ..balls import clip_to_ball
 from .k_tuples import smallest
+from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from ..estimators import PrivateKMeans
-from ..geometry import NearestCenter, clip_to_ball, sphere_packing
+from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import mean_in_ball
 from ..public import check_between, check_count, optional
 from ..rows import lattice, quantize
-from .private_scales import _HAIR
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):

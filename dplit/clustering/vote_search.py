@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..balls import relative_to_ball
 from ..estimators import keep_rows
-from ..geometry import relative_to_ball
 from ..rows import map_blocks
 
 # %% ../../nbs/51_vote_search.ipynb #baa3a4bc

@@ -14,7 +14,8 @@ from scipy import special
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from ..geometry import farthest_point_cover, nearest, uniform_in_ball
+from ..balls import uniform_in_ball
+from ..geometry import farthest_point_cover, nearest
 from .medoids import SourceTargetKMedoids
 
 # %% ../../nbs/62_cells.ipynb #2a4a6bf1

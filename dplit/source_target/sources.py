@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..accounting import gaussian_mu
-from ..geometry import clip_to_ball, nearest
+from ..balls import clip_to_ball
+from ..geometry import nearest
 from ..mechanisms import Noise, mean_in_ball
 from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive

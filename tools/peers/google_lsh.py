@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.cluster import KMeans
 
-from dplit.geometry import clip_to_ball
+from dplit.balls import clip_to_ball
 from dplit.mixtures import mixture_delta
 
 DEPTH = 20

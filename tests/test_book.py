@@ -30,7 +30,7 @@ BOOK = {
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
     public accounting mixtures rows samplers receipts filters discrete mechanisms geometry projections
-    ledger_file ledger loaders datasets plotting audit sabotage estimators
+    ledger_file charges search ledger loaders datasets plotting audit sabotage estimators
     clustering.lloyd clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.k_averages clustering.k_noisy_centers
     clustering.stable_tuples clustering.stable

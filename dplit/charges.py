@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['check_relation', 'check_price', 'gaussian_bound', 'declared_price', 'check_tables', 'Row', 'problem', 'settled',
-           'BudgetExceeded', 'Spent', 'Rule']
+           'worst_settled_delta', 'BudgetExceeded', 'Spent', 'Rule']
 
 # %% ../nbs/88_charges.ipynb #c5e0a28a
 import json
+import math
 import warnings
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from .accounting import _rounded_up, gaussian_mu, zcdp_epsilon
 from .filters import Shares, Spending
-from .ledger_file import _counted
+from .ledger_file import Sums, _counted
 from .public import PrivacyWarning, check_epsilon_delta
 
 # %% ../nbs/88_charges.ipynb #ce05639a
@@ -289,6 +290,39 @@ def settled(asked, receipt, alone=False):
         counts=replace(counts, neighboring=asked.neighboring or None),
         receipt=json.dumps(receipt.to_dict()),
     )
+
+# %% ../nbs/88_charges.ipynb #8fb92de3
+def worst_settled_delta(menu, admits, epsilon, depth):
+    """The largest delta that any adaptive strategy reaches where receipts replace reservations: exact.
+
+    Parameters
+    ----------
+    menu : sequence of tuple (Spending, sequence of tuple (float, float, Spending))
+        What is reserved for each fit, and for each of its answers the probabilities on the two data
+        sets and what the fit counts from then on.
+    admits : callable
+        From the Spending of all fits so far and the reservation of the next to whether it is
+        admitted.
+    epsilon : float
+        Privacy loss, >= 0, dimensionless.
+    depth : int
+        How many fits there may be; the time grows exponentially with it.
+
+    Returns
+    -------
+    float
+        The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
+    """
+
+    def gain(p, q, sums, left):
+        best = max(p - math.exp(epsilon) * q, 0.0)
+        for asked, law in menu if left else ():
+            if admits(sums.plus(asked).spending):
+                ends = (gain(p * a, q * b, sums.plus(counts), left - 1) for a, b, counts in law)
+                best = max(best, math.fsum(ends))
+        return best
+
+    return gain(1.0, 1.0, Sums(), depth)
 
 # %% ../nbs/88_charges.ipynb #62d81453
 class BudgetExceeded(ValueError):

@@ -497,6 +497,9 @@ class PrivacyBudget(Till):
     its file; one in memory cannot be pickled, for a second copy of a limit is no limit. Nothing of
     a budget can be assigned to. The limit is kept to one part in a billion, which is the room that
     rounded decimal fractions need.
+
+    Cross-validation (`GridSearchCV` and the like) fits many times, and each fit is a release: outside a
+    budget nobody adds them up, and a budget refuses it. `search` fits, chooses and pays honestly.
     """
 
     def __init__(self, epsilon, delta=0.0, neighboring=None, *, composition=None):

@@ -870,6 +870,7 @@ class MaxCoverKMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _fixed_price = property(lambda self: self.variant == "extension")  # a budget counts on it
     _rules = {
         "variant": partial(check_choice, choices=("extension", "paper")),
         "n_components": optional(check_count),

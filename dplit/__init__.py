@@ -2,7 +2,9 @@
 
 __version__ = "0.2.0"
 
-from .ledger import BudgetExceeded, LedgerError, PrivacyBudget
+from .charges import BudgetExceeded
+from .ledger import PrivacyBudget
+from .ledger_file import LedgerError
 from .adaptation import CnvxAdap, NCnvxAdap
 from .clustering import (
     HDPEMeans,

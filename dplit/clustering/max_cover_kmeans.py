@@ -406,6 +406,8 @@ class MaxCoverKMeans(PrivateKMeans):
         "n_public": optional(partial(check_count, low=2)),
     }
 
+    _fixed_price = property(lambda self: self.variant == "extension")  # a budget counts on it
+
     def __init__(
         self,
         n_clusters=8,

@@ -40,6 +40,7 @@ class PrivateSources(BaseEstimator):
         """The fitted attributes by name, from what passes through `noise`."""
         raise NotImplementedError
 
+    _only_gaussian = property(lambda self: self.rho is not None)  # a budget counts on it
     _rules = {}  # of the parameters that only this estimator has: see `declare`
 
     def _price(self):

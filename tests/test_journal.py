@@ -180,7 +180,7 @@ def test_the_scale_asked_for_is_the_scale_drawn_with(name, neighboring, price):
         {"groups": one_of_three(X)},
         {"groups": one_of_three, "weight": 0},
     ],
-    ids=str,
+    ids=["plain", "no counts", "counts", "l1", "largest", "groups", "groups by a function"],
 )
 def test_the_scale_of_sums_knows_groups_norm_weight_and_branch(options, neighboring, price):
     noise = Noise(0, neighboring=neighboring)

@@ -17,6 +17,7 @@ import threading
 import time
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -320,16 +321,34 @@ def test_what_may_add_other_noise_does_not_promise_gaussian_noise():
         assert declared_price(model)["bound"] is None
 
 
+SOURCES = {"radius": 4.0, "delta": 1e-6}
+FIXED = {
+    "MaxCoverKMeans": partial(MaxCoverKMeans, 2, epsilon=1.0, delta=1e-6, radius=4.0),
+    "NAS": partial(NoisyAverageSet, t=5, epsilon=1.0, **SOURCES),
+    "NAS, zCDP, spread": partial(NoisyAverageSet, t=5, rho=0.1, spread=True, **SOURCES),
+    "NAS, printed": partial(NoisyAverageSet, t=5, epsilon=1.0, variant="paper", **SOURCES),
+    "NNA": partial(NeighborNoisyAverages, epsilon=1.0, **SOURCES),
+    "NNA, pure, means": partial(NeighborNoisyAverages, epsilon=9.0, radius=4.0, output="mean"),
+    "NNA, printed": partial(NeighborNoisyAverages, rho=0.1, variant="paper", **SOURCES),
+}
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_what_promises_a_fixed_price_has_one():
+@pytest.mark.parametrize("name", FIXED)
+def test_what_promises_a_fixed_price_has_one(name):
     seen = set()
     for seed, rows in enumerate([SAMPLES, np.zeros((60, 2)), 9 * SAMPLES, SAMPLES[:2]]):
-        model = MaxCoverKMeans(2, epsilon=1.0, delta=1e-6, radius=4.0, random_state=seed)
+        model = FIXED[name](random_state=seed)
         assert declared_price(model)["fixed"]
-        seen.add(Spending.of(model.fit(rows).spent_))
+        named = {} if "MaxCover" in name else {"Xt": SAMPLES[:9]}
+        fitted = model.fit(Xs=rows, **named) if named else model.fit(rows)
+        seen.add(Spending.of(fitted.spent_))
     assert len(seen) == 1
-    printed = MaxCoverKMeans(2, epsilon=1.0, delta=1e-6, radius=4.0, variant="paper", n_public=60)
-    assert not declared_price(printed)["fixed"]
+
+
+def test_a_price_that_released_numbers_decide_is_not_promised():
+    named = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "n_public": 60}
+    assert not declared_price(MaxCoverKMeans(2, variant="paper", **named))["fixed"]
 
 
 def laws(mu, cuts):

@@ -40,7 +40,9 @@ class PrivateSources(BaseEstimator):
         """The fitted attributes by name, from what passes through `noise`."""
         raise NotImplementedError
 
-    _only_gaussian = property(lambda self: self.rho is not None)  # a budget counts on it
+    # a budget counts on both: one release, whose price public numbers alone decide
+    _fixed_price = True
+    _only_gaussian = property(lambda self: self.rho is not None)
     _rules = {}  # of the parameters that only this estimator has: see `declare`
 
     def _price(self):

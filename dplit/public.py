@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['ABSENT', 'KMEANS', 'PrivacyWarning', 'check_count', 'check_between', 'check_share', 'check_positive', 'check_numbers',
-           'check_choice', 'check_flag', 'check_neighboring', 'check_random_state', 'rounded_down', 'check_epsilon',
-           'check_delta', 'check_epsilon_delta', 'users_level', 'check_radius', 'check_points', 'check_center',
-           'check_memory', 'check_rounds', 'check_price', 'declare', 'optional', 'settle']
+           'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring', 'check_random_state',
+           'rounded_down', 'check_epsilon', 'check_delta', 'check_epsilon_delta', 'users_level', 'check_radius',
+           'check_points', 'check_center', 'check_memory', 'check_rounds', 'check_price', 'declare', 'optional',
+           'settle']
 
 # %% ../nbs/09_public.ipynb #2141267d
 import math
@@ -241,6 +242,58 @@ def check_flag(value, name, owner):
         raise TypeError(f"{name}={value!r}: {owner} takes True or False.")
     return bool(value)
 
+# %% ../nbs/09_public.ipynb #65bd967a
+def check_kind(value, name, owner, kind):
+    """An object of some kind, checked.
+
+    Parameters
+    ----------
+    value : object
+        PRIVATE ones are welcome: the message names its type and nothing else.
+    name, owner : str
+        What it is called, and who needs it; for the message.
+    kind : type or tuple of type
+
+    Returns
+    -------
+    object
+        As it was given.
+
+    Raises
+    ------
+    TypeError
+        If it is of another kind.
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        words = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}: {owner} needs a {words}, not a {type(value).__name__}.")
+    return value
+
+
+def check_callable(value, name, owner):
+    """A function, or whatever can be called like one, checked.
+
+    Parameters
+    ----------
+    value : callable
+    name, owner : str
+        What it is called, and who needs it; for the message.
+
+    Returns
+    -------
+    callable
+        As it was given.
+
+    Raises
+    ------
+    TypeError
+        If it cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"{name}: {owner} needs a function to call, not a {type(value).__name__}.")
+    return value
+
 # %% ../nbs/09_public.ipynb #b37d7907
 def check_neighboring(neighboring, name="neighboring", owner=""):
     """Which PUBLIC relation a guarantee speaks of, checked.
@@ -249,7 +302,7 @@ def check_neighboring(neighboring, name="neighboring", owner=""):
     ----------
     neighboring : {"add_remove", "replace"}
     name, owner : str
-        Not needed: the message is the same for everybody.
+        Not used.
 
     Returns
     -------
@@ -276,7 +329,7 @@ def check_random_state(random_state, name="random_state", owner=""):
     ----------
     random_state : None, int, Generator, RandomState or SeedSequence
     name, owner : str
-        Not needed: the message is the same for everybody.
+        Not used.
 
     Returns
     -------
@@ -312,6 +365,8 @@ def rounded_down(value):
     -------
     float
     """
+    if not _is_number(value):
+        raise TypeError(f"rounded_down needs a number, not a {type(value).__name__}.")
     number = _float(value)
     above = math.isfinite(number) and number > value
     return math.nextafter(number, -math.inf) if above else number
@@ -562,6 +617,7 @@ def check_memory(n_bytes, what, owner):
     ValueError
         If the machine has less memory.
     """
+    n_bytes = check_between(n_bytes, "n_bytes", "check_memory", 0, math.inf)
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # a system that does not say
@@ -610,6 +666,7 @@ def check_price(mu, name, value, owner):
     ValueError
         If the noise would be wider than 2**50 lattice steps.
     """
+    mu = check_between(mu, "mu", "check_price", 0, math.inf)
     if mu < 2.0**-26:
         raise ValueError(
             f"{name}={value:g}: {owner} would add noise millions of times as large as the ball, and "
@@ -638,6 +695,8 @@ def declare(estimator, rules):
     TypeError, ValueError
         The rules' own, in their order.
     """
+    check_callable(getattr(estimator, "get_params", None), "get_params of the estimator", "declare")
+    rules = check_kind(rules, "rules", "declare", dict)
     owner, params = type(estimator).__name__, estimator.get_params(deep=False)
     twin = object.__new__(type(estimator))
     plain = {n: rule(params[n], n, owner) for n, rule in rules.items() if n in params}
@@ -660,6 +719,7 @@ def optional(rule):
     -------
     callable
     """
+    check_callable(rule, "rule", "optional")
     return lambda value, name, owner: None if value is None else rule(value, name, owner)
 
 
@@ -672,6 +732,8 @@ def settle(estimator, twin):
     twin : estimator
         Its attributes that end in "_" are results.
     """
+    for given, name in ((estimator, "estimator"), (twin, "twin")):
+        check_callable(getattr(given, "get_params", None), f"get_params of the {name}", "settle")
     is_result = lambda name: name.endswith("_") and not name.startswith("__")
     kept = {name: value for name, value in vars(estimator).items() if not is_result(name)}
     found = {name: value for name, value in vars(twin).items() if is_result(name)}

@@ -19,7 +19,14 @@ from scipy import sparse
 from .accounting import gaussian_delta
 from .discrete import Choices, Coverage, Event, _positive, watch
 from .public import check_between, check_center, check_count, check_epsilon_delta, check_memory
-from .public import check_points, check_radius
+from dplit.public import (
+    check_flag,
+    check_kind,
+    check_neighboring,
+    check_points,
+    check_radius,
+    _is_number,
+)
 from .receipts import Release
 from .rows import MappedRows, _floats, _length, _one_each, _same, _table, check_columns
 from .rows import check_rows, check_same_columns, lattice, map_blocks, quantize
@@ -46,7 +53,13 @@ def count_weight(n_features, spread=0.6):
     float
         Dimensionless.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    n_features = check_count(n_features, "n_features", "count_weight")
+    spread = check_between(spread, "spread", "count_weight", 0, 1e100)
     return math.sqrt(spread) * n_features**-0.25
 
 # %% ../nbs/11_mechanisms.ipynb #32c98b77
@@ -149,7 +162,13 @@ def histogram_sensitivity(neighboring):
     -------
     l1 : int
     l2 : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    check_neighboring(neighboring)
     return (1, 1.0) if neighboring == "add_remove" else (2, math.sqrt(2))
 
 
@@ -345,7 +364,18 @@ def sum_sensitivity(limit, share, d, norm=2, n_groups=0, neighboring="add_remove
     -------
     l1 : int
     l2 : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "sum_sensitivity"
+    limit, share = check_count(limit, "limit", owner), check_count(share, "share", owner, low=0)
+    d, n_groups = check_count(d, "d", owner), check_count(n_groups, "n_groups", owner, low=0)
+    if not (_is_number(norm) and norm in (1, 2, np.inf)):
+        raise ValueError(f"norm={norm!r}: rows live in a ball of norm 1, 2 or infinity.")
+    check_neighboring(neighboring), check_flag(branched, "branched", owner)
     row1 = limit if norm == 1 else d * limit if norm == np.inf else math.isqrt(d * limit**2)
     row2 = limit * (math.sqrt(d) if norm == np.inf else 1.0)
     if neighboring == "add_remove":
@@ -582,7 +612,18 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     Returns
     -------
     ndarray of shape (k, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner, radius = "mean_in_ball", check_radius(radius, "radius", "mean_in_ball")
+    sums = check_points(sums, "sums", owner, (None, None))
+    counts = check_points(counts, "counts", owner, (len(sums),))
+    center = check_center(center, "center", owner, sums.shape[1])
+    if fallback is not None:
+        fallback = check_points(fallback, "fallback", owner, sums.shape)
     means = sums / np.maximum(counts, 1.0)[:, None]
     length = np.linalg.norm(means, axis=1)
     means *= np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]
@@ -613,11 +654,18 @@ def noisy_avg_delta(epsilon, delta):
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; the exact price is this chapter's.
 
     """
+    epsilon = check_between(epsilon, "epsilon", "noisy_avg_delta", 1e-100, 3000)
+    delta = check_between(delta, "delta", "noisy_avg_delta", 0, 1, "()")
     return (
         gaussian_delta(0.8 * epsilon, 1 / _noisy_avg_multiplier(epsilon, delta))
         + math.exp(epsilon / 5) * delta / 4
@@ -659,6 +707,8 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm
     3.
     """
+    check_kind(noise, "noise", "noisy_avg", Noise)
+    radius = check_radius(radius, "radius", "noisy_avg")
     epsilon, delta = check_epsilon_delta(epsilon, delta, "noisy_avg")
     X = _table(X)
     center = check_center(center, "center", "noisy_avg", X.shape[1])

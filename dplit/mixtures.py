@@ -263,7 +263,7 @@ def _checked_laws(mu, rate, times, owner):
     mu, rate = (
         check_between(v, n, owner, 1e-9, m) for v, n, m in ((mu, "mu", 30), (rate, "rate", 1))
     )
-    return _poisson_laws(mu, rate, check_count(times, "times", owner, high=2**30))
+    return _poisson_laws(mu, rate, check_count(times, "times", owner, high=2**20))
 
 
 @lru_cache(maxsize=16)

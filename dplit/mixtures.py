@@ -293,6 +293,10 @@ def _poisson_cells(mu, rate, width):
     """
     floor = math.log1p(-rate) if rate < 1 else -mu * (mu / 2 + 10)
     top = np.logaddexp(floor, math.log(rate) + mu * (mu + 9.5) - mu**2 / 2)
+    if not (top - floor) / width < 2**22:
+        raise ValueError(
+            f"mu={mu:g}: losses are too small to be counted in cells; choose mu >= 1e-3."
+        )
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.exp(ends * width) - (1 - rate)

@@ -447,7 +447,7 @@ class MappedRows:
         if len(getattr(X, "shape", ())) != 2:
             raise TypeError("X: MappedRows needs a table that has a shape, such as an array.")
         self.rows, self.function = X, check_callable(function, "function", "MappedRows")
-        n_columns = n_columns and check_count(n_columns, "n_columns", "MappedRows")
+        n_columns = None if n_columns is None else check_count(n_columns, "n_columns", "MappedRows")
         if isinstance(X, MappedRows):
             self.rows, self.function = X.rows, partial(_chain, X.function, function)
         self.shape, self.dtype = (len(X), n_columns or X.shape[1]), np.dtype(float)

@@ -121,7 +121,7 @@ def grid_fits(d, radius, ratio=1.0, snap=True, n_public=None):
         If an argument is not what is asked for.
     """
     d, radius, ratio, snap = _check_kind_of_grid(d, radius, ratio, snap, "grid_fits")
-    n_public = n_public and check_count(n_public, "n_public", "grid_fits")
+    n_public = None if n_public is None else check_count(n_public, "n_public", "grid_fits")
     _, offsets, _, size = _grid(d, radius, ratio, snap)
     if offsets is None or size >= 2**63:
         return False

@@ -351,7 +351,7 @@ class Spending:
             )
         return cls(**given)
 
-# %% ../nbs/17_filters.ipynb #5071147d
+# %% ../nbs/17_filters.ipynb #3dcaa018
 def _check_menu(menu, n_each, owner):
     """What fits cost, and for each of their answers `n_each` things, probabilities first."""
     try:
@@ -367,7 +367,7 @@ def _check_menu(menu, n_each, owner):
         )
     return menu
 
-
+# %% ../nbs/17_filters.ipynb #5071147d
 def worst_adaptive_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches under a rule: exact, by trying all of them.
 

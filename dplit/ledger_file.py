@@ -16,6 +16,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
+from collections.abc import Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -161,14 +162,13 @@ def exact_sum(numbers):
     Returns
     -------
     tuple of float
-        Their sum is the sum, and each is the rounding of what those before it leave: the same tuple
-        in whatever order the numbers come. (inf,) if one of them is infinite.
+        Each is the rounding of what those before it leave: the same tuple in whatever order the
+        numbers come. (inf,) if one of them is infinite.
     """
-    try:
-        numbers = [check_between(n, "a number", "exact_sum", -math.inf, math.inf) for n in numbers]
-    except TypeError:
-        raise TypeError("exact_sum needs numbers, one after the other.") from None
-    return _exact_sum(numbers)
+    numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
+    return _exact_sum(
+        check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers
+    )
 
 
 def _exact_sum(numbers):
@@ -386,13 +386,9 @@ def _check(connection, path, known):
 def _connect(path, limits, patience):
     """A connection to a file, or to a ledger in memory if there is no path; and the limits it has."""
     where = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
-    connection = sqlite3.connect(
-        where,
-        uri=path is not None,
-        timeout=patience,
-        isolation_level=None,
-        check_same_thread=False,  # the lock of a Book sees to it
-    )
+    options = {"uri": path is not None, "timeout": patience, "isolation_level": None}
+    # the lock of a Book sees to it that threads come one after the other
+    connection = sqlite3.connect(where, check_same_thread=False, **options)
     try:
         if path is None:
             _write_schema(connection, limits)
@@ -445,10 +441,8 @@ class Book:
 
     def __init__(self, path, limits=None, patience=30.0):
         self.path = check_kind(path, "path", "Book", (Path, type(None)))
-        if path is None:
-            check_kind(limits, "limits", "Book", Limits)
+        self.limits = limits if path else check_kind(limits, "limits", "Book", Limits)
         self.patience = check_between(patience, "patience", "Book", 0, 2**31)
-        self.limits = limits
         self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
@@ -699,11 +693,7 @@ def read_all(connection, limits, path=None):
 
 # %% ../nbs/01_ledger_file.ipynb #34188831
 def _append(connection, state, event, entry, who, row, replaced=None):
-    """Write an event, inside a transaction; the state after it.
-
-    `row` is `estimator, label, epsilon, delta, neighboring, private, promise, counts, receipt`, where
-    `counts` is a Spending; `replaced` is what the entry counted before.
-    """
+    """Write an event, inside a transaction; the state after it. `row` is a `Row`, `replaced` what its entry counted before."""
     *said, counts, receipt = row
     sums = state.sums.plus(counts, replaced)
     texts = _text(counts), _sums_text(sums), receipt

@@ -57,6 +57,29 @@ class Table:
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
 
+# %% ../nbs/04_receipts.ipynb #f5e7bebc
+_NUMBERS = "sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failure"
+
+
+def _check_kinds(release):
+    """Refuse words where a release has numbers, and numbers where it has words."""
+    for name in ("label", "mechanism"):
+        check_kind(getattr(release, name), name, "Release", str)
+    for name in _NUMBERS:
+        if not ((value := getattr(release, name)) is None or _is_number(value)):
+            raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
+    check_flag(release.private, "private", "Release")
+
+
+def _checked_releases(releases):
+    try:
+        releases = tuple(releases)
+    except TypeError:
+        raise TypeError("releases: Receipt needs a sequence of Release.") from None
+    for release in releases:
+        check_kind(release, "releases", "Receipt", Release)
+    return releases
+
 # %% ../nbs/04_receipts.ipynb #4426688f
 @dataclass(frozen=True)
 class Release:
@@ -108,7 +131,7 @@ class Release:
     private: bool = True
 
     def __post_init__(self):
-        self._check_kinds()
+        _check_kinds(self)
         prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
         if len(prices) != 1:
             raise ValueError(
@@ -124,14 +147,6 @@ class Release:
             raise ValueError(
                 f"release {self.label!r}: times={self.times!r} must be a whole number >= 1."
             )
-
-    def _check_kinds(self):
-        for name in ("label", "mechanism"):
-            check_kind(getattr(self, name), name, "Release", str)
-        for name in ("sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failure"):
-            if not ((value := getattr(self, name)) is None or _is_number(value)):
-                raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
-        check_flag(self.private, "private", "Release")
 
     @property
     def rho(self):
@@ -421,16 +436,6 @@ def _total(receipt):
     return f"{total}, neighbours: {receipt.neighboring}{'' if receipt.private else why}"
 
 # %% ../nbs/04_receipts.ipynb #e9badf2f
-def _checked_releases(releases):
-    try:
-        releases = tuple(releases)
-    except TypeError:
-        raise TypeError("releases: Receipt needs a sequence of Release.") from None
-    for release in releases:
-        check_kind(release, "releases", "Receipt", Release)
-    return releases
-
-
 @dataclass(frozen=True)
 class Receipt:
     """What a fit released, and what that cost.

@@ -20,7 +20,8 @@ from ..balls import clip_to_ball, relative_to_ball, uniform_in_ball
 from .grid_cover import GridCover
 from ..estimators import PrivateKMeans, project
 from ..geometry import NearestCenter, nearest
-from ..mechanisms import Noise, noisy_avg
+from ..mechanisms import Noise
+from ..noisy_average import noisy_avg
 from ..projections import gaussian_projection
 from ..public import PrivacyWarning, check_between, check_callable, check_count, check_flag
 from ..public import check_kind

@@ -20,7 +20,8 @@ from .max_cover import Covers, candidate_weights, cluster_candidates, printed_co
 from .max_cover import printed_max_cover, printed_prices, public_draws
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter, nearest
-from ..mechanisms import Noise, count_weight, mean_in_ball, noisy_avg_delta
+from ..mechanisms import Noise, count_weight, mean_in_ball
+from ..noisy_average import noisy_avg_delta
 from ..mixtures import cover_exponent
 from ..projections import orthonormal_projection
 from ..public import check_between, check_choice, check_count, check_kind, check_neighboring

@@ -21,7 +21,8 @@ from .convex import algorithm_1, profile_weights, profiled_sensitivity
 from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
 from .discrepancy import trust_region_max
 from .samples import PrivateAdaptation, noisy_gradient, on_lattice, squared_errors
-from ..public import check_between, check_choice, check_positive, optional
+from ..declared import optional
+from ..public import check_between, check_choice, check_positive
 from ..receipts import Release, largest_scale
 from ..rows import check_rows, lattice, quantize
 

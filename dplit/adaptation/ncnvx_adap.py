@@ -21,7 +21,8 @@ from .discrepancy import trust_region_max
 from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
 from .samples import PrivateAdaptation, noisy_gradient, on_lattice
-from ..public import check_between, optional
+from ..declared import optional
+from ..public import check_between
 from ..rows import lattice
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #5dbf6e71

@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import gaussian_mu
+from ..declared import ABSENT, check_memory, check_rounds, declare, optional, settle
 from ..mechanisms import Noise
-from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_delta
-from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
-from ..public import check_radius, check_random_state, check_rounds, check_share, declare
-from ..public import optional, settle, users_level
+from ..public import PrivacyWarning, check_between, check_choice, check_delta, check_epsilon
+from ..public import check_flag, check_positive, check_price, check_radius, check_random_state
+from ..public import check_share, users_level
 from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001

@@ -22,10 +22,11 @@ from ..balls import clip_to_ball
 from .k_tuples import smallest
 from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
+from ..declared import optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import mean_in_ball
-from ..public import check_between, check_count, optional
+from ..public import check_between, check_count
 from ..rows import lattice, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
 from .k_tuples import exact_plan, paper_plan, smallest
+from ..declared import ABSENT, declare, settle
 from ..mechanisms import Noise
-from ..public import ABSENT, check_between, check_center, check_delta, check_epsilon
-from ..public import check_price, check_random_state, declare, settle
+from ..public import check_between, check_center, check_delta, check_epsilon, check_price
+from ..public import check_random_state
 from ..rows import check_rows
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f

@@ -16,8 +16,9 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from ..declared import declare, optional, settle
 from ..geometry import nearest_distance
-from ..public import check_count, check_points, declare, optional, settle
+from ..public import check_count, check_points
 from ..rows import check_same_columns
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb

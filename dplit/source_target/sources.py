@@ -17,11 +17,12 @@ from sklearn.utils.validation import validate_data
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
+from ..declared import ABSENT, declare, optional, settle
 from ..geometry import nearest
 from ..mechanisms import Noise, mean_in_ball
-from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
+from ..public import check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
-from ..public import check_radius, check_random_state, declare, optional, rounded_down, settle
+from ..public import check_radius, check_random_state, rounded_down
 from ..rows import check_columns, check_rows, check_same_columns, lattice
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set

@@ -15,11 +15,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..receipts import Receipt
 from ..accounting import gaussian_mu
 from .k_tuples import exact_plan, paper_plan, smallest
 from ..mechanisms import Noise
 from ..public import ABSENT, check_between, check_center, check_delta, check_epsilon
-from ..public import check_price, check_random_state, declare, settle
+from ..public import check_kind, check_price, check_random_state, declare, settle
 from ..rows import check_rows
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f
@@ -223,7 +224,13 @@ def printed_receipt(receipt):
     -------
     Receipt
         The same, or at a larger delta.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    check_kind(receipt, "receipt", "printed_receipt", Receipt, "such as the spent_ of a fit")
     if math.isfinite(receipt.epsilon):
         return receipt
     whole = math.fsum(r.times * r.epsilon for r in receipt.releases)

@@ -7,6 +7,7 @@ __all__ = ['check_relation', 'check_price', 'gaussian_bound', 'declared_price', 
            'worst_settled_delta', 'BudgetExceeded', 'Spent', 'Rule']
 
 # %% ../nbs/88_charges.ipynb #c5e0a28a
+import inspect
 import json
 import math
 import warnings
@@ -14,11 +15,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from .receipts import _rounded_up
+from .receipts import Receipt, _rounded_up
 from .accounting import gaussian_mu, zcdp_epsilon
-from .filters import Shares, Spending
+from .filters import Shares, Spending, _check_menu
 from .ledger_file import Sums, _counted
-from .public import PrivacyWarning, check_epsilon_delta
+from .public import PrivacyWarning, check_between, check_callable, check_count
+from .public import check_epsilon_delta, check_kind, check_neighboring
 
 # %% ../nbs/88_charges.ipynb #ce05639a
 def check_relation(neighboring):
@@ -33,8 +35,8 @@ def check_relation(neighboring):
     ValueError
         If it names no relation.
     """
-    if neighboring not in (None, "add_remove", "replace"):
-        raise ValueError(f'neighboring={neighboring!r}: choose "add_remove" or "replace".')
+    if neighboring is not None:
+        check_neighboring(neighboring)
 
 
 def check_price(epsilon, delta, owner):
@@ -56,7 +58,7 @@ def check_price(epsilon, delta, owner):
     TypeError, ValueError
         If it is impossible.
     """
-    floats = type(epsilon) is type(delta) is float
+    floats = type(epsilon) is type(delta) is float and type(owner) is str
     return (_floats_checked if floats else _checked)(epsilon, delta, owner)
 
 
@@ -84,6 +86,8 @@ def gaussian_bound(epsilon, delta, neighboring=None):
     Spending or None
         None at delta 0, where no noise is Gaussian.
     """
+    epsilon = check_between(epsilon, "epsilon", "gaussian_bound", 0, math.inf)
+    delta = check_between(delta, "delta", "gaussian_bound", 0, 1)
     if not delta:
         return None
     mu = gaussian_mu(epsilon, delta) * (1 + 1e-11)  # calibrations are rounded
@@ -161,9 +165,15 @@ def check_tables(estimator, args, kwargs):
     TypeError, ValueError
         As the estimator says.
     """
+    args = check_kind(args, "args", "check_tables", tuple)
+    kwargs = check_kind(kwargs, "kwargs", "check_tables", dict)
     if hasattr(estimator, "_declared"):
         if not (args or kwargs):
             raise TypeError(f"{type(estimator).__name__}.fit needs data: hand them over.")
+        try:
+            inspect.signature(estimator._declared).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(estimator).__name__}.fit: {error}.") from None
         estimator._declared(*args, **kwargs)
 
 # %% ../nbs/88_charges.ipynb #dc4ad25e
@@ -240,7 +250,13 @@ def problem(asked, receipt):
     -------
     str
         Empty if nothing is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    check_kind(asked, "asked", "problem", Row), check_kind(receipt, "receipt", "problem", Receipt)
     price, relation = receipt.epsilon_at(asked.delta), receipt.neighboring
     if asked.neighboring and relation != asked.neighboring:
         what = f"speaks of {relation} neighbours, the charge of {asked.neighboring} ones"
@@ -276,7 +292,13 @@ def settled(asked, receipt, alone=False):
     Returns
     -------
     Row
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    check_kind(asked, "asked", "settled", Row), check_kind(receipt, "receipt", "settled", Receipt)
     told, counts = Spending.of(receipt), asked.counts
     if problem(asked, receipt):
         counts = _worse(told, Spending.claim(asked.epsilon, asked.delta))
@@ -313,7 +335,17 @@ def worst_settled_delta(menu, admits, epsilon, depth):
     -------
     float
         The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "worst_settled_delta"
+    menu = _check_menu(menu, 3, owner)
+    check_callable(admits, "admits", owner)
+    epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
+    depth = check_count(depth, "depth", owner, low=0, high=64)
 
     def gain(p, q, sums, left):
         best = max(p - math.exp(epsilon) * q, 0.0)

@@ -16,8 +16,9 @@ from .accounting import gaussian_mu
 from .balls import clip_to_ball
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
-from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
-from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, quantize
+from .public import ABSENT, KMEANS, check_callable, check_center, check_count, check_kind
+from .public import check_memory, check_points, check_positive, check_price, declare, settle
+from .rows import MappedRows, _table, check_columns, check_rows, lattice, map_blocks, quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -29,6 +30,12 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
     """
 
     _rules = {}  # of the parameters that only this estimator has: see `declare`
+
+    def __init__(self):
+        raise TypeError(
+            "PrivateKMeans is what the private k-means estimators have in common, and finds no "
+            "centres: use one of them, such as NoisyLloyd or MaxCoverKMeans."
+        )
 
     def _check_public(self):
         """Refuse impossible combinations of PUBLIC parameters, which are plain values by now."""
@@ -202,6 +209,9 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 1, with divisor 1 + grid epsilon.
     """
+    X, divisor = _table(X), check_positive(divisor, "divisor", "project", "a factor")
+    if matrix is not None:
+        matrix = check_points(matrix, "matrix", "project", (X.shape[1], None))
     step, _ = lattice(radius)
     scale = step / (radius * divisor)
     if matrix is not None:
@@ -237,7 +247,15 @@ def keep_rows(X, function, n_columns, dtype):
     -------
     ndarray of shape (n, n_columns), or MappedRows
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    X, function = _table(X), check_callable(function, "function", "keep_rows")
+    n_columns = check_count(n_columns, "n_columns", "keep_rows")
+    check_kind(dtype, "dtype", "keep_rows", (type, np.dtype))
     mapped = MappedRows(X, lambda rows, at: function(rows), n_columns)
     rows = X.rows if isinstance(X, MappedRows) else X
     size = np.dtype(dtype).itemsize * n_columns * len(X)

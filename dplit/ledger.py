@@ -20,7 +20,7 @@ from .charges import declared_price, gaussian_bound, problem, settled
 from .filters import SHARES, Shares, Spending
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, _user, create, latest, on_network_disk, read_all, since
-from .public import PrivacyWarning, check_epsilon_delta
+from .public import PrivacyWarning, check_epsilon_delta, check_kind
 from .receipts import Receipt, Table, _rounded_up
 from .search import Plan, carry_out
 
@@ -96,7 +96,8 @@ class Pages:
     """
 
     def __init__(self, book, who=""):
-        self._book, self._who, self._state = book, who, None
+        self._book, self._who = check_kind(book, "book", "a ledger", Book), who
+        self._state = None
         self._rule = Rule(*book.limits[1:3], Shares(*json.loads(book.limits.shares)))
 
     epsilon = property(lambda self: self._rule.epsilon)

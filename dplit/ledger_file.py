@@ -16,6 +16,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
+from collections.abc import Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,6 +26,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from .filters import Spending
+from .public import check_between, check_kind
 
 # %% ../nbs/01_ledger_file.ipynb #56810eb6
 class LedgerError(RuntimeError):
@@ -142,6 +144,7 @@ def sealed(before, row):
     str
         64 hexadecimal digits.
     """
+    check_kind(row, "row", "sealed", (tuple, list))
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
 
 
@@ -159,9 +162,16 @@ def exact_sum(numbers):
     Returns
     -------
     tuple of float
-        Their sum is the sum, and each is the rounding of what those before it leave: the same tuple
-        in whatever order the numbers come. (inf,) if one of them is infinite.
+        Each is the rounding of what those before it leave: the same tuple in whatever order the
+        numbers come. (inf,) if one of them is infinite.
     """
+    numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
+    return _exact_sum(
+        check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers
+    )
+
+
+def _exact_sum(numbers):
     numbers = list(numbers)
     if math.inf in numbers:
         return (math.inf,)
@@ -212,7 +222,7 @@ class Sums(NamedTuple):
 @lru_cache(maxsize=64)  # what is admitted is then written, and then settled
 def _plus(sums, new, old):
     steps = zip(sums[1:6], _numbers(new), _numbers(old), strict=True)
-    columns = (s if a == b else exact_sum((*s, a, -b)) for s, a, b in steps)
+    columns = (s if a == b else _exact_sum((*s, a, -b)) for s, a, b in steps)
     return Sums(sums.fits + new.fits - old.fits, *columns, sums.neighboring or new.neighboring)
 
 
@@ -237,12 +247,13 @@ def on_network_disk(path, mounts=None):
     -------
     bool
     """
+    path = check_kind(path, "path", "on_network_disk", (str, Path))
     if mounts is None:
         table = Path("/proc/mounts")
         mounts = table.read_text(errors="replace") if table.exists() else ""
     kind, longest = "", -1
-    for line in mounts.splitlines():
-        where, what = line.split()[1:3]
+    for line in check_kind(mounts, "mounts", "on_network_disk", str).splitlines():
+        where, what = (*line.split(), "", "", "")[1:3]
         where = Path(where.replace("\\040", " ").replace("\\011", "\t"))
         if Path(path).is_relative_to(where) and len(where.parts) >= longest:
             kind, longest = what, len(where.parts)  # the last of equals hides those before
@@ -318,6 +329,7 @@ def create(path, limits):
     LedgerError
         If it cannot be written, or if something that belongs to a ledger of this name is there.
     """
+    check_kind(path, "path", "create", Path), check_kind(limits, "limits", "create", Limits)
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
@@ -374,13 +386,9 @@ def _check(connection, path, known):
 def _connect(path, limits, patience):
     """A connection to a file, or to a ledger in memory if there is no path; and the limits it has."""
     where = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
-    connection = sqlite3.connect(
-        where,
-        uri=path is not None,
-        timeout=patience,
-        isolation_level=None,
-        check_same_thread=False,  # the lock of a Book sees to it
-    )
+    options = {"uri": path is not None, "timeout": patience, "isolation_level": None}
+    # the lock of a Book sees to it that threads come one after the other
+    connection = sqlite3.connect(where, check_same_thread=False, **options)
     try:
         if path is None:
             _write_schema(connection, limits)
@@ -432,7 +440,9 @@ class Book:
     """
 
     def __init__(self, path, limits=None, patience=30.0):
-        self.path, self.patience, self.limits = path, patience, limits
+        self.path = check_kind(path, "path", "Book", (Path, type(None)))
+        self.limits = limits if path else check_kind(limits, "limits", "Book", Limits)
+        self.patience = check_between(patience, "patience", "Book", 0, 2**31)
         self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
@@ -626,6 +636,8 @@ def latest(connection, limits, path=None):
     LedgerError
         If it does not, or if rows are missing.
     """
+    check_kind(connection, "connection", "latest", sqlite3.Connection)
+    check_kind(limits, "limits", "latest", Limits)
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()
@@ -666,6 +678,8 @@ def read_all(connection, limits, path=None):
     LedgerError
         If one of them does not come out.
     """
+    check_kind(connection, "connection", "read_all", sqlite3.Connection)
+    check_kind(limits, "limits", "read_all", Limits)
     state = _before(limits)
     events, open_, sums = list(since(connection, state, path)), {}, state.sums
     for row in events:
@@ -679,11 +693,7 @@ def read_all(connection, limits, path=None):
 
 # %% ../nbs/01_ledger_file.ipynb #34188831
 def _append(connection, state, event, entry, who, row, replaced=None):
-    """Write an event, inside a transaction; the state after it.
-
-    `row` is `estimator, label, epsilon, delta, neighboring, private, promise, counts, receipt`, where
-    `counts` is a Spending; `replaced` is what the entry counted before.
-    """
+    """Write an event, inside a transaction; the state after it. `row` is a `Row`, `replaced` what its entry counted before."""
     *said, counts, receipt = row
     sums = state.sums.plus(counts, replaced)
     texts = _text(counts), _sums_text(sums), receipt

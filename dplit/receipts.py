@@ -18,6 +18,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from .accounting import _arrays, gaussian_delta, gaussian_epsilon, gdp_composition
 from .mixtures import failure_delta, mixture_delta
+from .public import _is_number, check_between, check_callable, check_flag, check_kind
 from .public import check_neighboring
 
 # %% ../nbs/04_receipts.ipynb #17a9f022
@@ -33,7 +34,14 @@ class Table:
     """
 
     def __init__(self, head, rows):
-        self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
+        try:
+            self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
+        except TypeError:
+            raise TypeError(
+                "Table needs a head and rows, all of them sequences of cells."
+            ) from None
+        if len({len(row) for row in self.rows}) > 1:
+            raise ValueError("Table needs as many cells in every row as its head has.")
 
     def __str__(self):
         widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
@@ -48,6 +56,29 @@ class Table:
     def _repr_markdown_(self):
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
+
+# %% ../nbs/04_receipts.ipynb #f5e7bebc
+_NUMBERS = "sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failure"
+
+
+def _check_kinds(release):
+    """Refuse words where a release has numbers, and numbers where it has words."""
+    for name in ("label", "mechanism"):
+        check_kind(getattr(release, name), name, "Release", str)
+    for name in _NUMBERS:
+        if not ((value := getattr(release, name)) is None or _is_number(value)):
+            raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
+    check_flag(release.private, "private", "Release")
+
+
+def _checked_releases(releases):
+    try:
+        releases = tuple(releases)
+    except TypeError:
+        raise TypeError("releases: Receipt needs a sequence of Release.") from None
+    for release in releases:
+        check_kind(release, "releases", "Receipt", Release)
+    return releases
 
 # %% ../nbs/04_receipts.ipynb #4426688f
 @dataclass(frozen=True)
@@ -100,6 +131,7 @@ class Release:
     private: bool = True
 
     def __post_init__(self):
+        _check_kinds(self)
         prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
         if len(prices) != 1:
             raise ValueError(
@@ -445,7 +477,10 @@ class Receipt:
 
     def __post_init__(self):
         check_neighboring(self.neighboring)
-        object.__setattr__(self, "releases", tuple(self.releases))
+        check_between(self.delta, "delta", "Receipt", 0, math.inf)
+        check_flag(self.private, "private", "Receipt")
+        check_kind(self.title, "title", "Receipt", str)
+        object.__setattr__(self, "releases", _checked_releases(self.releases))
         if not all(r.private for r in self.releases):
             object.__setattr__(self, "private", False)
         if self.delta and all(map(_is_pure, self.releases)):
@@ -591,10 +626,10 @@ def largest_scale(releases, epsilon, delta, neighboring):
         cost nothing.
     """
 
-    if not (epsilon > 0 and 0 < delta < 1):
-        raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0, 0 < delta < 1."
-        )
+    owner = "largest_scale"
+    check_callable(releases, "releases", owner), check_neighboring(neighboring)
+    epsilon = check_between(epsilon, "epsilon", owner, 0, math.inf, "(]")
+    delta = check_between(delta, "delta", owner, 0, 1, "()")
 
     def excess(log_scale):
         cost = Receipt(releases(math.exp(log_scale)), neighboring).delta_at(epsilon)

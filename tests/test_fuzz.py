@@ -109,8 +109,12 @@ def plausible(said, rng):
             return choices[rng.integers(len(choices))]
     pools = {
         "callable": lambda: constant,
+        r"^tuple of int or None": lambda: (None,) * int(rng.integers(1, 3)),
+        r"^type\b": lambda: float,
         r"array|matrix": lambda: rows(said, rng),
         r"\bestimator": lambda: dplit.NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=3.0),
+        r"\bNoise$": lambda: dplit.mechanisms.Noise(int(rng.integers(5))),
+        r"Generator$": lambda: np.random.default_rng(int(rng.integers(5))),
         r"Generator|seed": lambda: int(rng.integers(5)),
         r"\bint\b": lambda: int(rng.integers(1, 6)),
         r"\bbool\b": lambda: bool(rng.integers(2)),
@@ -140,6 +144,8 @@ def arguments(thing, said, rng):
     ]
     how_many = rng.choice([0, 1, 2, 99], p=[0.1, 0.5, 0.2, 0.2])
     junk = {*rng.permutation(len(parameters))[:how_many]}
+    if thing.__module__ == "dplit.public":  # a rule's own words and limits come from this package
+        junk &= {0}
     args, named = [], {}
     for i, p in enumerate(parameters):
         if i in junk:

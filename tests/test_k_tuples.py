@@ -199,9 +199,9 @@ def test_one_tuple_changes_every_count_by_one_at_most():
 
 
 def statuses(counts, n_runs, seed=0, **price):
-    noise, counts = Noise(seed), np.asarray(counts)
-    with mock.patch.object(kt, "count_unpartitioned", lambda *_: counts):
-        one = partial(kt.private_test_close_tuples, counts, counts, separation=7.0, noise=noise)
+    noise, T = Noise(seed), np.zeros((len(counts), 1, 1))
+    with mock.patch.object(kt, "count_unpartitioned", lambda *_: np.asarray(counts)):
+        one = partial(kt.private_test_close_tuples, T, T, separation=7.0, noise=noise)
         return np.mean([one(**price)[0] for _ in range(n_runs)])
 
 

@@ -16,20 +16,18 @@ import numpy as np
 from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
-from ..mechanisms import Noise
 from ..accounting import gaussian_mu
 from .convex import _profile_weights, algorithm_1, profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .discrepancy import labeled_discrepancy, loss_bound
 from .discrepancy import private_discrepancy
-from .samples import PrivateAdaptation, _check_predictor, _check_samples
-from .samples import _noisy_gradient, _on_lattice, _one_column
-from .samples import _squared_errors
-from ..public import POSITIVE, check_arrays, check_between, check_choice, check_count
-from ..public import check_each, check_kind, check_positive, check_random_state
-from ..public import optional
+from .samples import PrivateAdaptation, _check_predictor, _check_run
+from .samples import _check_samples, _noisy_gradient, _on_lattice
+from .samples import _one_column, _squared_errors
+from ..public import check_between, check_choice, check_count, check_kind
+from ..public import check_positive, check_random_state, optional
 from ..receipts import Release, largest_scale
-from ..rows import check_rows, lattice, quantize
+from ..rows import POSITIVE, check_arrays, check_each, check_rows, lattice, quantize
 
 # %% ../../nbs/74_cnvx_adap.ipynb #55f8849c
 def profiled_regression(
@@ -222,7 +220,10 @@ def public_spread(public, target_bound, given):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "public_spread"
-    [public], target_bound = _check_samples([public], owner), POSITIVE(target_bound, "target_bound", owner)
+    [public], target_bound = (
+        _check_samples([public], owner),
+        POSITIVE(target_bound, "target_bound", owner),
+    )
     check_kind(given, "given", owner, Regression, "of bounds and prices")
     if not public.counts:
         return (target_bound / 4) ** 2
@@ -297,10 +298,8 @@ def adapt_regression(private, public, given, noise, mu):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "adapt_regression"
-    private, public = _check_samples((private, public), owner)
+    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
     check_kind(given, "given", owner, Regression, "of bounds and prices")
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
-    mu = POSITIVE(mu, "mu", owner)
     (r, Lambda, Y), kappa_1 = given.bounds, given.kappa_1
     diameter = profiled_sensitivity(r, Lambda, Y, kappa_1)
     sd = private.p * diameter / mu  # if asked once

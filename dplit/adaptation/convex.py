@@ -13,13 +13,11 @@ from dataclasses import replace as with_changes
 
 import numpy as np
 
-from ..public import POSITIVE, check_arrays, check_between, check_count, check_each
-from ..public import check_kind, check_numbers, check_share
-from ..mechanisms import Noise
+from ..public import check_between, check_count, check_numbers, check_share
 from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds, loss_bound
-from .samples import _check_samples, _noisy_gradient, _on_lattice
+from .samples import _check_run, _noisy_gradient, _on_lattice
 from .samples import _squared_errors
-from ..rows import lattice
+from ..rows import POSITIVE, check_arrays, check_each, lattice
 
 # %% ../../nbs/71_convex_adaptation.ipynb #944149e6
 def _objective_arguments(owner, weights, w, X, y, p, offset):
@@ -386,7 +384,11 @@ def profiled_excess_bound(d, n, alpha, radius, weight_radius, kappa_1, mu):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "profiled_excess_bound"
-    d, n, alpha = check_count(d, "d", owner), check_count(n, "n", owner), check_share(alpha, "alpha", owner)
+    d, n, alpha = (
+        check_count(d, "d", owner),
+        check_count(n, "n", owner),
+        check_share(alpha, "alpha", owner),
+    )
     given = {"radius": radius, "weight_radius": weight_radius, "kappa_1": kappa_1}
     radius, weight_radius, kappa_1 = check_each(_NOT_NEGATIVE, owner, **given)
     mu = POSITIVE(mu, "mu", owner)
@@ -472,16 +474,9 @@ def algorithm_1(
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 1.
     """
-    owner, bounds = "algorithm_1", (radius, weight_radius, target_bound)
-    private, public = _check_samples((private, public), owner)
-    radius, weight_radius, target_bound = check_each(
-        POSITIVE, owner, radius=radius, weight_radius=weight_radius, target_bound=target_bound
-    )
-    kappa_1, mu = check_each(POSITIVE, owner, kappa_1=kappa_1, mu=mu)
-    kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, kappa_2=kappa_2, kappa_inf=kappa_inf)
-    n_iter = check_count(n_iter, "n_iter", owner)
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
-    bounds = radius, weight_radius, target_bound
+    owner, given = "algorithm_1", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
+    private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
+    bounds = _check_bounds(owner, radius, weight_radius, target_bound)
     p, mu_each = private.p, mu / math.sqrt(2 * n_iter)
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     eta_w, eta_v, eta_u = _step_sizes(private, public, bounds, n_iter, mu_each, kappas)
@@ -508,6 +503,6 @@ def algorithm_1(
             gradient += public.combine(q_a * 2 * residual)
             slope_a = _weight_slope(loss * q_a**2, q_a, public.p, every, w, **kappas)
             a = np.maximum(a - eta_u * public.p * slope_a, 1.0)  # lines 8 and 9
-        w = _on_lattice(w - eta_w * gradient, weight_radius)  # lines 6 and 7
+        w = _on_lattice(w - eta_w * gradient, bounds[1])  # lines 6 and 7
         v = np.maximum(v - eta_v * p * slope_v, 1.0)  # lines 10 and 11
     return mean_w, p / mean_v, public.p / mean_a  # line 12

@@ -19,9 +19,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from ..mechanisms import Noise
 from ..discrete import one_price
 from ..balls import clip_to_ball
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_count
-from ..public import check_each, check_kind, check_radius
-from ..rows import check_rows, map_blocks
+from ..public import check_between, check_count, check_kind, check_radius
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each, check_rows, map_blocks
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 _NOT_NEGATIVE = partial(check_between, low=0, high=1e100)
@@ -58,7 +57,9 @@ def loss_bound(radius, weight_radius, target_bound):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    radius, weight_radius, target_bound = _check_bounds("loss_bound", radius, weight_radius, target_bound)
+    radius, weight_radius, target_bound = _check_bounds(
+        "loss_bound", radius, weight_radius, target_bound
+    )
     return (weight_radius * radius + target_bound) ** 2
 
 # %% ../../nbs/70_discrepancy.ipynb #fe544dc8
@@ -165,7 +166,10 @@ def rademacher_bound(weights, radius, weight_radius, target_bound):
     """
     owner = "rademacher_bound"
     bounds = _check_bounds(owner, radius, weight_radius, target_bound)
-    (radius, weight_radius, target_bound), [weights] = bounds, check_arrays(owner, weights=(weights, "k"))
+    (radius, weight_radius, target_bound), [weights] = (
+        bounds,
+        check_arrays(owner, weights=(weights, "k")),
+    )
     reach = weight_radius * radius
     return float(2 * (reach + target_bound) * reach * np.linalg.norm(weights))
 
@@ -541,7 +545,10 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
     Mansour, Mohri, Rostamizadeh (COLT 2009); Cortes, Mohri (TCS 2014).
     """
     owner = "discrepancy_minimization"
-    [Xs], n_iter = check_arrays(owner, Xs=(Xs, "m+ d+")), check_count(n_iter, "n_iter", owner, high=2**20)
+    [Xs], n_iter = (
+        check_arrays(owner, Xs=(Xs, "m+ d+")),
+        check_count(n_iter, "n_iter", owner, high=2**20),
+    )
     if (Xt is None) == (moment is None):
         raise ValueError(
             "discrepancy_minimization needs the target's rows or their moment: one of them."
@@ -599,7 +606,9 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     ----------
     After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
     """
-    check_kind(noise, "noise", "private_second_moment", Noise, 'such as Noise(neighboring="replace")')
+    check_kind(
+        noise, "noise", "private_second_moment", Noise, 'such as Noise(neighboring="replace")'
+    )
     radius = check_radius(radius, "radius", "private_second_moment")
     if not 1e-40 < radius < 1e40:
         raise ValueError(

@@ -15,17 +15,15 @@ import numpy as np
 from scipy import special
 from sklearn.base import ClassifierMixin
 
-from ..mechanisms import Noise
 from ..accounting import gaussian_mu
 from .convex import _profile_weights, _profiled_loss
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
-from .samples import PrivateAdaptation, _check_samples, _noisy_gradient
-from .samples import _on_lattice
-from ..public import POSITIVE, check_arrays, check_between, check_count, check_each
-from ..public import check_kind, optional
-from ..rows import lattice
+from .samples import PrivateAdaptation, _check_run, _check_samples
+from .samples import _noisy_gradient, _on_lattice
+from ..public import check_between, check_count, check_kind, optional
+from ..rows import POSITIVE, check_arrays, check_each, lattice
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #5dbf6e71
 def _check_training(owner, loss, samples, kappa_1, w=None):
@@ -281,10 +279,8 @@ def adapt_classifier(private, public, given, noise, mu):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "adapt_classifier"
-    private, public = _check_samples((private, public), owner)
+    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
     check_kind(given, "given", owner, Classification, "of a loss, bounds and prices")
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
-    mu = POSITIVE(mu, "mu", owner)
     (r, Lambda), loss, kappa_1, T = given.bounds, given.loss, given.kappa_1, given.n_iter
     start, H, gain = _head_start(public, given)
     reach, ridge = loss.reach(r, Lambda, kappa_1), given.ridge(private, public)

@@ -11,13 +11,11 @@ import math
 import numpy as np
 from scipy import special
 
-from ..public import POSITIVE, check_arrays, check_count, check_each, check_kind
-from ..public import check_numbers
-from ..mechanisms import Noise
+from ..public import check_count, check_kind, check_numbers
 from .losses import Loss
-from .discrepancy import _LOSS, _NOT_NEGATIVE
-from .samples import _check_samples, _noisy_gradient, _on_lattice
-from ..rows import lattice, quantize
+from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
+from .samples import _check_run, _noisy_gradient, _on_lattice
+from ..rows import POSITIVE, check_arrays, check_each, lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
 def soft_maximum(q, mu):
@@ -205,7 +203,9 @@ def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
         return rows * relative[at][:, None]
 
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
-    return private.p * _noisy_gradient(pulls, private.X, label="a gradient of the classifier", **ask)
+    return private.p * _noisy_gradient(
+        pulls, private.X, label="a gradient of the classifier", **ask
+    )
 
 
 def _noisy_slopes(values, relative, bound, *, noise, mu):
@@ -268,21 +268,19 @@ def algorithm_2(
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 2 (appendix D.2).
     """
-    owner = "algorithm_2"
+    owner, given = "algorithm_2", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
+    private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
     check_kind(loss, "loss", owner, Loss, "such as LogLoss(2)")
-    private, public = _check_samples((private, public), owner)
-    given = {"radius": radius, "weight_radius": weight_radius, "kappa_1": kappa_1, "mu": mu}
-    radius, weight_radius, kappa_1, mu = check_each(POSITIVE, owner, **given)
-    kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, kappa_2=kappa_2, kappa_inf=kappa_inf)
-    n_iter, [speed] = check_count(n_iter, "n_iter", owner), check_arrays(owner, speed=(speed, "2"))
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    radius, weight_radius, _ = _check_bounds(owner, radius, weight_radius, 0.0)
+    [speed] = check_arrays(owner, speed=(speed, "2"))
     samples, bounds = [s for s in (public, private) if s.counts], (radius, weight_radius)
     p = np.concatenate([np.full(len(s), s.p) for s in samples])
     offset = np.concatenate([np.full(len(s), s.offset) for s in samples])
     soft, constants = 10 * len(p) * math.log(len(p) + 1), loss.constants(*bounds)
     more = {"kappa_2": kappa_2, "kappa_inf": kappa_inf, "mu": soft}
-    ball = {"offset": offset, "weight_radius": weight_radius}
-    step = 1 / objective_smoothness(constants, p, **ball, **more)
+    step = 1 / objective_smoothness(
+        constants, p, offset=offset, weight_radius=weight_radius, **more
+    )
     paid = {"noise": noise, "mu": mu / math.sqrt(2 * n_iter)}  # the price of one release
     w = _on_lattice(loss.start(private.X.shape[1], noise.public_rng), weight_radius)  # line 3
     u, mine, visited, objective = 1 / p, slice(len(p) - len(private), None), [], []

@@ -8,7 +8,7 @@ __all__ = ['ADAPTATION', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradie
 # %% ../../nbs/73_samples.ipynb #83745186
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
@@ -19,12 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..accounting import gaussian_mu
 from ..mechanisms import Noise
-from ..public import ABSENT, POSITIVE, PrivacyWarning, check_arrays, check_between
-from ..public import check_choice, check_delta, check_each, check_epsilon, check_flag
+from ..public import ABSENT, PrivacyWarning, check_between, check_callable
+from ..public import check_choice, check_count, check_delta, check_epsilon, check_flag
 from ..public import check_kind, check_memory, check_positive, check_price
 from ..public import check_radius, check_random_state, check_rounds, check_share
 from ..public import declare, optional, settle, users_level
-from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
+from ..rows import POSITIVE, check_arrays, check_columns, check_each, check_rows
+from ..rows import check_same_columns, lattice, map_blocks, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -128,6 +129,16 @@ def _check_samples(samples, owner):
     return samples
 
 
+def _check_run(owner, private, public, noise, mu, n_iter=1, *kappas):
+    """What every algorithm is handed: two samples, the door, a price, a number of rounds, and prices of weights."""
+    samples = _check_samples((private, public), owner)
+    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    mu, n_iter = POSITIVE(mu, "mu", owner), check_count(n_iter, "n_iter", owner)
+    kappas = dict(zip(("kappa_1", "kappa_2", "kappa_inf"), kappas, strict=False))
+    kappas = check_each(partial(check_between, low=0, high=1e100), owner, **kappas)
+    return *samples, noise, mu, n_iter, *kappas
+
+
 def _check_predictor(sample, w, owner):
     """A sample and a number for each of its columns."""
     [sample], [w] = _check_samples([sample], owner), check_arrays(owner, w=(w, "d"))
@@ -199,7 +210,7 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "noisy_gradient"
-    check_kind(rows, "rows", owner, Callable, "from a block of rows to vectors")
+    check_callable(rows, "rows", owner)
     X = check_rows(X, owner, ensure_all_finite=False)
     bound, mu = check_each(POSITIVE, owner, bound=bound, mu=mu)
     check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')

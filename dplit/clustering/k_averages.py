@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each
 from ..mechanisms import Noise
 from ..accounting import gaussian_mu
 from .k_tuples import _in_order, private_test_partition
 from .tuple_clusterer import PlannedClusterer
 from ..geometry import nearest
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_choice
-from ..public import check_count, check_each, check_flag, check_kind
+from ..public import check_between, check_choice, check_count, check_flag, check_kind
 from ..receipts import Release
 
 # %% ../../nbs/43_k_averages.ipynb #746eec46

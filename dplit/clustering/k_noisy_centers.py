@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each
 from ..mechanisms import Noise
 from .k_tuples import _in_order, _laplace_tail, canonical
 from .k_tuples import count_unpartitioned, laplace_tail, majority
@@ -22,8 +23,7 @@ from .k_tuples import smallest
 from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_choice
-from ..public import check_count, check_each, check_kind
+from ..public import check_between, check_choice, check_count, check_kind
 from ..receipts import Release, largest_scale
 
 # %% ../../nbs/44_k_noisy_centers.ipynb #c729381f

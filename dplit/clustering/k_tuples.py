@@ -9,7 +9,6 @@ __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 
 
 # %% ../../nbs/40_k_tuples.ipynb #702ac210
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -17,8 +16,9 @@ import numpy as np
 from scipy import special, stats
 from scipy.spatial.distance import cdist
 
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_count
-from ..public import check_each, check_kind, check_numbers, check_share
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each
+from ..public import check_between, check_callable, check_count, check_kind
+from ..public import check_numbers, check_share
 from ..mechanisms import Noise
 from ..accounting import subsampled
 from ..mixtures import failure_delta
@@ -267,7 +267,10 @@ def paper_parameters(n_tuples, epsilon, delta, beta):
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Definitions 4.1 and 4.4.
     """
     owner = "paper_parameters"
-    n_tuples, epsilon = check_count(n_tuples, "n_tuples", owner), POSITIVE(epsilon, "epsilon", owner)
+    n_tuples, epsilon = (
+        check_count(n_tuples, "n_tuples", owner),
+        POSITIVE(epsilon, "epsilon", owner),
+    )
     delta, beta = check_each(_FAILURES, owner, delta=delta, beta=beta)
     for m in range(1, n_tuples + 1):
         inside = epsilon * n_tuples / (2 * m) - 3
@@ -325,7 +328,10 @@ def paper_plan(n_tuples, epsilon, delta, beta):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "paper_plan"
-    n_tuples, epsilon = check_count(n_tuples, "n_tuples", owner), POSITIVE(epsilon, "epsilon", owner)
+    n_tuples, epsilon = (
+        check_count(n_tuples, "n_tuples", owner),
+        POSITIVE(epsilon, "epsilon", owner),
+    )
     delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
     m, epsilon_1, ell = paper_parameters(n_tuples, epsilon / 2, delta / 4, beta / 2)
     if m is None or n_tuples < 2 * ell + 2:
@@ -357,9 +363,14 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
         If epsilon is above 500.
     """
     owner = "exact_plan"
-    n_tuples, epsilon = check_count(n_tuples, "n_tuples", owner), POSITIVE(epsilon, "epsilon", owner)
+    n_tuples, epsilon = (
+        check_count(n_tuples, "n_tuples", owner),
+        POSITIVE(epsilon, "epsilon", owner),
+    )
     delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
-    return _exact_plan(n_tuples, epsilon, delta, beta, check_between(share, "share", owner, 1e-6, 1))
+    return _exact_plan(
+        n_tuples, epsilon, delta, beta, check_between(share, "share", owner, 1e-6, 1)
+    )
 
 
 @lru_cache(maxsize=512)
@@ -410,7 +421,7 @@ def smallest(feasible, high=2**40):
     ValueError
         If none up to `high` is feasible.
     """
-    check_kind(feasible, "feasible", "smallest", Callable, "from a number to a truth value")
+    check_callable(feasible, "feasible", "smallest")
     high = check_count(high, "high", "smallest", low=2)
     low, top = 1, 2
     while not feasible(top):
@@ -544,7 +555,9 @@ def private_test_partition(T, plan, *, separation, noise):
     """
     owner = "private_test_partition"
     [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
-    check_kind(plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples")
+    check_kind(
+        plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples"
+    )
     check_kind(noise, "noise", owner, Noise, "such as Noise()")
     drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3

@@ -7,13 +7,12 @@ __all__ = ['noise_factor', 'scaled_centers', 'one_tuple_movement', 'smallest_sep
 
 # %% ../../nbs/42_private_scales.ipynb #90168bad
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy import special
 
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_count
-from ..public import check_each, check_kind
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each
+from ..public import check_between, check_callable, check_count, check_kind
 from ..mechanisms import Noise
 from .k_tuples import ratio_bound, separations
 
@@ -83,7 +82,7 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "scaled_centers"
-    check_kind(center_of, "center_of", owner, Callable, "from released scales to centres")
+    check_callable(center_of, "center_of", owner)
     shape, scales = check_arrays(owner, shape=(shape, "2"), scales=(scales, "k+"))
     shape = tuple(check_count(int(size), "shape", owner) for size in shape)
     shift, stretch, mu = check_each(POSITIVE, owner, shift=shift, stretch=stretch, mu=mu)

@@ -25,10 +25,9 @@ from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import Noise, mean_in_ball
-from ..public import POSITIVE, check_arrays, check_between, check_count, check_kind
-from ..public import check_memory, check_neighboring, check_radius, check_random_state
-from ..public import optional
-from ..rows import lattice, quantize
+from ..public import check_between, check_count, check_kind, check_memory
+from ..public import check_neighboring, check_radius, check_random_state, optional
+from ..rows import POSITIVE, check_arrays, lattice, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):
@@ -85,7 +84,10 @@ def parts_of(Q, n_parts, neighboring, rng):
     owner = "parts_of"
     [Q] = check_arrays(owner, Q=(Q, "n d+"))
     n_parts = check_count(n_parts, "n_parts", owner, high=2**31)
-    neighboring, rng = check_neighboring(neighboring), np.random.default_rng(check_random_state(rng))
+    neighboring, rng = (
+        check_neighboring(neighboring),
+        np.random.default_rng(check_random_state(rng)),
+    )
     if neighboring == "replace":
         return rng.integers(n_parts, size=len(Q))
     key = rng.integers(2**64, dtype=np.uint64)

@@ -11,12 +11,12 @@ import math
 
 import numpy as np
 
-from ..public import CHANCE, POSITIVE, check_arrays, check_between, check_center
-from ..public import check_count, check_each, check_flag, check_kind, check_neighboring
-from ..public import check_radius, check_share, optional
+from ..public import check_between, check_center, check_count, check_flag, check_kind
+from ..public import check_neighboring, check_radius, check_share, optional
 from ..mechanisms import Noise
 from ..geometry import NearestCenter, t_nearest
-from ..rows import check_rows, lattice, map_blocks, quantize
+from ..rows import CHANCE, POSITIVE, check_arrays, check_each, check_rows, lattice
+from ..rows import map_blocks, quantize
 from .medoids import _blocks, source_distance
 
 # %% ../../nbs/61_averages.ipynb #6207b5a4
@@ -77,6 +77,17 @@ def nas_sigma(n_cells, t, epsilon, delta, diameter=1.0):
     delta = CHANCE(delta, "delta", owner)
     logs = math.log(1 / delta) * math.log(1.25 * (n_cells + 1) / delta)
     return diameter / (t * epsilon) * math.sqrt(18 * n_cells * logs)
+
+# %% ../../nbs/61_averages.ipynb #c0ffee34
+def _ball_tables(Xs, cells, radius, center, owner):
+    """PRIVATE rows, whose cells `quantize` looks at, and a PUBLIC ball and cells, with the same columns."""
+    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
+    radius = check_radius(radius, "radius", owner)
+    center = check_center(center, "center", owner, cells.shape[1])
+    Xs = check_rows(Xs, owner, "Xs", ensure_min_samples=0, ensure_all_finite=False)
+    if Xs.shape[1] != cells.shape[1]:
+        raise ValueError(f"Xs has not the columns of cells: {owner} compares rows of the two.")
+    return Xs, cells, radius, center
 
 # %% ../../nbs/61_averages.ipynb #2763cdc6
 def noisy_average_set(
@@ -148,17 +159,6 @@ def noisy_average_set(
     noisy = noise.whole(value, sensitivity=moves, body=body, step=step, **price)  # line 1, the map
     averages = noisy[: n * d].reshape(n, d) / t + (0.0 if center is None else center)
     return averages, float(noisy[-1] / t) if extra else None
-
-
-def _ball_tables(Xs, cells, radius, center, owner):
-    """PRIVATE rows, whose cells `quantize` looks at, and a PUBLIC ball and cells, with the same columns."""
-    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
-    radius = check_radius(radius, "radius", owner)
-    center = check_center(center, "center", owner, cells.shape[1])
-    Xs = check_rows(Xs, owner, "Xs", ensure_min_samples=0, ensure_all_finite=False)
-    if Xs.shape[1] != cells.shape[1]:
-        raise ValueError(f"Xs has not the columns of cells: {owner} compares rows of the two.")
-    return Xs, cells, radius, center
 
 
 def _t_nearest_sums(Xs, cells, t, radius, center):
@@ -324,7 +324,9 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "cell_sensitivity"
-    reach, share = (check_between(v, n, owner, 0, 1e100) for v, n in ((reach, "reach"), (share, "share")))
+    reach, share = (
+        check_between(v, n, owner, 0, 1e100) for v, n in ((reach, "reach"), (share, "share"))
+    )
     d, neighboring = check_count(d, "d", owner), check_neighboring(neighboring)
     if not (isinstance(norm, (str, int, float)) and norm in (1, 2, "K")):
         raise ValueError(f'norm={norm!r}: {owner} takes 1, 2 or "K".')

@@ -14,8 +14,9 @@ from scipy import special
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from ..public import POSITIVE, check_arrays, check_between, check_count, check_each
-from ..public import check_numbers, check_radius, check_random_state, optional
+from ..rows import POSITIVE, check_arrays, check_each
+from ..public import check_between, check_count, check_numbers, check_radius
+from ..public import check_random_state, optional
 from ..discrete import one_price
 from ..balls import uniform_in_ball
 from ..geometry import farthest_point_cover, nearest
@@ -151,7 +152,9 @@ def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
     owner = "covering_cells"
     [Xt] = check_arrays(owner, Xt=(Xt, "n+ d+"))
     t, radius = check_count(t, "t", owner), check_radius(radius, "radius", owner)
-    prices = {name: price for name, price in (("mu", mu), ("epsilon", epsilon)) if price is not None}
+    prices = {
+        name: price for name, price in (("mu", mu), ("epsilon", epsilon)) if price is not None
+    }
     if not prices:
         one_price(mu, epsilon)  # says what is missing
     prices = [{name: POSITIVE(price, name, owner)} for name, price in prices.items()]
@@ -246,7 +249,9 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     owner = "count_threshold"
     q, d = check_between(q, "q", owner, 1e-300, 0.5, "[)"), check_count(d, "d", owner, high=2**30)
     if (epsilon is None) == (sigma is None):
-        raise ValueError(f"{owner} needs exactly one of epsilon and sigma: what noise is on a count?")
+        raise ValueError(
+            f"{owner} needs exactly one of epsilon and sigma: what noise is on a count?"
+        )
     if sigma is not None:
         return max(1.0, -POSITIVE(sigma, "sigma", owner) * float(special.ndtri(q)))
     epsilon = check_between(epsilon, "epsilon", owner, 1e-12, 1e100)

@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..geometry import nearest_distance
-from ..public import check_arrays, check_between, check_count, check_points
-from ..public import check_share, declare, optional, settle
-from ..rows import check_same_columns
+from ..public import check_between, check_count, check_points, check_share, declare
+from ..public import optional, settle
+from ..rows import check_arrays, check_same_columns
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):

@@ -43,6 +43,7 @@ class PrivateSources(BaseEstimator):
         raise TypeError(
             "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
         )
+
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""
 

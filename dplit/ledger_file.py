@@ -360,9 +360,7 @@ def create(path, limits):
 
 # %% ../nbs/01_ledger_file.ipynb #d0f55ddc
 def _damaged(path):
-    return LedgerError(
-        f"ledger {path}: it is damaged or no ledger of dplit; restore the latest copy."
-    )
+    return LedgerError(f"ledger {path}: {_WORDS[sqlite3.SQLITE_NOTADB]}.")
 
 
 def _check(connection, path, known):
@@ -387,8 +385,7 @@ def _connect(path, limits, patience):
     """A connection to a file, or to a ledger in memory if there is no path; and the limits it has."""
     where = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
     options = {"uri": path is not None, "timeout": patience, "isolation_level": None}
-    # the lock of a Book sees to it that threads come one after the other
-    connection = sqlite3.connect(where, check_same_thread=False, **options)
+    connection = sqlite3.connect(where, check_same_thread=False, **options)  # a Book has a lock
     try:
         if path is None:
             _write_schema(connection, limits)

@@ -66,7 +66,8 @@ def _check_kinds(release):
     for name in ("label", "mechanism"):
         check_kind(getattr(release, name), name, "Release", str)
     for name in _NUMBERS:
-        if not ((value := getattr(release, name)) is None or _is_number(value)):
+        value = getattr(release, name)
+        if not (value is None or type(value) is float or _is_number(value)):
             raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
     check_flag(release.private, "private", "Release")
 

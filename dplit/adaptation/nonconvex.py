@@ -278,9 +278,7 @@ def algorithm_2(
     offset = np.concatenate([np.full(len(s), s.offset) for s in samples])
     soft, constants = 10 * len(p) * math.log(len(p) + 1), loss.constants(*bounds)
     more = {"kappa_2": kappa_2, "kappa_inf": kappa_inf, "mu": soft}
-    step = 1 / objective_smoothness(
-        constants, p, offset=offset, weight_radius=weight_radius, **more
-    )
+    step = 1 / objective_smoothness(constants, p, offset=offset, weight_radius=bounds[1], **more)
     paid = {"noise": noise, "mu": mu / math.sqrt(2 * n_iter)}  # the price of one release
     w = _on_lattice(loss.start(private.X.shape[1], noise.public_rng), weight_radius)  # line 3
     u, mine, visited, objective = 1 / p, slice(len(p) - len(private), None), [], []

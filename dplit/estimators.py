@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
-from .declared import ABSENT, KMEANS, check_memory, declare, settle
+from .declared import ABSENT, KMEANS, check_memory, check_price, declare, settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import check_callable, check_center, check_count, check_kind, check_points
-from .public import check_positive, check_price
+from .public import check_positive
 from .rows import MappedRows, _table, check_columns, check_rows, lattice, map_blocks, quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af

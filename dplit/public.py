@@ -240,7 +240,7 @@ def check_flag(value, name, owner):
     return bool(value)
 
 # %% ../nbs/09_public.ipynb #65bd967a
-def check_kind(value, name, owner, kind):
+def check_kind(value, name, owner, kind, how=""):
     """An object of some kind, checked.
 
     Parameters
@@ -250,6 +250,8 @@ def check_kind(value, name, owner, kind):
     name, owner : str
         What it is called, and who needs it; for the message.
     kind : type or tuple of type
+    how : str
+        How to make one; for the message.
 
     Returns
     -------
@@ -264,7 +266,8 @@ def check_kind(value, name, owner, kind):
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         words = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name}: {owner} needs a {words}, not a {type(value).__name__}.")
+        words += f", {how}," if how else ","
+        raise TypeError(f"{name}: {owner} needs a {words} not a {type(value).__name__}.")
     return value
 
 

@@ -32,7 +32,18 @@ from .medoids import source_distance
 
 # %% ../../nbs/63_private_sources.ipynb #7bd1f172
 class PrivateSources(BaseEstimator):
-    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
+    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`.
+
+    Raises
+    ------
+    TypeError
+        If it is made directly.
+    """
+
+    def __init__(self):
+        raise TypeError(
+            "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
+        )
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""

@@ -17,7 +17,8 @@ from .balls import clip_to_ball
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
-from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, quantize
+from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, one_thread
+from .rows import quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -63,6 +64,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
         raise NotImplementedError
 
+    @one_thread
     def fit(self, X, y=None):
         """Release cluster centres of the PRIVATE rows X.
 

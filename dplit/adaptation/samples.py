@@ -22,7 +22,8 @@ from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_
 from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
 from ..public import check_radius, check_random_state, check_rounds, check_share, declare
 from ..public import optional, settle, users_level
-from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
+from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks
+from ..rows import one_thread, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -324,6 +325,7 @@ class PrivateAdaptation(BaseEstimator):
                 stacklevel=users_level(),
             )
 
+    @one_thread
     def fit(self, Xt, yt, *, Xs=None, ys=None):
         """Release a predictor for the target, learned from both samples.
 
@@ -379,7 +381,7 @@ class PrivateAdaptation(BaseEstimator):
                 f"delta={given.delta:g} is above one over the number of private records: a mechanism "
                 "may publish one of them in the clear.",
                 PrivacyWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)

@@ -20,7 +20,7 @@ from .k_tuples import exact_plan, paper_plan, smallest
 from ..mechanisms import Noise
 from ..public import ABSENT, check_between, check_center, check_delta, check_epsilon
 from ..public import check_price, check_random_state, declare, settle
-from ..rows import check_rows
+from ..rows import check_rows, one_thread
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
@@ -158,6 +158,7 @@ class TupleClusterer(BaseEstimator):
         """The receipt of a fit, as it is shown."""
         return receipt
 
+    @one_thread
     def fit(self, T, y=None):
         """Release k centres that cut the PRIVATE tuples as they cut themselves, or abstain.
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from ..geometry import nearest_distance
 from ..public import check_count, check_points, declare, optional, settle
-from ..rows import check_same_columns
+from ..rows import check_same_columns, one_thread
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):
@@ -388,6 +388,7 @@ class SourceTargetKMedoids(BaseEstimator):
         "n_starts": optional(check_count),
     }
 
+    @one_thread
     def fit(self, Xt, *tables, sources=None):
         """Choose medoids.
 

@@ -22,7 +22,7 @@ from ..mechanisms import Noise, mean_in_ball
 from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, declare, optional, rounded_down, settle
-from ..rows import check_columns, check_rows, check_same_columns, lattice
+from ..rows import check_columns, check_rows, check_same_columns, lattice, one_thread
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
 from .cells import affordable_cells, average_rms, cell_clouds, count_threshold
@@ -94,6 +94,7 @@ class PrivateSources(BaseEstimator):
         whole = paper or isinstance(self.n_cells, str)
         return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
 
+    @one_thread
     def fit(self, *tables, Xs=ABSENT, Xt=ABSENT):
         """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
 

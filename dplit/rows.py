@@ -356,7 +356,7 @@ def one_thread(function):
     -------
     callable
         What the caller had set holds again after it, an error or not. For products the setting is
-        of the whole process: the first of several that run at once makes it, the last takes it back.
+        of the whole process: who comes first makes it and takes it back.
     """
 
     @wraps(function)
@@ -368,23 +368,25 @@ def one_thread(function):
 
 
 class _Cap:
-    """One thread of a kind of library, for whoever is inside."""
+    """One thread of a kind of library, while the first thread that came is inside: only whoever made a setting can take it back."""
 
     def __init__(self, api):
-        self.api, self.inside, self.lock = api, 0, threading.Lock()
+        self.api, self.holder, self.inside, self.lock = api, None, 0, threading.Lock()
 
     def __enter__(self):
         with self.lock:
-            if self.inside == 0:
-                found = _libraries(len(sys.modules)).select(user_api=self.api)
-                self.before = found.limit(limits=1)
-            self.inside += 1
+            if self.holder is None:
+                self.holder = threading.get_ident()
+                self.limit = _libraries(len(sys.modules)).select(user_api=self.api).limit(limits=1)
+                self.limit.__enter__()
+            self.inside += self.holder == threading.get_ident()
 
     def __exit__(self, *error):
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.before.restore_original_limits()
+            self.inside -= self.holder == threading.get_ident()
+            if self.holder is not None and self.inside == 0:
+                self.limit.__exit__(*error)
+                self.holder = None
 
 
 class _CapOfThread(threading.local, _Cap):

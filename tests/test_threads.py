@@ -101,30 +101,43 @@ def test_passes_over_rows_have_one_thread_wherever_they_run():
             assert threads() == before
 
 
-def test_of_two_fits_at_once_the_last_gives_the_threads_back():
-    both, first_done, seen = threading.Barrier(2), threading.Event(), []
+@pytest.fixture
+def three():
+    """Three threads for products, set by a thread that is gone: nobody holds the setting."""
+    limits = []
+
+    def elsewhere(work):
+        helper = threading.Thread(target=work)
+        helper.start()
+        helper.join()
+
+    elsewhere(lambda: limits.append(threadpool_limits(3, user_api="blas")))
+    yield
+    elsewhere(limits[0].restore_original_limits)
+
+
+@pytest.mark.parametrize("first_leaves_first", [True, False])
+def test_of_two_fits_at_once_the_first_gives_the_threads_back(three, first_leaves_first):
+    inside = [threading.Event(), threading.Event()]
+    leave = [threading.Event(), threading.Event()]
+    seen = []
 
     @one_thread
-    def first():
-        both.wait(60)
+    def fit(i):
+        inside[i].set()
+        assert leave[i].wait(60)
+        list(map_blocks(lambda start, block: seen.extend(threads()), np.zeros((4, 2))))
 
-    @one_thread
-    def second():
-        both.wait(60)
-        assert first_done.wait(60)
-        seen.extend(threads())
-
-    def run():
-        first()
-        first_done.set()
-
-    with threadpool_limits(3):
-        before = threads()
-        others = [threading.Thread(target=run), threading.Thread(target=second)]
-        [thread.start() for thread in others]
-        [thread.join(60) for thread in others]
-        assert seen and set(seen) == {1}
-        assert threads() == before
+    before = threads()
+    fits = [threading.Thread(target=fit, args=(i,)) for i in (0, 1)]
+    for i in (0, 1):  # one after the other goes in
+        fits[i].start()
+        assert inside[i].wait(60)
+    for i in (0, 1) if first_leaves_first else (1, 0):
+        leave[i].set()
+        fits[i].join(60)
+    assert len(seen) == 2 * len(before) and set(seen) == {1}
+    assert threads() == before and 3 in before
 
 
 def test_libraries_are_looked_up_once_and_again_after_an_import(monkeypatch):

@@ -10,15 +10,15 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
-from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, one_thread
-from .rows import quantize
+from .rows import MappedRows, check_columns, check_fitted_columns, check_rows, keep_columns
+from .rows import lattice, map_blocks, one_thread, quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -91,7 +91,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         noise = Noise(given.random_state, neighboring=given.neighboring)
         rows = check_rows(X, owner, partitions=True)
         given._check_shape(rows.shape[1])
-        validate_data(given, X, skip_check_array=True)  # notes columns and their names: public
+        keep_columns(given, X)
         centers = given._release_centers(rows, noise, given.center)
         given.cluster_centers_ = centers if given.center is None else centers + given.center
         given.spent_ = noise.receipt(given.delta, title=f"of {owner}")
@@ -169,7 +169,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """X as rows with the columns of the fit."""
         check_is_fitted(self)
         rows = check_rows(X, type(self).__name__, partitions=True)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_fitted_columns(self, X)
         return rows
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
 from ..mechanisms import Noise
@@ -22,8 +22,8 @@ from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_
 from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
 from ..public import check_radius, check_random_state, check_rounds, check_share, declare
 from ..public import optional, settle, users_level
-from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks
-from ..rows import one_thread, quantize
+from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
+from ..rows import keep_columns, lattice, map_blocks, one_thread, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ class PrivateAdaptation(BaseEstimator):
         vars(given).update(released, n_features_in_=target.X.shape[1])
         named = [X for X in (Xt, Xs) if hasattr(X, "columns")]
         if named:
-            validate_data(given, named[0], skip_check_array=True)  # notes the names of columns
+            keep_columns(given, named[0])
         if given.private:
             sizes = f"of {owner}: {n} records of the target, {m} of the source"
             title = f"{sizes}; protects: the {given.protect}"
@@ -404,5 +404,5 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f"X has not the columns of the fit: {type(self).__name__} needs the same."
             )
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_fitted_columns(self, X)
         return rows

@@ -14,11 +14,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..geometry import nearest_distance
 from ..public import check_count, check_points, declare, optional, settle
-from ..rows import check_same_columns, one_thread
+from ..rows import check_same_columns, keep_columns, one_thread
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):
@@ -422,7 +421,7 @@ class SourceTargetKMedoids(BaseEstimator):
                 "be swapped in silence."
             )
         X = _check_public_table(Xt, "Xt", owner)
-        validate_data(given, Xt, skip_check_array=True)
+        keep_columns(given, Xt)
         if sources is not None and np.shape(sources)[:1] != (0,):
             check_same_columns(owner, Xt=Xt, sources=sources)
             sources = _check_public_table(sources, "sources", owner, X.shape[1])

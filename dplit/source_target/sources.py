@@ -13,7 +13,6 @@ from numbers import Real
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
@@ -22,7 +21,8 @@ from ..mechanisms import Noise, mean_in_ball
 from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, declare, optional, rounded_down, settle
-from ..rows import check_columns, check_rows, check_same_columns, lattice, one_thread
+from ..rows import check_columns, check_rows, check_same_columns, keep_columns, lattice
+from ..rows import one_thread
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
 from .cells import affordable_cells, average_rms, cell_clouds, count_threshold
@@ -132,7 +132,7 @@ class PrivateSources(BaseEstimator):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         noise = Noise(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(rows, target, noise, center))
-        validate_data(given, Xt, skip_check_array=True)  # notes columns and their names
+        keep_columns(given, Xt)
         title = f"of {owner}; protects: Xs, the sources"
         given.spent_ = noise.receipt(given.delta or 0.0, title=title)
         settle(self, given)

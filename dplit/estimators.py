@@ -8,7 +8,9 @@ __all__ = ['PrivateKMeans', 'project', 'keep_rows']
 # %% ../nbs/07_estimators.ipynb #5827e854
 from functools import partial
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,8 +67,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     @one_thread
-    def fit(self, X, y=None):
+    def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Release cluster centres of the PRIVATE rows X.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -98,7 +103,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         settle(self, given)
         return self
 
-    def predict(self, X):
+    def predict(self, X: "ArrayLike") -> np.ndarray:
         """Index of the nearest centre for each row. NOT private: it is a function of the rows you pass.
 
         Parameters
@@ -119,7 +124,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         find = partial(_call, NearestCenter(self.cluster_centers_))
         return np.concatenate(list(map_blocks(find, rows)))
 
-    def fit_predict(self, X, y=None):
+    def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:
         """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
 
         Parameters
@@ -141,7 +146,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """
         return self.fit(X, y).predict(X)
 
-    def score(self, X, y=None):
+    def score(self, X: "ArrayLike", y: object = None) -> float:
         """Minus the sum of squared distances of rows to their nearest centres. NOT private.
 
         Parameters

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -228,6 +230,16 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
+
+def _warn_of_delta(given, n):
+    if given.private and n and given.delta > 1 / n:
+        warnings.warn(
+            f"delta={given.delta:g} is above one over the number of private records: a mechanism "
+            "may publish one of them in the clear.",
+            PrivacyWarning,
+            stacklevel=users_level(),
+        )
+
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
@@ -253,10 +265,8 @@ class PrivateAdaptation(BaseEstimator):
 
     def _declared(self, Xt=ABSENT, yt=None, *, Xs=None, ys=None):
         """A twin that computes with plain values: all that is PUBLIC is checked, private records are not read."""
-        owner, private = (
-            type(self).__name__,
-            check_flag(self.private, "private", type(self).__name__),
-        )
+        owner = type(self).__name__
+        private = check_flag(self.private, "private", owner)
         prices = {"epsilon": check_epsilon, "delta": check_delta}
         if not private:
             prices = {"epsilon": _check_no_price, "delta": optional(check_delta)}
@@ -326,8 +336,18 @@ class PrivateAdaptation(BaseEstimator):
             )
 
     @one_thread
-    def fit(self, Xt, yt, *, Xs=None, ys=None):
+    def fit(
+        self,
+        Xt: "ArrayLike",
+        yt: "ArrayLike",
+        *,
+        Xs: "ArrayLike | None" = None,
+        ys: "ArrayLike | None" = None,
+    ) -> Self:
         """Release a predictor for the target, learned from both samples.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -376,13 +396,7 @@ class PrivateAdaptation(BaseEstimator):
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))
         private, public = (target, source) if given.protect == "target" else (source, target)
-        if given.private and len(private) and given.delta > 1 / len(private):
-            warnings.warn(
-                f"delta={given.delta:g} is above one over the number of private records: a mechanism "
-                "may publish one of them in the clear.",
-                PrivacyWarning,
-                stacklevel=users_level(),
-            )
+        _warn_of_delta(given, len(private))
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)
         vars(given).update(released, n_features_in_=target.X.shape[1])

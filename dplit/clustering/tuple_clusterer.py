@@ -10,7 +10,9 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -159,8 +161,11 @@ class TupleClusterer(BaseEstimator):
         return receipt
 
     @one_thread
-    def fit(self, T, y=None):
+    def fit(self, T: "ArrayLike", y: object = None) -> Self:
         """Release k centres that cut the PRIVATE tuples as they cut themselves, or abstain.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------

@@ -10,7 +10,9 @@ import math
 from functools import partial
 from itertools import pairwise
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
@@ -374,7 +376,14 @@ class SourceTargetKMedoids(BaseEstimator):
     ([3], 0.5)
     """
 
-    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=10_000, n_starts=None):
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_passes: int = 3,
+        n_candidates: int = 10_000,
+        n_starts: int | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
@@ -388,7 +397,9 @@ class SourceTargetKMedoids(BaseEstimator):
     }
 
     @one_thread
-    def fit(self, Xt, *tables, sources=None):
+    def fit(
+        self, Xt: "ArrayLike", *tables: "ArrayLike", sources: "ArrayLike | None" = None
+    ) -> Self:
         """Choose medoids.
 
         Two tables are handed over by name, `fit(Xt=..., sources=...)`, so that they cannot be

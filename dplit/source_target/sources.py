@@ -10,7 +10,9 @@ import math
 from functools import partial
 from numbers import Real
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import BaseEstimator
 
@@ -95,11 +97,14 @@ class PrivateSources(BaseEstimator):
         return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
 
     @one_thread
-    def fit(self, *tables, Xs=ABSENT, Xt=ABSENT):
+    def fit(self, *tables: "ArrayLike", Xs: "ArrayLike" = ABSENT, Xt: "ArrayLike" = ABSENT) -> Self:
         """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
 
         Both tables are handed over by name, `fit(Xs=..., Xt=...)`: swapped, the private one would be
         taken for the public one, unprotected.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -245,18 +250,18 @@ class NoisyAverageSet(PrivateSources):
     def __init__(
         self,
         *,
-        t=None,
-        epsilon=None,
-        delta=None,
-        rho=None,
-        radius=None,
-        center=None,
-        n_cells=None,
-        spread=False,
-        variant="tight",
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        t: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_cells: int | str | None = None,
+        spread: bool = False,
+        variant: str = "tight",
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.t = t
         self.epsilon = epsilon
         self.delta = delta
@@ -379,19 +384,19 @@ class NeighborNoisyAverages(PrivateSources):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        rho=None,
-        radius=None,
-        center=None,
-        n_cells=None,
-        cell_radius=None,
-        output="cloud",
-        gamma=None,
-        variant="tight",
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_cells: int | str | None = None,
+        cell_radius: float | None = None,
+        output: str = "cloud",
+        gamma: float | None = None,
+        variant: str = "tight",
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.rho = rho

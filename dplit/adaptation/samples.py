@@ -6,16 +6,18 @@
 __all__ = ['ADAPTATION', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradient', 'PrivateAdaptation']
 
 # %% ../../nbs/73_samples.ipynb #83745186
+from collections.abc import Iterable
 import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
 from ..declared import ABSENT, check_memory, check_price, check_rounds, declare, optional
@@ -24,8 +26,9 @@ from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_positive
 from ..public import check_radius, check_random_state, check_share, users_level
-from ..rows import POSITIVE, check_arrays, check_columns, check_each, check_rows
-from ..rows import check_same_columns, lattice, map_blocks, quantize
+from ..rows import POSITIVE, check_arrays, check_columns, check_each, check_fitted_columns
+from ..rows import check_rows, check_same_columns, keep_columns, lattice, map_blocks, one_thread
+from ..rows import quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -292,6 +295,16 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
+
+def _warn_of_delta(given, n):
+    if given.private and n and given.delta > 1 / n:
+        warnings.warn(
+            f"delta={given.delta:g} is above one over the number of private records: a mechanism "
+            "may publish one of them in the clear.",
+            PrivacyWarning,
+            stacklevel=users_level(),
+        )
+
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
@@ -395,8 +408,19 @@ class PrivateAdaptation(BaseEstimator):
                 stacklevel=users_level(),
             )
 
-    def fit(self, Xt, yt, *, Xs=None, ys=None):
+    @one_thread
+    def fit(
+        self,
+        Xt: "ArrayLike",
+        yt: "ArrayLike",
+        *,
+        Xs: "ArrayLike | None" = None,
+        ys: "ArrayLike | None" = None,
+    ) -> Self:
         """Release a predictor for the target, learned from both samples.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -445,19 +469,13 @@ class PrivateAdaptation(BaseEstimator):
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))
         private, public = (target, source) if given.protect == "target" else (source, target)
-        if given.private and len(private) and given.delta > 1 / len(private):
-            warnings.warn(
-                f"delta={given.delta:g} is above one over the number of private records: a mechanism "
-                "may publish one of them in the clear.",
-                PrivacyWarning,
-                stacklevel=2,
-            )
+        _warn_of_delta(given, len(private))
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)
         vars(given).update(released, n_features_in_=target.X.shape[1])
         named = [X for X in (Xt, Xs) if hasattr(X, "columns")]
         if named:
-            validate_data(given, named[0], skip_check_array=True)  # notes the names of columns
+            keep_columns(given, named[0])
         if given.private:
             sizes = f"of {owner}: {n} records of the target, {m} of the source"
             title = f"{sizes}; protects: the {given.protect}"
@@ -473,5 +491,5 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f"X has not the columns of the fit: {type(self).__name__} needs the same."
             )
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_fitted_columns(self, X)
         return rows

@@ -16,7 +16,7 @@ from scipy import special
 
 from .accounting import _log_gaussian_delta, gaussian_delta, gaussian_epsilon
 from .public import _is_number, check_between, check_callable, check_count, check_flag
-from .public import check_numbers
+from .public import check_neighboring, check_numbers
 from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
 
 # %% ../nbs/17_filters.ipynb #ad78d81d
@@ -223,9 +223,8 @@ class Spending:
         numbers = (self.mu_squared, self.own, self.failure, self.epsilon, self.delta)
         if not all(_is_number(n) and n >= 0 for n in (self.fits, *numbers)):
             raise ValueError(f"{self!r}: no fit costs less than nothing.")
-        known = self.neighboring is None or isinstance(self.neighboring, str)
-        if not known or self.neighboring not in (None, "add_remove", "replace"):
-            raise ValueError(f'neighboring={self.neighboring!r}: choose "add_remove" or "replace".')
+        if self.neighboring is not None:
+            check_neighboring(self.neighboring)
 
     @classmethod
     def of(cls, receipt, neighboring=None):

@@ -73,9 +73,13 @@ def _check_kinds(release):
     check_flag(release.private, "private", "Release")
 
 
-def _checked_releases(releases):
+def _checked_releases(receipt):
+    """The releases of a receipt, whose other fields are what they should be."""
+    check_between(receipt.delta, "delta", "Receipt", 0, math.inf)
+    check_flag(receipt.private, "private", "Receipt")
+    check_kind(receipt.title, "title", "Receipt", str)
     try:
-        releases = tuple(releases)
+        releases = tuple(receipt.releases)
     except TypeError:
         raise TypeError("releases: Receipt needs a sequence of Release.") from None
     for release in releases:
@@ -479,10 +483,7 @@ class Receipt:
 
     def __post_init__(self) -> None:
         check_neighboring(self.neighboring)
-        check_between(self.delta, "delta", "Receipt", 0, math.inf)
-        check_flag(self.private, "private", "Receipt")
-        check_kind(self.title, "title", "Receipt", str)
-        object.__setattr__(self, "releases", _checked_releases(self.releases))
+        object.__setattr__(self, "releases", _checked_releases(self))
         if not all(r.private for r in self.releases):
             object.__setattr__(self, "private", False)
         if self.delta and all(map(_is_pure, self.releases)):

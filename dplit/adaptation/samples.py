@@ -295,7 +295,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-
+# %% ../../nbs/73_samples.ipynb #5d0c9be7
 def _warn_of_delta(given, n):
     if given.private and n and given.delta > 1 / n:
         warnings.warn(

@@ -148,7 +148,7 @@ def _check_pure(pure):
         )
     return pairs
 
-
+# %% ../nbs/05_mixtures.ipynb #976a95d4
 def _coins(pure):
     """Values and probabilities of the total loss of coins that tell the truth with probability e^epsilon / (1 + e^epsilon)."""
     losses, chances = np.zeros(1), np.ones(1)

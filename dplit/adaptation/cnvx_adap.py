@@ -23,11 +23,11 @@ from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy
 from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
 from .samples import _noisy_gradient, _on_lattice, _one_column, _squared_errors
-from ..declared import optional
+from ..declared import POSITIVE, check_arrays, check_each, optional
 from ..public import check_between, check_choice, check_count, check_kind, check_positive
 from ..public import check_random_state
 from ..receipts import Release, largest_scale
-from ..rows import POSITIVE, check_arrays, check_each, check_rows, lattice, quantize
+from ..rows import check_rows, lattice, quantize
 
 # %% ../../nbs/74_cnvx_adap.ipynb #55f8849c
 def profiled_regression(

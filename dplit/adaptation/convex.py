@@ -15,8 +15,9 @@ import numpy as np
 
 from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds, loss_bound
 from .samples import _check_run, _noisy_gradient, _on_lattice, _squared_errors
+from ..declared import POSITIVE, check_arrays, check_each
 from ..public import check_between, check_count, check_numbers, check_share
-from ..rows import POSITIVE, check_arrays, check_each, lattice
+from ..rows import lattice
 
 # %% ../../nbs/71_convex_adaptation.ipynb #944149e6
 def _objective_arguments(owner, weights, w, X, y, p, offset):

@@ -16,11 +16,12 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
-from ..mechanisms import Noise
-from ..discrete import one_price
 from ..balls import clip_to_ball
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..discrete import one_price
+from ..mechanisms import Noise
 from ..public import check_between, check_count, check_kind, check_radius
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each, check_rows, map_blocks
+from ..rows import check_rows, map_blocks
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 _NOT_NEGATIVE = partial(check_between, low=0, high=1e100)

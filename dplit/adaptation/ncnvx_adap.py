@@ -23,9 +23,9 @@ from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
 from .samples import PrivateAdaptation, _check_run, _check_samples, _noisy_gradient
 from .samples import _on_lattice
-from ..declared import optional
+from ..declared import POSITIVE, check_arrays, check_each, optional
 from ..public import check_between, check_count, check_kind
-from ..rows import POSITIVE, check_arrays, check_each, lattice
+from ..rows import lattice
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #5dbf6e71
 def _check_training(owner, loss, samples, kappa_1, w=None):

@@ -11,11 +11,12 @@ import math
 import numpy as np
 from scipy import special
 
-from ..public import check_count, check_kind, check_numbers
-from .losses import Loss
 from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
+from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
-from ..rows import POSITIVE, check_arrays, check_each, lattice, quantize
+from ..declared import POSITIVE, check_arrays, check_each
+from ..public import check_count, check_kind, check_numbers
+from ..rows import lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
 def soft_maximum(q, mu):

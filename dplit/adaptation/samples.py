@@ -20,15 +20,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
-from ..declared import ABSENT, check_memory, check_price, check_rounds, declare, optional
-from ..declared import settle
+from ..declared import ABSENT, POSITIVE, check_arrays, check_each, check_memory, check_price
+from ..declared import check_rounds, declare, optional, settle
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_positive
 from ..public import check_radius, check_random_state, check_share, users_level
-from ..rows import POSITIVE, check_arrays, check_columns, check_each, check_fitted_columns
-from ..rows import check_rows, check_same_columns, keep_columns, lattice, map_blocks, one_thread
-from ..rows import quantize
+from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
+from ..rows import keep_columns, lattice, map_blocks, one_thread, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -473,9 +472,8 @@ class PrivateAdaptation(BaseEstimator):
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)
         vars(given).update(released, n_features_in_=target.X.shape[1])
-        named = [X for X in (Xt, Xs) if hasattr(X, "columns")]
-        if named:
-            keep_columns(given, named[0])
+        for X in [X for X in (Xt, Xs) if hasattr(X, "columns")][:1]:
+            keep_columns(given, X)
         if given.private:
             sizes = f"of {owner}: {n} records of the target, {m} of the source"
             title = f"{sizes}; protects: the {given.protect}"

@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each
-from ..mechanisms import Noise
 from ..accounting import gaussian_mu
 from .k_tuples import _in_order, private_test_partition
 from .tuple_clusterer import PlannedClusterer
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
 from ..geometry import nearest
+from ..mechanisms import Noise
 from ..public import check_between, check_choice, check_count, check_flag, check_kind
 from ..receipts import Release
 

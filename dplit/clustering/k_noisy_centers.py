@@ -21,10 +21,10 @@ from .k_tuples import ratio_bound, smallest
 from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
 from ..mechanisms import Noise
 from ..public import check_between, check_choice, check_count, check_kind
 from ..receipts import Release, largest_scale
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each
 
 # %% ../../nbs/44_k_noisy_centers.ipynb #c729381f
 def h_index(degrees):

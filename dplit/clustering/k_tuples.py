@@ -17,12 +17,12 @@ from scipy import special, stats
 from scipy.spatial.distance import cdist
 
 from ..accounting import subsampled
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
 from ..mechanisms import Noise
 from ..mixtures import failure_delta
 from ..public import check_between, check_callable, check_count, check_kind, check_numbers
 from ..public import check_share
 from ..receipts import Release
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each
 
 # %% ../../nbs/40_k_tuples.ipynb #48c77634
 def ratio_bound(separation):

@@ -11,10 +11,10 @@ import math
 import numpy as np
 from scipy import special
 
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each
-from ..public import check_between, check_callable, check_count, check_kind
-from ..mechanisms import Noise
 from .k_tuples import ratio_bound, separations
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
+from ..public import check_between, check_callable, check_count, check_kind
 
 # %% ../../nbs/42_private_scales.ipynb #a9fc2925
 def noise_factor(shift, stretch, n_clusters, mu, eta):

@@ -23,13 +23,13 @@ from ..balls import clip_to_ball
 from .k_tuples import smallest
 from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
-from ..declared import check_memory, optional
+from ..declared import POSITIVE, check_arrays, check_memory, optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import Noise, mean_in_ball
 from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
 from ..public import check_random_state
-from ..rows import POSITIVE, check_arrays, lattice, quantize
+from ..rows import lattice, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
 def stability_needed(separation, approximation=1.0):

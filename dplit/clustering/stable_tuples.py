@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.spatial.distance import cdist
 
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each
-from ..mechanisms import Noise
 from ..accounting import gaussian_mu
 from .k_tuples import canonical, count_unpartitioned, majority, ratio_bound
 from .k_tuples import separations, smallest
 from .private_scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .tuple_clusterer import TupleClusterer
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
 from ..public import check_between, check_count, check_kind
 from ..receipts import Receipt, Release
 

@@ -11,13 +11,12 @@ import math
 
 import numpy as np
 
-from ..declared import optional
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each, optional
 from ..geometry import NearestCenter, t_nearest
 from ..mechanisms import Noise
 from ..public import check_between, check_center, check_count, check_flag, check_kind
 from ..public import check_neighboring, check_radius, check_share
-from ..rows import CHANCE, POSITIVE, check_arrays, check_each, check_rows, lattice, map_blocks
-from ..rows import quantize
+from ..rows import check_rows, lattice, map_blocks, quantize
 from .medoids import _blocks, source_distance
 
 # %% ../../nbs/61_averages.ipynb #6207b5a4

@@ -15,11 +15,10 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
 from ..balls import uniform_in_ball
-from ..declared import optional
+from ..declared import POSITIVE, check_arrays, check_each, optional
 from ..discrete import one_price
 from ..geometry import farthest_point_cover, nearest
 from ..public import check_between, check_count, check_numbers, check_radius, check_random_state
-from ..rows import POSITIVE, check_arrays, check_each
 from .medoids import SourceTargetKMedoids
 
 # %% ../../nbs/62_cells.ipynb #2a4a6bf1

@@ -17,10 +17,10 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
-from ..declared import declare, optional, settle
+from ..declared import check_arrays, declare, optional, settle
 from ..geometry import nearest_distance
 from ..public import check_between, check_count, check_points, check_share
-from ..rows import check_arrays, check_same_columns, keep_columns, one_thread
+from ..rows import check_same_columns, keep_columns, one_thread
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):

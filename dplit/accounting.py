@@ -15,6 +15,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize.elementwise import find_root
 
@@ -23,7 +24,7 @@ _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
-def mills(t):
+def mills(t: "ArrayLike") -> float | np.ndarray:
     """Mills' ratio R(t) = (1 - Phi(t)) / phi(t) of the standard normal.
 
     Parameters
@@ -39,7 +40,7 @@ def mills(t):
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
 # %% ../nbs/10_accounting.ipynb #b09a4815
-def mills_slope(t):
+def mills_slope(t: "ArrayLike") -> np.ndarray:
     """How fast Mills' ratio falls: -R'(t) = 1 - t R(t).
 
     For t > 8, where the subtraction would cancel, it is computed by a continued fraction.
@@ -60,7 +61,7 @@ def mills_slope(t):
     return np.where(t > 8, fraction / (tail + fraction), 1 - t * mills(t))
 
 # %% ../nbs/10_accounting.ipynb #ef305d76
-def log_gaussian_delta(epsilon, mu):
+def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """Logarithm of `gaussian_delta`, unrounded: equation (1) of the chapter.
 
     Parameters
@@ -130,7 +131,7 @@ def _root(function, low, high, *args):
     return found.x
 
 
-def gaussian_delta(epsilon, mu):
+def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     """The smallest delta for which a mu-GDP release is (epsilon, delta)-DP.
 
     Parameters
@@ -160,7 +161,7 @@ def gaussian_delta(epsilon, mu):
     return _scalar(np.minimum(np.exp(log_gaussian_delta(epsilon, mu)) * (1 + _MARGIN), 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324
-def gaussian_epsilon(delta, mu):
+def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     """The smallest epsilon for which a mu-GDP release is (epsilon, delta)-DP.
 
     Parameters
@@ -199,7 +200,7 @@ def gaussian_epsilon(delta, mu):
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
 # %% ../nbs/10_accounting.ipynb #6889e384
-def gaussian_mu(epsilon, delta):
+def gaussian_mu(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The largest mu for which every mu-GDP release is (epsilon, delta)-DP.
 
     This is how much Gaussian budget (epsilon, delta) buys: the noise standard deviation for a query
@@ -252,7 +253,7 @@ def _one_gaussian_mu(epsilon, delta):
     return _gaussian_mu(np.asarray(epsilon), np.asarray(delta))
 
 # %% ../nbs/10_accounting.ipynb #98182a53
-def classical_gaussian_mu(epsilon, delta):
+def classical_gaussian_mu(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """mu bought by the textbook calibration of Gaussian noise.
 
     It takes sigma = sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon. Kept to show what it costs;
@@ -289,7 +290,7 @@ def _zcdp_curve(log_x, rho):
     return -(rho * x * x) - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
 
 
-def zcdp_epsilon(rho, delta):
+def zcdp_epsilon(rho: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The epsilon for which a rho-zCDP release is (epsilon, delta)-DP.
 
     Parameters
@@ -331,7 +332,7 @@ def zcdp_epsilon(rho, delta):
     return _scalar(np.where((rho == 0) | (delta == 1), 0.0, np.where(endless, np.inf, epsilon)))
 
 # %% ../nbs/10_accounting.ipynb #219b8039
-def zcdp_delta(epsilon, rho):
+def zcdp_delta(epsilon: "ArrayLike", rho: "ArrayLike") -> float | np.ndarray:
     """The delta for which a rho-zCDP release is (epsilon, delta)-DP: `zcdp_epsilon` turned round.
 
     Parameters
@@ -369,7 +370,7 @@ def zcdp_delta(epsilon, rho):
     return _scalar(np.where(free, 0.0, np.where(certain, 1.0, delta)))
 
 # %% ../nbs/10_accounting.ipynb #124234f5
-def zcdp_rho(epsilon, delta):
+def zcdp_rho(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP.
 
     This is how much zCDP budget (epsilon, delta) buys.
@@ -416,7 +417,7 @@ def zcdp_rho(epsilon, delta):
     return _scalar(np.where(epsilon == np.inf, np.inf, np.maximum(rho, 0.0)))
 
 # %% ../nbs/10_accounting.ipynb #d345004c
-def basic_composition(epsilons, deltas=0.0):
+def basic_composition(epsilons: "ArrayLike", deltas: "ArrayLike" = 0.0) -> tuple[float, float]:
     """Price of any releases together: the sums of their epsilons and of their deltas.
 
     Parameters
@@ -442,7 +443,9 @@ def basic_composition(epsilons, deltas=0.0):
     return math.fsum(epsilons.flat), math.fsum(deltas.flat)
 
 # %% ../nbs/10_accounting.ipynb #cb585792
-def advanced_composition(epsilon, delta, times, slack):
+def advanced_composition(
+    epsilon: float, delta: float, times: int, slack: float
+) -> tuple[float, float]:
     """Price of many releases of one price each, growing like the root of their number.
 
     Parameters
@@ -479,7 +482,7 @@ def advanced_composition(epsilon, delta, times, slack):
     ), times * delta + slack
 
 # %% ../nbs/10_accounting.ipynb #9673ca9c
-def gdp_composition(mus):
+def gdp_composition(mus: "ArrayLike") -> float:
     """mu of several Gaussian releases together: the root of the sum of squares.
 
     Parameters
@@ -504,7 +507,9 @@ def gdp_composition(mus):
     return math.hypot(*np.ravel(*_arrays(mu=mus)))
 
 # %% ../nbs/10_accounting.ipynb #522b32d2
-def subsampled(epsilon, delta, n_drawn, n_rows):
+def subsampled(
+    epsilon: "ArrayLike", delta: "ArrayLike", n_drawn: int, n_rows: int
+) -> tuple[float | np.ndarray, float | np.ndarray]:
     """Price of a mechanism that runs on a random subset of the rows.
 
     The subset is drawn uniformly without replacement; neighbours replace one row.

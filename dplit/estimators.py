@@ -8,16 +8,19 @@ __all__ = ['PrivateKMeans', 'project', 'keep_rows']
 # %% ../nbs/07_estimators.ipynb #5827e854
 from functools import partial
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
-from .rows import MappedRows, check_columns, check_rows, lattice, map_blocks, quantize
+from .rows import MappedRows, check_columns, check_fitted_columns, check_rows, keep_columns
+from .rows import lattice, map_blocks, one_thread, quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -63,8 +66,12 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
         raise NotImplementedError
 
-    def fit(self, X, y=None):
+    @one_thread
+    def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Release cluster centres of the PRIVATE rows X.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -89,14 +96,14 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         noise = Noise(given.random_state, neighboring=given.neighboring)
         rows = check_rows(X, owner, partitions=True)
         given._check_shape(rows.shape[1])
-        validate_data(given, X, skip_check_array=True)  # notes columns and their names: public
+        keep_columns(given, X)
         centers = given._release_centers(rows, noise, given.center)
         given.cluster_centers_ = centers if given.center is None else centers + given.center
         given.spent_ = noise.receipt(given.delta, title=f"of {owner}")
         settle(self, given)
         return self
 
-    def predict(self, X):
+    def predict(self, X: "ArrayLike") -> np.ndarray:
         """Index of the nearest centre for each row. NOT private: it is a function of the rows you pass.
 
         Parameters
@@ -117,7 +124,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         find = partial(_call, NearestCenter(self.cluster_centers_))
         return np.concatenate(list(map_blocks(find, rows)))
 
-    def fit_predict(self, X, y=None):
+    def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:
         """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
 
         Parameters
@@ -139,7 +146,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """
         return self.fit(X, y).predict(X)
 
-    def score(self, X, y=None):
+    def score(self, X: "ArrayLike", y: object = None) -> float:
         """Minus the sum of squared distances of rows to their nearest centres. NOT private.
 
         Parameters
@@ -167,7 +174,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         """X as rows with the columns of the fit."""
         check_is_fitted(self)
         rows = check_rows(X, type(self).__name__, partitions=True)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_fitted_columns(self, X)
         return rows
 
 

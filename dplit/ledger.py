@@ -12,17 +12,20 @@ import os
 import uuid
 import warnings
 from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from .charges import _HAIR, Row, Rule, check_price, check_relation, check_tables
+from numpy.typing import ArrayLike
+
+from .charges import _HAIR, Model, Row, Rule, Spent, check_price, check_relation, check_tables
 from .charges import declared_price, gaussian_bound, problem, settled
 from .filters import SHARES, Shares, Spending
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, _user, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta
 from .receipts import Receipt, Table, _rounded_up
-from .search import Plan, carry_out
+from .search import Plan, Search, carry_out
 
 # %% ../nbs/16_ledger.ipynb #f94edc94
 class Charge(NamedTuple):
@@ -126,26 +129,26 @@ class Pages:
         return [(row, closed.get(row.number)) for row in events if row.event == "reserve"]
 
     @property
-    def ledger(self):
+    def ledger(self) -> tuple:
         return tuple(_charge(*pair) for pair in self._history())
 
     @property
-    def spendings(self):
+    def spendings(self) -> tuple:
         return tuple(_counted((closed or asked).counts) for asked, closed in self._history())
 
     @property
-    def receipts(self):
+    def receipts(self) -> tuple:
         texts = (closed.receipt if closed else "" for _, closed in self._history())
         return tuple(Receipt.from_dict(json.loads(text)) if text else None for text in texts)
 
-    def close(self):
+    def close(self) -> None:
         """Let go of the ledger's file; the next question opens it again. Nothing is lost without it."""
         self._book.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 # %% ../nbs/16_ledger.ipynb #75888cb1
@@ -153,14 +156,16 @@ class Ledger(Pages):
     """What was charged, and what is left: the half of a `PrivacyBudget` that only reads."""
 
     @property
-    def spent(self):
+    def spent(self) -> Spent:
         return self._rule.spent(self._look().total())
 
     @property
-    def remaining(self):
+    def remaining(self) -> Spent:
         return self._rule.remaining(self._look().total())
 
-    def fits(self, epsilon=None, delta=0.0, *, receipt=None):
+    def fits(
+        self, epsilon: float | None = None, delta: float = 0.0, *, receipt: Receipt | None = None
+    ) -> int:
         """How many more fits of one price the limit has room for.
 
         Parameters
@@ -189,7 +194,7 @@ class Ledger(Pages):
             last = last if receipt.mu is None else each
         return self._rule.fits(self._look().total(), each, last)
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         """Everything a ledger holds, in words that JSON knows; an infinite number is None.
 
         Returns
@@ -209,14 +214,14 @@ class Ledger(Pages):
             ],
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         title, table = f"Ledger {self.path or 'in memory'}", str(_as_table(self.ledger))
         return "\n".join([title, table, _total_line(self), f"seal: {self._look().seal}"])
 
     def _repr_markdown_(self):
         return "\n\n".join([_as_table(self.ledger)._repr_markdown_(), _total_line(self)])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         where = f", path={str(self.path)!r}" if self.path else ""
         return f"{type(self).__name__}(epsilon={self.epsilon:g}, delta={self.delta:g}{where})"
 
@@ -255,16 +260,16 @@ class Till(Ledger):
 
     def reserve(
         self,
-        epsilon,
-        delta=0.0,
+        epsilon: float,
+        delta: float = 0.0,
         *,
-        name="charge",
-        label="",
-        neighboring=None,
-        private=True,
-        gaussian=False,
-        fixed=False,
-    ):
+        name: str = "charge",
+        label: str = "",
+        neighboring: str | None = None,
+        private: bool = True,
+        gaussian: bool = False,
+        fixed: bool = False,
+    ) -> int:
         """Charge a price for something that is about to happen, or raise and change nothing.
 
         Parameters
@@ -310,8 +315,15 @@ class Till(Ledger):
         return _reserve(self, row)
 
     def charge(
-        self, epsilon=None, delta=0.0, *, receipt=None, name="charge", label="", neighboring=None
-    ):
+        self,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        *,
+        receipt: Receipt | None = None,
+        name: str = "charge",
+        label: str = "",
+        neighboring: str | None = None,
+    ) -> int:
         """Charge a price that is final, or raise and change nothing.
 
         Parameters
@@ -342,7 +354,7 @@ class Till(Ledger):
             row = settled(row, receipt)
         return _reserve(self, row, final=True)
 
-    def settle(self, entry, receipt=None):
+    def settle(self, entry: int, receipt: Receipt | None = None) -> None:
         """Close a reserved charge with the receipt of what happened.
 
         Parameters
@@ -502,7 +514,14 @@ class PrivacyBudget(Till):
     budget nobody adds them up, and a budget refuses it. `search` fits, chooses and pays honestly.
     """
 
-    def __init__(self, epsilon, delta=0.0, neighboring=None, *, composition=None):
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        neighboring: str | None = None,
+        *,
+        composition: str | None = None,
+    ) -> None:
         if hasattr(self, "_book"):
             raise TypeError("a PrivacyBudget cannot be made anew: its limit would change.")
         super().__init__(Book(None, _limits(epsilon, delta, neighboring, composition)))
@@ -510,15 +529,15 @@ class PrivacyBudget(Till):
     @classmethod
     def open(
         cls,
-        path,
-        epsilon=None,
-        delta=None,
-        neighboring=None,
+        path: str | Path,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        neighboring: str | None = None,
         *,
-        composition=None,
-        who=None,
-        patience=30.0,
-    ):
+        composition: str | None = None,
+        who: str | None = None,
+        patience: float = 30.0,
+    ) -> Self:
         """A budget whose ledger is a file: SQLite, one row for each event, on a disk of this machine.
 
         Parameters
@@ -555,7 +574,7 @@ class PrivacyBudget(Till):
         _compare(budget, wanted, neighboring, composition)
         return budget
 
-    def fit(self, estimator, *args, label="", **kwargs):
+    def fit(self, estimator: Model, *args: Any, label: str = "", **kwargs: Any) -> Model:
         """Charge what an estimator says it costs, then fit it, then settle with its receipt.
 
         Parameters
@@ -604,7 +623,17 @@ class PrivacyBudget(Till):
 
         return _charged(self, price, label, work)
 
-    def search(self, estimator, grid, X, scorer=None, *, epsilon, bound=None, label=""):
+    def search(
+        self,
+        estimator: Any,
+        grid: dict | list,
+        X: "ArrayLike",
+        scorer: Callable | None = None,
+        *,
+        epsilon: float,
+        bound: float | None = None,
+        label: str = "",
+    ) -> Search:
         """Fit every candidate of a grid, choose one privately, and pay for all of it.
 
         The candidates are fitted to all rows, and the choice among them is one more release: the

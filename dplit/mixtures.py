@@ -10,7 +10,9 @@ __all__ = ['cover_delta', 'cover_exponent', 'mixture_delta', 'failure_delta', 'p
 import math
 from functools import lru_cache
 
+from collections.abc import Iterable
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special, stats
 from scipy.optimize import brentq
 
@@ -18,7 +20,7 @@ from .accounting import _arrays, _scalar, gaussian_delta, log_gaussian_delta, mi
 from .public import check_neighboring
 
 # %% ../nbs/05_mixtures.ipynb #f99aa9ab
-def cover_delta(epsilon, exponent):
+def cover_delta(epsilon: "ArrayLike", exponent: "ArrayLike") -> float | np.ndarray:
     """What a greedy cover of this exponent costs, for neighbours that add or remove a row: equation (3).
 
     Parameters
@@ -45,7 +47,7 @@ def cover_delta(epsilon, exponent):
     return _scalar(-np.expm1(-exponent) * np.exp(-waits))
 
 # %% ../nbs/05_mixtures.ipynb #bc18da19
-def cover_exponent(epsilon, delta):
+def cover_exponent(epsilon: float, delta: float) -> float:
     """The largest exponent whose cover is (epsilon, delta)-DP, for neighbours that add or remove a row.
 
     Parameters
@@ -80,7 +82,14 @@ def cover_exponent(epsilon, delta):
     return math.exp(brentq(excess, low, high, xtol=1e-13)) * (1 - 1e-9)
 
 # %% ../nbs/05_mixtures.ipynb #976a95d3
-def mixture_delta(epsilon, *, mu=0.0, pure=(), exponent=0.0, neighboring="add_remove"):
+def mixture_delta(
+    epsilon: float,
+    *,
+    mu: float = 0.0,
+    pure: Iterable[tuple[float, int]] = (),
+    exponent: float = 0.0,
+    neighboring: str = "add_remove",
+) -> float:
     """What Gaussian releases, pure releases and one cover cost together: equation (4), averaged over coins.
 
     Parameters
@@ -180,7 +189,7 @@ def _with(epsilon, mu, exponent):
     return np.where(epsilon < 0, mirrored, np.maximum(above, 0))
 
 # %% ../nbs/05_mixtures.ipynb #ea6ffd4c
-def failure_delta(epsilon, failure):
+def failure_delta(epsilon: float, failure: float) -> float:
     """Equation (5): what a private failure adds to delta at a privacy loss.
 
     Parameters
@@ -202,7 +211,7 @@ def failure_delta(epsilon, failure):
     return (1 + math.exp(min(epsilon, 700.0))) * failure
 
 # %% ../nbs/05_mixtures.ipynb #c46b1a0f
-def poisson_gaussian_delta(epsilon, mu, rate, times=1):
+def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 1) -> float:
     """What Gaussian releases cost that each look at every row with a small probability: an upper bound.
 
     Each release draws its rows anew, each row by itself (Poisson subsampling); neighbours add or
@@ -316,7 +325,7 @@ def _together(one, other):
     return lost + lost_too + cut, first + first_too + low, kept
 
 # %% ../nbs/05_mixtures.ipynb #f4eb47fb
-def poisson_gaussian_epsilon(delta, mu, rate, times=1):
+def poisson_gaussian_epsilon(delta: float, mu: float, rate: float, times: int = 1) -> float:
     """`poisson_gaussian_delta` turned round: an upper bound.
 
     Parameters

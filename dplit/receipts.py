@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, Context
 from functools import partial
 from numbers import Integral, Real
 
+from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
@@ -443,7 +444,7 @@ class Receipt:
     private: bool = True
     title: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", tuple(self.releases))
         if not all(r.private for r in self.releases):
@@ -452,18 +453,18 @@ class Receipt:
             object.__setattr__(self, "delta", 0.0)  # only pure releases: nothing was spent of delta
 
     @property
-    def mu(self):
+    def mu(self) -> float | None:
         return _gdp(self.releases)
 
     @property
-    def rho(self):
+    def rho(self) -> float | None:
         return _zcdp(self.releases)
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         return self.epsilon_at(self.delta)
 
-    def epsilon_at(self, delta):
+    def epsilon_at(self, delta: float) -> float:
         """Total privacy loss at another delta. The curve of all pairs is equally true.
 
         Parameters
@@ -489,7 +490,7 @@ class Receipt:
         """
         return _epsilon_at(self, delta)
 
-    def delta_at(self, epsilon):
+    def delta_at(self, epsilon: float) -> float:
         """The failure probability at a privacy loss: `epsilon_at` turned round.
 
         Parameters
@@ -509,7 +510,7 @@ class Receipt:
         """
         return _delta_at(self, epsilon)
 
-    def __add__(self, other):
+    def __add__(self, other: "Receipt") -> "Receipt":
         """The receipt of both fits together, quoted at the sum of their deltas.
 
         With private failures no epsilon may be enough there: (5) prices them at the epsilon of all
@@ -519,10 +520,10 @@ class Receipt:
         releases, delta = self.releases + other.releases, self.delta + other.delta
         return Receipt(releases, self.neighboring, delta, self.private and other.private)
 
-    def __radd__(self, other):  # so that sum(receipts) works
+    def __radd__(self, other: "Receipt | int") -> "Receipt":  # so that sum(receipts) works
         return self if other == 0 else NotImplemented
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         """As words and plain numbers, for a file.
 
         Returns
@@ -539,7 +540,7 @@ class Receipt:
         return _as_dict(self)
 
     @classmethod
-    def from_dict(cls, given):
+    def from_dict(cls, given: dict) -> "Receipt":
         """Back from `to_dict`.
 
         Parameters
@@ -558,17 +559,17 @@ class Receipt:
         releases, head = _read(given)
         return cls(releases, **head)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n".join([f"Receipt {self.title}".strip(), str(_lines(self)), _total(self)])
 
     __repr__ = __str__
 
-    def _repr_markdown_(self):
+    def _repr_markdown_(self) -> str:
         head = f"**{('Receipt ' + self.title).strip()}**"
         return "\n\n".join([head, _lines(self)._repr_markdown_(), _total(self)])
 
 # %% ../nbs/04_receipts.ipynb #fe70767c
-def largest_scale(releases, epsilon, delta, neighboring):
+def largest_scale(releases: Callable, epsilon: float, delta: float, neighboring: str) -> float:
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 
     Parameters

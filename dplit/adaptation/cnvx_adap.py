@@ -13,6 +13,7 @@ from dataclasses import replace as with_changes
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
@@ -402,24 +403,24 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        weight_radius=None,
-        target_bound=None,
-        alpha=0.2,
-        kappa_1=None,
-        kappa_2=0.0,
-        kappa_inf=0.0,
-        discrepancy=None,
-        discrepancy_share=None,
-        n_iter=None,
-        raise_curvature=None,
-        variant="profiled",
-        protect="target",
-        private=True,
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        weight_radius: float | None = None,
+        target_bound: float | None = None,
+        alpha: float = 0.2,
+        kappa_1: float | None = None,
+        kappa_2: float = 0.0,
+        kappa_inf: float = 0.0,
+        discrepancy: float | str | None = None,
+        discrepancy_share: float | None = None,
+        n_iter: int | None = None,
+        raise_curvature: float | None = None,
+        variant: str = "profiled",
+        protect: str = "target",
+        private: bool = True,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.radius = radius
@@ -502,7 +503,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
             return {"coef_": w, "target_weights_": of_private, "source_weights_": of_public}
         return {"coef_": w, "target_weights_": of_public, "source_weights_": of_private}
 
-    def predict(self, X):
+    def predict(self, X: "ArrayLike") -> np.ndarray:
         """Predicted labels. NOT private: a function of the rows you pass.
 
         Parameters

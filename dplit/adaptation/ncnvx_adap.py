@@ -12,6 +12,7 @@ from dataclasses import replace as with_changes
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import ClassifierMixin
 
@@ -386,25 +387,25 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        weight_radius=None,
-        classes=None,
-        alpha=0.2,
-        kappa_1=None,
-        kappa_2=0.0,
-        kappa_inf=0.0,
-        discrepancy=0.0,
-        loss=None,
-        n_iter=None,
-        expected_gain=None,
-        raise_curvature=0.2,
-        variant="profiled",
-        protect="target",
-        private=True,
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        weight_radius: float | None = None,
+        classes: "ArrayLike | None" = None,
+        alpha: float = 0.2,
+        kappa_1: float | None = None,
+        kappa_2: float = 0.0,
+        kappa_inf: float = 0.0,
+        discrepancy: float | str = 0.0,
+        loss: Loss | None = None,
+        n_iter: int | None = None,
+        expected_gain: float | None = None,
+        raise_curvature: float = 0.2,
+        variant: str = "profiled",
+        protect: str = "target",
+        private: bool = True,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.radius = radius
@@ -481,7 +482,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         X = self._rows(X)
         return self._loss(len(self.classes_)).scores(self.coef_, X)
 
-    def predict(self, X):
+    def predict(self, X: "ArrayLike") -> np.ndarray:
         """The most probable class of each row. NOT private: a function of the rows you pass.
 
         Parameters
@@ -500,7 +501,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: "ArrayLike") -> np.ndarray:
         """Probabilities of the classes. NOT private: a function of the rows you pass.
 
         Parameters

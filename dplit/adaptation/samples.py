@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
 from ..mechanisms import Noise
@@ -22,7 +24,8 @@ from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_
 from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
 from ..public import check_radius, check_random_state, check_rounds, check_share, declare
 from ..public import optional, settle, users_level
-from ..rows import check_columns, check_rows, check_same_columns, lattice, map_blocks, quantize
+from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
+from ..rows import keep_columns, lattice, map_blocks, one_thread, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -227,6 +230,16 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
+# %% ../../nbs/73_samples.ipynb #5d0c9be7
+def _warn_of_delta(given, n):
+    if given.private and n and given.delta > 1 / n:
+        warnings.warn(
+            f"delta={given.delta:g} is above one over the number of private records: a mechanism "
+            "may publish one of them in the clear.",
+            PrivacyWarning,
+            stacklevel=users_level(),
+        )
+
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(BaseEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
@@ -252,10 +265,8 @@ class PrivateAdaptation(BaseEstimator):
 
     def _declared(self, Xt=ABSENT, yt=None, *, Xs=None, ys=None):
         """A twin that computes with plain values: all that is PUBLIC is checked, private records are not read."""
-        owner, private = (
-            type(self).__name__,
-            check_flag(self.private, "private", type(self).__name__),
-        )
+        owner = type(self).__name__
+        private = check_flag(self.private, "private", owner)
         prices = {"epsilon": check_epsilon, "delta": check_delta}
         if not private:
             prices = {"epsilon": _check_no_price, "delta": optional(check_delta)}
@@ -324,8 +335,19 @@ class PrivateAdaptation(BaseEstimator):
                 stacklevel=users_level(),
             )
 
-    def fit(self, Xt, yt, *, Xs=None, ys=None):
+    @one_thread
+    def fit(
+        self,
+        Xt: "ArrayLike",
+        yt: "ArrayLike",
+        *,
+        Xs: "ArrayLike | None" = None,
+        ys: "ArrayLike | None" = None,
+    ) -> Self:
         """Release a predictor for the target, learned from both samples.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -374,19 +396,13 @@ class PrivateAdaptation(BaseEstimator):
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))
         private, public = (target, source) if given.protect == "target" else (source, target)
-        if given.private and len(private) and given.delta > 1 / len(private):
-            warnings.warn(
-                f"delta={given.delta:g} is above one over the number of private records: a mechanism "
-                "may publish one of them in the clear.",
-                PrivacyWarning,
-                stacklevel=2,
-            )
+        _warn_of_delta(given, len(private))
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)
         vars(given).update(released, n_features_in_=target.X.shape[1])
         named = [X for X in (Xt, Xs) if hasattr(X, "columns")]
         if named:
-            validate_data(given, named[0], skip_check_array=True)  # notes the names of columns
+            keep_columns(given, named[0])
         if given.private:
             sizes = f"of {owner}: {n} records of the target, {m} of the source"
             title = f"{sizes}; protects: the {given.protect}"
@@ -402,5 +418,5 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f"X has not the columns of the fit: {type(self).__name__} needs the same."
             )
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_fitted_columns(self, X)
         return rows

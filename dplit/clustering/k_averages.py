@@ -10,6 +10,7 @@ import math
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..accounting import gaussian_mu
 from .k_tuples import _in_order, private_test_partition
@@ -184,17 +185,17 @@ class KAverages(PlannedClusterer):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        beta=0.05,
-        separation=7.0,
-        radius=None,
-        min_radius=None,
-        variant="extension",
-        center=None,
-        too_few=False,
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        beta: float = 0.05,
+        separation: float = 7.0,
+        radius: float | None = None,
+        min_radius: float | None = None,
+        variant: str = "extension",
+        center: "ArrayLike | None" = None,
+        too_few: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.beta = beta
@@ -207,7 +208,9 @@ class KAverages(PlannedClusterer):
         self.random_state = random_state
 
     @classmethod
-    def min_tuples(cls, epsilon, delta, beta, variant="extension"):
+    def min_tuples(
+        cls, epsilon: float, delta: float, beta: float, variant: str = "extension"
+    ) -> int:
         """A number of tuples from which on privacy holds. Useful averages need far more: `average_tuples`.
 
         Parameters

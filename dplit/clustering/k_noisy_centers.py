@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from .k_tuples import _in_order, canonical, count_unpartitioned, laplace_tail
@@ -269,14 +270,14 @@ class KNoisyCenters(PlannedClusterer):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        beta=0.05,
-        separation=None,
-        variant="extension",
-        center=None,
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        beta: float = 0.05,
+        separation: float | None = None,
+        variant: str = "extension",
+        center: "ArrayLike | None" = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.beta = beta
@@ -286,7 +287,9 @@ class KNoisyCenters(PlannedClusterer):
         self.random_state = random_state
 
     @classmethod
-    def min_tuples(cls, epsilon, delta, beta, variant="extension"):
+    def min_tuples(
+        cls, epsilon: float, delta: float, beta: float, variant: str = "extension"
+    ) -> int:
         """A number of tuples from which on privacy holds ("sampled", "paper"), or good ones are answered with probability 1 - beta / 2.
 
         Not always the fewest: rounding lets a few smaller numbers do, too.

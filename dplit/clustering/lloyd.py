@@ -10,6 +10,7 @@ import math
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
@@ -146,17 +147,17 @@ class NoisyLloyd(PrivateKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        n_iter=5,
-        init="packing",
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_iter: int = 5,
+        init: "str | ArrayLike" = "packing",
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
         self.delta = delta

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball, relative_to_ball
@@ -410,23 +411,23 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        variant="extension",
-        n_components=None,
-        finest=0.02,
-        ratio=None,
-        n_picks=None,
-        n_lloyd=0,
-        shares=(0.08, 0.30, 0.10, 0.52),
-        n_public=None,
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        variant: str = "extension",
+        n_components: int | None = None,
+        finest: float = 0.02,
+        ratio: float | None = None,
+        n_picks: int | None = None,
+        n_lloyd: int = 0,
+        shares: tuple[float, ...] = (0.08, 0.30, 0.10, 0.52),
+        n_public: int | None = None,
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
         self.delta = delta

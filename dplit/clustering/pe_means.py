@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball, relative_to_ball
@@ -471,21 +472,21 @@ class PEMeans(PrivateKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        variant="extension",
-        n_components=32,
-        n_votes=None,
-        n_refine=3,
-        population=2000,
-        n_public=None,
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        variant: str = "extension",
+        n_components: int = 32,
+        n_votes: int | None = None,
+        n_refine: int = 3,
+        population: int = 2000,
+        n_public: int | None = None,
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
         self.delta = delta
@@ -581,21 +582,21 @@ class HDPEMeans(PEMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        variant="extension",
-        n_components=16,
-        n_votes=None,
-        n_refine=3,
-        population=2000,
-        n_public=None,
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        variant: str = "extension",
+        n_components: int = 16,
+        n_votes: int | None = None,
+        n_refine: int = 3,
+        population: int = 2000,
+        n_public: int | None = None,
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         super().__init__(
             n_clusters,
             epsilon=epsilon,

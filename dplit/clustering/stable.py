@@ -13,6 +13,7 @@ import warnings
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -303,19 +304,19 @@ class KTupleKMeans(PrivateKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        n_tuples=None,
-        separation=10.0,
-        outliers=0.1,
-        share=0.5,
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_tuples: int | None = None,
+        separation: float = 10.0,
+        outliers: float = 0.1,
+        share: float = 0.5,
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
         self.delta = delta
@@ -512,19 +513,19 @@ class KTupleGaussianMixture(KTupleKMeans):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        epsilon=None,
-        delta=None,
-        radius=None,
-        center=None,
-        n_tuples=None,
-        separation=10.0,
-        outliers=0.1,
-        share=0.5,
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_tuples: int | None = None,
+        separation: float = 10.0,
+        outliers: float = 0.1,
+        share: float = 0.5,
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         super().__init__(
             n_clusters,
             epsilon=epsilon,
@@ -543,6 +544,6 @@ class KTupleGaussianMixture(KTupleKMeans):
         self.weights_, self.covariances_ = second_moments(found, inside, mu, noise)
 
     @property
-    def means_(self):
+    def means_(self) -> np.ndarray:
         check_is_fitted(self)
         return self.cluster_centers_

@@ -10,6 +10,7 @@ import math
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.spatial.distance import cdist
 
@@ -271,14 +272,14 @@ class StableTupleMean(TupleClusterer):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        beta=0.05,
-        separation=10.0,
-        outliers=0.1,
-        center=None,
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        beta: float = 0.05,
+        separation: float = 10.0,
+        outliers: float = 0.1,
+        center: "ArrayLike | None" = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.beta = beta
@@ -288,7 +289,16 @@ class StableTupleMean(TupleClusterer):
         self.random_state = random_state
 
     @classmethod
-    def min_tuples(cls, epsilon, delta, beta, *, n_clusters=2, separation=10.0, outliers=0.1):
+    def min_tuples(
+        cls,
+        epsilon: float,
+        delta: float,
+        beta: float,
+        *,
+        n_clusters: int = 2,
+        separation: float = 10.0,
+        outliers: float = 0.1,
+    ) -> int:
         """A number of tuples from which on good ones, outliers aside, are answered with probability 1 - beta.
 
         Not always the fewest: rounding lets a few smaller numbers do, too.

@@ -10,7 +10,9 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +22,7 @@ from .k_tuples import exact_plan, paper_plan, smallest
 from ..mechanisms import Noise
 from ..public import ABSENT, check_between, check_center, check_delta, check_epsilon
 from ..public import check_price, check_random_state, declare, settle
-from ..rows import check_rows
+from ..rows import check_rows, one_thread
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
@@ -158,8 +160,12 @@ class TupleClusterer(BaseEstimator):
         """The receipt of a fit, as it is shown."""
         return receipt
 
-    def fit(self, T, y=None):
+    @one_thread
+    def fit(self, T: "ArrayLike", y: object = None) -> Self:
         """Release k centres that cut the PRIVATE tuples as they cut themselves, or abstain.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------

@@ -10,15 +10,16 @@ import math
 from functools import partial
 from itertools import pairwise
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..geometry import nearest_distance
 from ..public import check_count, check_points, declare, optional, settle
-from ..rows import check_same_columns
+from ..rows import check_same_columns, keep_columns, one_thread
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
 def source_distance(Xt, sources, cap=None):
@@ -375,7 +376,14 @@ class SourceTargetKMedoids(BaseEstimator):
     ([3], 0.5)
     """
 
-    def __init__(self, n_clusters=8, *, n_passes=3, n_candidates=10_000, n_starts=None):
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_passes: int = 3,
+        n_candidates: int = 10_000,
+        n_starts: int | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
@@ -388,7 +396,10 @@ class SourceTargetKMedoids(BaseEstimator):
         "n_starts": optional(check_count),
     }
 
-    def fit(self, Xt, *tables, sources=None):
+    @one_thread
+    def fit(
+        self, Xt: "ArrayLike", *tables: "ArrayLike", sources: "ArrayLike | None" = None
+    ) -> Self:
         """Choose medoids.
 
         Two tables are handed over by name, `fit(Xt=..., sources=...)`, so that they cannot be
@@ -421,7 +432,7 @@ class SourceTargetKMedoids(BaseEstimator):
                 "be swapped in silence."
             )
         X = _check_public_table(Xt, "Xt", owner)
-        validate_data(given, Xt, skip_check_array=True)
+        keep_columns(given, Xt)
         if sources is not None and np.shape(sources)[:1] != (0,):
             check_same_columns(owner, Xt=Xt, sources=sources)
             sources = _check_public_table(sources, "sources", owner, X.shape[1])

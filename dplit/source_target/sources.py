@@ -10,10 +10,11 @@ import math
 from functools import partial
 from numbers import Real
 
+from typing import Self
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
@@ -22,7 +23,8 @@ from ..mechanisms import Noise, mean_in_ball
 from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, declare, optional, rounded_down, settle
-from ..rows import check_columns, check_rows, check_same_columns, lattice
+from ..rows import check_columns, check_rows, check_same_columns, keep_columns, lattice
+from ..rows import one_thread
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
 from .cells import affordable_cells, average_rms, cell_clouds, count_threshold
@@ -96,11 +98,15 @@ class PrivateSources(BaseEstimator):
         whole = paper or isinstance(self.n_cells, str)
         return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
 
-    def fit(self, *tables, Xs=ABSENT, Xt=ABSENT):
+    @one_thread
+    def fit(self, *tables: "ArrayLike", Xs: "ArrayLike" = ABSENT, Xt: "ArrayLike" = ABSENT) -> Self:
         """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
 
         Both tables are handed over by name, `fit(Xs=..., Xt=...)`: swapped, the private one would be
         taken for the public one, unprotected.
+
+        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
+        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
 
         Parameters
         ----------
@@ -133,7 +139,7 @@ class PrivateSources(BaseEstimator):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         noise = Noise(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(rows, target, noise, center))
-        validate_data(given, Xt, skip_check_array=True)  # notes columns and their names
+        keep_columns(given, Xt)
         title = f"of {owner}; protects: Xs, the sources"
         given.spent_ = noise.receipt(given.delta or 0.0, title=title)
         settle(self, given)
@@ -246,18 +252,18 @@ class NoisyAverageSet(PrivateSources):
     def __init__(
         self,
         *,
-        t=None,
-        epsilon=None,
-        delta=None,
-        rho=None,
-        radius=None,
-        center=None,
-        n_cells=None,
-        spread=False,
-        variant="tight",
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        t: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_cells: int | str | None = None,
+        spread: bool = False,
+        variant: str = "tight",
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.t = t
         self.epsilon = epsilon
         self.delta = delta
@@ -380,19 +386,19 @@ class NeighborNoisyAverages(PrivateSources):
     def __init__(
         self,
         *,
-        epsilon=None,
-        delta=None,
-        rho=None,
-        radius=None,
-        center=None,
-        n_cells=None,
-        cell_radius=None,
-        output="cloud",
-        gamma=None,
-        variant="tight",
-        neighboring="add_remove",
-        random_state=None,
-    ):
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        radius: float | None = None,
+        center: "ArrayLike | None" = None,
+        n_cells: int | str | None = None,
+        cell_radius: float | None = None,
+        output: str = "cloud",
+        gamma: float | None = None,
+        variant: str = "tight",
+        neighboring: str = "add_remove",
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.rho = rho

@@ -117,7 +117,9 @@ def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
 
     # the width of a cell: a rule of the losses' mean, deviation and range
     def mean(power):
-        law = lambda z: stats.norm.pdf(z) + rate * stats.norm.pdf(z - mu)
+        def law(z):
+            return stats.norm.pdf(z) + rate * stats.norm.pdf(z - mu)
+
         return integrate.quad(lambda z: loss_of(z, mu, rate) ** power * law(z), -10, mu + 10, epsabs=1e-13)[0] / (1 + rate)  # fmt: skip
 
     spread = math.sqrt(mean(2) - mean(1) ** 2)
@@ -132,7 +134,10 @@ def test_sampled_releases_cost_what_the_two_laws_say(monkeypatch):
         (0.002, np.array([0.25, 1.5]), np.array([0.75, 0.248])),
     ]
     monkeypatch.setattr(accounting, "_poisson_laws", lambda *price: laws)
-    delta = lambda e: accounting.poisson_gaussian_delta(e, 1.0, 0.5, 3)
+
+    def delta(e):
+        return accounting.poisson_gaussian_delta(e, 1.0, 0.5, 3)
+
     for epsilon in (0.0, 0.1, 0.5, 1.0, 1.6, 5.0):
         each = [
             lost + sum(c * (1 - math.exp(epsilon - x)) for x, c in zip(x, c, strict=True) if x > epsilon)
@@ -140,7 +145,10 @@ def test_sampled_releases_cost_what_the_two_laws_say(monkeypatch):
         ]  # fmt: skip
         assert delta(epsilon) == pytest.approx(max(each) * (1 + 1e-7), rel=1e-12)
     assert delta(math.inf) == 0.0
-    epsilon = lambda d: accounting.poisson_gaussian_epsilon(d, 1.0, 0.5, 3)
+
+    def epsilon(d):
+        return accounting.poisson_gaussian_epsilon(d, 1.0, 0.5, 3)
+
     assert epsilon(0.9) == 0.0 and epsilon(0.0015) == epsilon(1e-9) == math.inf
     assert epsilon(delta(0.0)) == 0.0 < epsilon(delta(0.0) * (1 - 1e-6))
     for d in (0.003, 0.01, 0.1, 0.3):
@@ -166,9 +174,12 @@ def test_gaussian_epsilon_is_rounded_up_by_one_margin(mu, delta):
 @pytest.mark.parametrize("epsilon, delta", [(0.01, 1e-8), (1.0, 1e-6), (1.0, 0.3), (0.1, 0.9), (20.0, 1e-3)])  # fmt: skip
 def test_gaussian_mu_is_rounded_down_by_two_margins(epsilon, delta):
     mu, margin = accounting.gaussian_mu(epsilon, delta), 6e-12
-    at = lambda more: float(
-        accounting.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu * (1 + more)))
-    )
+
+    def at(more):
+        return float(
+            accounting.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu * (1 + more)))
+        )
+
     assert at(0.7 * margin) < math.log(delta) < at(1.3 * margin)
 
 
@@ -192,7 +203,10 @@ def test_what_is_certain_buys_any_noise():
 def test_zcdp_epsilon_is_rounded_up_in_both_of_its_terms(rho, delta):
     got = accounting.zcdp_epsilon(rho, delta)
     with mpmath.workdps(40):
-        slope = lambda t: -rho * mpmath.e ** (2 * t) - mpmath.log1p(mpmath.e**t) - mpmath.log(delta)
+
+        def slope(t):
+            return -rho * mpmath.e ** (2 * t) - mpmath.log1p(mpmath.e**t) - mpmath.log(delta)
+
         low, high = mpmath.mpf(-60), mpmath.mpf(60)
         for _ in range(140):
             middle = (low + high) / 2
@@ -276,7 +290,10 @@ def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
     assert not np.all(law(grid[1:], np.asarray(mu * (1 - 2e-6))) >= wanted)
     # a law that is only just equal is not enough, one that lies above by a hair is
     for more, found in ((0.0, 2.0), (0.9e-9, 2.0), (1.1e-9, 1.0)):
-        step = lambda e, mu, more=more: wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
+
+        def step(e, mu, more=more):
+            return wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
+
         monkeypatch.setattr(filters, "log_gaussian_delta", step)
         assert found <= filters.dominating_mu(curve, last, cut) <= found * (1 + 1e-6)
 
@@ -286,12 +303,17 @@ def test_a_curve_that_is_cut_off_wholly_costs_nothing_and_one_that_is_certain_ev
         assert filters.dominating_mu(curve, 2.0, 0.01) == mu
     one = next(c for i in range(9) if (c := 1 / (1 + 1e-9) + (i - 4) * 2.0**-53) * (1 + 1e-9) == 1)
     assert filters.dominating_mu(lambda e: one, 2.0, 0.25) == math.inf  # exactly what is left
-    above = lambda e: np.nextafter(0.99 / (1 + 1e-9), 0) + 0.01  # just beyond 1, after rounding
+
+    def above(e):
+        return np.nextafter(0.99 / (1 + 1e-9), 0) + 0.01  # just beyond 1, after rounding
+
     assert filters.dominating_mu(above, 1e-3, 0.01) == math.inf
 
 
 def test_a_curve_just_above_the_cut_is_dominated():
-    curve = lambda e: 0.02 if e < 1 else 0.0  # falls to nothing: the log of zero is no obstacle
+    def curve(e):
+        return 0.02 if e < 1 else 0.0  # falls to nothing: the log of zero is no obstacle
+
     mu = filters.dominating_mu(curve, 2.0, 0.01)
     at = np.linspace(0, 2, 513)[256]  # the right end of the last cell that counts
     floor = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99)
@@ -321,7 +343,10 @@ def renyi(alpha, p, q):
 def test_renyi_divergences_are_those_of_the_laws(alpha, neighboring):
     truth = special.expit(0.7)
     coin = renyi(alpha, (truth, 1 - truth), (1 - truth, truth))
-    of = lambda *lines: accounting._renyi(alpha, lines, neighboring)
+
+    def of(*lines):
+        return accounting._renyi(alpha, lines, neighboring)
+
     assert of(Release("", "laplace", epsilon=0.7, times=3)) == pytest.approx(3 * coin, rel=1e-9)
     assert of(Release("", "gaussian", mu=0.6, times=2)) == pytest.approx(alpha * 0.36, rel=1e-12)
     assert of(Release("", "exponential", epsilon=0.8)) == pytest.approx(alpha * 0.08, rel=1e-12)
@@ -401,12 +426,17 @@ def test_a_cover_s_loss_is_an_exponential_waiting_time(mu, exponent):
         ends = zip(cuts, cuts[1:], strict=False)
         return sum(weights @ f((low + high + (high - low) * nodes) / 2) * (high - low) / 2 for low, high in ends)  # fmt: skip
 
-    gauss = lambda e: accounting._continued(e, mu) if mu else -np.expm1(np.minimum(e, 0.0))
+    def gauss(e):
+        return accounting._continued(e, mu) if mu else -np.expm1(np.minimum(e, 0.0))
+
     for epsilon in (-1.5, -0.2, 0.0, 0.3, 1.1, 3.0):
         # without the row the loss is a s - e', with it e' - a s, of which s is shorter by 1 + a
         for law, more, turn, rate in ((accounting._without, exponent, 1, 1), (accounting._with, -exponent, -1, 1 + a)):  # fmt: skip
             kink = turn * (epsilon + more) / a
-            f = lambda s: gauss(epsilon + more - turn * a * s) * rate * np.exp(-rate * s)  # noqa: B023
+
+            def f(s):
+                return gauss(epsilon + more - turn * a * s) * rate * np.exp(-rate * s)  # noqa: B023
+
             true = integral(f, 0.0, *([kink] if 0 < kink < 60 else []), 60.0)
             assert float(law(np.asarray(epsilon), mu, exponent)) == pytest.approx(true, abs=1e-9)
 
@@ -471,7 +501,7 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
         known.append((start, value, error))
         start += c
     signs = 1 - 2 * (words[D + 1 + B :] & np.uint64(1)).astype(int)
-    for j, (start, value, error) in enumerate(known):
+    for j, (_, value, error) in enumerate(known):
         i = int(np.argmax(np.abs(value)))
         for nearness, side in ((0.9, 1), (1.1, 1), (0.9, -1), (1.1, -1)):
             # the coordinate lies above or below a half by 0.9 or 1.1 of its error
@@ -505,9 +535,10 @@ def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
         size = -sum(map(math.log, u[: len(logs)])) * u[len(logs)] ** (1 / columns)
         value = [size * x / math.hypot(*z) for x in z]
         i = int(np.argmax(np.abs(value)))
-        decide = lambda near, numbers=logs, bits=n_bits: mechanisms._round_blocks(
-            numbers, [block], [near / value[i]], bits
-        )
+
+        def decide(near, numbers=logs, bits=n_bits):
+            return mechanisms._round_blocks(numbers, [block], [near / value[i]], bits)
+
         if columns == 1:
             assert decide(3.0) == [[3]] and decide(2.9) == [[3]] and decide(3.1) == [[3]]
         for near in (2.5 - 1e-5, 2.5 + 1e-5):  # from below and from above
@@ -558,7 +589,9 @@ def test_a_lattice_needs_one_number_in_range(radius):
 
 
 def test_blocks_have_about_131000_numbers():
-    seen = lambda X: [(start, rows) for start, rows in map_blocks(lambda start, rows: (start, len(rows)), X)]  # fmt: skip
+    def seen(X):
+        return [(start, rows) for start, rows in map_blocks(lambda start, rows: (start, len(rows)), X)]  # fmt: skip
+
     assert seen(np.zeros((1100, 256))) == [(0, 512), (512, 512), (1024, 76)]
     assert seen(np.zeros((600, 2**17))[:, :1000]) == [(0, 256), (256, 256), (512, 88)]
     # a mapped table is cut by the wider of what it reads and what it makes
@@ -647,8 +680,9 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
     seen, spare = {}, np.array([[0.25, 0.5], [0.5, -0.25]])
     monkeypatch.setattr(max_cover, "_public_draws", lambda rng, k, d: (0, spare))
     for name in ("recenter", "_weigh", "worth_keeping", "cluster_candidates"):
+        real = getattr(max_cover, name)
 
-        def noted(*args, real=getattr(max_cover, name), name=name, **kw):
+        def noted(*args, real=real, name=name, **kw):
             answer = real(*args, **kw)
             if name == "_weigh":  # some look empty, and are kept all the same
                 answer[:3] = -3.0, 0.5, 1.25
@@ -940,7 +974,9 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
 
         monkeypatch.setattr(source_target, name, function)
 
-    clouds = lambda cells, r, n, rng: [np.full((n, 2), 0.125)] * len(cells)
+    def clouds(cells, r, n, rng):
+        return [np.full((n, 2), 0.125)] * len(cells)
+
     noted("count_threshold", lambda *args: 3.0)
     noted("cell_clouds", clouds)
     noted("neighbor_noisy_averages", lambda *args: (counts[:, None] * [0.25, 0.5], counts))
@@ -1008,7 +1044,10 @@ def test_a_loss_must_say_what_is_special():
 
 def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
     visited = [np.full(3, t) for t in range(5)]
-    run = lambda *args, **kw: (visited, np.ones(5), np.ones(5), [0.0] * 5)
+
+    def run(*args, **kw):
+        return (visited, np.ones(5), np.ones(5), [0.0] * 5)
+
     monkeypatch.setattr(nonconvex, "algorithm_2", run)
     model = NCnvxAdap(classes=[0, 1], epsilon=1.0, delta=1e-3, radius=1.0, weight_radius=1.0, n_iter=5)  # fmt: skip
     model.kappa_2 = model.kappa_inf = 0.0
@@ -1108,7 +1147,10 @@ def test_delta_at_large_prices_does_not_feel_the_rounding_of_a_quotient(mu):
         epsilon = mu**2 / 2 + low * mu
         with mpmath.workdps(60):
             x, e = mpmath.mpf(epsilon) / mpmath.mpf(mu), mpmath.mpf(epsilon)
-            tail = lambda t: mpmath.erfc(t / mpmath.sqrt(2)) / 2
+
+            def tail(t):
+                return mpmath.erfc(t / mpmath.sqrt(2)) / 2
+
             true = mpmath.log(tail(x - mpmath.mpf(mu) / 2) - mpmath.exp(e) * tail(x + mpmath.mpf(mu) / 2))  # fmt: skip
             got = accounting.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu))
             assert abs(mpmath.mpf(float(got)) - true) < 3e-12 * max(1, abs(true))
@@ -1116,7 +1158,9 @@ def test_delta_at_large_prices_does_not_feel_the_rounding_of_a_quotient(mu):
 
 @pytest.mark.parametrize("mu", [0.02, 0.7, 5.0])
 def test_a_gaussian_curve_is_dominated_by_hardly_more_than_its_mu(mu):
-    curve = lambda epsilon: float(accounting.gaussian_delta(epsilon, mu))
+    def curve(epsilon):
+        return float(accounting.gaussian_delta(epsilon, mu))
+
     cut = 1e-9
     found = filters.dominating_mu(curve, accounting.gaussian_epsilon(cut, mu), cut)
     assert mu * (1 - 1e-5) < found < mu * 1.02
@@ -1131,7 +1175,10 @@ def test_a_curve_that_falls_at_once_is_dominated_too():
 @pytest.mark.parametrize("center", [None, np.array([10.0, 20.0])])
 def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
     counts = np.array([3.0, 8.0, 16.0, 400.0])
-    answer = lambda *args, **kw: (counts[:, None] * [0.25, 0.5], counts)
+
+    def answer(*args, **kw):
+        return (counts[:, None] * [0.25, 0.5], counts)
+
     monkeypatch.setattr(source_target, "neighbor_noisy_averages", answer)
     model = NeighborNoisyAverages(epsilon=1.0, radius=9.0, n_cells="all", variant="paper")
     buy = {"radius": 9.0, "center": center, "noise": Noise(0)}
@@ -1140,3 +1187,42 @@ def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
     assert got.shape == (3, 2)
     moved = np.zeros(2) if center is None else center
     assert np.allclose(got, moved + [0.25, 0.5], rtol=1e-15)
+
+
+def test_tuples_are_put_in_the_order_of_a_dictionary():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3):
+        T = rng.integers(0, 2, size=(30, 3, d)).astype(float)  # many entries tie
+        wanted = sorted(sorted(map(tuple, t)) for t in T.tolist())
+        assert k_tuples.canonical(T).tolist() == [[list(p) for p in t] for t in wanted]
+
+
+@pytest.mark.parametrize("weight", [0.3, 2.5])
+def test_counts_beside_sums_are_in_rows(weight):
+    X = np.array([[0.5, 0.25], [1.0, 0.0], [0.0, -1.5]])
+    with watch(lambda event: event.value):
+        sums, counts = Noise(0).sums(X, radius=2.0, groups=[0, 1, 1], n_groups=3, weight=weight, mu=1.0)  # fmt: skip
+    assert sums.tolist() == [[0.5, 0.25], [1.0, -1.5], [0.0, 0.0]]
+    assert np.allclose(counts, [1, 2, 0], rtol=1e-12)
+
+
+def test_sums_of_the_nearest_rows_are_each_cell_s_own():
+    step, limit = lattice(4.0)
+    X, cells = np.array([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.5]]), np.array([[3.0, 0.0], [-1.0, 0.0]])
+    sums, far = source_target._t_nearest_sums(X, cells, 2, 4.0, None)
+    assert np.array_equal(sums * step, [[3.0, 0.0], [0.0, 0.5]])
+    assert np.allclose(far * step, [1 + 2, 0.5 + 2])
+    sums, far = source_target._t_nearest_sums(X[:1], cells, 3, 4.0, None)  # two are missing
+    end = source_target._far_end(cells / step, limit) * step
+    assert np.allclose(sums * step, X[0] + 2 * end, atol=1e-12)
+    assert np.allclose(far * step, [2 + 2 * 7, 2 + 2 * 5], atol=1e-4)
+
+
+def test_projected_rows_are_products_over_the_radius():
+    rng = np.random.default_rng(0)
+    X, matrix = rng.uniform(-1, 1, size=(20, 5)), rng.normal(size=(5, 2)) / 4
+    for divisor, radius in ((1.0, 3.0), (1.7, 100.0)):
+        got = max_cover.project(X * radius / 3, matrix, radius=radius, divisor=divisor)
+        assert np.allclose(got, X @ matrix / 3 / divisor, atol=1e-5)
+        got = max_cover.project(X * radius / 3, None, radius=radius, divisor=divisor)
+        assert np.allclose(got, X / 3 / divisor, atol=1e-5)

@@ -1226,3 +1226,12 @@ def test_projected_rows_are_products_over_the_radius():
         assert np.allclose(got, X @ matrix / 3 / divisor, atol=1e-5)
         got = max_cover.project(X * radius / 3, None, radius=radius, divisor=divisor)
         assert np.allclose(got, X / 3 / divisor, atol=1e-5)
+
+
+def test_no_chance_that_is_cut_off_is_forgotten():
+    one = (0.0, 0, np.array([2.0**-40, 2.0**-1, 2.0**-40]))
+    other = (0.0, 0, np.array([2.0**-40, 2.0**-24, 2.0**-40]))
+    lost, first, p = accounting._together(one, other)  # 2**-80 at either end is below 1e-20
+    side = 2.0**-41 + 2.0**-64
+    assert (lost, first) == (2.0**-80, 1)
+    assert p.tolist() == [side + 2.0**-80, 2.0**-25 + 2.0**-79, side]

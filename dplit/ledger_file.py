@@ -264,7 +264,22 @@ _WORDS = {
 
 @contextmanager
 def in_words(path):
-    """SQLite's errors as sentences."""
+    """SQLite's errors as sentences.
+
+    Parameters
+    ----------
+    path : str or None
+        Of the ledger; for the sentence.
+
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    LedgerError
+        In place of whatever SQLite raised inside.
+    """
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: letters were damaged

@@ -147,6 +147,11 @@ def carry_out(plan, X):
     Returns
     -------
     Search
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X is not a finite table; what was charged stays charged.
     """
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])
     for model in plan.models:

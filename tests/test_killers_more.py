@@ -21,15 +21,34 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
     accounting,
+    estimators,
     filters,
+    geometry,
     mechanisms,
+    mixtures,
+    receipts,
+    samplers,
     source_target,
 )
-from dplit.accounting import Receipt, Release
-from dplit.adaptation import convex, discrepancy, nonconvex
-from dplit.clustering import k_tuples, max_cover, private_evolution, stable
+from dplit.adaptation import cnvx_adap, convex, discrepancy, losses, nonconvex, samples
+from dplit.clustering import (
+    k_averages,
+    k_tuples,
+    max_cover,
+    pe_means,
+    private_evolution,
+    private_scales,
+    stable,
+    stable_tuples,
+    tuple_clusterer,
+    vote_search,
+)
+from dplit.discrete import watch
 from dplit.filters import Shares, Spending
-from dplit.mechanisms import Bits, MappedRows, Noise, lattice, map_blocks, watch
+from dplit.mechanisms import Noise
+from dplit.receipts import Receipt, Release
+from dplit.rows import MappedRows, lattice, map_blocks
+from dplit.samplers import Bits
 
 
 def loss_of(z, mu, rate):
@@ -43,7 +62,7 @@ def test_cells_of_losses_keep_both_laws_and_are_exact_on_their_lattice(mu, rate)
     width = 0.02
     floor = math.log1p(-rate) if rate < 1 else loss_of(-10.0, mu, 1.0)
     ends = math.floor(floor / width), math.ceil(float(loss_of(mu + 9.5, mu, rate)) / width)
-    (lost, first, chances), (lost_too, first_too, back) = accounting._poisson_cells(mu, rate, width)
+    (lost, first, chances), (lost_too, first_too, back) = mixtures._poisson_cells(mu, rate, width)
     assert (first, first + len(chances) - 1) == ends
     assert (-first_too, -(first_too + len(back) - 1)) == ends[::-1]
     losses, losses_back = (width * (f + np.arange(len(c))) for f, c in ((first, chances), (first_too, back)))  # fmt: skip
@@ -73,7 +92,7 @@ def test_cells_of_losses_keep_both_laws_and_are_exact_on_their_lattice(mu, rate)
 def test_a_cell_is_divided_so_that_both_laws_keep_theirs(width):
     p = np.array([0.25, 0.5, 0.125])
     q = p * np.exp(-width * np.array([0.0, 0.25, 1.0]))  # the loss of each lies in its cell
-    lost, first, chances = accounting._at_the_ends(p, q, width, 7.0, 0.0625, 0.0625)
+    lost, first, chances = mixtures._at_the_ends(p, q, width, 7.0, 0.0625, 0.0625)
     upper = np.array([0.0, 0.5 * -math.expm1(-width / 4) / -math.expm1(-width), 0.125])
     bound = np.minimum(upper + 1e-9 * p, p)
     wanted = np.r_[p - bound, 0.0] + np.r_[0.0, bound]
@@ -84,7 +103,7 @@ def test_a_cell_is_divided_so_that_both_laws_keep_theirs(width):
 def test_losses_add_up_exactly_and_far_tails_are_cut_to_the_safe_side():
     one = (2.0**-10, -3, np.array([2.0**-70, 0.5, 0.25, 2.0**-40]))
     other = (2.0**-12, 5, np.array([2.0**-70, 0.25, 0.5, 2.0**-40]))
-    lost, first, p = accounting._together(one, other)
+    lost, first, p = mixtures._together(one, other)
     # 0: 2^-140 and 1: below 1e-20 are added to 2; at the upper end 6: 2^-80 is below 1e-20 and lost
     full = np.convolve(one[2], other[2])
     assert first == 2 + 2 and len(p) == 4
@@ -104,7 +123,7 @@ def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
 
     monkeypatch.setattr(accounting, "_poisson_cells", cells)
     mu, rate = 1.3, 0.2
-    laws = accounting._poisson_laws.__wrapped__(mu, rate, times)
+    laws = mixtures._poisson_laws.__wrapped__(mu, rate, times)
     ((_, _, width),) = asked
     assert asked[0][:2] == (mu, rate)
     for (lost, losses, chances), (share, first, one) in zip(laws, cells(mu, rate, width), strict=True):  # fmt: skip
@@ -345,7 +364,7 @@ def test_renyi_divergences_are_those_of_the_laws(alpha, neighboring):
     coin = renyi(alpha, (truth, 1 - truth), (1 - truth, truth))
 
     def of(*lines):
-        return accounting._renyi(alpha, lines, neighboring)
+        return receipts._renyi(alpha, lines, neighboring)
 
     assert of(Release("", "laplace", epsilon=0.7, times=3)) == pytest.approx(3 * coin, rel=1e-9)
     assert of(Release("", "gaussian", mu=0.6, times=2)) == pytest.approx(alpha * 0.36, rel=1e-12)
@@ -366,16 +385,16 @@ def test_renyi_deltas_are_the_best_over_orders():
     for releases in (lines[:1], lines):
         for epsilon in (2.0, 5.0):
             x = np.geomspace(1e-2, 4.5, 1201)
-            each = [a * (accounting._renyi(1 + a, releases, "replace") - epsilon) + a * math.log(a) - (1 + a) * math.log1p(a) for a in x]  # fmt: skip
-            got = math.log(accounting._renyi_delta(epsilon, releases, "replace"))
+            each = [a * (receipts._renyi(1 + a, releases, "replace") - epsilon) + a * math.log(a) - (1 + a) * math.log1p(a) for a in x]  # fmt: skip
+            got = math.log(receipts._renyi_delta(epsilon, releases, "replace"))
             assert got == pytest.approx(min(min(each) + 1e-9, 0.0), abs=1e-4)
 
 
 def test_pure_releases_are_summed_at_delta_zero_and_small_ones_stay_small():
     lines = [Release("a", "laplace", epsilon=0.25, times=3), Release("b", "laplace", epsilon=0.5)]
-    assert accounting._mixture_epsilon(0.0, lines, "replace") == 1.25
+    assert receipts._mixture_epsilon(0.0, lines, "replace") == 1.25
     for price in (1e-15, 1e-9, 1e-3):
-        epsilon = accounting._mixture_epsilon(1e-30, [Release("a", "laplace", epsilon=price)], "replace")  # fmt: skip
+        epsilon = receipts._mixture_epsilon(1e-30, [Release("a", "laplace", epsilon=price)], "replace")  # fmt: skip
         assert price * (1 - 1e-9) <= epsilon <= price * (1 + 1e-9) or epsilon < price
         assert accounting.mixture_delta(epsilon, pure=[(price, 1)], neighboring="replace") <= 1e-30
 
@@ -385,23 +404,23 @@ def test_coins_are_counted_while_they_are_few(monkeypatch, n, is_exact):
     calls = []
     monkeypatch.setattr(accounting, "mixture_delta", lambda *args, **kw: calls.append(kw) or 0.5)
     lines = [Release("", "laplace", epsilon=0.01 * (i + 1)) for i in range(n)]
-    got = accounting._mixture_delta(0.1, lines, "replace")
+    got = receipts._mixture_delta(0.1, lines, "replace")
     assert bool(calls) == is_exact and (got == 0.5 or not is_exact)
 
 
 def test_covers_are_priced_as_one_while_there_is_one(monkeypatch):
     lines = [Release("", "cover", exponent=0.5), Release("", "gaussian", mu=0.7)]
     for neighboring in ("add_remove", "replace"):
-        got = accounting._mixture_delta(1.0, lines, neighboring)
+        got = receipts._mixture_delta(1.0, lines, neighboring)
         assert got == accounting.mixture_delta(1.0, mu=0.7, exponent=0.5, neighboring=neighboring)
     two = [lines[0], Release("", "cover", exponent=0.25)]
-    assert accounting._mixture_delta(1.0, two, "replace") == accounting._renyi_delta(1.0, two, "replace")  # fmt: skip
+    assert receipts._mixture_delta(1.0, two, "replace") == receipts._renyi_delta(1.0, two, "replace")  # fmt: skip
 
 
 def test_some_event_of_many():
-    assert accounting._some([(2, 0.25), (1, 0.5)]) == pytest.approx(1 - 0.75**2 * 0.5, rel=1e-15)
-    assert accounting._some([(3, 1e-30)]) == pytest.approx(3e-30, rel=1e-14)
-    assert accounting._some([]) == 0.0
+    assert receipts._some([(2, 0.25), (1, 0.5)]) == pytest.approx(1 - 0.75**2 * 0.5, rel=1e-15)
+    assert receipts._some([(3, 1e-30)]) == pytest.approx(3e-30, rel=1e-14)
+    assert receipts._some([]) == 0.0
 
 
 @pytest.mark.parametrize("value, digits, text", [(0.12341, 4, "0.1235"), (0.1234, 4, "0.1234"), (2.01e-7, 2, "2.1e-07"), (0.0, 4, "0"), (math.inf, 4, "inf")])  # fmt: skip
@@ -427,11 +446,11 @@ def test_a_cover_s_loss_is_an_exponential_waiting_time(mu, exponent):
         return sum(weights @ f((low + high + (high - low) * nodes) / 2) * (high - low) / 2 for low, high in ends)  # fmt: skip
 
     def gauss(e):
-        return accounting._continued(e, mu) if mu else -np.expm1(np.minimum(e, 0.0))
+        return mixtures._continued(e, mu) if mu else -np.expm1(np.minimum(e, 0.0))
 
     for epsilon in (-1.5, -0.2, 0.0, 0.3, 1.1, 3.0):
         # without the row the loss is a s - e', with it e' - a s, of which s is shorter by 1 + a
-        for law, more, turn, rate in ((accounting._without, exponent, 1, 1), (accounting._with, -exponent, -1, 1 + a)):  # fmt: skip
+        for law, more, turn, rate in ((mixtures._without, exponent, 1, 1), (mixtures._with, -exponent, -1, 1 + a)):  # fmt: skip
             kink = turn * (epsilon + more) / a
 
             def f(s):
@@ -444,7 +463,7 @@ def test_a_cover_s_loss_is_an_exponential_waiting_time(mu, exponent):
 def test_beyond_an_exponent_of_8_the_larger_side_stands_for_both():
     epsilon = np.array([0.0, 1.0, 7.0])
     for exponent in (8.2, 8.9):
-        sides = (side(epsilon, 1.0, exponent) for side in (accounting._with, accounting._without))
+        sides = (side(epsilon, 1.0, exponent) for side in (mixtures._with, mixtures._without))
         assert np.array_equal(*sides)
 
 
@@ -507,7 +526,7 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
             # the coordinate lies above or below a half by 0.9 or 1.1 of its error
             scale = 2.5 / (value[i] - side * nearness * error)
             asked.clear()
-            (row,) = mechanisms._knorm_rows(Given(words, width), scale, 1, np.array(columns), np.array(radii))  # fmt: skip
+            (row,) = samplers._knorm_rows(Given(words, width), scale, 1, np.array(columns), np.array(radii))  # fmt: skip
             unsure = [
                 b
                 for b, (_, v, e) in enumerate(known)
@@ -529,7 +548,7 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
 def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
     n_bits = 16
     logs, block = [40000, 2**15 + 7, 51234, 60001][: columns + 1], [50001, 30000, 12345, 22222][: columns + 1]  # fmt: skip
-    with mechanisms.decimal.localcontext(mechanisms._EXACT):
+    with mechanisms.decimal.localcontext(samplers._EXACT):
         u = [(number + 0.5) / 2**n_bits for number in (*logs, *block)]
         z = [-special.ndtri(x) for x in u[len(logs) + 1 :]]
         size = -sum(map(math.log, u[: len(logs)])) * u[len(logs)] ** (1 / columns)
@@ -537,18 +556,18 @@ def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
         i = int(np.argmax(np.abs(value)))
 
         def decide(near, numbers=logs, bits=n_bits):
-            return mechanisms._round_blocks(numbers, [block], [near / value[i]], bits)
+            return samplers._round_blocks(numbers, [block], [near / value[i]], bits)
 
         if columns == 1:
             assert decide(3.0) == [[3]] and decide(2.9) == [[3]] and decide(3.1) == [[3]]
         for near in (2.5 - 1e-5, 2.5 + 1e-5):  # from below and from above
             assert decide(near) is None
         small = [1, *logs[1:]]  # one number of which little is known is enough
-        assert mechanisms._round_blocks(small, [block], [1.0], n_bits) is None
+        assert samplers._round_blocks(small, [block], [1.0], n_bits) is None
         for k in range(columns + 1):
             few = [*block]
             few[k] = 1
-            assert mechanisms._round_blocks(logs, [few], [1.0], n_bits) is None
+            assert samplers._round_blocks(logs, [few], [1.0], n_bits) is None
 
 
 def test_doubles_decide_nearly_always(monkeypatch):
@@ -571,10 +590,10 @@ def test_a_geometric_number_waits_for_the_bits_that_decide_it():
             return super().extend(numerator, n_bits)
 
     bits = Noted(np.random.default_rng(0), 4)
-    assert mechanisms._exact_geometric(bits, 8, 2.0) == 1 and not extended  # 1.15 to 1.39
-    assert mechanisms._exact_geometric(bits, 9, 2.0) in (0, 1) and extended[0] == 9  # 0.94 to 1.15
+    assert samplers._exact_geometric(bits, 8, 2.0) == 1 and not extended  # 1.15 to 1.39
+    assert samplers._exact_geometric(bits, 9, 2.0) in (0, 1) and extended[0] == 9  # 0.94 to 1.15
     extended.clear()
-    assert mechanisms._exact_geometric(bits, 0, 2.0) >= 5 and extended[0] == 0
+    assert samplers._exact_geometric(bits, 0, 2.0) >= 5 and extended[0] == 0
 
 
 # Rows, blocks, and the door.
@@ -626,7 +645,7 @@ def prices_of(noise, kind):
 def test_thirds_of_an_average_add_up_to_its_price():
     noise = Noise(0, neighboring="replace")
     Q = np.random.default_rng(0).normal(size=(50, 2))
-    k_tuples.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
+    k_averages.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
     assert prices_of(noise, "mu") == [pytest.approx(0.2)]
     by_label = {}
     for r in noise.releases:
@@ -637,7 +656,7 @@ def test_thirds_of_an_average_add_up_to_its_price():
 
 
 def test_average_tuples_is_the_printed_number():
-    got = k_tuples.average_tuples(3, 2, 15, 0.5, 10.0, 0.25, 0.01)
+    got = k_averages.average_tuples(3, 2, 15, 0.5, 10.0, 0.25, 0.01)
     assert got == math.ceil(4 * 15 / (0.5 / 6) * math.log(81 * 2 * 3 / 0.01)) == 7770
 
 
@@ -668,7 +687,7 @@ def test_the_printed_plan_is_made_from_the_number_of_rows():
 def test_memory_is_what_the_largest_tables_take():
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
     model = PEMeans(3, population=100, n_components=4, **price)
-    heads = 10 * private_evolution.EXTRA * 3
+    heads = 10 * pe_means.EXTRA * 3
     for d in (2, 4, 9):
         assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (100 + heads) * min(d, 4)
     model = MaxCoverKMeans(3, n_picks=7, **price)
@@ -690,7 +709,7 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
             return seen[name][1]
 
         monkeypatch.setattr(max_cover, name, noted)
-    rounds, wholes, nearest_center = [], [], max_cover.NearestCenter
+    rounds, wholes, nearest_center = [], [], geometry.NearestCenter
 
     def averages(noise, weight, radius, fallback, **buy):
         rounds.append((radius, fallback))
@@ -731,7 +750,7 @@ def test_printed_projections_divide_by_one_and_the_ratio(monkeypatch, ratio):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_votes", [3, 7])
 def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
-    model = private_evolution.HDPEMeans(
+    model = pe_means.HDPEMeans(
         1, epsilon=1.0, delta=1e-6, radius=3.0, n_public=40, variant="paper", n_votes=n_votes,
         n_components=2, random_state=0,
     )  # fmt: skip
@@ -774,8 +793,8 @@ def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
 
 def test_votes_are_cast_from_the_public_center():
     X = np.array([[3.0, 1.0], [4.0, 1.0], [9.0, 1.0]])
-    got = private_evolution.vote_grid(X, 2.0, np.array([3.0, 1.0]))
-    steps = private_evolution.grid_radius(2)
+    got = vote_search.vote_grid(X, 2.0, np.array([3.0, 1.0]))
+    steps = vote_search.grid_radius(2)
     assert np.array_equal(got, np.rint([[0, 0], [steps / 2, 0], [steps, 0]]).astype(np.float32))
 
 
@@ -784,7 +803,7 @@ def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
     monkeypatch.setattr(private_evolution, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
     residuals = np.random.default_rng(0).normal(size=(500, 3)) / 5
     with watch(lambda event: event.value):
-        r, kept = private_evolution.residual_radius(
+        r, kept = pe_means.residual_radius(
             residuals, np.zeros((4, 3)), radius=radius, mu=1.0, sum_mu=0.3, n_total=500, noise=Noise(0)
         )  # fmt: skip
     ((counts, middles, edges, d, n, mu),) = asked
@@ -865,32 +884,32 @@ def test_distances_are_counted_in_those_between_centers(start):
 
 @pytest.mark.parametrize("n, outliers, numbers", [(60, 0.1, (31, 24, 83)), (61, 0.0, (32, 30, 90)), (10, 0.3, (6, 2, 11)), (4, 0.3, (3, 1, 4))])  # fmt: skip
 def test_the_whole_numbers_of_a_stable_mean(n, outliers, numbers):
-    assert k_tuples.stable_geometry(n, outliers) == numbers
+    assert stable_tuples.stable_geometry(n, outliers) == numbers
 
 
 @pytest.mark.parametrize("n, outliers, mu", [(300, 0.1, 2.0), (900, 0.0, 0.5), (900, 0.25, 1.0)])
 def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
     k, eta, beta, separation = 3, 1e-6, 0.05, 12.0
-    _, s, G = k_tuples.stable_geometry(n, outliers)
+    _, s, G = stable_tuples.stable_geometry(n, outliers)
     price = k, mu, eta, beta, separation, outliers
     good, best = s * (n - math.floor(outliers * n)), (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
 
     def factor(moved, rest):
-        return k_tuples.noise_factor(*k_tuples.stable_movement(moved, separation), k, rest, eta / 2)[0]  # fmt: skip
+        return private_scales.noise_factor(*stable_tuples.stable_movement(moved, separation), k, rest, eta / 2)[0]  # fmt: skip
 
     for share in np.linspace(0.1, 0.98, 45):  # of the price, for the weight
         low = good + (special.ndtri(eta / 2) + special.ndtri(beta)) * G / (share * mu)
         rest = mu * math.sqrt(1 - share**2)
         if low >= 2 * G:
             best = min(best, (factor(G / low, rest), share * mu, rest))
-    assert k_tuples.stable_plan(n, *price) == pytest.approx(best, rel=1e-12)
+    assert stable_tuples.stable_plan(n, *price) == pytest.approx(best, rel=1e-12)
     low, high = 0.0, 0.5  # the largest share of the weight that may move
     while high - low > 1e-13:
         middle = (low + high) / 2
         low, high = (middle, high) if factor(middle, best[2]) <= 0.25 else (low, middle)
     deviation = G / best[1]
     chance = special.ndtr((s * n - G / low) / deviation + special.ndtri(eta / 2))
-    assert k_tuples.stable_chance(n, *price) == pytest.approx(chance, rel=1e-6, abs=1e-12)
+    assert stable_tuples.stable_chance(n, *price) == pytest.approx(chance, rel=1e-6, abs=1e-12)
 
 
 TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
@@ -899,7 +918,7 @@ TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
 def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
-    calls, scaled = [], k_tuples.scaled_centers
+    calls, scaled = [], private_scales.scaled_centers
     monkeypatch.setattr(k_tuples, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
     model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
     test, own, mu, eta = model._price()
@@ -932,7 +951,7 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
     k, epsilon, delta, beta, n = 2, 1.0, 1e-3, 0.05, 1800
     T = np.tile(np.array([[0.0], [30.0]]), (n, 1, 1))
     KAverages(epsilon=epsilon, delta=delta, beta=beta, radius=50.0, min_radius=1.0, variant=variant, too_few=True, random_state=0).fit(T)  # fmt: skip
-    plan = k_tuples._plan_of(variant)(n, epsilon, delta, beta)
+    plan = tuple_clusterer._plan_of(variant)(n, epsilon, delta, beta)
     moves, rest = k * (plan.ell + 1), epsilon / 2
     mu = accounting.gaussian_mu(rest / 6, delta / 4)
     if variant == "paper":
@@ -1013,21 +1032,21 @@ def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_constants_of_the_losses(n_classes):
     r, size, width = 2.0, 1.5, 1.0 if n_classes == 2 else math.sqrt(2)
-    loss = nonconvex.LogLoss(n_classes)
+    loss = losses.LogLoss(n_classes)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * r))
     curvature = r**2 * (0.25 if n_classes == 2 else 0.5)
     assert loss.constants(r, size) == pytest.approx((bound, width * r, curvature), rel=1e-12)
-    network = nonconvex.NetworkLoss(3, n_classes, clip=100.0)
+    network = losses.NetworkLoss(3, n_classes, clip=100.0)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * 2))  # of 3 units and a constant
     slope = width * math.sqrt(4 + (size * r) ** 2)
     curvature = slope**2 / 4 + width * r * (1 + 0.77 * size * r)
     assert network.constants(r, size) == pytest.approx((bound, slope, curvature), rel=1e-12)
     assert network.reach(r, size, 1.0) == pytest.approx(slope, rel=1e-12)
-    assert nonconvex.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
+    assert losses.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
 
 
 def test_a_loss_must_say_what_is_special():
-    class Bare(nonconvex.Loss):
+    class Bare(losses.Loss):
         """Nothing is written."""
 
     loss, x = Bare(2), np.zeros((1, 1))
@@ -1064,14 +1083,14 @@ def test_bounds_of_weights_that_cannot_move():
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
-    rng, turns, solve = np.random.default_rng(0), [], convex.trust_region_max
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy.trust_region_max
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     monkeypatch.setattr(convex, "trust_region_max", lambda *args: turns.append(0) or solve(*args))
-    sample = convex.Sample(X, y, unit, p=1 / 30)
-    w, H = convex.profiled_regression([sample], 1e9, math.inf)
+    sample = samples.Sample(X, y, unit, p=1 / 30)
+    w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
     assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
     assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
-    convex.profiled_regression([sample], 1e9, 4.0)
+    cnvx_adap.profiled_regression([sample], 1e9, 4.0)
     assert len(turns) < 100
 
 
@@ -1222,16 +1241,16 @@ def test_projected_rows_are_products_over_the_radius():
     rng = np.random.default_rng(0)
     X, matrix = rng.uniform(-1, 1, size=(20, 5)), rng.normal(size=(5, 2)) / 4
     for divisor, radius in ((1.0, 3.0), (1.7, 100.0)):
-        got = max_cover.project(X * radius / 3, matrix, radius=radius, divisor=divisor)
+        got = estimators.project(X * radius / 3, matrix, radius=radius, divisor=divisor)
         assert np.allclose(got, X @ matrix / 3 / divisor, atol=1e-5)
-        got = max_cover.project(X * radius / 3, None, radius=radius, divisor=divisor)
+        got = estimators.project(X * radius / 3, None, radius=radius, divisor=divisor)
         assert np.allclose(got, X / 3 / divisor, atol=1e-5)
 
 
 def test_no_chance_that_is_cut_off_is_forgotten():
     one = (0.0, 0, np.array([2.0**-40, 2.0**-1, 2.0**-40]))
     other = (0.0, 0, np.array([2.0**-40, 2.0**-24, 2.0**-40]))
-    lost, first, p = accounting._together(one, other)  # 2**-80 at either end is below 1e-20
+    lost, first, p = mixtures._together(one, other)  # 2**-80 at either end is below 1e-20
     side = 2.0**-41 + 2.0**-64
     assert (lost, first) == (2.0**-80, 1)
     assert p.tolist() == [side + 2.0**-80, 2.0**-25 + 2.0**-79, side]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLES', 'RULES', 'SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'LedgerError', 'Limits', 'Event', 'sealed', 'exact_sum',
-           'Sums', 'on_network_disk', 'in_words', 'create', 'Book', 'State', 'since', 'latest', 'read_all']
+           'Sums', 'on_network_disk', 'create', 'Book', 'State', 'since', 'latest', 'read_all']
 
 # %% ../nbs/01_ledger_file.ipynb #5fe17e63
 import getpass
@@ -263,23 +263,8 @@ _WORDS = {
 
 
 @contextmanager
-def in_words(path):
-    """SQLite's errors as sentences.
-
-    Parameters
-    ----------
-    path : str or None
-        Of the ledger; for the sentence.
-
-    Yields
-    ------
-    None
-
-    Raises
-    ------
-    LedgerError
-        In place of whatever SQLite raised inside.
-    """
+def _in_words(path):
+    """SQLite's errors as sentences."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: letters were damaged
@@ -341,7 +326,7 @@ def create(path, limits):
             )
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with in_words(path):
+        with _in_words(path):
             connection = sqlite3.connect(draft, isolation_level=None)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -451,7 +436,7 @@ class Book:
         self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
-        with self.lock, in_words(path):
+        with self.lock, _in_words(path):
             self._open()
 
     def _open(self):
@@ -496,7 +481,7 @@ class Book:
         LedgerError
             If the file cannot be read or written.
         """
-        with self.lock, in_words(self.path):
+        with self.lock, _in_words(self.path):
             connection = self._connected()
             try:
                 connection.execute(f"BEGIN {kind}")

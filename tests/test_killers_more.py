@@ -12,31 +12,25 @@ from scipy import integrate, special, stats
 from dplit import (
     CnvxAdap,
     KAverages,
-    KNoisyCenters,
     KTupleGaussianMixture,
     KTupleKMeans,
     MaxCoverKMeans,
-    NCnvxAdap,
-    NeighborNoisyAverages,
     PEMeans,
     PrivacyBudget,
     accounting,
     estimators,
     filters,
-    geometry,
-    mechanisms,
     mixtures,
     receipts,
     samplers,
     source_target,
 )
-from dplit.adaptation import cnvx_adap, convex, discrepancy, losses, nonconvex, samples
+from dplit.adaptation import convex, discrepancy
+from dplit.adaptation import losses as adaptation_losses
 from dplit.clustering import (
     k_averages,
     k_tuples,
-    max_cover,
     pe_means,
-    private_evolution,
     private_scales,
     stable,
     stable_tuples,
@@ -121,7 +115,7 @@ def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
         yield 2.0**-30, -1, np.array([0.5, 0.25, 0.25])
         yield 2.0**-31, 0, np.array([0.75, 0.25])
 
-    monkeypatch.setattr(accounting, "_poisson_cells", cells)
+    monkeypatch.setattr(mixtures, "_poisson_cells", cells)
     mu, rate = 1.3, 0.2
     laws = mixtures._poisson_laws.__wrapped__(mu, rate, times)
     ((_, _, width),) = asked
@@ -152,7 +146,7 @@ def test_sampled_releases_cost_what_the_two_laws_say(monkeypatch):
         (0.001, np.array([-1.0, 0.5, 2.0]), np.array([0.5, 0.25, 0.249])),
         (0.002, np.array([0.25, 1.5]), np.array([0.75, 0.248])),
     ]
-    monkeypatch.setattr(accounting, "_poisson_laws", lambda *price: laws)
+    monkeypatch.setattr(mixtures, "_poisson_laws", lambda *price: laws)
 
     def delta(e):
         return accounting.poisson_gaussian_delta(e, 1.0, 0.5, 3)
@@ -292,31 +286,6 @@ def test_a_fit_with_a_cover_is_one_thing_and_a_little_is_cut_off(monkeypatch, de
     assert curve(last) <= cut < curve(last * (1 - 1e-6))
 
 
-def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
-    asked = []
-
-    def curve(epsilon):
-        asked.append(epsilon)
-        return 0.5 * math.exp(-epsilon / 2)
-
-    cut, last = 0.01, 4.0
-    grid = np.linspace(0.0, last, 513)
-    wanted = np.log(0.5 * np.exp(-grid[:-1] / 2) * (1 + 1e-9) - cut) - math.log1p(-cut)
-    law = accounting.log_gaussian_delta
-    mu = filters.dominating_mu(curve, last, cut)
-    assert asked == grid[:-1].tolist()  # left ends, against the right ends of the other curve
-    assert np.all(law(grid[1:], np.asarray(mu)) >= wanted + 0.9e-9)
-    assert not np.all(law(grid[1:], np.asarray(mu * (1 - 2e-6))) >= wanted)
-    # a law that is only just equal is not enough, one that lies above by a hair is
-    for more, found in ((0.0, 2.0), (0.9e-9, 2.0), (1.1e-9, 1.0)):
-
-        def step(e, mu, more=more):
-            return wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
-
-        monkeypatch.setattr(filters, "log_gaussian_delta", step)
-        assert found <= filters.dominating_mu(curve, last, cut) <= found * (1 + 1e-6)
-
-
 def test_a_curve_that_is_cut_off_wholly_costs_nothing_and_one_that_is_certain_everything():
     for curve, mu in ((lambda e: 1e-3, 0.0), (lambda e: 0.01 / (1 + 1e-9), 0.0), (lambda e: 1.0, math.inf)):  # fmt: skip
         assert filters.dominating_mu(curve, 2.0, 0.01) == mu
@@ -399,15 +368,6 @@ def test_pure_releases_are_summed_at_delta_zero_and_small_ones_stay_small():
         assert accounting.mixture_delta(epsilon, pure=[(price, 1)], neighboring="replace") <= 1e-30
 
 
-@pytest.mark.parametrize("n, is_exact", [(14, True), (15, False)])
-def test_coins_are_counted_while_they_are_few(monkeypatch, n, is_exact):
-    calls = []
-    monkeypatch.setattr(accounting, "mixture_delta", lambda *args, **kw: calls.append(kw) or 0.5)
-    lines = [Release("", "laplace", epsilon=0.01 * (i + 1)) for i in range(n)]
-    got = receipts._mixture_delta(0.1, lines, "replace")
-    assert bool(calls) == is_exact and (got == 0.5 or not is_exact)
-
-
 def test_covers_are_priced_as_one_while_there_is_one(monkeypatch):
     lines = [Release("", "cover", exponent=0.5), Release("", "gaussian", mu=0.7)]
     for neighboring in ("add_remove", "replace"):
@@ -425,7 +385,7 @@ def test_some_event_of_many():
 
 @pytest.mark.parametrize("value, digits, text", [(0.12341, 4, "0.1235"), (0.1234, 4, "0.1234"), (2.01e-7, 2, "2.1e-07"), (0.0, 4, "0"), (math.inf, 4, "inf")])  # fmt: skip
 def test_printed_prices_are_rounded_up(value, digits, text):
-    assert accounting._rounded_up(value, digits) == text
+    assert receipts._rounded_up(value, digits) == text
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 30.0])
@@ -510,7 +470,7 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
         asked.append([(power, list(normal), scale) for (power, normal), scale in zip(tails, scales, strict=True)])  # fmt: skip
         return [[10**6] * len(normal) for _, normal in tails]
 
-    monkeypatch.setattr(mechanisms, "_exact_knorm", exact)
+    monkeypatch.setattr(samplers, "_exact_knorm", exact)
     slack, start, known = 2.0**-43 + 1 / float(min(words.tolist()) >> 1), 0, []
     for j, (c, r) in enumerate(zip(columns, radii, strict=True)):
         part = z[start : start + c]
@@ -542,43 +502,6 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
                     tail = (words[D + 1 + B :][at] >> np.uint64(1)).tolist()
                     wanted.append((int(words[D + 1 + b]), tail, scale * radii[b]))
             assert asked == ([wanted] if unsure else [])
-
-
-@pytest.mark.parametrize("columns", [1, 3])
-def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
-    n_bits = 16
-    logs, block = [40000, 2**15 + 7, 51234, 60001][: columns + 1], [50001, 30000, 12345, 22222][: columns + 1]  # fmt: skip
-    with mechanisms.decimal.localcontext(samplers._EXACT):
-        u = [(number + 0.5) / 2**n_bits for number in (*logs, *block)]
-        z = [-special.ndtri(x) for x in u[len(logs) + 1 :]]
-        size = -sum(map(math.log, u[: len(logs)])) * u[len(logs)] ** (1 / columns)
-        value = [size * x / math.hypot(*z) for x in z]
-        i = int(np.argmax(np.abs(value)))
-
-        def decide(near, numbers=logs, bits=n_bits):
-            return samplers._round_blocks(numbers, [block], [near / value[i]], bits)
-
-        if columns == 1:
-            assert decide(3.0) == [[3]] and decide(2.9) == [[3]] and decide(3.1) == [[3]]
-        for near in (2.5 - 1e-5, 2.5 + 1e-5):  # from below and from above
-            assert decide(near) is None
-        small = [1, *logs[1:]]  # one number of which little is known is enough
-        assert samplers._round_blocks(small, [block], [1.0], n_bits) is None
-        for k in range(columns + 1):
-            few = [*block]
-            few[k] = 1
-            assert samplers._round_blocks(logs, [few], [1.0], n_bits) is None
-
-
-def test_doubles_decide_nearly_always(monkeypatch):
-    asked = []
-    for name in ("_exact_gaussian", "_exact_geometric"):
-        monkeypatch.setattr(mechanisms, name, lambda *args: asked.append(args) or 0)
-    bits = Bits(np.random.default_rng(0))
-    for scale in (0.3, 50.0, 1e6):
-        mechanisms.gaussian_int(bits, scale, 2000)
-        mechanisms.laplace_int(bits, scale, 1000)
-    assert not asked
 
 
 def test_a_geometric_number_waits_for_the_bits_that_decide_it():
@@ -663,27 +586,6 @@ def test_average_tuples_is_the_printed_number():
 # Clusters.
 
 
-@pytest.mark.parametrize("fits, d, ratio", [(True, 4, 2.0), (False, 3, 1.0)])
-def test_the_default_grid_is_the_finest_that_fits(monkeypatch, fits, d, ratio):
-    calls = []
-    monkeypatch.setattr(max_cover, "_fits", lambda *args: calls.append(args) or fits)
-    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, finest=0.03, n_public=70)
-    picks = 3 * math.ceil(2 * math.log1p(ratio) + 0.5)
-    assert model._plan() == (d, 0.03, ratio, picks, True) and calls == [(4, 0.03, 2.0, True, 70)]
-    assert model._plan(2) == (2, 0.03, 1.0, 3 * 2, True)
-    model.set_params(ratio=1.5, n_picks=7)
-    assert model._plan() == (d, 0.03, 1.5, 7, True) and calls[-1] == (4, 0.03, 1.5, True, 70)
-
-
-def test_the_printed_plan_is_made_from_the_number_of_rows():
-    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_public=1000, variant="paper")
-    assert model._plan() == model._plan(50) == (3, 1e-3, 1.0, 3, False)  # ln(1000) / 2 = 3.45
-    assert model._plan(2) == (2, 1e-3, 1.0, 3, False)
-    model.set_params(ratio=0.1, n_components=2)
-    assert model._plan() == (2, 1e-3, 0.1, 9, False)  # 3 * ceil(ln 10)
-    assert model.set_params(n_public=2)._plan() == (1, 0.5, 0.1, 9, False)
-
-
 def test_memory_is_what_the_largest_tables_take():
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
     model = PEMeans(3, population=100, n_components=4, **price)
@@ -692,59 +594,6 @@ def test_memory_is_what_the_largest_tables_take():
         assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (100 + heads) * min(d, 4)
     model = MaxCoverKMeans(3, n_picks=7, **price)
     assert model._memory(5) == 40 * 3 * 6 + 60 * (7 + 3) * (5 + 8)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
-    seen, spare = {}, np.array([[0.25, 0.5], [0.5, -0.25]])
-    monkeypatch.setattr(max_cover, "_public_draws", lambda rng, k, d: (0, spare))
-    for name in ("recenter", "_weigh", "worth_keeping", "cluster_candidates"):
-        real = getattr(max_cover, name)
-
-        def noted(*args, real=real, name=name, **kw):
-            answer = real(*args, **kw)
-            if name == "_weigh":  # some look empty, and are kept all the same
-                answer[:3] = -3.0, 0.5, 1.25
-            seen[name] = args, np.arange(len(answer)) if name == "worth_keeping" else answer
-            return seen[name][1]
-
-        monkeypatch.setattr(max_cover, name, noted)
-    rounds, wholes, nearest_center = [], [], geometry.NearestCenter
-
-    def averages(noise, weight, radius, fallback, **buy):
-        rounds.append((radius, fallback))
-        noise.sums(**buy, radius=radius, weight=weight, label="sums and counts")
-        return np.array([[0.5, 0.0], [0.0, 0.5]]) * len(rounds)
-
-    def center(centers, radius, whole=False):
-        wholes.append(whole)
-        return nearest_center(centers, radius, whole=whole)
-
-    monkeypatch.setattr(max_cover, "_averages", averages)
-    monkeypatch.setattr(max_cover, "NearestCenter", center)
-    X = np.random.default_rng(0).normal(size=(40, 2)) / 4 + [1.0, 0.0]
-    MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
-    radius, weights, kept = seen["recenter"][1][1], seen["_weigh"][1], seen["worth_keeping"][1]
-    assert [r for r, _ in rounds] == [radius] * 3 and np.array_equal(rounds[0][1], spare * radius)
-    assert np.array_equal(rounds[2][1], 2 * rounds[1][1]) and wholes[-2:] == [True, True]
-    (candidates, used, k, _), _ = seen["cluster_candidates"]
-    assert np.array_equal(used, np.maximum(weights[kept], 1)) and k == 2 and len(candidates) == len(kept)  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("ratio", [0.7, 1.0])
-def test_printed_projections_divide_by_one_and_the_ratio(monkeypatch, ratio):
-    class Enough(Exception):
-        """The rest does not matter."""
-
-    def project(rows, matrix, *, radius, center=None, divisor=1.0):
-        raise Enough(radius, divisor)
-
-    monkeypatch.setattr(max_cover, "project", project)
-    model = MaxCoverKMeans(1, epsilon=1.0, delta=1e-3, radius=3.0, ratio=ratio, n_public=20, variant="paper", random_state=0)  # fmt: skip
-    with pytest.raises(Enough) as caught:
-        model.fit(np.zeros((20, 1)))
-    assert caught.value.args == (3.0, 1 + ratio)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -763,34 +612,6 @@ def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
     assert all(r.mu == pytest.approx(mu / math.sqrt(n_votes), rel=1e-9) for r in votes)
 
 
-def test_rounds_of_votes_follow_the_signal():
-    model = PEMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_components=16)
-    most = private_evolution.paper_rounds(5)
-    assert [model._rounds(5, s) for s in (0.5, 1.5, 2.9, 1e9)] == [1, 2, min(8, most), most]
-    assert [model._rounds(17, s) for s in (0.1, 2.0, 3.0, 1e9)] == [1, 3, 4, 16]
-    assert model.set_params(n_votes=9)._rounds(17, 0.1) == 9
-
-
-@pytest.mark.parametrize("votes, halved", [(1.01, False), (0.99, True)])
-def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
-    asked, noise = [], Noise(0)
-    scale = 5.0
-
-    def histogram(Q, population, *, mu, n_total, noise, n_elite):
-        noise.releases.append(Release("votes", "gaussian", 1.0, scale, mu=mu))
-        return np.full(len(population), scale * votes)
-
-    def children(centers, L, rng, *, antithetic):
-        asked.append(L)
-        return np.zeros((len(centers) * L, 2))
-
-    monkeypatch.setattr(private_evolution, "dp_nn_histogram", histogram)
-    monkeypatch.setattr(private_evolution, "variations", children)
-    monkeypatch.setattr(private_evolution, "select", lambda *args: np.zeros((3, 2)))
-    private_evolution.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=1.0, n_total=9, noise=noise, antithetic=True)  # fmt: skip
-    assert asked == ([10, 5, 4, 4] if halved else [20] * 4)
-
-
 def test_votes_are_cast_from_the_public_center():
     X = np.array([[3.0, 1.0], [4.0, 1.0], [9.0, 1.0]])
     got = vote_search.vote_grid(X, 2.0, np.array([3.0, 1.0]))
@@ -800,7 +621,7 @@ def test_votes_are_cast_from_the_public_center():
 
 def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
     radius, asked = 2.0, []
-    monkeypatch.setattr(private_evolution, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
+    monkeypatch.setattr(pe_means, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
     residuals = np.random.default_rng(0).normal(size=(500, 3)) / 5
     with watch(lambda event: event.value):
         r, kept = pe_means.residual_radius(
@@ -831,25 +652,6 @@ def test_the_stability_that_tuples_need():
 STABLE_PRICE = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "n_tuples": 300, "separation": 12.0}
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("rough", [None, np.array([[-3.0, 0.0], [3.0, 0.0]])])
-def test_a_stable_start_is_paid_and_said(monkeypatch, rough):
-    asked, starts = [], []
-    monkeypatch.setattr(stable, "tuples_of", lambda Q, parts, t, k, seed: np.zeros((t, k, 2)))
-    monkeypatch.setattr(stable, "stable_tuple_mean", lambda T, **kw: asked.append(kw) or rough)
-    refine = KTupleKMeans._refine
-    monkeypatch.setattr(KTupleKMeans, "_refine", lambda self, Q, start, *args: starts.append(start) or refine(self, Q, start, *args))  # fmt: skip
-    model = KTupleKMeans(2, **STABLE_PRICE, outliers=0.15, share=0.4, random_state=0)
-    model.fit(np.random.default_rng(0).normal(size=(900, 2)))
-    ((ask,), (start,)) = asked, starts
-    mu = accounting.gaussian_mu(1.0, 0.5e-6)
-    assert ask["eta"] == 0.5e-6 * (1 - 1e-5) and ask["beta"] == 0.05
-    assert (ask["separation"], ask["outliers"]) == (12.0, 0.15)
-    assert ask["mu"] == pytest.approx(mu * math.sqrt(0.4), rel=1e-8)
-    assert model.status_ == ("abstained" if rough is None else "released")
-    assert (rough is not None) == np.array_equal(start, rough if rough is not None else 0)
-
-
 @pytest.mark.parametrize("make, k", [(KTupleKMeans, 1), (KTupleKMeans, 3), (KTupleGaussianMixture, 3)])  # fmt: skip
 def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
     eta, *parts = make(k, **STABLE_PRICE, share=0.3)._prices()
@@ -858,25 +660,6 @@ def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
     assert math.hypot(*parts) == pytest.approx(whole * (1 - 1e-9), rel=1e-12)
     assert parts[0] == (pytest.approx(whole * math.sqrt(0.3), rel=1e-8) if k > 1 else 0)
     assert bool(parts[-1]) == (make is KTupleGaussianMixture)
-
-
-@pytest.mark.parametrize("start", [[[1.0, 0.0]], [[-1.0, 0.0], [2.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])  # fmt: skip
-def test_distances_are_counted_in_those_between_centers(start):
-    start, radius = np.array(start), 4.0
-    step, limit = lattice(radius)
-    model = KTupleKMeans(len(start), epsilon=1.0, delta=1e-6, radius=radius)
-    Q = mechanisms.quantize(np.random.default_rng(0).normal(size=(300, 2)), radius)
-    events = []
-    with watch(lambda event: events.append(event) or event.value):
-        model._refine(Q, start, (1.0, 1.0, 0.0), Noise(0))
-    (seen,) = [e.value for e in events if e.label == "distances"]
-    apart = [2.0 * limit] if len(start) == 1 else [max(math.dist(*start) / step, 2.0**10)] * 2
-    wanted = np.zeros((len(start), 17), dtype=int)
-    for row in Q:
-        far = [math.dist(row, c / step) for c in start]
-        j = int(np.argmin(far))
-        wanted[j, sum(far[j] / apart[j] > 2 ** (i / 2 - 8) for i in range(16))] += 1
-    assert np.array_equal(seen.reshape(-1, 17), wanted)
 
 
 # Tuples.
@@ -916,27 +699,6 @@ TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
-def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
-    calls, scaled = [], private_scales.scaled_centers
-    monkeypatch.setattr(k_tuples, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
-    model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
-    test, own, mu, eta = model._price()
-    assert (test, own, eta) == (0.5, 0.5e-3, 0.25e-3)
-
-    # a majority is 31; beyond it the tail of the noise, for a hair less
-    def degree(event):
-        scale = event.scale * event.step
-        assert scale == pytest.approx(2, rel=1e-5)
-        return np.asarray((31 + math.log(1e3 / (1 - 1e-5)) * scale + more) / event.step)
-
-    with watch(lambda event: degree(event) if event.label == "H-index" else event.outcome):
-        assert (model.fit(TUPLES).centers_ is not None) == passed
-    (ask,) = calls
-    assert ask["eta"] == eta * (1 - 1e-5) and ask["mu"] == mu  # a hair for the lattice's tails
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("variant", ["extension", "paper"])
 def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
     asked = []
@@ -946,7 +708,7 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
         ask["noise"].count(len(Q), mu=1e-3)
         return np.zeros(Q.shape[1])
 
-    monkeypatch.setattr(k_tuples, "private_average", average)
+    monkeypatch.setattr(k_averages, "private_average", average)
     monkeypatch.setattr(k_tuples, "private_test_partition", lambda T, *args, **kw: T[0])
     k, epsilon, delta, beta, n = 2, 1.0, 1e-3, 0.05, 1800
     T = np.tile(np.array([[0.0], [30.0]]), (n, 1, 1))
@@ -966,64 +728,9 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
 # Sources.
 
 
-def test_the_far_end_of_the_ball_lies_opposite_and_inside():
-    limit = 2**20
-    cells = np.array([[0.0, 0.0], [3.0, 4.0], [-300.0, 400.0], [limit, 0.0], [0.0, -1.0]])
-    far = np.array([[limit - 1, 0], [-629145, -838860], [629145, -838860], [1 - limit, 0], [0, limit - 1]])  # fmt: skip
-    assert np.array_equal(source_target._far_end(cells, limit), far)
-    line = source_target._far_end(np.array([[0.0], [5.0]]), limit)
-    assert np.array_equal(line, [[limit - 1], [1 - limit]])
-
-
 def test_the_printed_deviation_of_noisy_averages():
     logs = math.log(1e6) * math.log(1.25 * 8 * 1e6)
     assert source_target.nas_sigma(7, 3, 0.5, 1e-6, 2.0) == pytest.approx(2 / 1.5 * math.sqrt(126 * logs), rel=1e-12)  # fmt: skip
-
-
-@pytest.mark.parametrize("n_rows, full", [(60, True), (59, False)])
-@pytest.mark.parametrize("gamma, output", [(None, "cloud"), (0.3, "cloud"), (None, "mean")])
-def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, full, gamma, output):
-    asked, counts = {}, np.array([2.9, 3.0, 7.5, 40.0])
-    Xt = np.random.default_rng(0).normal(size=(n_rows, 2))
-
-    def noted(name, answer):
-        def function(*args, **kw):
-            asked[name] = args, kw
-            return answer(*args)
-
-        monkeypatch.setattr(source_target, name, function)
-
-    def clouds(cells, r, n, rng):
-        return [np.full((n, 2), 0.125)] * len(cells)
-
-    noted("count_threshold", lambda *args: 3.0)
-    noted("cell_clouds", clouds)
-    noted("neighbor_noisy_averages", lambda *args: (counts[:, None] * [0.25, 0.5], counts))
-    model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells=4, gamma=gamma, output=output, neighboring="replace")  # fmt: skip
-    noise = Noise(0, neighboring="replace")
-    sources = model._tight(np.zeros((5, 2)), Xt, {"radius": 9.0, "center": None, "noise": noise})
-    (q, d), known = asked["count_threshold"]
-    assert (q, d) == (0.02 if gamma is None else 0.3 / 4, 2)
-    assert known == {"epsilon": 0.4, "sigma": None}  # under replace two counts move
-    cells, r, most, _ = asked["cell_clouds"][0]
-    far = source_target.source_distance(Xt, cells)
-    assert r == max(np.quantile(far, 0.9) if full else far.max(), 0.9)
-    assert most == n_rows // 4 - 1
-    assert asked["neighbor_noisy_averages"][1]["cell_radius"] == r
-    assert np.allclose(sources[:3], cells[1:] + [0.25, 0.5])
-    extra = 0 if output == "mean" else 0 + 4 + min(37, most)
-    assert len(sources) == 3 + extra and np.all(sources[3:] == 0.125)
-
-
-def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
-    asked, last = [], []
-    monkeypatch.setattr(source_target, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0)
-    for n in (1, 49, 51, 200):
-        Xt = np.random.default_rng(0).normal(size=(n, 2))
-        model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells="all")
-        model._tight(np.zeros((5, 2)), Xt, {"radius": 9.0, "center": None, "noise": Noise(0)})
-        last.append(asked[-1])
-    assert last == [0.02, 0.02, 1 / 51, 1 / 200]
 
 
 # Adaptation.
@@ -1032,21 +739,21 @@ def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_constants_of_the_losses(n_classes):
     r, size, width = 2.0, 1.5, 1.0 if n_classes == 2 else math.sqrt(2)
-    loss = losses.LogLoss(n_classes)
+    loss = adaptation_losses.LogLoss(n_classes)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * r))
     curvature = r**2 * (0.25 if n_classes == 2 else 0.5)
     assert loss.constants(r, size) == pytest.approx((bound, width * r, curvature), rel=1e-12)
-    network = losses.NetworkLoss(3, n_classes, clip=100.0)
+    network = adaptation_losses.NetworkLoss(3, n_classes, clip=100.0)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * 2))  # of 3 units and a constant
     slope = width * math.sqrt(4 + (size * r) ** 2)
     curvature = slope**2 / 4 + width * r * (1 + 0.77 * size * r)
     assert network.constants(r, size) == pytest.approx((bound, slope, curvature), rel=1e-12)
     assert network.reach(r, size, 1.0) == pytest.approx(slope, rel=1e-12)
-    assert losses.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
+    assert adaptation_losses.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
 
 
 def test_a_loss_must_say_what_is_special():
-    class Bare(losses.Loss):
+    class Bare(adaptation_losses.Loss):
         """Nothing is written."""
 
     loss, x = Bare(2), np.zeros((1, 1))
@@ -1061,52 +768,11 @@ def test_a_loss_must_say_what_is_special():
             call()
 
 
-def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
-    visited = [np.full(3, t) for t in range(5)]
-
-    def run(*args, **kw):
-        return (visited, np.ones(5), np.ones(5), [0.0] * 5)
-
-    monkeypatch.setattr(nonconvex, "algorithm_2", run)
-    model = NCnvxAdap(classes=[0, 1], epsilon=1.0, delta=1e-3, radius=1.0, weight_radius=1.0, n_iter=5)  # fmt: skip
-    model.kappa_2 = model.kappa_inf = 0.0
-    drawn = [model._paper(None, None, (1.0, 1.0), None, 1.0, None, Noise(i), 1.0) for i in range(40)]  # fmt: skip
-    assert {w.tolist()[0] for w in drawn} == {0, 1, 2, 3, 4} and all(w.shape == (3,) for w in drawn)
-
-
 def test_bounds_of_weights_that_cannot_move():
     assert convex.weight_bounds(1.0, 0.0, 9, 2.0, kappa_1=0.25) == (0.0, 0.0)
     slope, reach = convex.weight_bounds(0.2, 0.1, 9, 2.0, kappa_1=0.25, kappa_2=0.5, kappa_inf=3.0)
     assert reach == 0.0 and slope == pytest.approx(3 * (0.45e-2 + 1e-3) + 0.12)
     assert convex.weight_bounds(1.0, 0.1, 9, 2.0, kappa_1=0.25)[1] == pytest.approx(30.0)
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
-    rng, turns, solve = np.random.default_rng(0), [], discrepancy.trust_region_max
-    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
-    monkeypatch.setattr(convex, "trust_region_max", lambda *args: turns.append(0) or solve(*args))
-    sample = samples.Sample(X, y, unit, p=1 / 30)
-    w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
-    assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
-    assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
-    cnvx_adap.profiled_regression([sample], 1e9, 4.0)
-    assert len(turns) < 100
-
-
-@pytest.mark.parametrize("share", [None, 0.25])
-def test_the_discrepancy_and_the_gradients_share_the_price(share):
-    model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
-    mu = accounting.gaussian_mu(1.0, 1e-5)
-    sold, (rest,) = model._prices(100, True)
-    part = 0.1 if share is None else share
-    assert sold["mu"] == pytest.approx(mu * math.sqrt(part), rel=1e-12)
-    assert math.hypot(sold["mu"], rest) == pytest.approx(mu, rel=1e-12)
-    assert model._prices(100, False) == ({}, (mu,))
-    sold, (rest,) = model.set_params(variant="paper")._prices(100, True)
-    assert sold == {"epsilon": 0.5 if share is None else share}
-    lines = [Release("d", "laplace", **sold), Release("g", "gaussian", mu=rest)]
-    assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1
 
 
 def test_a_predictor_without_public_records_ends_where_objective_and_pull_balance():
@@ -1191,23 +857,6 @@ def test_a_curve_that_falls_at_once_is_dominated_too():
     assert 0 < mu < 1 and float(accounting.log_gaussian_delta(at, np.asarray(mu))) >= floor
 
 
-@pytest.mark.parametrize("center", [None, np.array([10.0, 20.0])])
-def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
-    counts = np.array([3.0, 8.0, 16.0, 400.0])
-
-    def answer(*args, **kw):
-        return (counts[:, None] * [0.25, 0.5], counts)
-
-    monkeypatch.setattr(source_target, "neighbor_noisy_averages", answer)
-    model = NeighborNoisyAverages(epsilon=1.0, radius=9.0, n_cells="all", variant="paper")
-    buy = {"radius": 9.0, "center": center, "noise": Noise(0)}
-    got = model._paper(None, np.eye(4)[:, :2], buy)
-    # the printed threshold is 1 + ln((sqrt(2) + 1) / 0.05) = 4.9
-    assert got.shape == (3, 2)
-    moved = np.zeros(2) if center is None else center
-    assert np.allclose(got, moved + [0.25, 0.5], rtol=1e-15)
-
-
 def test_tuples_are_put_in_the_order_of_a_dictionary():
     rng = np.random.default_rng(0)
     for d in (1, 2, 3):
@@ -1223,18 +872,6 @@ def test_counts_beside_sums_are_in_rows(weight):
         sums, counts = Noise(0).sums(X, radius=2.0, groups=[0, 1, 1], n_groups=3, weight=weight, mu=1.0)  # fmt: skip
     assert sums.tolist() == [[0.5, 0.25], [1.0, -1.5], [0.0, 0.0]]
     assert np.allclose(counts, [1, 2, 0], rtol=1e-12)
-
-
-def test_sums_of_the_nearest_rows_are_each_cell_s_own():
-    step, limit = lattice(4.0)
-    X, cells = np.array([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.5]]), np.array([[3.0, 0.0], [-1.0, 0.0]])
-    sums, far = source_target._t_nearest_sums(X, cells, 2, 4.0, None)
-    assert np.array_equal(sums * step, [[3.0, 0.0], [0.0, 0.5]])
-    assert np.allclose(far * step, [1 + 2, 0.5 + 2])
-    sums, far = source_target._t_nearest_sums(X[:1], cells, 3, 4.0, None)  # two are missing
-    end = source_target._far_end(cells / step, limit) * step
-    assert np.allclose(sums * step, X[0] + 2 * end, atol=1e-12)
-    assert np.allclose(far * step, [2 + 2 * 7, 2 + 2 * 5], atol=1e-4)
 
 
 def test_projected_rows_are_products_over_the_radius():

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLES', 'RULES', 'SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'LedgerError', 'Limits', 'Event', 'sealed', 'exact_sum',
-           'Sums', 'on_network_disk', 'in_words', 'create', 'Book', 'State', 'since', 'latest', 'read_all']
+           'Sums', 'on_network_disk', 'create', 'Book', 'State', 'since', 'latest', 'read_all']
 
 # %% ../nbs/01_ledger_file.ipynb #5fe17e63
 import getpass
@@ -274,7 +274,7 @@ _WORDS = {
 
 
 @contextmanager
-def in_words(path):
+def _in_words(path):
     """SQLite's errors as sentences."""
     try:
         yield
@@ -338,7 +338,7 @@ def create(path, limits):
             )
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with in_words(path):
+        with _in_words(path):
             connection = sqlite3.connect(draft, isolation_level=None)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -443,7 +443,7 @@ class Book:
         self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
-        with self.lock, in_words(path):
+        with self.lock, _in_words(path):
             self._open()
 
     def _open(self):
@@ -488,7 +488,7 @@ class Book:
         LedgerError
             If the file cannot be read or written.
         """
-        with self.lock, in_words(self.path):
+        with self.lock, _in_words(self.path):
             connection = self._connected()
             try:
                 connection.execute(f"BEGIN {kind}")

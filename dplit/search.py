@@ -161,8 +161,8 @@ def carry_out(plan, X):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    ValueError, TypeError
+        If X is not a finite table; what was charged stays charged.
     """
     check_kind(plan, "plan", "carry_out", Plan)
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])

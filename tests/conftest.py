@@ -62,5 +62,5 @@ def is_for_later(item, long):
 def pytest_collection_modifyitems(items):
     long = long_chapters()
     for item in items:
-        if is_for_later(item, long):
+        if not item.get_closest_marker("slow") and is_for_later(item, long):
             item.add_marker("rest")

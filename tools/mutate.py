@@ -140,9 +140,12 @@ class Tests:
             digest = hashlib.sha256((self.root / file).read_bytes()).hexdigest()
             if known.get(file, {}).get("digest") != digest and not (self.stale and file in known):
                 begin = time.monotonic()
-                said = self.fork(lambda say, names=names: self._record(say, names))
-                if said != "end":
-                    sys.exit(f"{file} could not be recorded: {said}; see {self.out}/child.log")
+                while (said := self._recorded(names)) != "end":
+                    stuck = said.split(" ", 1)[-1]  # interrupted where a lock was held
+                    if stuck not in names:
+                        sys.exit(f"{file} could not be recorded: {said}; see {self.out}/child.log")
+                    print(f"left out, it hangs when it is interrupted: {stuck}", flush=True)
+                    names.remove(stuck)
                 tests = json.loads((self.out / "part.json").read_text())
                 known[file] = {"digest": digest, "tests": tests}
                 store.write_text(json.dumps(known))
@@ -152,6 +155,9 @@ class Tests:
                 self.seconds[name] = seconds
                 for function, line in lines:
                     self.lines[function][line].add(name)
+
+    def _recorded(self, names):
+        return self.fork(lambda say: self._record(say, names), patience=120.0)
 
     def _record(self, say, names):
         from coverage import Coverage

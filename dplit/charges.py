@@ -171,7 +171,7 @@ def check_tables(estimator, args, kwargs):
         if not (args or kwargs):
             raise TypeError(f"{type(estimator).__name__}.fit needs data: hand them over.")
         try:
-            inspect.signature(estimator._declared).bind(*args, **kwargs)
+            inspect.signature(estimator.fit).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(estimator).__name__}.fit: {error}.") from None
         estimator._declared(*args, **kwargs)

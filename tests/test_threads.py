@@ -71,11 +71,11 @@ def test_every_fit_has_one_thread_and_gives_the_others_back(monkeypatch, inside,
     model, tables = FITS[inside]
     work, seen = getattr(type(model), inside), []
 
-    def look(*args):
+    def look(*args, **named):
         seen.extend(threads())
         if fails:
             raise InterruptedError
-        return work(*args)
+        return work(*args, **named)
 
     look = staticmethod(look) if inside == "_descend" else look
     monkeypatch.setattr(type(model), inside, look)

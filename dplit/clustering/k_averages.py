@@ -208,9 +208,8 @@ class KAverages(PlannedClusterer):
     (766, 1698)
     """
 
-    _least_separation = 6.001
-
     _rules = {
+        "separation": partial(check_between, low=6.001, high=1e9),
         "radius": _check_entries,
         "min_radius": _check_spread,
         "variant": partial(check_choice, choices=("extension", "paper")),
@@ -284,7 +283,7 @@ class KAverages(PlannedClusterer):
                 "StableTupleMean, which needs a few hundred, or set too_few=True to see the noise."
             )
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         n, k, d = T.shape
         epsilon, delta, beta = self.epsilon, self.delta, self.beta
         paper = self.variant == "paper"

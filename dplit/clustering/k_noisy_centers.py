@@ -21,7 +21,7 @@ from .k_tuples import ratio_bound, smallest
 from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
-from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each, optional
 from ..mechanisms import Noise
 from ..public import check_between, check_choice, check_count, check_kind
 from ..receipts import Release, largest_scale
@@ -285,10 +285,10 @@ class KNoisyCenters(PlannedClusterer):
     ('released', [[-1.0], [1.0]])
     """
 
-    _least_separation = 6.001
-    _finds_separation = True
-
-    _rules = {"variant": partial(check_choice, choices=("extension", "sampled", "paper"))}
+    _rules = {
+        "separation": optional(partial(check_between, low=6.001, high=1e9)),
+        "variant": partial(check_choice, choices=("extension", "sampled", "paper")),
+    }
 
     def __init__(
         self,
@@ -375,7 +375,7 @@ class KNoisyCenters(PlannedClusterer):
         parts = lambda scale: [test, tail, Release("noise", "gaussian", mu=scale)]
         return OneTuplePrice(epsilon / 2, own, largest_scale(parts, epsilon, delta, "replace"), eta)
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         if self.variant == "paper":
             return printed_noisy_centers(T, self, noise)
         n, k, d = T.shape

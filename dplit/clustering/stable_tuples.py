@@ -321,9 +321,10 @@ class StableTupleMean(TupleClusterer):
     ('released', [[-5.0], [5.0]])
     """
 
-    _least_separation = 9.0
-
-    _rules = {"outliers": partial(check_between, low=0, high=0.3)}
+    _rules = {
+        "separation": partial(check_between, low=9, high=1e9),
+        "outliers": partial(check_between, low=0, high=0.3),
+    }
 
     def __init__(
         self,
@@ -394,7 +395,7 @@ class StableTupleMean(TupleClusterer):
         chance = stable_chance(n, k, mu, eta * _HAIR, price[2], **shape)
         self._check_chance(chance, n, partial(self.min_tuples, *price, n_clusters=k, **shape))
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         mu, eta = _stable_price(self.epsilon, self.delta)
         noise.tail(eta)
         return stable_tuple_mean(

@@ -12,12 +12,13 @@ import json
 import math
 import warnings
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from .receipts import Receipt, _rounded_up
 from .accounting import gaussian_mu, zcdp_epsilon
-from .filters import Shares, Spending, _check_menu
+from .declared import documented
+from .filters import _PLAYED, Shares, Spending, _check_menu
 from .ledger_file import Sums, _counted
 from .public import PrivacyWarning, check_between, check_callable, check_count
 from .public import check_epsilon_delta, check_kind, check_neighboring
@@ -334,6 +335,7 @@ def settled(asked, receipt, alone=False):
     )
 
 # %% ../nbs/88_charges.ipynb #8fb92de3
+@partial(documented, words=_PLAYED)
 def worst_settled_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches where receipts replace reservations: exact.
 
@@ -345,20 +347,7 @@ def worst_settled_delta(menu, admits, epsilon, depth):
     admits : callable
         From the Spending of all fits so far and the reservation of the next to whether it is
         admitted.
-    epsilon : float
-        Privacy loss, >= 0, dimensionless.
-    depth : int
-        How many fits there may be; the time grows exponentially with it.
-
-    Returns
-    -------
-    float
-        The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {played}
     """
     owner = "worst_settled_delta"
     menu = _check_menu(menu, 3, owner)

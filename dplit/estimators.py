@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
-from .declared import KMEANS, check_memory, check_price, declare, settle
+from .declared import KMEANS, WORDS, check_memory, check_price, declare, documented
+from .declared import settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import check_callable, check_center, check_count, check_kind, check_points
@@ -39,6 +40,11 @@ class PrivateEstimator(BaseEstimator):
 
     _common = {}  # rules of the parameters that a family shares: see `declare`
     _rules = {}  # of those that only this estimator has
+    _words = WORDS  # what a family's docstrings say alike: see `documented`
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        documented(cls, cls._words)
 
     def __init__(self):
         raise TypeError(
@@ -98,6 +104,10 @@ class PrivateEstimator(BaseEstimator):
         return self
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
+_CENTERS = """cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    PUBLIC. In the units of X, inside the ball."""
+
+
 class PrivateKMeans(ClusterMixin, PrivateEstimator):
     """What every private k-means estimator does the same way. Subclasses write `_check_public` (optional) and `_release_centers`.
 
@@ -105,6 +115,22 @@ class PrivateKMeans(ClusterMixin, PrivateEstimator):
     """
 
     _common = KMEANS
+    _words = PrivateEstimator._words | {
+        "privacy": """Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
+one row, if no parameter was chosen by looking at X. The unit protected is one row.""",
+        "ball": f"""n_clusters : int
+    PUBLIC number of centres; may exceed the number of rows.
+{WORDS["price"]}
+radius : float
+    PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
+    are shortened to it. Required: reading it from X would leak X.
+center : array_like of shape (n_features,), optional
+    PUBLIC centre of the ball, default the origin.""",
+        "cluster_centers": _CENTERS,
+        "released": f"""{_CENTERS}
+{WORDS["spent"]}
+{WORDS["n_features"]}""",
+    }
 
     def _check_common(self):
         super()._check_common()
@@ -143,8 +169,7 @@ class PrivateKMeans(ClusterMixin, PrivateEstimator):
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Release cluster centres of the PRIVATE rows X.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------

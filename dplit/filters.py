@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from .accounting import _log_gaussian_delta, gaussian_delta, gaussian_epsilon
+from .declared import documented
 from .public import _is_number, check_between, check_callable, check_count, check_flag
 from .public import check_neighboring, check_numbers
 from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
@@ -367,6 +368,25 @@ def _check_menu(menu, n_each, owner):
     return menu
 
 # %% ../nbs/17_filters.ipynb #5071147d
+_PLAYED = {
+    "played": """epsilon : float
+    Privacy loss, >= 0, dimensionless.
+depth : int
+    How many fits there may be; the time grows exponentially with it.
+
+Returns
+-------
+float
+    The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
+
+Raises
+------
+TypeError, ValueError
+    If an argument is not what is asked for."""
+}
+
+
+@partial(documented, words=_PLAYED)
 def worst_adaptive_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches under a rule: exact, by trying all of them.
 
@@ -376,20 +396,7 @@ def worst_adaptive_delta(menu, admits, epsilon, depth):
         What each fit costs, and for each of its answers the probabilities on the two data sets.
     admits : callable
         From the Spending of all fits so far, the wanted one included, to whether it is admitted.
-    epsilon : float
-        Privacy loss, >= 0, dimensionless.
-    depth : int
-        How many fits there may be; the time grows exponentially with it.
-
-    Returns
-    -------
-    float
-        The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {played}
     """
     owner = "worst_adaptive_delta"
     menu = _check_menu(menu, 2, owner)

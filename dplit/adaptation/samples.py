@@ -295,6 +295,20 @@ def _one_column(y, name, owner):
     return array
 
 # %% ../../nbs/73_samples.ipynb #5d0c9be7
+_WORDS = {  # what both estimators say of what they share
+    "price_and_radius": """epsilon, delta : float
+    Price of one fit. Required, unless `private=False`.
+radius : float
+    PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.""",
+    "alpha": """alpha : float
+    PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone.""",
+    "protect": """protect : {"target", "source"}
+    Which sample is private.""",
+    "spent": """spent_ : Receipt
+    PUBLIC. What was released and what it cost; absent if `private=False`.""",
+}
+
+
 def _warn_of_delta(given, n):
     if given.private and n and given.delta > 1 / n:
         warnings.warn(
@@ -312,6 +326,7 @@ class PrivateAdaptation(PrivateEstimator):
     private, random_state.
     """
 
+    _words = PrivateEstimator._words | _WORDS
     neighboring = "replace"  # sizes are public: another relation would not protect them
 
     @property
@@ -434,8 +449,7 @@ class PrivateAdaptation(PrivateEstimator):
     ) -> Self:
         """Release a predictor for the target, learned from both samples.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------

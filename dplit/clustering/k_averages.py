@@ -160,8 +160,7 @@ class KAverages(PlannedClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float
@@ -178,18 +177,12 @@ class KAverages(PlannedClusterer):
         PUBLIC, default the origin.
     too_few : bool
         PUBLIC. True: also fit fewer tuples than useful averages need, for study.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
     Raises
     ------
@@ -247,20 +240,7 @@ class KAverages(PlannedClusterer):
     ) -> int:
         """A number of tuples from which on privacy holds. Useful averages need far more: `average_tuples`.
 
-        Parameters
-        ----------
-        epsilon, delta, beta : float
-        variant : str
-            As the estimator's.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is impossible.
+        {least}
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(variant=variant, radius=1.0, min_radius=1.0, **price)._declared()

@@ -238,8 +238,7 @@ class KNoisyCenters(PlannedClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float, optional
@@ -249,21 +248,13 @@ class KNoisyCenters(PlannedClusterer):
         "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
         "sampled": the paper's test with exact accounting (from 1926). "paper": as printed (from
         4296), noise and all, and so NOT private; epsilon <= 1.
-    center : array_like of shape (d,), optional
-        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
-        the distances inside a tuple may come out too near, silently.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {near}
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
     Raises
     ------
@@ -317,20 +308,7 @@ class KNoisyCenters(PlannedClusterer):
 
         Not always the fewest: rounding lets a few smaller numbers do, too.
 
-        Parameters
-        ----------
-        epsilon, delta, beta : float
-        variant : str
-            As the estimator's.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is impossible.
+        {least}
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(variant=variant, **price)._declared()

@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 
 from ..balls import clip_to_ball, relative_to_ball, uniform_in_ball
 from .grid_cover import GridCover
+from ..declared import documented
 from ..estimators import PrivateKMeans, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
@@ -516,24 +517,30 @@ def printed_prices(given):
     return PrintedPrices(covers, weights, delta, averages / parts, delta / parts)
 
 
+_COVERS = {
+    "covers": """Parameters
+----------
+given : MaxCoverKMeans
+    PUBLIC parameters.
+n_columns : int
+    PUBLIC number of columns.
+
+Returns
+-------
+Covers
+
+Raises
+------
+TypeError, ValueError
+    If an argument is not what is asked for."""
+}
+
+
+@partial(documented, words=_COVERS)
 def printed_covers(given, n_columns=math.inf):
     """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, k ln(1 / ratio) choices, at least k.
 
-    Parameters
-    ----------
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-    n_columns : int
-        PUBLIC number of columns.
-
-    Returns
-    -------
-    Covers
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {covers}
     """
     given = check_kind(given, "given", "printed_covers", PrivateKMeans)
     n, ratio = given.n_public, given.ratio or 1.0

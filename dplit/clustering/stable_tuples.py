@@ -277,8 +277,7 @@ class StableTupleMean(TupleClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC probability of abstaining on good tuples, for which the price is divided.
     separation : float
@@ -286,26 +285,15 @@ class StableTupleMean(TupleClusterer):
         nearest other point over Delta. Larger: less noise, but tuples must agree better.
     outliers : float
         PUBLIC share of bad tuples, in [0, 0.3], that is to cost nothing.
-    center : array_like of shape (d,), optional
-        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
-        the distances inside a tuple may come out too near, silently.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {near}
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before T is read.
+    {refused}
 
     References
     ----------

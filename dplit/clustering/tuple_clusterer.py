@@ -123,6 +123,29 @@ class TupleClusterer(PrivateEstimator):
     """What all tuple estimators do the same way. Subclasses write `_check_public`, `_check_size` and `_release_centers`."""
 
     _common = TUPLES
+    _words = PrivateEstimator._words | {
+        "near": """center : array_like of shape (d,), optional
+    PUBLIC point near the data, default the origin. Points further from it than 300,000 times
+    the distances inside a tuple may come out too near, silently.""",
+        "found": """centers_ : ndarray of shape (k, d), or None
+    PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
+status_ : {"released", "abstained"}
+    PUBLIC.""",
+        "least": """Parameters
+----------
+epsilon, delta, beta : float
+variant : str
+    As the estimator's.
+
+Returns
+-------
+int
+
+Raises
+------
+TypeError, ValueError
+    If a number is impossible.""",
+    }
     neighboring = "replace"  # one tuple: the number of tuples is public
     _keeps_price = True  # a fit costs (epsilon, delta) at most: a `PrivacyBudget` asks
 
@@ -167,8 +190,7 @@ class TupleClusterer(PrivateEstimator):
     def fit(self, T: "ArrayLike", y: object = None) -> Self:
         """Release k centres that cut the PRIVATE tuples as they cut themselves, or abstain.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------

@@ -64,6 +64,15 @@ class PrivateSources(PrivateEstimator):
     """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
 
     _common = SOURCES
+    _words = PrivateEstimator._words | {
+        "rho_and_ball": """rho : float
+    Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
+radius : float
+    PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
+    Longer ones are shortened to it. Required.
+center : array_like of shape (n_features,), optional
+    PUBLIC centre of the ball, default the origin.""",
+    }
     # a budget counts on both: one release, whose price public numbers alone decide
     _fixed_price = True
     _only_gaussian = property(lambda self: self.rho is not None)
@@ -134,8 +143,7 @@ class PrivateSources(PrivateEstimator):
         Both tables are handed over by name, `fit(Xs=..., Xt=...)`: swapped, the private one would be
         taken for the public one, unprotected.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------
@@ -176,13 +184,7 @@ class NoisyAverageSet(PrivateSources):
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
         With a delta, whichever noise is smaller: with few averages the pure one, which then spends
         no delta.
-    rho : float
-        Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
-        Longer ones are shortened to it. Required.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {rho_and_ball}
     n_cells : int or "all", optional
         PUBLIC. How many averages, about medoids of the target, "all" for one at each target;
         default the cells of `covering_cells` ("all" if `variant="paper"`).
@@ -195,9 +197,7 @@ class NoisyAverageSet(PrivateSources):
         worth.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects; the noise is the same for both.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
@@ -205,15 +205,10 @@ class NoisyAverageSet(PrivateSources):
         PUBLIC. In the units of the data; may lie outside the ball.
     spread_ : float
         PUBLIC. Only with `spread=True`; in the units of the data. Noisy: it may be negative.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before the sources are read.
+    {refused}
 
     References
     ----------
@@ -303,13 +298,7 @@ class NeighborNoisyAverages(PrivateSources):
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
         With a delta, whichever noise is smaller: below some 30 to 40 columns (at delta = 1e-6) the
         pure one, which then spends no delta.
-    rho : float
-        Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
-        Longer ones are shortened to it. Required.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {rho_and_ball}
     n_cells : int or "all", optional
         PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
         says ("all" if `variant="paper"`).
@@ -326,25 +315,17 @@ class NeighborNoisyAverages(PrivateSources):
     variant : {"tight", "paper"}
         "paper": the noise and threshold of Algorithm 2 and Theorems 5.11 and 5.13 as printed, for
         the diameter 2 * radius. The receipt says what it is worth.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
     sources_ : ndarray of shape (<= n, n_features)
         PUBLIC. In the units of the data; none if no cell is kept.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before the sources are read.
+    {refused}
 
     References
     ----------

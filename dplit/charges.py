@@ -208,6 +208,19 @@ class Row(NamedTuple):
         return cls(name, label, epsilon, delta, neighboring or "", int(private), promise, counts)
 
     @classmethod
+    def told(cls, receipt, epsilon, delta, name, label="", neighboring=None):
+        """What has happened already, and its receipt says; nothing else may say anything else."""
+        check_relation(neighboring)
+        said = (epsilon, delta or None, neighboring)
+        if any(said) and said != (None, None, receipt.neighboring):
+            raise ValueError(
+                f"{name}: a receipt says its own epsilon, delta and neighbours; leave out what "
+                "stands beside it."
+            )
+        price, counts = (receipt.epsilon, receipt.delta), Spending.of(receipt)
+        return settled(cls(name, label, *price, receipt.neighboring, 1, "fixed", counts), receipt)
+
+    @classmethod
     def asked(cls, event):
         """What was reserved."""
         names = cls._fields[:7]

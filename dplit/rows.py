@@ -505,13 +505,17 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     def run(start):
         return function(start, _doubles(X[start : start + block_rows]))
 
+    # no setting is held while the caller has the turn: it may never come back, or in another thread
     if len(blocks) < 8:
         with _blas, _openmp:
-            yield from map(run, blocks)
+            results = list(map(run, blocks))
+        yield from results
         return
-    with _blas, ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
+    with ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
         for first in range(0, len(blocks), 256):  # a bounded number in flight
-            yield from pool.map(run, blocks[first : first + 256])
+            with _blas:
+                results = list(pool.map(run, blocks[first : first + 256]))
+            yield from results
 
 
 def _doubles(rows):

@@ -14,13 +14,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_CHAPTERS = [
-    "book",
-    "site",
-    "browser",
-    "benchmark",
-    "mutants",
-]  # tests of the book and of tools
+# tests of the book and of tools
+WITH_CHAPTERS = ["book", "site", "browser", "benchmark", "mutants"]
 
 
 def lowest(requirements):

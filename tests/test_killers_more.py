@@ -412,6 +412,21 @@ def test_coins_are_counted_while_they_are_few(monkeypatch, n, is_exact):
     assert bool(calls) == is_exact and (got == 0.5 or not is_exact)
 
 
+def test_a_limit_that_the_bound_only_touches_where_it_is_lowest_is_reached_there(monkeypatch):
+    asked = []
+
+    def bound(receipt, epsilon, lowest=0.25):  # at 1.5, exactly
+        asked.append(epsilon)
+        assert len(asked) < 1000, "the search does not end"
+        return max(1 - epsilon / 2, lowest)
+
+    monkeypatch.setattr(receipts, "_bound", bound)
+    assert receipts._smallest(None, 0.25, 1.5) == 1.5
+    assert receipts._smallest(None, 0.2, 1.5) == math.inf
+    monkeypatch.setattr(receipts, "_bound", lambda receipt, epsilon: 0.25)
+    assert receipts._smallest(None, 0.25, 1.5) == 0.0
+
+
 def test_covers_are_priced_as_one_while_there_is_one(monkeypatch):
     lines = [Release("", "cover", exponent=0.5), Release("", "gaussian", mu=0.7)]
     for neighboring in ("add_remove", "replace"):

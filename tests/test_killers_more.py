@@ -805,10 +805,10 @@ def test_rounds_of_votes_follow_the_signal():
 @pytest.mark.parametrize("votes, halved", [(1.01, False), (0.99, True)])
 def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
     asked, noise = [], Noise(0)
-    scale = noise.histogram_scale(mu=1 / math.sqrt(4))  # of a round, of which there are four
+    scale = noise.histogram_scale(mu=0.2)  # of a round, of which there are four
 
     def histogram(Q, population, *, mu, n_total, noise, n_elite):
-        assert mu == 1 / math.sqrt(4)
+        assert mu == 0.2
         return np.full(len(population), scale * votes)
 
     def children(centers, L, rng, *, antithetic):
@@ -818,7 +818,7 @@ def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
     monkeypatch.setattr(private_evolution, "dp_nn_histogram", histogram)
     monkeypatch.setattr(private_evolution, "variations", children)
     monkeypatch.setattr(private_evolution, "select", lambda *args: np.zeros((3, 2)))
-    private_evolution.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=1.0, n_total=9, noise=noise, antithetic=True)  # fmt: skip
+    private_evolution.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=0.4, n_total=9, noise=noise, antithetic=True)  # fmt: skip
     assert asked == ([10, 5, 4, 4] if halved else [20] * 4)
 
 
@@ -891,11 +891,13 @@ def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
     assert bool(parts[-1]) == (make is KTupleGaussianMixture)
 
 
-@pytest.mark.parametrize("start", [[[1.0, 0.0]], [[-1.0, 0.0], [2.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])  # fmt: skip
+@pytest.mark.parametrize("start", [[[1.0, 0.0]], [[-1.0, 0.0], [2.0, 0.0]], [[-3.0, 0.0], [3.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])  # fmt: skip
 def test_distances_are_counted_in_those_between_centers(start):
     start, radius = np.array(start), 4.0
     step, limit = lattice(radius)
-    Q = quantize(np.random.default_rng(0).normal(size=(300, 2)), radius)
+    rng = np.random.default_rng(0)
+    near = np.rint(start[0] / step) + rng.integers(-900, 900, size=(50, 2))  # a few steps away
+    Q = np.vstack([quantize(rng.normal(size=(300, 2)), radius), near])
     events, price = [], stable.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
     with watch(lambda event: events.append(event) or event.value):
         stable.cell_means(Q, start, radius, price, Noise(0))
@@ -1130,8 +1132,11 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
     w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
     assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
     assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
-    cnvx_adap.profiled_regression([sample], 1e9, 4.0)
+    w, _ = cnvx_adap.profiled_regression([sample], 1e9, 4.0)
     assert len(turns) < 100
+    one = Sample(X, y, 1.0, p=1 / 30)
+    best = cnvx_adap.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    assert np.allclose(w * unit, best, rtol=1e-8)
 
 
 @pytest.mark.parametrize("share", [None, 0.25])
@@ -1233,7 +1238,7 @@ def test_a_curve_that_falls_at_once_is_dominated_too():
 
 @pytest.mark.parametrize("center", [None, np.array([10.0, 20.0])])
 def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
-    counts = np.array([3.0, 8.0, 16.0, 400.0])
+    counts = np.array([4.5, 8.0, 16.0, 400.0])
 
     def answer(*args, **kw):
         return (counts[:, None] * [0.25, 0.5], counts)

@@ -30,6 +30,7 @@ import numpy as np
 import pytest
 
 import dplit
+from dplit.adaptation import convex, samples
 
 HOME = Path(dplit.__file__).parent
 # the share of calls that end in foreign words may not be above these; 2 % is where every module belongs
@@ -304,6 +305,29 @@ def test_most_of_the_generated_calls_are_refused_and_some_are_not():
     ends = fuzz(["geometry.nearest", "accounting.gaussian_mu"], 60)
     for counts in ends.values():
         assert counts["sentence"] > 15 and counts["result"] > 1
+
+
+LEGAL = {
+    "means of no group": (
+        lambda: dplit.mechanisms.mean_in_ball(np.empty((0, 3)), np.empty(0), 2.0).shape,
+        (0, 3),
+    ),
+    "a reference weight for each loss": (
+        lambda: [*convex.profile_weights([0.25, 4.0], 1.0, p=[0.5, 1.0])],
+        [1.0, 0.5],
+    ),
+    "gradients whose squares no float holds": (
+        lambda: convex.gradient_diameter(1.0, 0.0, 1e200) + convex.gradient_bound(1.0, 1e200, 0.0),
+        6e200,
+    ),
+    "a predictor far outside": (lambda: [*samples.on_lattice([-1e300], 1.0)], [-(1 - 2.0**-26)]),
+}
+
+
+@pytest.mark.parametrize("case", LEGAL)
+def test_what_is_legal_is_answered_at_the_ends_too(case):
+    call, answer = LEGAL[case]
+    assert call() == answer
 
 
 if __name__ == "__main__":

@@ -38,6 +38,11 @@ def mills(t: "ArrayLike") -> float | np.ndarray:
     -------
     float or ndarray
         R(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
     return _mills(check_numbers(t, "t", "mills", -math.inf, math.inf))
 
@@ -60,6 +65,11 @@ def mills_slope(t: "ArrayLike") -> np.ndarray:
     -------
     ndarray
         -R'(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
     return _mills_slope(check_numbers(t, "t", "mills_slope", -math.inf, math.inf))
 
@@ -83,6 +93,11 @@ def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     -------
     ndarray
         log delta <= 0; minus infinity where mu is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no number or array of numbers >= 0, or their shapes do not broadcast.
 
     References
     ----------

@@ -85,6 +85,11 @@ def gaussian_bound(epsilon, delta, neighboring=None):
     -------
     Spending or None
         None at delta 0, where no noise is Gaussian.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or delta none in [0, 1].
     """
     epsilon = check_between(epsilon, "epsilon", "gaussian_bound", 0, math.inf)
     delta = check_between(delta, "delta", "gaussian_bound", 0, 1)

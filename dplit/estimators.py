@@ -31,6 +31,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
     There is no `partial_fit`: every call would be one more release, paid for again, and a loop over
     batches would spend in silence. Rows that do not fit in memory come as a memory map or as a dask
     array, and `fit` spends once.
+
+    Raises
+    ------
+    TypeError
+        If it is made itself: a subclass is.
     """
 
     _rules = {}  # of the parameters that only this estimator has: see `declare`
@@ -212,6 +217,12 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     -------
     ndarray of shape (n, d_out)
         PRIVATE. A row's point is the same to the last bit whatever the other rows are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is no table, the matrix has not a row for each of its columns, or the divisor is not
+        positive.
 
     References
     ----------

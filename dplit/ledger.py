@@ -77,6 +77,11 @@ class Pages:
         Where the events are.
     who : str
         Who charges, for the ledger.
+
+    Raises
+    ------
+    TypeError
+        If the book is no Book.
     """
 
     def __init__(self, book, who=""):

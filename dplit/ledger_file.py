@@ -143,6 +143,11 @@ def sealed(before, row):
     -------
     str
         64 hexadecimal digits.
+
+    Raises
+    ------
+    TypeError
+        If the row is no tuple.
     """
     check_kind(row, "row", "sealed", (tuple, list))
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
@@ -164,6 +169,11 @@ def exact_sum(numbers):
     tuple of float
         Each is the rounding of what those before it leave: the same tuple in whatever order the
         numbers come. (inf,) if one of them is infinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is no number, or NaN.
     """
     numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
     return _exact_sum(
@@ -246,6 +256,11 @@ def on_network_disk(path, mounts=None):
     Returns
     -------
     bool
+
+    Raises
+    ------
+    TypeError
+        If the path is no path, or the table no text.
     """
     path = check_kind(path, "path", "on_network_disk", (str, Path))
     if mounts is None:

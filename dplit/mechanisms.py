@@ -208,6 +208,11 @@ class Counts(Values):
         -------
         float
             Standard deviation (mu) or Laplace scale (epsilon), in rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If not exactly one price is given, or it is no positive number.
         """
         return self._scale(*histogram_sensitivity(self.neighboring), mu=mu, epsilon=epsilon)
 

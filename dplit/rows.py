@@ -567,6 +567,12 @@ class MappedRows:
         row, its place in the table and PUBLIC or released numbers alone.
     n_columns : int, optional
         Default d. With 1 the function may give a number for each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has not the shape of a table, the function cannot be called, or `n_columns` is not a
+        whole number from 1 on.
     """
 
     def __init__(self, X, function, n_columns=None):

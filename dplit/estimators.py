@@ -41,10 +41,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
     _rules = {}  # of the parameters that only this estimator has: see `declare`
 
     def __init__(self):
-        raise TypeError(
-            "PrivateKMeans is what the private k-means estimators have in common, and finds no "
-            "centres: use one of them, such as NoisyLloyd or MaxCoverKMeans."
-        )
+        if type(self) is PrivateKMeans:
+            raise TypeError(
+                "PrivateKMeans is what the private k-means estimators have in common, and finds no "
+                "centres: use one of them, such as NoisyLloyd or MaxCoverKMeans."
+            )
 
     def _check_public(self):
         """Refuse impossible combinations of PUBLIC parameters, which are plain values by now."""

@@ -31,6 +31,7 @@ import pytest
 
 import dplit
 from dplit.adaptation import convex, samples
+from dplit.clustering import k_tuples, max_cover_kmeans
 
 HOME = Path(dplit.__file__).parent
 # the share of calls that end in foreign words may not be above these; 2 % is where every module belongs
@@ -321,6 +322,22 @@ LEGAL = {
         6e200,
     ),
     "a predictor far outside": (lambda: [*samples.on_lattice([-1e300], 1.0)], [-(1 - 2.0**-26)]),
+    "failures whose product no float holds": (
+        lambda: k_tuples.paper_parameters(10**6, 1.0, 1e-200, 1e-200)[0],
+        174,
+    ),
+    "no outliers": (
+        lambda: 0 < k_tuples.rare_success(9, 0, 0, 2, 1.0, 1.0, 0.5)[1] < 1,
+        True,
+    ),
+    "no cluster to keep": (
+        lambda: [*max_cover_kmeans.worth_keeping([0.0, 1e3, 0.0], 1.0, 0, n_public=9)],
+        [1],
+    ),
+    "a subclass that calls its base": (
+        lambda: type("OfOnesOwn", (dplit.estimators.PrivateKMeans,), {})().get_params(),
+        {},
+    ),
 }
 
 

@@ -321,7 +321,8 @@ class PrivateAdaptation(BaseEstimator):
     """
 
     def __init__(self):
-        raise TypeError("PrivateAdaptation is a base: make a CnvxAdap or an NCnvxAdap.")
+        if type(self) is PrivateAdaptation:
+            raise TypeError("PrivateAdaptation is a base: make a CnvxAdap or an NCnvxAdap.")
 
     neighboring = "replace"  # sizes are public: another relation would not protect them
 

@@ -596,8 +596,8 @@ def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "rare_success"
-    n_tuples, n_bad, ell = check_each(check_count, owner, n_tuples=n_tuples, n_bad=n_bad, ell=ell)
-    m = check_count(m, "m", owner, high=60)
+    n_tuples, m = check_count(n_tuples, "n_tuples", owner), check_count(m, "m", owner, high=60)
+    n_bad, ell = check_count(n_bad, "n_bad", owner, low=0), check_count(ell, "ell", owner, low=0)
     epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
     beta = CHANCE(beta, "beta", owner)
     if n_tuples < max(n_bad + ell + 1, m):

@@ -43,9 +43,10 @@ class PrivateSources(BaseEstimator):
     """
 
     def __init__(self):
-        raise TypeError(
-            "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
-        )
+        if type(self) is PrivateSources:
+            raise TypeError(
+                "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
+            )
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""

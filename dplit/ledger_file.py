@@ -17,9 +17,9 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -167,8 +167,8 @@ def exact_sum(numbers):
     Returns
     -------
     tuple of float
-        Each is the rounding of what those before it leave: the same tuple in whatever order the
-        numbers come. (inf,) if one of them is infinite.
+        Each is the rounding of what those before it leave, in whatever order the numbers come;
+        (inf,) if one of them is infinite.
 
     Raises
     ------
@@ -176,13 +176,7 @@ def exact_sum(numbers):
         If one of them is no number, or NaN.
     """
     numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
-    return _exact_sum(
-        check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers
-    )
-
-
-def _exact_sum(numbers):
-    numbers = list(numbers)
+    numbers = [check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers]
     if math.inf in numbers:
         return (math.inf,)
     parts = []
@@ -232,7 +226,7 @@ class Sums(NamedTuple):
 @lru_cache(maxsize=64)  # what is admitted is then written, and then settled
 def _plus(sums, new, old):
     steps = zip(sums[1:6], _numbers(new), _numbers(old), strict=True)
-    columns = (s if a == b else _exact_sum((*s, a, -b)) for s, a, b in steps)
+    columns = (s if a == b else exact_sum((*s, a, -b)) for s, a, b in steps)
     return Sums(sums.fits + new.fits - old.fits, *columns, sums.neighboring or new.neighboring)
 
 
@@ -323,11 +317,9 @@ def _rules(connection):
 
 @lru_cache(maxsize=1)
 def _expected_rules():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(SCHEMA)
-    rules = _rules(connection)
-    connection.close()
-    return rules
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _rules(connection)
 
 # %% ../nbs/01_ledger_file.ipynb #fbdee45f
 def create(path, limits):
@@ -422,10 +414,9 @@ def _require_process(process):
 
 
 def _require_file(path, known):
-    try:
+    there = False
+    with suppress(OSError):
         there = os.path.samestat(os.stat(path), known)
-    except OSError:
-        there = False
     if not there:
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it "
@@ -517,7 +508,7 @@ class Book:
 _BOOKS, _FORKING, _HELD = weakref.WeakSet(), threading.RLock(), []
 
 
-def _before_fork():  # SQLite asks for it: no connection may be carried over a fork
+def _fork():  # SQLite asks for it: no connection may be carried over a fork
     _FORKING.acquire()
     for book in (books := list(_BOOKS)):
         book.lock.acquire()
@@ -525,16 +516,14 @@ def _before_fork():  # SQLite asks for it: no connection may be carried over a f
     _HELD.append(books)
 
 
-def _after_fork():
+def _forked():
     for book in _HELD.pop():
         book.lock.release()
     _FORKING.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_fork, after_in_parent=_forked, after_in_child=_forked)
 
 # %% ../nbs/01_ledger_file.ipynb #ce0f80c1
 class State(NamedTuple):
@@ -555,10 +544,7 @@ class State(NamedTuple):
         -------
         Spending
         """
-        sums = self.sums
-        for one in more:
-            sums = sums.plus(one)
-        return sums.spending
+        return reduce(Sums.plus, more, self.sums).spending
 
 
 def _before(limits):
@@ -615,8 +601,7 @@ def since(connection, known, path=None):
     Raises
     ------
     LedgerError
-        If a row does not fit its seal, or a known one is not there: the file is damaged, or was
-        replaced.
+        If a row does not fit its seal, or a known one is not there.
     """
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))

@@ -342,9 +342,8 @@ class PrivateAdaptation(BaseEstimator):
     def _declared(self, Xt=ABSENT, yt=None, *, Xs=None, ys=None):
         """A twin that computes with plain values: all that is PUBLIC is checked, private records are not read."""
         owner = type(self).__name__
-        private = check_flag(self.private, "private", owner)
         prices = {"epsilon": check_epsilon, "delta": check_delta}
-        if not private:
+        if not check_flag(self.private, "private", owner):
             prices = {"epsilon": _check_no_price, "delta": optional(check_delta)}
         given = declare(self, prices | ADAPTATION | self._rules)
         if given.radius * given.weight_radius > 1e49:
@@ -357,7 +356,7 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f'kappa_1={given.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
             )
-        if private:
+        if given.private:
             each = gaussian_mu(given.epsilon, given.delta) / math.sqrt(2 * (given.n_iter or 100))
             check_price(each, "epsilon", given.epsilon, owner)
         if Xt is not ABSENT:

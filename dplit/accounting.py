@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize.elementwise import find_root
 
+from .public import check_between, check_count, check_numbers
+
 # %% ../nbs/10_accounting.ipynb #5ad71160
 _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -36,7 +38,16 @@ def mills(t: "ArrayLike") -> float | np.ndarray:
     -------
     float or ndarray
         R(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
+    return _mills(check_numbers(t, "t", "mills", -math.inf, math.inf))
+
+
+def _mills(t):
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
 # %% ../nbs/10_accounting.ipynb #b09a4815
@@ -54,11 +65,20 @@ def mills_slope(t: "ArrayLike") -> np.ndarray:
     -------
     ndarray
         -R'(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
+    return _mills_slope(check_numbers(t, "t", "mills_slope", -math.inf, math.inf))
+
+
+def _mills_slope(t):
     tail, fraction = np.maximum(t, 8.0), 0.0
     for k in range(24, 0, -1):
         fraction = k / (tail + fraction)
-    return np.where(t > 8, fraction / (tail + fraction), 1 - t * mills(t))
+    return np.where(t > 8, fraction / (tail + fraction), 1 - t * _mills(t))
 
 # %% ../nbs/10_accounting.ipynb #ef305d76
 def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
@@ -74,20 +94,29 @@ def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     ndarray
         log delta <= 0; minus infinity where mu is 0.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no number or array of numbers >= 0, or their shapes do not broadcast.
+
     References
     ----------
     Balle, Wang (ICML 2018), Theorem 8.
     """
+    return _log_gaussian_delta(*_arrays(epsilon=epsilon, mu=mu))
+
+
+def _log_gaussian_delta(epsilon, mu):
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
         low, high = x - h + _remainder(epsilon, x, mu), x + h
         integral = h * np.sum(
-            _WEIGHTS * mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -2)), axis=-1
+            _WEIGHTS * _mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -2)), axis=-1
         )
-        difference = mills(np.maximum(low, -1)) - mills(high)
+        difference = _mills(np.maximum(low, -1)) - _mills(high)
         log_phi = -(low**2) / 2 - np.log(2 * np.pi) / 2
         tail = log_phi + np.log(np.where(mu < 1, integral, difference))
-        bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * mills(high)))  # delta near 1
+        bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * _mills(high)))  # delta near 1
         free = (mu == 0) | (epsilon == np.inf)
         return np.where(free, -np.inf, np.where(low < -1, bulk, tail))
 
@@ -107,15 +136,18 @@ def _remainder(epsilon, x, mu):
 # %% ../nbs/10_accounting.ipynb #d373af77
 def _arrays(**named):
     """Broadcast arguments to float arrays and check their public ranges."""
-    limits = {"epsilon": (0, math.inf), "mu": (0, math.inf), "rho": (0, math.inf), "delta": (0, 1)}
-    for name, value in named.items():
-        array, (low, high) = np.asarray(value, dtype=float), limits[name]
-        if not np.all((array >= low) & (array <= high)):
-            raise ValueError(
-                f"{name}={value!r} is outside [{low}, {high}]: no guarantee has such a value; "
-                "check the arguments' order."
-            )
-    return np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in named.values()))
+    most = {"delta": 1}
+    plain = [
+        check_numbers(value, name, "a guarantee", 0, most.get(name, math.inf))
+        for name, value in named.items()
+    ]
+    try:
+        return np.broadcast_arrays(*plain)
+    except ValueError:
+        raise ValueError(
+            f"{' and '.join(named)} have shapes that do not go together: give numbers, or arrays "
+            "of one shape."
+        ) from None
 
 
 def _scalar(value):
@@ -158,7 +190,7 @@ def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     Balle, Wang (ICML 2018), Theorem 8; Dong, Roth, Su (JRSS B 2022), Corollary 2.13.
     """
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
-    return _scalar(np.minimum(np.exp(log_gaussian_delta(epsilon, mu)) * (1 + _MARGIN), 1.0))
+    return _scalar(np.minimum(np.exp(_log_gaussian_delta(epsilon, mu)) * (1 + _MARGIN), 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324
 def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
@@ -189,12 +221,12 @@ def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         target = np.log(delta)
         target = target - _MARGIN * np.clip(mu / 20, 1, 1e12) * np.minimum(1, -target)
-        free = log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
+        free = _log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
         simple = (mu**2 / 2 + mu * np.sqrt(2 * -target)) * (1 + 1e-15)  # the simple zCDP bound
         easy = free | (delta == 0) | (mu > 1e12)  # there the simple bound is exact to 11 digits
         goal, m, high = (np.where(easy, *pair) for pair in ((-1, target), (1, mu), (3, simple)))
         root = _root(
-            lambda e, goal, m: log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m
+            lambda e, goal, m: _log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m
         )
         root = np.where(easy, simple, root)
         return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
@@ -242,7 +274,7 @@ def _gaussian_mu(epsilon, delta):
     low = np.log(np.maximum(zcdp, total_variation)) - 1e-9
     high = np.log(np.sqrt(2 * epsilon) + total_variation) + 1e-9
     log_mu = _root(
-        lambda t, e, d: log_gaussian_delta(e, np.exp(t)) - np.log(d), low, high, epsilon, d
+        lambda t, e, d: _log_gaussian_delta(e, np.exp(t)) - np.log(d), low, high, epsilon, d
     )
     mu = np.exp(log_mu) * (1 - 2 * _MARGIN)
     return _scalar(np.where(pure, 0.0, np.where(certain, np.inf, mu)))
@@ -472,14 +504,13 @@ def advanced_composition(
     Dwork, Rothblum, Vadhan (FOCS 2010), Theorem III.3, in the form of Dwork, Roth (2014), Theorem
     3.20.
     """
-    epsilon, delta, slack = (
-        float(a) for a in (*_arrays(epsilon=epsilon), *_arrays(delta=delta), *_arrays(delta=slack))
-    )
-    if not 0 < slack < 1 or times < 0:
-        raise ValueError(f"slack={slack}, times={times}: choose 0 < slack < 1 and times >= 0.")
-    return epsilon * math.sqrt(2 * times * math.log(1 / slack)) + times * epsilon * math.expm1(
-        epsilon
-    ), times * delta + slack
+    owner = "advanced_composition"
+    epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
+    delta = check_between(delta, "delta", owner, 0, 1)
+    times = check_count(times, "times", owner, low=0)
+    slack = check_between(slack, "slack", owner, 0, 1, "()")
+    spread = epsilon * math.sqrt(2 * times * math.log(1 / slack))
+    return spread + times * epsilon * math.expm1(epsilon), times * delta + slack
 
 # %% ../nbs/10_accounting.ipynb #9673ca9c
 def gdp_composition(mus: "ArrayLike") -> float:
@@ -536,7 +567,8 @@ def subsampled(
     Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9.
     """
     epsilon, delta = _arrays(epsilon=epsilon, delta=delta)
-    if not 0 < n_drawn <= n_rows:
+    n_drawn = check_count(n_drawn, "n_drawn", "subsampled")
+    if n_drawn > check_count(n_rows, "n_rows", "subsampled"):
         raise ValueError(
             f"n_drawn={n_drawn}, n_rows={n_rows}: a subset has between 1 and n_rows rows."
         )

@@ -8,7 +8,8 @@ __all__ = ['clip_to_ball', 'relative_to_ball', 'uniform_on_sphere', 'uniform_in_
 # %% ../nbs/21_balls.ipynb #df646185
 import numpy as np
 
-from .public import check_center, check_count, check_memory, check_radius, check_random_state
+from .declared import check_memory
+from .public import check_center, check_count, check_radius, check_random_state
 from .rows import check_rows
 
 # %% ../nbs/21_balls.ipynb #c6abd6a1

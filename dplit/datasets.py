@@ -13,11 +13,12 @@ import numpy as np
 from sklearn import datasets as sk_datasets
 from sklearn.utils import Bunch
 
+from .declared import check_memory
 from .exact import _box, _length, clipped_normal_moments, gaussian_radius, kmeans_loss
 from .exact import planted_loss, sphere_risk, two_gaussians_error, two_gaussians_loss
 from .loaders import _CLUSTERING, _local, _published, _read_table, fetch_adult, fetch_mnist
 from .loaders import load_breast_cancer, load_diabetes, load_digits, load_iris
-from .public import check_between, check_count, check_memory, check_random_state, check_share
+from .public import check_between, check_count, check_random_state, check_share
 
 # %% ../nbs/13_datasets.ipynb #ec156dfc
 # asked for here too

@@ -16,11 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
+from .declared import ABSENT, KMEANS, check_memory, check_price, declare, settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
-from .public import ABSENT, KMEANS, check_center, check_memory, check_price, declare, settle
-from .rows import MappedRows, check_columns, check_fitted_columns, check_rows, keep_columns
-from .rows import lattice, map_blocks, one_thread, quantize
+from .public import check_callable, check_center, check_count, check_kind, check_points
+from .public import check_positive
+from .rows import MappedRows, _table, check_columns, check_fitted_columns, check_rows
+from .rows import keep_columns, lattice, map_blocks, one_thread, quantize
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -29,9 +31,21 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
     There is no `partial_fit`: every call would be one more release, paid for again, and a loop over
     batches would spend in silence. Rows that do not fit in memory come as a memory map or as a dask
     array, and `fit` spends once.
+
+    Raises
+    ------
+    TypeError
+        If it is made itself: a subclass is.
     """
 
     _rules = {}  # of the parameters that only this estimator has: see `declare`
+
+    def __init__(self):
+        if type(self) is PrivateKMeans:
+            raise TypeError(
+                "PrivateKMeans is what the private k-means estimators have in common, and finds no "
+                "centres: use one of them, such as NoisyLloyd or MaxCoverKMeans."
+            )
 
     def _check_public(self):
         """Refuse impossible combinations of PUBLIC parameters, which are plain values by now."""
@@ -205,10 +219,19 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     ndarray of shape (n, d_out)
         PRIVATE. A row's point is the same to the last bit whatever the other rows are.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If X is no table, the matrix has not a row for each of its columns, or the divisor is not
+        positive.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 1, with divisor 1 + grid epsilon.
     """
+    X, divisor = _table(X), check_positive(divisor, "divisor", "project", "a factor")
+    if matrix is not None:
+        matrix = check_points(matrix, "matrix", "project", (X.shape[1], None))
     step, _ = lattice(radius)
     scale = step / (radius * divisor)
     if matrix is not None:
@@ -244,7 +267,15 @@ def keep_rows(X, function, n_columns, dtype):
     -------
     ndarray of shape (n, n_columns), or MappedRows
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    X, function = _table(X), check_callable(function, "function", "keep_rows")
+    n_columns = check_count(n_columns, "n_columns", "keep_rows")
+    check_kind(dtype, "dtype", "keep_rows", (type, np.dtype))
     mapped = MappedRows(X, lambda rows, at: function(rows), n_columns)
     rows = X.rows if isinstance(X, MappedRows) else X
     size = np.dtype(dtype).itemsize * n_columns * len(X)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .accounting import gaussian_delta, gaussian_epsilon, log_gaussian_delta
+from .accounting import _log_gaussian_delta, gaussian_delta, gaussian_epsilon
+from .public import _is_number, check_between, check_callable, check_count, check_flag
+from .public import check_neighboring, check_numbers
 from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
 
 # %% ../nbs/17_filters.ipynb #ad78d81d
@@ -39,9 +41,8 @@ def pure_mu(epsilon, bounded_range=False):
     ValueError
         If epsilon is negative or NaN.
     """
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon={epsilon!r}: no release has such a price.")
-    half = epsilon / 2 if bounded_range else epsilon
+    epsilon = check_between(epsilon, "epsilon", "pure_mu", 0, math.inf)
+    half = epsilon / 2 if check_flag(bounded_range, "bounded_range", "pure_mu") else epsilon
     if half < 1:  # the total variation of the coin is tanh(epsilon / 2)
         mu = 2 * math.sqrt(2) * special.erfinv(math.tanh(half / 2))
     else:
@@ -65,16 +66,26 @@ def dominating_mu(curve, last, delta):
     -------
     float
         mu >= 0, rounded up; infinite if the curve begins at 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the curve cannot be called or returns no numbers, last is no number >= 0, or delta is not
+        between 0 and 1.
     """
-    grid = np.linspace(0.0, last, 513)
-    above = np.array([curve(e) for e in grid[:-1]]) * (1 + 1e-9) - delta
+    owner = "dominating_mu"
+    check_callable(curve, "curve", owner)
+    delta = check_between(delta, "delta", owner, 0, 1, "()")
+    grid = np.linspace(0.0, check_between(last, "last", owner, 0, 1e100), 513)
+    deltas = [curve(e) for e in grid[:-1]]
+    above = check_numbers(deltas, "the curve", owner, -math.inf, math.inf) * (1 + 1e-9) - delta
     if above[0] <= 0 or above[0] >= 1 - delta:
         return 0.0 if above[0] <= 0 else math.inf
     with np.errstate(divide="ignore"):
         wanted = np.log(np.maximum(above, 0.0)) - math.log1p(-delta)
 
     def is_enough(mu):  # both curves fall: left ends of the cells against right ends
-        return bool(np.all(log_gaussian_delta(grid[1:], np.asarray(mu)) >= wanted + 1e-9))
+        return bool(np.all(_log_gaussian_delta(grid[1:], np.asarray(mu)) >= wanted + 1e-9))
 
     low = high = 1.0
     while not is_enough(high):
@@ -216,10 +227,10 @@ class Spending:
 
     def __post_init__(self):
         numbers = (self.mu_squared, self.own, self.failure, self.epsilon, self.delta)
-        if not all(n >= 0 for n in (self.fits, *numbers)):
+        if not all(_is_number(n) and n >= 0 for n in (self.fits, *numbers)):
             raise ValueError(f"{self!r}: no fit costs less than nothing.")
-        if self.neighboring not in (None, "add_remove", "replace"):
-            raise ValueError(f'neighboring={self.neighboring!r}: choose "add_remove" or "replace".')
+        if self.neighboring is not None:
+            check_neighboring(self.neighboring)
 
     @classmethod
     def of(cls, receipt, neighboring=None):
@@ -345,6 +356,22 @@ class Spending:
             )
         return cls(**given)
 
+# %% ../nbs/17_filters.ipynb #3dcaa018
+def _check_menu(menu, n_each, owner):
+    """What fits cost, and for each of their answers `n_each` things, probabilities first."""
+    try:
+        menu = [(asked, [tuple(answer) for answer in law]) for asked, law in menu]
+    except (TypeError, ValueError):
+        menu = [(None, [])]
+    answers = [answer for _, law in menu for answer in law]
+    good = all(len(answer) == n_each and all(map(_is_number, answer[:2])) for answer in answers)
+    if not (good and all(isinstance(asked, Spending) for asked, _ in menu)):
+        raise TypeError(
+            f"menu: {owner} needs pairs (Spending, answers), and of each answer its probabilities "
+            "on the two data sets."
+        )
+    return menu
+
 # %% ../nbs/17_filters.ipynb #5071147d
 def worst_adaptive_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches under a rule: exact, by trying all of them.
@@ -364,7 +391,17 @@ def worst_adaptive_delta(menu, admits, epsilon, depth):
     -------
     float
         The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "worst_adaptive_delta"
+    menu = _check_menu(menu, 2, owner)
+    check_callable(admits, "admits", owner)
+    epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
+    depth = check_count(depth, "depth", owner, low=0, high=64)
 
     @cache
     def is_admitted(counts):

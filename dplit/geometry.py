@@ -14,9 +14,10 @@ from scipy.special import gammaln
 
 from .balls import _CELLS, _ball, _batches, _floats, _rows, clip_to_ball, relative_to_ball
 from .balls import uniform_in_ball, uniform_on_sphere
+from .declared import check_memory
 from .projections import gaussian_projection, jl_dimension, jl_failure
-from .public import check_choice, check_count, check_flag, check_memory, check_numbers
-from .public import check_points, check_radius, check_random_state
+from .public import check_choice, check_count, check_flag, check_numbers, check_points
+from .public import check_radius, check_random_state
 
 # %% ../nbs/12_geometry.ipynb #1ec7ece9
 # asked for here too

@@ -16,15 +16,17 @@ import sqlite3
 import threading
 import uuid
 import weakref
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from .filters import Spending
+from .public import check_between, check_kind
 
 # %% ../nbs/01_ledger_file.ipynb #56810eb6
 class LedgerError(RuntimeError):
@@ -141,7 +143,13 @@ def sealed(before, row):
     -------
     str
         64 hexadecimal digits.
+
+    Raises
+    ------
+    TypeError
+        If the row is no tuple.
     """
+    check_kind(row, "row", "sealed", (tuple, list))
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
 
 
@@ -159,10 +167,16 @@ def exact_sum(numbers):
     Returns
     -------
     tuple of float
-        Their sum is the sum, and each is the rounding of what those before it leave: the same tuple
-        in whatever order the numbers come. (inf,) if one of them is infinite.
+        Each is the rounding of what those before it leave, in whatever order the numbers come;
+        (inf,) if one of them is infinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is no number, or NaN.
     """
-    numbers = list(numbers)
+    numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
+    numbers = [check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers]
     if math.inf in numbers:
         return (math.inf,)
     parts = []
@@ -236,13 +250,19 @@ def on_network_disk(path, mounts=None):
     Returns
     -------
     bool
+
+    Raises
+    ------
+    TypeError
+        If the path is no path, or the table no text.
     """
+    path = check_kind(path, "path", "on_network_disk", (str, Path))
     if mounts is None:
         table = Path("/proc/mounts")
         mounts = table.read_text(errors="replace") if table.exists() else ""
     kind, longest = "", -1
-    for line in mounts.splitlines():
-        where, what = line.split()[1:3]
+    for line in check_kind(mounts, "mounts", "on_network_disk", str).splitlines():
+        where, what = (*line.split(), "", "", "")[1:3]
         where = Path(where.replace("\\040", " ").replace("\\011", "\t"))
         if Path(path).is_relative_to(where) and len(where.parts) >= longest:
             kind, longest = what, len(where.parts)  # the last of equals hides those before
@@ -297,11 +317,9 @@ def _rules(connection):
 
 @lru_cache(maxsize=1)
 def _expected_rules():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(SCHEMA)
-    rules = _rules(connection)
-    connection.close()
-    return rules
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _rules(connection)
 
 # %% ../nbs/01_ledger_file.ipynb #fbdee45f
 def create(path, limits):
@@ -318,6 +336,7 @@ def create(path, limits):
     LedgerError
         If it cannot be written, or if something that belongs to a ledger of this name is there.
     """
+    check_kind(path, "path", "create", Path), check_kind(limits, "limits", "create", Limits)
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
@@ -348,9 +367,7 @@ def create(path, limits):
 
 # %% ../nbs/01_ledger_file.ipynb #d0f55ddc
 def _damaged(path):
-    return LedgerError(
-        f"ledger {path}: it is damaged or no ledger of dplit; restore the latest copy."
-    )
+    return LedgerError(f"ledger {path}: {_WORDS[sqlite3.SQLITE_NOTADB]}.")
 
 
 def _check(connection, path, known):
@@ -374,13 +391,8 @@ def _check(connection, path, known):
 def _connect(path, limits, patience):
     """A connection to a file, or to a ledger in memory if there is no path; and the limits it has."""
     where = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
-    connection = sqlite3.connect(
-        where,
-        uri=path is not None,
-        timeout=patience,
-        isolation_level=None,
-        check_same_thread=False,  # the lock of a Book sees to it
-    )
+    options = {"uri": path is not None, "timeout": patience, "isolation_level": None}
+    connection = sqlite3.connect(where, check_same_thread=False, **options)  # a Book has a lock
     try:
         if path is None:
             _write_schema(connection, limits)
@@ -402,10 +414,9 @@ def _require_process(process):
 
 
 def _require_file(path, known):
-    try:
+    there = False
+    with suppress(OSError):
         there = os.path.samestat(os.stat(path), known)
-    except OSError:
-        there = False
     if not there:
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it "
@@ -432,7 +443,9 @@ class Book:
     """
 
     def __init__(self, path, limits=None, patience=30.0):
-        self.path, self.patience, self.limits = path, patience, limits
+        self.path = check_kind(path, "path", "Book", (Path, type(None)))
+        self.limits = limits if path else check_kind(limits, "limits", "Book", Limits)
+        self.patience = check_between(patience, "patience", "Book", 0, 2**31)
         self.lock, self._process, self._connection = threading.RLock(), os.getpid(), None
         with _FORKING:
             _BOOKS.add(self)
@@ -495,7 +508,7 @@ class Book:
 _BOOKS, _FORKING, _HELD = weakref.WeakSet(), threading.RLock(), []
 
 
-def _before_fork():  # SQLite asks for it: no connection may be carried over a fork
+def _fork():  # SQLite asks for it: no connection may be carried over a fork
     _FORKING.acquire()
     for book in (books := list(_BOOKS)):
         book.lock.acquire()
@@ -503,16 +516,14 @@ def _before_fork():  # SQLite asks for it: no connection may be carried over a f
     _HELD.append(books)
 
 
-def _after_fork():
+def _forked():
     for book in _HELD.pop():
         book.lock.release()
     _FORKING.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_fork, after_in_parent=_forked, after_in_child=_forked)
 
 # %% ../nbs/01_ledger_file.ipynb #ce0f80c1
 class State(NamedTuple):
@@ -533,10 +544,7 @@ class State(NamedTuple):
         -------
         Spending
         """
-        sums = self.sums
-        for one in more:
-            sums = sums.plus(one)
-        return sums.spending
+        return reduce(Sums.plus, more, self.sums).spending
 
 
 def _before(limits):
@@ -593,8 +601,7 @@ def since(connection, known, path=None):
     Raises
     ------
     LedgerError
-        If a row does not fit its seal, or a known one is not there: the file is damaged, or was
-        replaced.
+        If a row does not fit its seal, or a known one is not there.
     """
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))
@@ -626,6 +633,8 @@ def latest(connection, limits, path=None):
     LedgerError
         If it does not, or if rows are missing.
     """
+    check_kind(connection, "connection", "latest", sqlite3.Connection)
+    check_kind(limits, "limits", "latest", Limits)
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()
@@ -666,6 +675,8 @@ def read_all(connection, limits, path=None):
     LedgerError
         If one of them does not come out.
     """
+    check_kind(connection, "connection", "read_all", sqlite3.Connection)
+    check_kind(limits, "limits", "read_all", Limits)
     state = _before(limits)
     events, open_, sums = list(since(connection, state, path)), {}, state.sums
     for row in events:
@@ -679,11 +690,7 @@ def read_all(connection, limits, path=None):
 
 # %% ../nbs/01_ledger_file.ipynb #34188831
 def _append(connection, state, event, entry, who, row, replaced=None):
-    """Write an event, inside a transaction; the state after it.
-
-    `row` is `estimator, label, epsilon, delta, neighboring, private, promise, counts, receipt`, where
-    `counts` is a Spending; `replaced` is what the entry counted before.
-    """
+    """Write an event, inside a transaction; the state after it. `row` is a `Row`, `replaced` what its entry counted before."""
     *said, counts, receipt = row
     sums = state.sums.plus(counts, replaced)
     texts = _text(counts), _sums_text(sums), receipt

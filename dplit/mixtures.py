@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from .accounting import _arrays, _scalar, gaussian_delta, log_gaussian_delta, mills
-from .public import check_neighboring
+from .accounting import _arrays, _log_gaussian_delta, _mills, _scalar, gaussian_delta
+from .public import check_between, check_count, check_neighboring, check_share
 
 # %% ../nbs/05_mixtures.ipynb #f99aa9ab
 def cover_delta(epsilon: "ArrayLike", exponent: "ArrayLike") -> float | np.ndarray:
@@ -40,7 +40,7 @@ def cover_delta(epsilon: "ArrayLike", exponent: "ArrayLike") -> float | np.ndarr
     ValueError
         If an argument is negative or NaN.
     """
-    epsilon, exponent = _arrays(epsilon=epsilon, mu=exponent)
+    epsilon, exponent = _arrays(epsilon=epsilon, exponent=exponent)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         waits = np.where(exponent > 0, (epsilon + exponent) / np.expm1(exponent), np.inf)
         waits = np.where(exponent > 700, 0.0, waits)
@@ -67,11 +67,8 @@ def cover_exponent(epsilon: float, delta: float) -> float:
     ValueError
         If epsilon is not a finite number > 0, or delta not in (0, 1).
     """
-    if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}: a cover needs a finite epsilon > 0 and "
-            "0 < delta < 1."
-        )
+    epsilon = check_between(epsilon, "epsilon", "cover_exponent", 0, 1e300, "(]")
+    delta = check_between(delta, "delta", "cover_exponent", 0, 1, "()")
 
     def excess(log_exponent):  # logarithm of (3), over delta
         e = math.exp(log_exponent)
@@ -116,8 +113,10 @@ def mixture_delta(
         If a number is negative or NaN.
     """
     check_neighboring(neighboring)
-    _arrays(epsilon=[epsilon, *(price for price, _ in pure)])
-    _arrays(mu=[mu, exponent])
+    epsilon = check_between(epsilon, "epsilon", "mixture_delta", 0, math.inf)
+    mu = check_between(mu, "mu", "mixture_delta", 0, math.inf)
+    exponent = check_between(exponent, "exponent", "mixture_delta", 0, math.inf)
+    pure = _check_pure(pure)
     if epsilon == math.inf or not (exponent or len(pure)):
         return gaussian_delta(epsilon, mu)
     if mu == math.inf or exponent > 700:
@@ -134,6 +133,22 @@ def mixture_delta(
     return min(worst * (1 + 1e-10), 1.0)
 
 
+def _check_pure(pure):
+    """Pairs (price of a release, how many of it), few enough to be averaged over."""
+    try:
+        pairs = [(price, times) for price, times in pure]
+    except (TypeError, ValueError):
+        raise TypeError("pure: mixture_delta needs pairs (price of a release, how many).") from None
+    names = "a price in pure", "mixture_delta"
+    pairs = [(check_between(p, *names, 0, math.inf), check_count(n, *names, 0)) for p, n in pairs]
+    if math.prod(n + 1 for _, n in pairs) > 2**24:
+        raise ValueError(
+            "pure: mixture_delta averages over all ways to lie, which here are more than 2**24; "
+            "ask Receipt.delta_at, which has bounds for many releases."
+        )
+    return pairs
+
+# %% ../nbs/05_mixtures.ipynb #976a95d4
 def _coins(pure):
     """Values and probabilities of the total loss of coins that tell the truth with probability e^epsilon / (1 + e^epsilon)."""
     losses, chances = np.zeros(1), np.ones(1)
@@ -147,14 +162,14 @@ def _coins(pure):
 # %% ../nbs/05_mixtures.ipynb #01d3b647
 def _continued(epsilon, mu):
     """Equation (1) for every real epsilon."""
-    delta = np.exp(log_gaussian_delta(np.abs(epsilon), np.asarray(mu, dtype=float)))
+    delta = np.exp(_log_gaussian_delta(np.abs(epsilon), np.asarray(mu, dtype=float)))
     below = np.minimum(epsilon, 0)
     return np.where(epsilon >= 0, delta, -np.expm1(below) + np.exp(below) * delta)
 
 
 def _tilted(u, z, half):
     """phi(u) R(z), where half = (z^2 - u^2) / 2, which is not above 0 if z is not."""
-    positive = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * mills(np.maximum(z, 0))
+    positive = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * _mills(np.maximum(z, 0))
     return np.where(z > 0, positive, np.exp(np.minimum(half, 0) + special.log_ndtr(-z)))
 
 
@@ -204,11 +219,17 @@ def failure_delta(epsilon: float, failure: float) -> float:
     float
         (1 + e^epsilon) failure; it may exceed 1.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or failure no probability.
+
     References
     ----------
     This book, the chapter on what a release costs.
     """
-    return (1 + math.exp(min(epsilon, 700.0))) * failure
+    epsilon = check_between(epsilon, "epsilon", "failure_delta", 0, math.inf)
+    return (1 + math.exp(min(epsilon, 700.0))) * check_share(failure, "failure", "failure_delta")
 
 # %% ../nbs/05_mixtures.ipynb #c46b1a0f
 def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 1) -> float:
@@ -242,23 +263,26 @@ def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 
     ----------
     Koskela, Jälkö, Honkela (AISTATS 2020); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi (PETS 2022).
     """
-    _arrays(epsilon=epsilon)
+    epsilon = check_between(epsilon, "epsilon", "poisson_gaussian_delta", 0, math.inf)
+    laws, worst = _checked_laws(mu, rate, times, "poisson_gaussian_delta"), 0.0
     if epsilon == math.inf:
         return 0.0
-    worst = 0.0
-    for lost, losses, chances in _poisson_laws(float(mu), float(rate), int(times)):
+    for lost, losses, chances in laws:
         caught = losses > epsilon
         worst = max(worst, lost - chances[caught] @ np.expm1(epsilon - losses[caught]))
     return min(float(worst) * (1 + 1e-7), 1.0)
 
 
+def _checked_laws(mu, rate, times, owner):
+    mu, rate = (
+        check_between(v, n, owner, 1e-9, m) for v, n, m in ((mu, "mu", 30), (rate, "rate", 1))
+    )
+    return _poisson_laws(mu, rate, check_count(times, "times", owner, high=2**20))
+
+
 @lru_cache(maxsize=16)
 def _poisson_laws(mu, rate, times):
     """For either direction: the probability of an infinite loss, and the law of all losses together."""
-    if not (0 < mu <= 30 and 0 < rate <= 1 and times >= 1):
-        raise ValueError(
-            f"mu={mu}, rate={rate}, times={times}: choose 0 < mu <= 30, 0 < rate <= 1, times >= 1."
-        )
     z = np.linspace(-10, mu + 10, 4001)  # roughly, for the width of the cells only
     one = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + mu * z - mu**2 / 2)
     weight = np.exp(-(z**2) / 2) * (1 + rate * np.exp(np.minimum(mu * z, 300) - mu**2 / 2))
@@ -283,6 +307,10 @@ def _poisson_cells(mu, rate, width):
     """
     floor = math.log1p(-rate) if rate < 1 else -mu * (mu / 2 + 10)
     top = np.logaddexp(floor, math.log(rate) + mu * (mu + 9.5) - mu**2 / 2)
+    if not (top - floor) / width < 2**22:
+        raise ValueError(
+            f"mu={mu:g}: losses are too small to be counted in cells; choose mu >= 1e-3."
+        )
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.exp(ends * width) - (1 - rate)
@@ -345,10 +373,9 @@ def poisson_gaussian_epsilon(delta: float, mu: float, rate: float, times: int = 
     ValueError
         If an argument is out of range or NaN.
     """
-    _arrays(delta=delta)
-    high = max(
-        float(losses[-1]) for _, losses, _ in _poisson_laws(float(mu), float(rate), int(times))
-    )
+    delta = check_between(delta, "delta", "poisson_gaussian_epsilon", 0, 1)
+    laws = _checked_laws(mu, rate, times, "poisson_gaussian_epsilon")
+    high = max(float(losses[-1]) for _, losses, _ in laws)
     excess = lambda e: poisson_gaussian_delta(e, mu, rate, times) - delta
     if high < 0 or excess(0.0) <= 0:
         return 0.0

@@ -11,7 +11,8 @@ import math
 import numpy as np
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
-from .public import check_count
+from .declared import check_memory
+from .public import check_between, check_count, check_numbers, check_random_state
 
 # %% ../nbs/18_projections.ipynb #0f6e6780
 def gaussian_projection(d, d_out, rng=None):
@@ -40,7 +41,10 @@ def gaussian_projection(d, d_out, rng=None):
     """
     owner = "gaussian_projection"
     d, d_out = check_count(d, "d", owner), check_count(d_out, "d_out", owner)
-    return np.random.default_rng(rng).normal(scale=d_out**-0.5, size=(d, d_out))
+    check_memory(8 * d * d_out, f"d={d}, d_out={d_out}", owner)
+    return np.random.default_rng(check_random_state(rng, "rng")).normal(
+        scale=d_out**-0.5, size=(d, d_out)
+    )
 
 # %% ../nbs/18_projections.ipynb #c54d7756
 def jl_failure(d_out, distortion):
@@ -58,10 +62,17 @@ def jl_failure(d_out, distortion):
     float or ndarray
         A bound on a probability; above 1 it says nothing.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Dasgupta, Gupta (Random Struct. Algorithms 2003), Lemma 2.2; with Gaussian entries as here.
     """
+    d_out = check_numbers(d_out, "d_out", "jl_failure", 1, 2**53)
+    distortion = check_numbers(distortion, "distortion", "jl_failure", 0, 1, "()")
     return 2 * np.exp(-d_out / 2 * (distortion**2 / 2 - distortion**3 / 3))
 
 # %% ../nbs/18_projections.ipynb #ec1061f2
@@ -91,9 +102,11 @@ def jl_dimension(n, distortion, beta=0.01):
     ----------
     Dasgupta, Gupta (Random Struct. Algorithms 2003), Theorem 2.1, which is the case beta = 1.
     """
-    if not 0 < beta <= 1:
-        raise ValueError(f"beta={beta!r}: a probability of failure in (0, 1] is needed.")
-    n = check_count(n, "n", "jl_dimension")
+    n, beta = (
+        check_count(n, "n", "jl_dimension"),
+        check_between(beta, "beta", "jl_dimension", 0, 1, "(]"),
+    )
+    distortion = check_between(distortion, "distortion", "jl_dimension", 1e-6, 1 - 1e-6)
     # scikit-learn rounds down
     return int(johnson_lindenstrauss_min_dim(n / np.sqrt(beta), eps=distortion)) + 1
 
@@ -118,5 +131,7 @@ def orthonormal_projection(d, d_out, rng=None):
     TypeError, ValueError
         If d or d_out is not a whole number of at least 1.
     """
+    d = check_count(d, "d", "orthonormal_projection")
+    d_out = check_count(d_out, "d_out", "orthonormal_projection", high=d, why=" (d)")
     columns, _ = np.linalg.qr(gaussian_projection(d, d_out, rng))
     return np.round(columns * math.sqrt(d / d_out), 6)

@@ -19,6 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from .accounting import _arrays, gaussian_delta, gaussian_epsilon, gdp_composition
 from .mixtures import failure_delta, mixture_delta
+from .public import _is_number, check_between, check_callable, check_flag, check_kind
 from .public import check_neighboring
 
 # %% ../nbs/04_receipts.ipynb #17a9f022
@@ -31,10 +32,22 @@ class Table:
         Names of the columns.
     rows : iterable of sequences
         One cell for each column, shown as `str` shows it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the head or a row is no sequence, or a row has not as many cells as the head.
     """
 
     def __init__(self, head, rows):
-        self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
+        try:
+            self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
+        except TypeError:
+            raise TypeError(
+                "Table needs a head and rows, all of them sequences of cells."
+            ) from None
+        if len({len(row) for row in self.rows}) > 1:
+            raise ValueError("Table needs as many cells in every row as its head has.")
 
     def __str__(self):
         widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
@@ -49,6 +62,34 @@ class Table:
     def _repr_markdown_(self):
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
+
+# %% ../nbs/04_receipts.ipynb #f5e7bebc
+_NUMBERS = "sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failure"
+
+
+def _check_kinds(release):
+    """Refuse words where a release has numbers, and numbers where it has words."""
+    for name in ("label", "mechanism"):
+        check_kind(getattr(release, name), name, "Release", str)
+    for name in _NUMBERS:
+        value = getattr(release, name)
+        if not (value is None or type(value) is float or _is_number(value)):
+            raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
+    check_flag(release.private, "private", "Release")
+
+
+def _checked_releases(receipt):
+    """The releases of a receipt, whose other fields are what they should be."""
+    check_between(receipt.delta, "delta", "Receipt", 0, math.inf)
+    check_flag(receipt.private, "private", "Receipt")
+    check_kind(receipt.title, "title", "Receipt", str)
+    try:
+        releases = tuple(receipt.releases)
+    except TypeError:
+        raise TypeError("releases: Receipt needs a sequence of Release.") from None
+    for release in releases:
+        check_kind(release, "releases", "Receipt", Release)
+    return releases
 
 # %% ../nbs/04_receipts.ipynb #4426688f
 @dataclass(frozen=True)
@@ -101,6 +142,7 @@ class Release:
     private: bool = True
 
     def __post_init__(self):
+        _check_kinds(self)
         prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
         if len(prices) != 1:
             raise ValueError(
@@ -446,7 +488,7 @@ class Receipt:
 
     def __post_init__(self) -> None:
         check_neighboring(self.neighboring)
-        object.__setattr__(self, "releases", tuple(self.releases))
+        object.__setattr__(self, "releases", _checked_releases(self))
         if not all(r.private for r in self.releases):
             object.__setattr__(self, "private", False)
         if self.delta and all(map(_is_pure, self.releases)):
@@ -592,10 +634,10 @@ def largest_scale(releases: Callable, epsilon: float, delta: float, neighboring:
         cost nothing.
     """
 
-    if not (epsilon > 0 and 0 < delta < 1):
-        raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}: choose epsilon > 0, 0 < delta < 1."
-        )
+    owner = "largest_scale"
+    check_callable(releases, "releases", owner), check_neighboring(neighboring)
+    epsilon = check_between(epsilon, "epsilon", owner, 0, math.inf, "(]")
+    delta = check_between(delta, "delta", owner, 0, 1, "()")
 
     def excess(log_scale):
         cost = Receipt(releases(math.exp(log_scale)), neighboring).delta_at(epsilon)

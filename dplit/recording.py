@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.base import clone
 
+from .declared import check_memory
 from .discrete import watch
-from .public import check_count, check_memory, check_neighboring, check_radius
-from .public import check_random_state
+from .public import check_count, check_neighboring, check_radius, check_random_state
 
 # %% ../nbs/23_recordings.ipynb #8a8c3a06
 def _table_sizes(n_features, n_rows, radius, owner, tables=20):

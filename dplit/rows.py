@@ -25,6 +25,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
+from .public import _is_number, check_callable, check_center, check_count
+
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(X, owner, name="X", partitions=False, **options):
     """PRIVATE rows as a finite numeric table: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
@@ -318,12 +320,7 @@ def lattice(radius):
         If radius is not a number in [1e-100, 1e100].
 
     """
-    if (
-        isinstance(radius, (bool, np.bool_))
-        or not np.isscalar(radius)
-        or isinstance(radius, str)
-        or not 1e-100 <= radius <= 1e100
-    ):
+    if not (_is_number(radius) and 1e-100 <= radius <= 1e100):
         raise ValueError(
             f"radius={radius!r}: the lattice needs a number between 1e-100 and 1e100, "
             "in the units of the data."
@@ -362,12 +359,11 @@ def quantize(X, radius, center=None, norm=2):
         If X holds NaN or infinity (the message says nothing else about X), or radius or center is no
         number.
     """
-    if norm not in (1, 2, np.inf):
+    if not (_is_number(norm) and norm in (1, 2, np.inf)):
         raise ValueError(f"norm={norm!r}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
-    if center is not None and not np.isfinite(center).all():
-        raise ValueError("center: rows are moved by finite numbers, in the units of X.")
-    X = np.asarray(X, dtype=float)
+    X = np.asarray(_table(X), dtype=float)
+    center = check_center(center, "center", "quantize", X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         moved = X if center is None else X - center
         Q = moved * (1 / step)
@@ -575,10 +571,19 @@ class MappedRows:
         row, its place in the table and PUBLIC or released numbers alone.
     n_columns : int, optional
         Default d. With 1 the function may give a number for each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has not the shape of a table, the function cannot be called, or `n_columns` is not a
+        whole number from 1 on.
     """
 
     def __init__(self, X, function, n_columns=None):
-        self.rows, self.function = X, function
+        if len(getattr(X, "shape", ())) != 2:
+            raise TypeError("X: MappedRows needs a table that has a shape, such as an array.")
+        self.rows, self.function = X, check_callable(function, "function", "MappedRows")
+        n_columns = None if n_columns is None else check_count(n_columns, "n_columns", "MappedRows")
         if isinstance(X, MappedRows):
             self.rows, self.function = X.rows, partial(_chain, X.function, function)
         self.shape, self.dtype = (len(X), n_columns or X.shape[1]), np.dtype(float)

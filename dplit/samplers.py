@@ -14,6 +14,11 @@ from decimal import Decimal
 import numpy as np
 from scipy import special
 
+from .declared import check_memory
+from .public import _float, _is_number, check_between, check_choice, check_count, check_numbers
+from .public import check_positive
+from .rows import _floats
+
 # %% ../nbs/03_samplers.ipynb #984f18ae
 class Bits:
     """Random words: from the operating system, or from a seeded generator.
@@ -26,10 +31,16 @@ class Bits:
         Bits in a word, 4 to 64. Narrow words change no law, only how many words a draw takes;
         there are few of them, so that a test can try every one.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If rng is no generator, or the width no whole number from 4 to 64.
     """
 
     def __init__(self, rng=None, width=64):
-        self.rng, self.width = rng, width
+        if rng is not None and not hasattr(rng, "integers"):
+            raise TypeError("rng: Bits needs a numpy Generator, or None for the operating system.")
+        self.rng, self.width = rng, check_count(width, "width", "Bits", low=4, high=64)
 
     def words(self, n):
         """Random words.
@@ -96,10 +107,20 @@ _PI = Decimal(
 )
 
 
+def _check_draws(bits, size, owner):
+    """How many draws: a whole number, if there are bits to draw from."""
+    if not hasattr(bits, "words"):
+        raise TypeError(f"bits: {owner} needs a Bits, not a {type(bits).__name__}.")
+    size = check_count(size, "size", owner, low=0)
+    if size > 2**20:
+        check_memory(16 * size, f"size={size}", owner)
+    return size
+
+
 def _check_scale(scale, widest=1.0):
     """A scale whose draws fit into whole numbers; `widest`: how many scales a draw may well be."""
-    scale = float(scale)
-    if not (scale > 0 and scale * widest < 2.0**50):
+    scale = _float(scale) if _is_number(scale) else scale
+    if not (_is_number(scale) and scale > 0 and scale * widest < 2.0**50):
         raise ValueError(
             f"scale={scale!r}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
             "64 bits, below 2**50 steps; for more noise take a coarser lattice."
@@ -130,7 +151,8 @@ def geometric_int(bits, scale, size):
         If scale is not > 0, or 2**50 or more.
 
     """
-    scale, words = _check_scale(scale), bits.words(size)
+    scale, size = _check_scale(scale), _check_draws(bits, size, "geometric_int")
+    words = bits.words(size)
     log_u, error = _exponential(words, bits.width)
     value = scale * log_u
     result = np.floor(value)
@@ -186,7 +208,7 @@ def laplace_int(bits, scale, size):
     ----------
     Ghosh, Roughgarden, Sundararajan (STOC 2009); sampling by certified inversion.
     """
-    scale = _check_scale(scale)
+    scale, size = _check_scale(scale), _check_draws(bits, size, "laplace_int")
     chunks = [
         geometric_int(bits, scale, 2 * min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
     ] or [np.empty(0, np.int64)]
@@ -250,7 +272,7 @@ def gaussian_int(bits, scale, size):
     ValueError
         If scale is not > 0, or 2**50 or more.
     """
-    scale = _check_scale(scale)
+    scale, size = _check_scale(scale), _check_draws(bits, size, "gaussian_int")
     chunks = [
         _half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
     ] or [np.empty(0, np.int64)]
@@ -296,6 +318,20 @@ def _exact_gaussian(bits, numerator, scale):
             numerator, n_bits = bits.extend(numerator, n_bits)
 
 # %% ../nbs/03_samplers.ipynb #556b1e0a
+def _check_body(body, owner):
+    """(columns, radii) of a product of balls, as arrays."""
+    try:
+        pairs = [(n, radius) for n, radius in body]
+    except (TypeError, ValueError):
+        pairs = []
+    if not pairs:
+        raise TypeError(f"body: {owner} needs pairs (number of columns, radius), at least one.")
+    columns = [check_count(n, "columns of the body", owner, high=2**30) for n, _ in pairs]
+    meaning = "in the units of the rows"
+    radii = [check_positive(radius, "a radius of the body", owner, meaning) for _, radius in pairs]
+    return np.array(columns), np.array(radii)
+
+
 def gauge(rows, body):
     """How many times a body must be blown up to hold each row: the largest of the blocks' lengths over their radii.
 
@@ -310,9 +346,16 @@ def gauge(rows, body):
     -------
     ndarray of shape (n,)
         Dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the body is no list of such pairs, or the rows have not its columns.
     """
-    columns, radii = (np.array(part) for part in zip(*body, strict=True))
-    squares = np.asarray(rows, dtype=float).reshape(-1, columns.sum()) ** 2
+    (columns, radii), rows = _check_body(body, "gauge"), _floats(rows, "rows")
+    if rows.size % columns.sum():
+        raise ValueError("rows: gauge needs as many columns as the body has.")
+    squares = rows.reshape(-1, columns.sum()) ** 2
     lengths = np.sqrt(np.add.reduceat(squares, np.cumsum(columns) - columns, axis=1))
     return (lengths / radii).max(axis=1)
 
@@ -344,12 +387,13 @@ def knorm_int(bits, scale, size, body):
     ----------
     Hardt, Talwar (STOC 2010), Remark 4.2; sampling by certified rounding.
     """
-    columns, radii = (np.array(part) for part in zip(*body, strict=True))
+    columns, radii = _check_body(body, "knorm_int")
+    size = _check_draws(bits, size, "knorm_int")
+    check_memory(64.0 * size * columns.sum(), f"size={size}", "knorm_int")
     scale = _check_scale(scale, max(1.0, radii.max() * (columns.sum() + 64.0)))
     rows = max(1, _CHUNK // int(columns.sum()))
     chunks = [
-        _knorm_rows(bits, scale, min(rows, size - i), columns, radii.astype(float))
-        for i in range(0, size, rows)
+        _knorm_rows(bits, scale, min(rows, size - i), columns, radii) for i in range(0, size, rows)
     ]
     return np.concatenate([np.empty((0, columns.sum()), np.int64), *chunks])
 
@@ -498,7 +542,16 @@ def distinct_int(bits, n, size):
     -------
     ndarray of int64, shape (size,)
         In random order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "distinct_int"
+    n, size = check_count(n, "n", owner, high=math.inf), _check_draws(bits, size, owner)
+    if size > n:
+        raise ValueError(f"size={size}: distinct_int can draw at most all {n} numbers.")
     moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
     for i in range(size):
         j = i + bits.below(n - i)
@@ -523,8 +576,15 @@ def lattice_law(kind, scale, support):
     ndarray
         The shape of `support`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
-    support = np.asarray(support, dtype=float)
+    owner = "lattice_law"
+    kind = check_choice(kind, "kind", owner, ("laplace", "gaussian"))
+    scale = check_between(scale, "scale", owner, 0, 2**60, "(]")
+    support = check_numbers(support, "support", owner, -math.inf, math.inf)
     if kind == "laplace":
         return np.tanh(0.5 / scale) * np.exp(-np.abs(support) / scale)
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale

@@ -20,7 +20,8 @@ from .filters import Spending
 from .geometry import nearest_distance
 from .mechanisms import Noise
 from .receipts import Receipt
-from .rows import check_rows
+from .rows import _floats, _table, check_rows
+from .public import check_callable, check_kind, check_positive
 
 # %% ../nbs/87_search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -48,7 +49,14 @@ def squared_distances(model, rows):
     -------
     ndarray of shape (n,)
         PRIVATE, in squared units of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    if not hasattr(model, "cluster_centers_"):
+        raise TypeError("model: squared_distances needs a fitted estimator with cluster_centers_.")
     return nearest_distance(rows, model.cluster_centers_) ** 2
 
 
@@ -76,7 +84,10 @@ def bounded_loss(scorer, model, rows, bound):
     ValueError
         If the scorer returns anything but one number for each row.
     """
-    share = np.asarray(scorer(model, rows), dtype=float) / bound
+    check_callable(scorer, "scorer", "bounded_loss")
+    bound = check_positive(bound, "bound", "bounded_loss", "the largest loss of a row")
+    rows = _table(rows)
+    share = _floats(scorer(model, rows), "what the scorer returns") / bound
     if share.shape != (len(rows),):
         raise ValueError("the scorer must return one number for each row.")
     share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
@@ -153,6 +164,7 @@ def carry_out(plan, X):
     ValueError, TypeError
         If X is not a finite table; what was charged stays charged.
     """
+    check_kind(plan, "plan", "carry_out", Plan)
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])
     for model in plan.models:
         model.fit(X)

@@ -646,7 +646,7 @@ def test_printed_totals_are_rounded_up():
 def test_large_epsilons_do_not_overflow():
     assert ac.subsampled(1000.0, 0.0, 1, 10)[0] == pytest.approx(1000 - math.log(10))
     for slack, times in ((0.0, 3), (1.0, 3), (1e-6, -1)):
-        with pytest.raises(ValueError, match="slack"):
+        with pytest.raises(ValueError, match="slack|times"):
             ac.advanced_composition(0.1, 0.0, times, slack)
 
 
@@ -1004,7 +1004,7 @@ def test_drawing_every_row_is_no_subsampling_and_bad_arguments_are_refused():
     assert mixtures.poisson_gaussian_delta(math.inf, 1.0, 0.1) == 0.0
     assert mixtures.poisson_gaussian_epsilon(0.9, 1.0, 0.1) == 0.0
     for bad in ((0.0, 0.1, 1), (1.0, 0.0, 1), (1.0, 1.1, 1), (1.0, 0.1, 0), (math.nan, 0.1, 1)):
-        with pytest.raises(ValueError, match="choose"):
+        with pytest.raises(ValueError, match="mu|rate|times|epsilon"):
             mixtures.poisson_gaussian_delta(1.0, *bad)
 
 

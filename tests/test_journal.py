@@ -10,7 +10,8 @@ import pytest
 import dplit
 from dplit import accounting, mechanisms
 from dplit.discrete import Choices, Journal
-from dplit.mechanisms import Noise, noisy_avg
+from dplit.mechanisms import Noise
+from dplit.noisy_average import noisy_avg
 from dplit.receipts import Receipt, Release
 
 X = np.random.default_rng(0).normal(size=(50, 3))

@@ -199,9 +199,9 @@ def test_one_tuple_changes_every_count_by_one_at_most():
 
 
 def statuses(counts, n_runs, seed=0, **price):
-    noise, counts = Noise(seed), np.asarray(counts)
-    with mock.patch.object(kt, "count_unpartitioned", lambda *_: counts):
-        one = partial(kt.private_test_close_tuples, counts, counts, separation=7.0, noise=noise)
+    noise, T = Noise(seed), np.zeros((len(counts), 1, 1))
+    with mock.patch.object(kt, "count_unpartitioned", lambda *_: np.asarray(counts)):
+        one = partial(kt.private_test_close_tuples, T, T, separation=7.0, noise=noise)
         return np.mean([one(**price)[0] for _ in range(n_runs)])
 
 
@@ -856,13 +856,13 @@ def reads_scale(T):
 def test_replay_catches_bugs_of_this_chapter():
     pairs, make = zoo(200)[:7], partial(StableTupleMean, epsilon=2.0, delta=1e-5)
     with mock.patch.object(stable_tuples, "stable_geometry", half_geometry):
-        stable_tuples.stable_plan.cache_clear()
+        stable_tuples._stable_plan.cache_clear()
         n = 201
         A = np.repeat(tuples(1), n, axis=0)
         B = A.copy()
         B[0] += 1e3
         found = audit.replay(make(outliers=0.0), [("a dictator", A, B)], seeds=range(2))
-        stable_tuples.stable_plan.cache_clear()
+        stable_tuples._stable_plan.cache_clear()
     assert any("weight of the core" in f for f in found)
     assert audit.replay(make(), pairs, seeds=range(3), fit=reads_scale(T))
     with mock.patch.object(

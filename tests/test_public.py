@@ -27,10 +27,11 @@ from dplit import (
     PrivacyBudget,
     SourceTargetKMedoids,
     StableTupleMean,
-    public,
+    declared,
 )
+from dplit.declared import ABSENT
 from dplit.mechanisms import Noise
-from dplit.public import ABSENT, PrivacyWarning, check_epsilon, check_points, rounded_down
+from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
 from dplit.rows import quantize
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -185,7 +186,7 @@ def test_public_points_are_copies_that_nobody_can_change():
 def test_a_parameter_that_changes_during_a_fit_changes_nothing(name):
     (model, tables), (calm, _) = make(name), make(name)
     calm.fit(**tables)
-    declare = public.declare
+    declare = declared.declare
 
     def meddle(estimator, rules):
         given = declare(estimator, rules)

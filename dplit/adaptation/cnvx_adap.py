@@ -18,11 +18,14 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
 from ..accounting import gaussian_mu
-from .convex import algorithm_1, profile_weights, profiled_sensitivity
-from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
-from .discrepancy import trust_region_max
-from .samples import PrivateAdaptation, noisy_gradient, on_lattice, squared_errors
-from ..public import check_between, check_choice, check_positive, optional
+from .convex import _profile_weights, algorithm_1, profiled_sensitivity
+from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
+from .discrepancy import loss_bound, private_discrepancy
+from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
+from .samples import _noisy_gradient, _on_lattice, _one_column, _squared_errors
+from ..declared import POSITIVE, check_arrays, check_each, optional
+from ..public import check_between, check_choice, check_count, check_kind, check_positive
+from ..public import check_random_state
 from ..receipts import Release, largest_scale
 from ..rows import check_rows, lattice, quantize
 
@@ -66,19 +69,35 @@ def profiled_regression(
         NOT private.
     H : ndarray of shape (d, d)
         Twice the weighted second moments of the rows, and twice the ridge: what curves the objective.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "profiled_regression"
+    samples = _check_samples(samples, owner)
+    weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
+    kappa_1 = check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
+    more = {"kappa_2": kappa_2, "ridge": ridge, "tolerance": tolerance}
+    kappa_2, ridge, tolerance = check_each(_NOT_NEGATIVE, owner, **more)
+    n_iter = check_count(n_iter, "n_iter", owner)
+    if start is not None:
+        _, start = _check_predictor(samples[0], start, owner)
+    if not any(sample.counts for sample in samples):
+        raise ValueError(f"samples: {owner} needs a record that has a weight.")
     samples = [sample for sample in samples if sample.counts]
     d = samples[0].X.shape[1]
     w = np.zeros(d) if start is None else start
     for _ in range(n_iter):
         H, b = ridge * np.eye(d), np.zeros(d)
         for s in samples:
-            q = s.p * profile_weights(squared_errors(s, w)[1], kappa_1, s.p, kappa_2)
+            q = s.p * _profile_weights(_squared_errors(s, w)[1], kappa_1, s.p, kappa_2)
             root = np.sqrt(q)[:, None] * s.X
             H += root.T @ root * s.step**2
             b += s.combine(q * s.y)
         H += 1e-10 * np.trace(H) / d * np.eye(d)  # rounding must not choose where H is singular
-        before, w = w, trust_region_max(-H, -b, 0.0, weight_radius)[1]
+        before, w = w, _trust_region_max(-H, -b, 0.0, weight_radius)[1]
         if np.linalg.norm(w - before) <= tolerance * np.linalg.norm(w) or math.isinf(kappa_1):
             break
     return w, 2 * H
@@ -107,7 +126,17 @@ def raised_share(curvature, noise, cut, n_iter=None):
     -------
     float
         In [1/20, 1/6], or 2 / n_iter if that is more.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "raised_share"
+    [curvature] = check_arrays(owner, curvature=(curvature, "d+"))
+    noise = _NOT_NEGATIVE(noise, "noise", owner)
+    cut = check_between(cut, "cut", owner, 0, math.inf)
+    n_iter = optional(check_count)(n_iter, "n_iter", owner)
     largest = max(float(curvature[-1]), 1e-300)
     asked = (noise / 0.15 - max(float(curvature[0]), 0.0)) / largest
     c = min(max(asked, cut, 1 / 20), 1 / 6)
@@ -152,6 +181,11 @@ class Regression:
             PRIVATE if a sample is.
         H : ndarray of shape (d, d)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `profiled_regression` does.
         """
         parts = {"kappa_2": self.kappa_2, "ridge": self.ridge(*samples)}
         return profiled_regression(samples, self.bounds[1], self.kappa_1, **parts, **options)
@@ -184,14 +218,25 @@ def public_spread(public, target_bound, given):
     -------
     float
         In squared units of y, between Y^2 / 10^4 and Y^2; Y^2 / 16 without a public sample.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "public_spread"
+    [public], target_bound = (
+        _check_samples([public], owner),
+        POSITIVE(target_bound, "target_bound", owner),
+    )
+    check_kind(given, "given", owner, Regression, "of bounds and prices")
     if not public.counts:
         return (target_bound / 4) ** 2
     alone, kappa_1, w = with_changes(public, p=1 / len(public)), target_bound**2, None
     for _ in range(5):  # each time the spread is seen by a more robust fit
         guess = with_changes(given, kappa_1=kappa_1)
         w = guess.optimum([alone], start=w, tolerance=1e-3)[0]
-        spread = float(np.median(np.abs(squared_errors(alone, w)[0]))) / 0.6745
+        spread = float(np.median(np.abs(_squared_errors(alone, w)[0]))) / 0.6745
         kappa_1 = float(np.clip(spread, target_bound / 100, target_bound)) ** 2
     return kappa_1
 
@@ -229,7 +274,7 @@ def _head_start(public, d, given):
     if not public.counts:
         return np.zeros(d), 2 * r**2 / d * np.eye(d), Lambda / 2
     w, H = given.optimum([with_changes(public, p=1 / len(public))])
-    w = on_lattice(w, Lambda)
+    w = _on_lattice(w, Lambda)
     return w, H, max(np.linalg.norm(w), 1e-6 * Lambda) / 2
 
 # %% ../../nbs/74_cnvx_adap.ipynb #0e47ff33
@@ -251,7 +296,15 @@ def adapt_regression(private, public, given, noise, mu):
     -------
     ndarray of shape (d,)
         PUBLIC.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "adapt_regression"
+    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
+    check_kind(given, "given", owner, Regression, "of bounds and prices")
     (r, Lambda, Y), kappa_1 = given.bounds, given.kappa_1
     diameter = profiled_sensitivity(r, Lambda, Y, kappa_1)
     sd = private.p * diameter / mu  # if asked once
@@ -261,18 +314,18 @@ def adapt_regression(private, public, given, noise, mu):
     ask |= {"noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
 
     def shares(sample, w, at=slice(None)):  # of each row in the gradient, without its p
-        residual, loss = squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
-        return 2 * residual * profile_weights(loss, kappa_1, sample.p, given.kappa_2)
+        residual, loss = _squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
+        return 2 * residual * _profile_weights(loss, kappa_1, sample.p, given.kappa_2)
 
     w, ridge = steps.start, given.ridge(private, public)
     for t in range(1, steps.n_iter + 1):
         rows = lambda block, at, w=w: shares(private, w, at)[:, None] * (block * private.step)
-        gradient = private.p * noisy_gradient(rows, private.X, **ask)
+        gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         gradient += 2 * ridge * w + steps.pull @ (w - steps.start)
         if public.counts:
             gradient += public.p * public.combine(shares(public, w))
         # with the right curvature, the last iterate is a mean of all T noisy answers
-        w = on_lattice(w - 2 / (t + 1) * (steps.inverse @ gradient), Lambda)
+        w = _on_lattice(w - 2 / (t + 1) * (steps.inverse @ gradient), Lambda)
     return w
 
 # %% ../../nbs/74_cnvx_adap.ipynb #a38ba6ba
@@ -523,6 +576,20 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return self._rows(X) @ self.coef_
 
 # %% ../../nbs/74_cnvx_adap.ipynb #2a4d4a4c
+def _check_grid(grid, estimator, owner):
+    """Parameters to try, each a list of values, that the estimator has."""
+    grids = [grid] if isinstance(grid, dict) else grid
+    known, lists = estimator.get_params(), (list, tuple, np.ndarray)
+    if not isinstance(grids, lists) or not all(
+        isinstance(one, dict)
+        and one.keys() <= known.keys()
+        and all(isinstance(v, lists) and np.ndim(v) and len(v) for v in one.values())
+        for one in grids
+    ):
+        raise ValueError(f"grid: {owner} needs a dict from parameters to lists of values to try.")
+    return grids
+
+
 def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repeats=3, seed=0):
     """Parameters that do best where everything is public: a part of the source plays the target.
 
@@ -552,10 +619,15 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
     Raises
     ------
     ValueError
-        If no record is left to score, or the mask is none.
+        If no record is left to score, the mask is none, or the grid has no lists of values.
     """
-    Xs, ys, mask = np.asarray(Xs), np.asarray(ys), np.asarray(pseudo_target)
-    if mask.dtype != bool or mask.shape != (len(Xs),):
+    owner = "choose_in_public"
+    if not all(hasattr(estimator, name) for name in ("fit", "score", "get_params", "private")):
+        raise TypeError(f"estimator: {owner} needs a CnvxAdap, or another that adapts.")
+    grid, Xs = _check_grid(grid, estimator, owner), check_rows(Xs, owner, "Xs")
+    ys, mask = _one_column(ys, "ys", owner), _one_column(pseudo_target, "pseudo_target", owner)
+    n_target, n_repeats = check_each(check_count, owner, n_target=n_target, n_repeats=n_repeats)
+    if mask.dtype != bool or not len(mask) == len(ys) == len(Xs):
         raise ValueError(
             "pseudo_target: choose_in_public needs True or False for each record of the source."
         )
@@ -566,7 +638,8 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
             "to score."
         )
     Xo, yo = Xs[~mask], ys[~mask]
-    orders = np.random.default_rng(seed).permuted(np.tile(inside, (n_repeats, 1)), axis=1)
+    rng = np.random.default_rng(check_random_state(seed, "seed", owner))
+    orders = rng.permuted(np.tile(inside, (n_repeats, 1)), axis=1)
 
     def score(params, repeat):
         now, later = np.split(orders[repeat], [n_target])

@@ -13,11 +13,20 @@ from dataclasses import replace as with_changes
 
 import numpy as np
 
-from .discrepancy import loss_bound
-from .samples import noisy_gradient, on_lattice, squared_errors
+from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds, loss_bound
+from .samples import _check_run, _noisy_gradient, _on_lattice, _squared_errors
+from ..declared import POSITIVE, check_arrays, check_each
+from ..public import check_between, check_count, check_numbers, check_share
 from ..rows import lattice
 
 # %% ../../nbs/71_convex_adaptation.ipynb #944149e6
+def _objective_arguments(owner, weights, w, X, y, p, offset):
+    """Weights of records, a predictor and the records themselves, as arrays that fit together."""
+    [(name, weights)] = weights.items()
+    records = {"X": (X, "N d"), "y": (y, "N"), "p": (p, "N"), "offset": (offset, "N")}
+    return check_arrays(owner, **{name: (weights, "N+")}, w=(w, "d+"), **records)
+
+
 def weighted_objective(q, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0):
     """The printed objective in the weights q, problems (3) to (5).
 
@@ -36,7 +45,16 @@ def weighted_objective(q, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = _objective_arguments("weighted_objective", {"q": q}, w, X, y, p, offset)
+    (q, w, X, y, p, offset), owner = given, "weighted_objective"
+    kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
     loss = (X @ w - y) ** 2 + offset
     near, even = kappa_1 * np.abs(q - p).sum(), kappa_2 * (q @ q)
     return float(q @ loss + near + even + kappa_inf * q.max() * (w @ w))
@@ -55,7 +73,16 @@ def joint_objective(u, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = _objective_arguments("joint_objective", {"u": u}, w, X, y, p, offset)
+    (u, w, X, y, p, offset), owner = given, "joint_objective"
+    kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
     loss = (X @ w - y) ** 2 + offset
     near, even = kappa_1 * (p @ (p * u - 1)), kappa_2 * (1 / u**2).sum()
     return float((loss / u).sum() + near + even + kappa_inf * (w @ w) / u.min())
@@ -73,7 +100,16 @@ def joint_gradient(u, w, X, y, p, *, offset, kappa_1, kappa_2=0.0, kappa_inf=0.0
     -------
     by_u : ndarray of shape (N,)
     by_w : ndarray of shape (d,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = _objective_arguments("joint_gradient", {"u": u}, w, X, y, p, offset)
+    (u, w, X, y, p, offset), owner = given, "joint_gradient"
+    kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
     residual, q = X @ w - y, 1 / u
     by_w = X.T @ (2 * residual * q) + 2 * kappa_inf * q.max() * w
     parts = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
@@ -92,7 +128,14 @@ def gradient_bound(radius, weight_radius, target_bound):
     -------
     float
         2 r (Lambda r + Y).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds("gradient_bound", most=1e200, **given)
     return 2 * radius * (weight_radius * radius + target_bound)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #889884f3
@@ -116,7 +159,18 @@ def weight_bounds(bound, p, n_records, weight_radius, *, kappa_1, kappa_2=0.0, k
         Bound on the Euclidean norm of the derivative by u.
     reach : float
         Bound on the distance of the best u from 1 / p, if kappa_2 = kappa_inf = 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "weight_bounds"
+    bound, p = _LOSS(bound, "bound", owner), check_share(p, "p", owner)
+    n_records = check_count(n_records, "n_records", owner, low=0)
+    more = {"weight_radius": weight_radius, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    weight_radius, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **more)
+    kappa_1 = POSITIVE(kappa_1, "kappa_1", owner)
     slope = math.sqrt(n_records) * ((bound + kappa_1) * p**2 + 2 * kappa_2 * p**3)
     slope += kappa_inf * weight_radius**2 * p**2
     reach = math.sqrt(n_records) * max(math.sqrt(bound / kappa_1) - 1, 0.0) / p if p else 0.0
@@ -135,9 +189,16 @@ def gradient_diameter(radius, length, target_bound):
     -------
     float
         4 r max_t sin t (length r cos t + Y).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = {"radius": radius, "length": length, "target_bound": target_bound}
+    radius, length, target_bound = _check_bounds("gradient_diameter", most=1e200, **given)
     a, b = length * radius, target_bound
-    cosine = 2 * a / (b + math.hypot(b, math.sqrt(8) * a))
+    cosine = 2 * a / max(b + math.hypot(b, math.sqrt(8) * a), 1e-300)
     return 4 * radius * math.sqrt((1 - cosine) * (1 + cosine)) * (a * cosine + b)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #c192bf62
@@ -158,7 +219,17 @@ def descent_bound(distance, slope, n_iter, n_numbers=0, sigma=0.0):
     -------
     float
         In the units of the objective; blocks add up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "descent_bound"
+    given = {"distance": distance, "slope": slope, "sigma": sigma}
+    distance, slope, sigma = check_each(_NOT_NEGATIVE, owner, **given)
+    n_iter = check_count(n_iter, "n_iter", owner)
+    n_numbers = check_count(n_numbers, "n_numbers", owner, low=0)
     return distance * math.sqrt((slope**2 + n_numbers * sigma**2) / n_iter)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #0af5bf97
@@ -178,7 +249,17 @@ def released_weights_excess(epsilon, delta, alpha, kappa_1, target_bound):
     float
         In the units of the loss, whatever the number of records. 0 from kappa_1 = Y^2 on, where
         no label moves a weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "released_weights_excess"
+    epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
+    delta, alpha = check_each(check_share, owner, delta=delta, alpha=alpha)
+    kappa_1 = check_between(kappa_1, "kappa_1", owner, 0, math.inf)
+    target_bound = POSITIVE(target_bound, "target_bound", owner)
     k, Y = min(math.sqrt(kappa_1), target_bound), target_bound
     c = k * (Y - k) ** 2 / (2 * Y - k)
     return (1 - alpha) * c * (1 - delta) / (1 + math.exp(epsilon))
@@ -193,16 +274,31 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
         loss_i + d_i >= 0.
     kappa_1 : float
         Price of moving a weight, in the units of the loss, > 0; may be infinite.
-    p, kappa_2 : float
-        Reference weight of these records, and the price of uneven weights (only their product
-        matters).
+    p : float or array_like of shape (n,)
+        Reference weight of these records, in [0, 1].
+    kappa_2 : float
+        The price of uneven weights (only its product with p matters).
 
     Returns
     -------
     ndarray of shape (n,)
         q_i / p_i = 1 / a_i, in (0, 1]. A function of each loss alone, to the last bit. PRIVATE if
         the losses are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "profile_weights"
+    kappa_1 = check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
+    loss, p = check_numbers(loss, "loss", owner, 0, 1e300), check_numbers(p, "p", owner, 0, 1)
+    if np.ndim(p) and np.shape(p) != np.shape(loss):
+        raise ValueError(f"p: {owner} needs one number, or a number for each loss.")
+    return _profile_weights(loss, kappa_1, p, _NOT_NEGATIVE(kappa_2, "kappa_2", owner))
+
+
+def _profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     square, cube = np.asarray(loss, dtype=float) / kappa_1, 2 * kappa_2 * p / kappa_1
     root = np.sqrt(square)
     if kappa_2:  # the positive root of kappa_1 a^3 - loss a - 2 kappa_2 p, by Newton from above
@@ -226,7 +322,17 @@ def profiled_loss(loss, kappa_1):
     -------
     ndarray of shape (n,)
         For squared errors, Huber's loss with threshold sqrt(kappa_1). PRIVATE if the losses are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    kappa_1 = check_between(kappa_1, "kappa_1", "profiled_loss", 1e-100, math.inf)
+    return _profiled_loss(check_numbers(loss, "loss", "profiled_loss", 0, 1e300), kappa_1)
+
+
+def _profiled_loss(loss, kappa_1):
     loss = np.asarray(loss, dtype=float)
     if math.isinf(kappa_1):
         return loss
@@ -246,7 +352,14 @@ def profiled_sensitivity(radius, weight_radius, target_bound, kappa_1):
     -------
     float
         4 r sqrt(kappa_1), or the diameter of all gradients if that is less.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    kappa_1 = check_between(kappa_1, "kappa_1", "profiled_sensitivity", 0, math.inf)
+    radius = _NOT_NEGATIVE(radius, "radius", "profiled_sensitivity")
     diameter = gradient_diameter(radius, weight_radius, target_bound)
     return min(4 * radius * math.sqrt(kappa_1), diameter)
 
@@ -268,7 +381,21 @@ def profiled_excess_bound(d, n, alpha, radius, weight_radius, kappa_1, mu):
     -------
     float
         4 sqrt(2 d kappa_1) Lambda r (1 - alpha) / (n mu), in the units of the loss.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "profiled_excess_bound"
+    d, n, alpha = (
+        check_count(d, "d", owner),
+        check_count(n, "n", owner),
+        check_share(alpha, "alpha", owner),
+    )
+    given = {"radius": radius, "weight_radius": weight_radius, "kappa_1": kappa_1}
+    radius, weight_radius, kappa_1 = check_each(_NOT_NEGATIVE, owner, **given)
+    mu = POSITIVE(mu, "mu", owner)
     reach = weight_radius * radius
     return 4 * math.sqrt(2 * d * kappa_1) * reach * (1 - alpha) / (n * mu)
 
@@ -298,7 +425,7 @@ def _step_sizes(private, public, bounds, n_iter, mu_each, kappas):
 def _noisy_losses(private, w, v, most, noise, mu):
     """The losses of the records over v^2, each in [0, most], with noise: one record moves one of them."""
     step, limit = lattice(most)
-    loss = squared_errors(private, w)[1]
+    loss = _squared_errors(private, w)[1]
     values = np.minimum(np.rint(loss / (v * v) / step), limit).astype(np.int64)
     label = "losses of the records"
     return noise.whole(values, sensitivity=limit, step=step, mu=mu, label=label)
@@ -342,15 +469,20 @@ def algorithm_1(
     private_weights, public_weights : ndarray of shape (n,), (m,)
         The weights q of the records, from released numbers. PUBLIC.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 1.
     """
-    bounds, p, mu_each = (
-        (radius, weight_radius, target_bound),
-        private.p,
-        mu / math.sqrt(2 * n_iter),
-    )
+    owner, given = "algorithm_1", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
+    private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    bounds = _check_bounds(owner, **given)
+    p, mu_each = private.p, mu / math.sqrt(2 * n_iter)
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     eta_w, eta_v, eta_u = _step_sizes(private, public, bounds, n_iter, mu_each, kappas)
     most, G = loss_bound(*bounds) + private.offset, gradient_bound(*bounds)
@@ -362,20 +494,20 @@ def algorithm_1(
 
         def rows(block, at, w=w, v=v):
             part = with_changes(private, X=block, y=private.y[at])
-            return (2 * squared_errors(part, w)[0] / v[at])[:, None] * (block * private.step)
+            return (2 * _squared_errors(part, w)[0] / v[at])[:, None] * (block * private.step)
 
         # line 5: all gradients at the same point
-        gradient = p * noisy_gradient(rows, private.X, label="a gradient of the predictor", **ask)
+        gradient = p * _noisy_gradient(rows, private.X, label="a gradient of the predictor", **ask)
         losses = _noisy_losses(private, w, v, most, noise, mu_each)
         q_v, q_a = p / v, public.p / a
         every = np.concatenate([q_v, q_a])
         gradient += 2 * kappa_inf * every.max() * w
         slope_v = _weight_slope(losses * p**2, q_v, p, every, w, **kappas)
         if len(a):
-            residual, loss = squared_errors(public, w)
+            residual, loss = _squared_errors(public, w)
             gradient += public.combine(q_a * 2 * residual)
             slope_a = _weight_slope(loss * q_a**2, q_a, public.p, every, w, **kappas)
             a = np.maximum(a - eta_u * public.p * slope_a, 1.0)  # lines 8 and 9
-        w = on_lattice(w - eta_w * gradient, weight_radius)  # lines 6 and 7
+        w = _on_lattice(w - eta_w * gradient, bounds[1])  # lines 6 and 7
         v = np.maximum(v - eta_v * p * slope_v, 1.0)  # lines 10 and 11
     return mean_w, p / mean_v, public.p / mean_a  # line 12

@@ -10,16 +10,35 @@ __all__ = ['loss_bound', 'loss_difference', 'discrepancy_sensitivity', 'total_va
 
 # %% ../../nbs/70_discrepancy.ipynb #3843b624
 import math
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
 from ..balls import clip_to_ball
-from ..public import check_radius
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..discrete import one_price
+from ..mechanisms import Noise
+from ..public import check_between, check_count, check_kind, check_radius
 from ..rows import check_rows, map_blocks
 
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
+_NOT_NEGATIVE = partial(check_between, low=0, high=1e100)
+_LOSS = partial(check_between, low=0, high=1e300)
+
+
+def _check_bounds(owner, most=1e120, **given):
+    """The PUBLIC bounds r, Lambda and Y (if there are labels) by their names, if no residual is longer than `most`."""
+    radius, length, *target = bounds = check_each(_LOSS, owner, **given)
+    if radius > 1e100 or radius * length + sum(target) > most:
+        raise ValueError(
+            f"{', '.join(map('{}={:g}'.format, given, bounds))}: {owner} needs bounds "
+            "so small that nothing overflows; choose other units."
+        )
+    return bounds
+
+
 def loss_bound(radius, weight_radius, target_bound):
     """B: the largest squared error of a predictor of length Lambda on a record within the public bounds.
 
@@ -32,7 +51,14 @@ def loss_bound(radius, weight_radius, target_bound):
     -------
     float
         (Lambda r + Y)^2, in squared units of y.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds("loss_bound", **given)
     return (weight_radius * radius + target_bound) ** 2
 
 # %% ../../nbs/70_discrepancy.ipynb #fe544dc8
@@ -52,7 +78,14 @@ def loss_difference(Xt, yt, Xs, ys):
     c : float
         The mean loss on the target minus that on the source is w' A w - 2 b' w + c. PRIVATE if a
         sample is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
+    Xt, yt, Xs, ys = check_arrays("loss_difference", **given)
     A, b, c = (
         target / len(yt) - source / len(ys)
         for target, source in ((Xt.T @ Xt, Xs.T @ Xs), (Xt.T @ yt, Xs.T @ ys), (yt @ yt, ys @ ys))
@@ -74,7 +107,14 @@ def discrepancy_sensitivity(bound, n_private):
     -------
     float
         B / n, in the units of the loss.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    bound = _LOSS(bound, "bound", "discrepancy_sensitivity")
+    n_private = check_count(n_private, "n_private", "discrepancy_sensitivity")
     return bound / n_private
 
 # %% ../../nbs/70_discrepancy.ipynb #fe7a2770
@@ -92,7 +132,14 @@ def total_variation_bound(bound, P, Q):
     -------
     float
         B times the total variation distance, half the l1 distance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    bound = _LOSS(bound, "bound", "total_variation_bound")
+    P, Q = check_arrays("total_variation_bound", P=(P, "k"), Q=(Q, "k"))
     return bound * 0.5 * float(np.abs(np.subtract(P, Q)).sum())
 
 # %% ../../nbs/70_discrepancy.ipynb #d28377ca
@@ -110,11 +157,28 @@ def rademacher_bound(weights, radius, weight_radius, target_bound):
     -------
     float
         2 (Lambda r + Y) Lambda r times the Euclidean norm of q.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "rademacher_bound"
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds(owner, **given)
+    [weights] = check_arrays(owner, weights=(weights, "k"))
     reach = weight_radius * radius
     return float(2 * (reach + target_bound) * reach * np.linalg.norm(weights))
 
 # %% ../../nbs/70_discrepancy.ipynb #d2a366e9
+def _weighted(owner, losses, q, p, n_source, dis, bound, rademacher, delta):
+    """What a bound on the target risk is made of, checked and converted; in this order."""
+    arrays = check_arrays(owner, losses=(losses, "k"), q=(q, "k"), p=(p, "k"))
+    n_source = check_count(n_source, "n_source", owner, low=0)
+    numbers = check_each(_LOSS, owner, dis=dis, bound=bound, rademacher=rademacher)
+    return *arrays, n_source, *numbers, CHANCE(delta, "delta", owner)
+
+
 def reweighting_bound(losses, q, p, n_source, dis, bound, rademacher, delta):
     """A bound on the target risk that holds for all predictors and all weights at once: Theorem 6.
 
@@ -139,8 +203,15 @@ def reweighting_bound(losses, q, p, n_source, dis, bound, rademacher, delta):
     -------
     float
         In the units of the loss.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
-    losses, q, p = (np.asarray(v, dtype=float) for v in (losses, q, p))
+    given = losses, q, p, n_source, dis, bound, rademacher, delta
+    given = _weighted("reweighting_bound", *given)
+    losses, q, p, n_source, dis, bound, rademacher, delta = given
     moved = np.abs(q - p).sum()
     chance = np.linalg.norm(p) * math.sqrt(math.log(1 / delta) / 2)
     return float(
@@ -161,11 +232,18 @@ def printed_reweighting_bound(losses, q, p, n_source, dis, bound, rademacher, de
     float
         In the units of the loss; infinite if q is 1 or more away from p.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Theorem B.1.
     """
-    losses, q, p = (np.asarray(v, dtype=float) for v in (losses, q, p))
+    given = losses, q, p, n_source, dis, bound, rademacher, delta
+    given = _weighted("printed_reweighting_bound", *given)
+    losses, q, p, n_source, dis, bound, rademacher, delta = given
     moved = np.abs(q - p).sum()
     if moved >= 1:
         return math.inf
@@ -195,7 +273,18 @@ def trust_region_max(A, b, c, radius):
         Where it is attained.
     nu : float
         The multiplier that proves it: see `trust_region_violation`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "trust_region_max"
+    A, b, c = check_arrays(owner, A=(A, "d+ d"), b=(b, "d"), c=(c, ""))
+    return _trust_region_max(A, b, float(c), POSITIVE(radius, "radius", owner))
+
+
+def _trust_region_max(A, b, c, radius):
     e, V = np.linalg.eigh(A)
     beta, top = V.T @ b, max(0.0, float(e[-1]))
     gap = top - e
@@ -231,7 +320,15 @@ def trust_region_violation(A, b, radius, w, nu):
     -------
     float
         0 up to rounding if and only if w is a global maximiser.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "trust_region_violation"
+    A, b, w, nu = check_arrays(owner, A=(A, "d+ d"), b=(b, "d"), w=(w, "d"), nu=(nu, ""))
+    radius = POSITIVE(radius, "radius", owner)
     M = nu * np.eye(len(b)) - A
     size = np.abs(np.linalg.eigvalsh(A)).max() * radius + np.linalg.norm(b) + 1e-300
     return max(
@@ -258,9 +355,15 @@ def labeled_discrepancy(Xt, yt, Xs, ys, weight_radius):
         In squared units of y. PRIVATE if a sample is.
     w : ndarray of shape (d,)
         The predictor that tells the samples apart best. PRIVATE too.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    weight_radius = POSITIVE(weight_radius, "weight_radius", "labeled_discrepancy")
     A, b, c = loss_difference(Xt, yt, Xs, ys)
-    sides = (trust_region_max(s * A, s * b, s * c, weight_radius)[:2] for s in (1, -1))
+    sides = (_trust_region_max(s * A, s * b, s * c, weight_radius)[:2] for s in (1, -1))
     return max(sides, key=lambda side: side[0])
 
 # %% ../../nbs/70_discrepancy.ipynb #97e14e9f
@@ -286,10 +389,19 @@ def dca_max(A, b, c, radius, w, n_iter=1000, tolerance=1e-12):
         At most the maximum; a local one can be less.
     w : ndarray of shape (d,)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Tao, An (SIAM J. Optim. 1998).
     """
+    owner = "dca_max"
+    A, b, c, w = check_arrays(owner, A=(A, "d+ d"), b=(b, "d"), c=(c, ""), w=(w, "d"))
+    radius, n_iter = POSITIVE(radius, "radius", owner), check_count(n_iter, "n_iter", owner, low=0)
+    tolerance = _NOT_NEGATIVE(tolerance, "tolerance", owner)
     rho = 2 * max(0.0, -float(np.linalg.eigvalsh(A)[0])) + np.abs(A).max() * 1e-3 + 1e-300
     for _ in range(n_iter):
         v = w + (2 * A @ w - 2 * b) / rho
@@ -327,6 +439,10 @@ def private_discrepancy(value, bound, n_private, *, noise, mu=None, epsilon=None
         If the door counts other neighbours, or n_private is above 1e8: rounding is not covered
         there.
     """
+    owner = "private_discrepancy"
+    [value], bound = check_arrays(owner, value=(value, "")), _LOSS(bound, "bound", owner)
+    n_private, _ = check_count(n_private, "n_private", owner), one_price(mu, epsilon)
+    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
     if noise.neighboring != "replace":
         raise ValueError(
             'private_discrepancy needs a Noise(neighboring="replace"): means over n records have no '
@@ -368,10 +484,19 @@ def kernel_mean_matching(Xs, Xt, *, gamma=None, largest=10.0):
     ndarray of shape (m,)
         In [0, largest] / m, adding up to 1. PRIVATE if a table is.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Huang, Gretton, Borgwardt, Schoelkopf, Smola (NeurIPS 2006).
     """
+    owner = "kernel_mean_matching"
+    Xs, Xt = check_arrays(owner, Xs=(Xs, "m+ d+"), Xt=(Xt, "n+ d"))
+    gamma = None if gamma is None else _NOT_NEGATIVE(gamma, "gamma", owner)
+    largest = POSITIVE(largest, "largest", owner)
     m = len(Xs)
     if gamma is None:
         some = Xs[:: max(1, m // 300)]
@@ -410,22 +535,26 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
     Raises
     ------
     ValueError
-        If not exactly one of Xt and moment is given, or the moment is no table of finite numbers.
+        If not exactly one of Xt and moment is given, or one of them has not the columns of Xs.
 
     References
     ----------
     Mansour, Mohri, Rostamizadeh (COLT 2009); Cortes, Mohri (TCS 2014).
     """
+    owner = "discrepancy_minimization"
+    [Xs], n_iter = (
+        check_arrays(owner, Xs=(Xs, "m+ d+")),
+        check_count(n_iter, "n_iter", owner, high=2**20),
+    )
     if (Xt is None) == (moment is None):
         raise ValueError(
             "discrepancy_minimization needs the target's rows or their moment: one of them."
         )
-    target = Xt.T @ Xt / len(Xt) if moment is None else np.asarray(moment, dtype=float)
-    if target.shape != (Xs.shape[1],) * 2 or not np.isfinite(target).all():
-        raise ValueError(
-            "discrepancy_minimization needs a second moment of finite numbers, a row and a column "
-            f"for each of the {Xs.shape[1]} columns of Xs; it got shape {target.shape}."
-        )
+    if moment is None:
+        Xs, Xt = check_arrays(owner, Xs=(Xs, "m d"), Xt=(Xt, "n+ d"))
+    else:
+        Xs, moment = check_arrays(owner, Xs=(Xs, "m d"), moment=(moment, "d d"))
+    target = Xt.T @ Xt / len(Xt) if moment is None else moment
     target = (target + target.T) / 2
     log_q, total = np.zeros(len(Xs)), np.zeros(len(Xs))
     largest = max(float((Xs * Xs).sum(axis=1).max()), 1e-300)  # no gradient entry exceeds it
@@ -474,6 +603,9 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     ----------
     After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
     """
+    check_kind(
+        noise, "noise", "private_second_moment", Noise, 'such as Noise(neighboring="replace")'
+    )
     radius = check_radius(radius, "radius", "private_second_moment")
     if not 1e-40 < radius < 1e40:
         raise ValueError(

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy import special
 
-from ..public import check_count, check_positive
+from ..public import check_between, check_count, check_positive
 
 # %% ../../nbs/75_losses.ipynb #f514d80b
 class Loss:
@@ -153,6 +153,11 @@ class Loss:
         Returns
         -------
         float
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bound depends on kappa_1, and that is not a number > 0.
         """
         _, lipschitz, smoothness = self.constants(radius, weight_radius)
         return min(lipschitz, math.sqrt(2 * smoothness * kappa_1))
@@ -189,7 +194,13 @@ def log_reach(kappa_1):
     -------
     float
         0.638 sqrt(kappa_1) up to kappa_1 = 1.256, then 1 - exp(-kappa_1).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    kappa_1 = check_between(kappa_1, "kappa_1", "log_reach", 1e-100, math.inf)
     peak = -0.5 - special.lambertw(-0.5 * math.exp(-0.5), -1).real  # of (1 - exp(-l)) / sqrt(l)
     at = max(peak, kappa_1)
     return -math.expm1(-at) * math.sqrt(min(1.0, kappa_1 / at)) if at < math.inf else 1.0

@@ -17,15 +17,27 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 
 from ..accounting import gaussian_mu
-from .convex import profile_weights, profiled_loss
-from .discrepancy import trust_region_max
+from .convex import _profile_weights, _profiled_loss
+from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
-from .samples import PrivateAdaptation, noisy_gradient, on_lattice
-from ..public import check_between, optional
+from .samples import PrivateAdaptation, _check_run, _check_samples, _noisy_gradient
+from .samples import _on_lattice
+from ..declared import POSITIVE, check_arrays, check_each, optional
+from ..public import check_between, check_count, check_kind
 from ..rows import lattice
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #5dbf6e71
+def _check_training(owner, loss, samples, kappa_1, w=None):
+    """Parameters, 0 by default, and samples as a list, if they fit together and the loss."""
+    check_kind(loss, "loss", owner, Loss, "such as LogLoss(2)")
+    samples = _check_samples(samples, owner)
+    check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
+    size = loss.n_parameters(samples[0].X.shape[1])
+    [w] = check_arrays(owner, w=(np.zeros(size) if w is None else w, f"{size}"))
+    return w, samples
+
+
 def fisher_information(loss, w, samples, kappa_1):
     """What curves the profiled objective: the Fisher information of the records, with their weights.
 
@@ -41,12 +53,22 @@ def fisher_information(loss, w, samples, kappa_1):
     -------
     ndarray of shape (D, D)
         PRIVATE if a sample is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    w, samples = _check_training("fisher_information", loss, samples, kappa_1, w)
+    return _fisher_information(loss, w, samples, kappa_1)
+
+
+def _fisher_information(loss, w, samples, kappa_1):
     total = np.zeros((len(w), len(w)))
     for sample, at in _pieces(samples):
         X = sample.X[at] * sample.step
         values = loss(w, X, sample.y[at])[0] + sample.offset
-        share = sample.p * profile_weights(values, kappa_1)
+        share = sample.p * _profile_weights(values, kappa_1)
         for k in range(loss.n_classes):
             values, rows = loss(w, X, np.full(len(X), k))
             total += (rows * (share * np.exp(-values))[:, None]).T @ rows
@@ -74,12 +96,22 @@ def profiled_gradient(loss, w, samples, kappa_1):
         PRIVATE if a sample is.
     gradient : ndarray of shape (D,)
         PRIVATE if a sample is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    w, samples = _check_training("profiled_gradient", loss, samples, kappa_1, w)
+    return _profiled_gradient(loss, w, samples, kappa_1)
+
+
+def _profiled_gradient(loss, w, samples, kappa_1):
     value, gradient = 0.0, np.zeros(len(w))
     for sample, at in _pieces(samples):
-        weigh = lambda values, d=sample.offset: profile_weights(values + d, kappa_1)
+        weigh = lambda values, d=sample.offset: _profile_weights(values + d, kappa_1)
         values, part = loss.total(w, sample.X[at] * sample.step, sample.y[at], weigh)
-        value += sample.p * float(profiled_loss(values + sample.offset, kappa_1).sum())
+        value += sample.p * float(_profiled_loss(values + sample.offset, kappa_1).sum())
         gradient += sample.p * part
     return value, gradient
 
@@ -109,19 +141,27 @@ def train(
     -------
     w : ndarray of shape (D,)
         NOT private.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
-    d = samples[0].X.shape[1]
-    w = np.zeros(loss.n_parameters(d)) if start is None else start
+    owner = "train"
+    w, samples = _check_training(owner, loss, samples, kappa_1, start)
+    weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
+    ridge, tolerance = check_each(_NOT_NEGATIVE, owner, ridge=ridge, tolerance=tolerance)
+    n_iter = check_count(n_iter, "n_iter", owner, low=0)
 
     def objective(w):
-        value, gradient = profiled_gradient(loss, w, samples, kappa_1)
+        value, gradient = _profiled_gradient(loss, w, samples, kappa_1)
         return value + ridge * w @ w, gradient + 2 * ridge * w
 
     value, gradient = objective(w)
     for _ in range(n_iter):
-        H = fisher_information(loss, w, samples, kappa_1) + 2 * ridge * np.eye(len(w))
+        H = _fisher_information(loss, w, samples, kappa_1) + 2 * ridge * np.eye(len(w))
         H += 1e-9 * np.trace(H) / len(w) * np.eye(len(w))
-        step = trust_region_max(-H / 2, (gradient - H @ w) / 2, 0.0, weight_radius)[1] - w
+        step = _trust_region_max(-H / 2, (gradient - H @ w) / 2, 0.0, weight_radius)[1] - w
         slope, t = float(gradient @ step), 1.0
         if -slope < tolerance:
             break
@@ -178,6 +218,11 @@ class Classification:
         -------
         ndarray of shape (D,)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `train` does.
         """
         parts = {"ridge": self.ridge(*samples), "start": start}
         return train(self.loss, samples, self.bounds[1], self.kappa_1, **parts)
@@ -209,8 +254,8 @@ def _head_start(public, given):
     loss, w = given.loss, given.start
     if public.counts:
         alone = with_changes(public, p=1 / len(public), offset=0.0)
-        w = on_lattice(given.trained([alone], w), given.bounds[1])
-        H, gain = fisher_information(loss, w, [alone], given.kappa_1), 0.02
+        w = _on_lattice(given.trained([alone], w), given.bounds[1])
+        H, gain = _fisher_information(loss, w, [alone], given.kappa_1), 0.02
     else:
         H, gain = loss.constants(*given.bounds)[2] * np.eye(len(w)), math.log(loss.n_classes)
     return w, H, gain if given.expected_gain is None else given.expected_gain
@@ -234,7 +279,15 @@ def adapt_classifier(private, public, given, noise, mu):
     -------
     ndarray of shape (D,)
         PUBLIC.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "adapt_classifier"
+    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
+    check_kind(given, "given", owner, Classification, "of a loss, bounds and prices")
     (r, Lambda), loss, kappa_1, T = given.bounds, given.loss, given.kappa_1, given.n_iter
     start, H, gain = _head_start(public, given)
     reach, ridge = loss.reach(r, Lambda, kappa_1), given.ridge(private, public)
@@ -250,15 +303,15 @@ def adapt_classifier(private, public, given, noise, mu):
 
         def rows(block, at, w=w):
             values, gradients = loss(w, block * private.step, private.y[at])
-            return gradients * profile_weights(values + private.offset, kappa_1)[:, None]
+            return gradients * _profile_weights(values + private.offset, kappa_1)[:, None]
 
-        gradient = private.p * noisy_gradient(rows, private.X, **ask)
+        gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         if public.counts:
-            gradient = gradient + profiled_gradient(loss, w, [public], kappa_1)[1]
+            gradient = gradient + _profiled_gradient(loss, w, [public], kappa_1)[1]
         gradient = gradient + 2 * ridge * w + pull * (w - start)
         # with the right curvature, the last iterate is a mean of all T noisy answers
         length = 2 / (t + 1) if public.counts else 1.0
-        w = on_lattice(w - length * (inverse @ gradient), Lambda)
+        w = _on_lattice(w - length * (inverse @ gradient), Lambda)
         visited.append(w)
     return w if public.counts else np.mean(visited[T // 2 :], axis=0)
 
@@ -464,7 +517,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         loss = self._loss(len(self.classes))
         bounds = tuple(math.prod(lattice(bound)) for bound in (self.radius, self.weight_radius))
         kappa_1 = math.log(loss.n_classes) if self.kappa_1 is None else self.kappa_1
-        start = on_lattice(loss.start(d, noise.public_rng), bounds[1])
+        start = _on_lattice(loss.start(d, noise.public_rng), bounds[1])
         T = self.n_iter or (100 if self.variant == "paper" else 20)
         steps = (T, self.expected_gain, self.raise_curvature)
         return Classification(loss, bounds, kappa_1, self.kappa_inf, start, *steps)

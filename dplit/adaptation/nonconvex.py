@@ -11,7 +11,11 @@ import math
 import numpy as np
 from scipy import special
 
-from .samples import noisy_gradient, on_lattice
+from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
+from .losses import Loss
+from .samples import _check_run, _noisy_gradient, _on_lattice
+from ..declared import POSITIVE, check_arrays, check_each
+from ..public import check_count, check_kind, check_numbers
 from ..rows import lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
@@ -29,11 +33,17 @@ def soft_maximum(q, mu):
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), section 5.
     """
-    return float(special.logsumexp(mu * np.asarray(q, dtype=float)) / mu)
+    [q], mu = check_arrays("soft_maximum", q=(q, "N+")), POSITIVE(mu, "mu", "soft_maximum")
+    return float(special.logsumexp(mu * q) / mu)
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #df93c4df
 def smoothed_objective(
@@ -62,10 +72,20 @@ def smoothed_objective(
     slope : ndarray of shape (N,)
         Derivatives by u. PRIVATE if a loss is.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), problem (7).
     """
+    owner = "smoothed_objective"
+    values, u, p = check_arrays(owner, values=(values, "N+"), u=(u, "N"), p=(p, "N"))
+    kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
+    mu, squared_norm = POSITIVE(mu, "mu", owner), _LOSS(squared_norm, "squared_norm", owner)
     q, pressure = 1 / u, kappa_inf * squared_norm
     value = q @ values + kappa_1 * p**2 @ (u - 1 / p) + kappa_2 * q @ q
     value += pressure * soft_maximum(q, mu)
@@ -93,10 +113,21 @@ def objective_smoothness(
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Lemma 5.1.
     """
+    owner = "objective_smoothness"
+    constants, p = check_arrays(owner, constants=(constants, "3"), p=(p, "N+"))
+    p, offset = check_numbers(p, "p", owner, 0, 1), check_numbers(offset, "offset", owner, 0, 1e300)
+    kappas = {"kappa_2": kappa_2, "kappa_inf": kappa_inf, "weight_radius": weight_radius}
+    kappa_2, kappa_inf, weight_radius = check_each(_NOT_NEGATIVE, owner, **kappas)
+    mu = POSITIVE(mu, "mu", owner)
     (B, G, beta), P, N = constants, float(np.max(p)), np.size(p)
     in_w = beta + 2 * kappa_inf * (P + math.log(N) / mu)
     in_u = float(np.max(2 * (B + offset) * p**3 + 6 * kappa_2 * p**4))
@@ -123,10 +154,19 @@ def stationarity_bound(smoothness, gap, noise, n_iter):
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Theorem 5.2.
     """
+    owner = "stationarity_bound"
+    given = {"smoothness": smoothness, "gap": gap, "noise": noise}
+    smoothness, gap, noise = check_each(_NOT_NEGATIVE, owner, **given)
+    n_iter = check_count(n_iter, "n_iter", owner)
     return 4 * smoothness * gap / n_iter + 6 * noise
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #df963afe
@@ -144,7 +184,15 @@ def best_n_iter(smoothness, gap, noise):
     -------
     int
         At least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "best_n_iter"
+    smoothness, gap = check_each(_NOT_NEGATIVE, owner, smoothness=smoothness, gap=gap)
+    noise = POSITIVE(noise, "noise", owner)
     return max(1, round(math.sqrt(2 * smoothness * gap / (3 * noise))))
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #4af6e10c
@@ -156,7 +204,9 @@ def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
         return rows * relative[at][:, None]
 
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
-    return private.p * noisy_gradient(pulls, private.X, label="a gradient of the classifier", **ask)
+    return private.p * _noisy_gradient(
+        pulls, private.X, label="a gradient of the classifier", **ask
+    )
 
 
 def _noisy_slopes(values, relative, bound, *, noise, mu):
@@ -210,19 +260,28 @@ def algorithm_2(
     values : list of float
         F_mu at every iterate. PRIVATE.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 2 (appendix D.2).
     """
+    owner, given = "algorithm_2", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
+    private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
+    check_kind(loss, "loss", owner, Loss, "such as LogLoss(2)")
+    radius, weight_radius = _check_bounds(owner, radius=radius, weight_radius=weight_radius)
+    [speed] = check_arrays(owner, speed=(speed, "2"))
     samples, bounds = [s for s in (public, private) if s.counts], (radius, weight_radius)
     p = np.concatenate([np.full(len(s), s.p) for s in samples])
     offset = np.concatenate([np.full(len(s), s.offset) for s in samples])
     soft, constants = 10 * len(p) * math.log(len(p) + 1), loss.constants(*bounds)
     more = {"kappa_2": kappa_2, "kappa_inf": kappa_inf, "mu": soft}
-    ball = {"offset": offset, "weight_radius": weight_radius}
-    step = 1 / objective_smoothness(constants, p, **ball, **more)
+    step = 1 / objective_smoothness(constants, p, offset=offset, weight_radius=bounds[1], **more)
     paid = {"noise": noise, "mu": mu / math.sqrt(2 * n_iter)}  # the price of one release
-    w = on_lattice(loss.start(private.X.shape[1], noise.public_rng), weight_radius)  # line 3
+    w = _on_lattice(loss.start(private.X.shape[1], noise.public_rng), weight_radius)  # line 3
     u, mine, visited, objective = 1 / p, slice(len(p) - len(private), None), [], []
     for _ in range(n_iter):
         visited.append(w)
@@ -237,6 +296,6 @@ def algorithm_2(
         seen = _noisy_slopes(values[-1], q[mine] / private.p, constants[0], **paid)
         known = np.concatenate([*values[:-1], seen * (private.p / q[mine]) ** 2])
         _, in_u = smoothed_objective(known, u, p, **weigh)
-        w = on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
+        w = _on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective

@@ -6,6 +6,7 @@
 __all__ = ['ADAPTATION', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradient', 'PrivateAdaptation']
 
 # %% ../../nbs/73_samples.ipynb #83745186
+from collections.abc import Iterable
 import math
 import warnings
 from dataclasses import dataclass
@@ -19,11 +20,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
+from ..declared import ABSENT, POSITIVE, check_arrays, check_each, check_memory, check_price
+from ..declared import check_rounds, declare, optional, settle
 from ..mechanisms import Noise
-from ..public import ABSENT, PrivacyWarning, check_between, check_choice, check_delta
-from ..public import check_epsilon, check_flag, check_memory, check_positive, check_price
-from ..public import check_radius, check_random_state, check_rounds, check_share, declare
-from ..public import optional, settle, users_level
+from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
+from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
+from ..public import check_positive, check_radius, check_random_state, check_share, users_level
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
 from ..rows import keep_columns, lattice, map_blocks, one_thread, quantize
 
@@ -93,6 +95,7 @@ def on_lattice(w, weight_radius):
     Parameters
     ----------
     w : ndarray of shape (d,)
+        However long.
     weight_radius : float
         PUBLIC.
 
@@ -101,7 +104,19 @@ def on_lattice(w, weight_radius):
     ndarray of shape (d,)
         At most 2**27 whole multiples of a power of two, in length. Rows of `quantize` have at most
         2**21: every partial sum of a dot product is below 2**53 steps, and exact in float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    w = check_numbers(w, "w", "on_lattice", -math.inf, math.inf)
+    if np.ndim(w) != 1:
+        raise ValueError("w: on_lattice needs one number for each column.")
+    return _on_lattice(w, check_radius(weight_radius, "weight_radius", "on_lattice"))
+
+
+def _on_lattice(w, weight_radius):
     step, w = lattice(weight_radius)[0] / 2**6, np.clip(w, -1e300, 1e300)
     length = math.hypot(*w)
     if length > weight_radius:
@@ -109,6 +124,34 @@ def on_lattice(w, weight_radius):
     return np.trunc(w / step) * step
 
 # %% ../../nbs/73_samples.ipynb #f016d2eb
+def _check_samples(samples, owner):
+    """Samples with the same columns, as a list; at least one."""
+    samples = [*check_kind(samples, "samples", owner, Iterable, "a list of Sample")]
+    for sample in samples:
+        check_kind(sample, "samples", owner, Sample, "of rows and labels")
+    if len({np.shape(sample.X)[1:] for sample in samples}) != 1:
+        raise ValueError(f"samples: {owner} needs one at least, and all of the same columns.")
+    return samples
+
+
+def _check_run(owner, private, public, noise, mu, n_iter=1, *kappas):
+    """What every algorithm is handed: two samples, the door, a price, a number of rounds, and prices of weights."""
+    samples = _check_samples((private, public), owner)
+    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    mu, n_iter = POSITIVE(mu, "mu", owner), check_count(n_iter, "n_iter", owner)
+    kappas = dict(zip(("kappa_1", "kappa_2", "kappa_inf"), kappas, strict=False))
+    kappas = check_each(partial(check_between, low=0, high=1e100), owner, **kappas)
+    return *samples, noise, mu, n_iter, *kappas
+
+
+def _check_predictor(sample, w, owner):
+    """A sample and a number for each of its columns."""
+    [sample], [w] = _check_samples([sample], owner), check_arrays(owner, w=(w, "d"))
+    if w.shape != np.shape(sample.X)[1:]:
+        raise ValueError(f"w: {owner} needs a number for each column of the sample.")
+    return sample, w
+
+
 def squared_errors(sample, w):
     """Residuals and losses, offset included: what the weights of records are made of.
 
@@ -122,7 +165,16 @@ def squared_errors(sample, w):
     -------
     residual, loss : ndarray of shape (n,)
         w.x - y, and its square plus the offset.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    return _squared_errors(*_check_predictor(sample, w, "squared_errors"))
+
+
+def _squared_errors(sample, w):
     residual = sample.scores(w) - sample.y
     return residual, residual * residual + sample.offset
 
@@ -156,7 +208,22 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
     -------
     ndarray of shape (k,)
         In the units of `bound`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "noisy_gradient"
+    check_callable(rows, "rows", owner)
+    X = check_rows(X, owner, ensure_all_finite=False)
+    bound, mu = check_each(POSITIVE, owner, bound=bound, mu=mu)
+    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    diameter = optional(POSITIVE)(diameter, "diameter", owner)
+    return _noisy_gradient(rows, X, bound, noise, mu, diameter, label)
+
+
+def _noisy_gradient(rows, X, bound, noise, mu, diameter=None, label="a gradient"):
     step, limit = lattice(bound)
 
     def block_sum(start, block):
@@ -246,7 +313,16 @@ class PrivateAdaptation(BaseEstimator):
 
     The names that `fit` relies on: epsilon, delta, radius, weight_radius, alpha, kappa_1, protect,
     private, random_state.
+
+    Raises
+    ------
+    TypeError
+        If it is made directly.
     """
+
+    def __init__(self):
+        if type(self) is PrivateAdaptation:
+            raise TypeError("PrivateAdaptation is a base: make a CnvxAdap or an NCnvxAdap.")
 
     neighboring = "replace"  # sizes are public: another relation would not protect them
 
@@ -266,9 +342,8 @@ class PrivateAdaptation(BaseEstimator):
     def _declared(self, Xt=ABSENT, yt=None, *, Xs=None, ys=None):
         """A twin that computes with plain values: all that is PUBLIC is checked, private records are not read."""
         owner = type(self).__name__
-        private = check_flag(self.private, "private", owner)
         prices = {"epsilon": check_epsilon, "delta": check_delta}
-        if not private:
+        if not check_flag(self.private, "private", owner):
             prices = {"epsilon": _check_no_price, "delta": optional(check_delta)}
         given = declare(self, prices | ADAPTATION | self._rules)
         if given.radius * given.weight_radius > 1e49:
@@ -281,7 +356,7 @@ class PrivateAdaptation(BaseEstimator):
             raise ValueError(
                 f'kappa_1={given.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
             )
-        if private:
+        if given.private:
             each = gaussian_mu(given.epsilon, given.delta) / math.sqrt(2 * (given.n_iter or 100))
             check_price(each, "epsilon", given.epsilon, owner)
         if Xt is not ABSENT:
@@ -400,9 +475,8 @@ class PrivateAdaptation(BaseEstimator):
         noise = Noise(given.random_state, neighboring="replace")
         released = given._release(private, public, noise)
         vars(given).update(released, n_features_in_=target.X.shape[1])
-        named = [X for X in (Xt, Xs) if hasattr(X, "columns")]
-        if named:
-            keep_columns(given, named[0])
+        for X in [X for X in (Xt, Xs) if hasattr(X, "columns")][:1]:
+            keep_columns(given, X)
         if given.private:
             sizes = f"of {owner}: {n} records of the target, {m} of the source"
             title = f"{sizes}; protects: the {given.protect}"

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..discrete import Coverage
 from ..geometry import ball_volume_log
-from ..rows import MappedRows, map_blocks
+from ..rows import MappedRows, _table, map_blocks
+from ..public import check_between, check_count, check_flag, check_positive
 
 # %% ../../nbs/31_grid_cover.ipynb #92a41f8f
 def stencil(d, ratio=1.0, snap=True):
@@ -34,10 +35,20 @@ def stencil(d, ratio=1.0, snap=True):
     ndarray of int64, shape (m, d)
         In grid units.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Lemma 7: {s + (2 s - 1) v}, one offset for each (s, v).
     """
+    d, _, ratio, snap = _check_kind_of_grid(d, 1.0, ratio, snap, "stencil")
+    if ball_volume_log(d, math.sqrt(d) * (1 + 1 / ratio)) > math.log(64 * _STENCIL):
+        raise ValueError(
+            f"d={d}, ratio={ratio:g}: a point has too many nodes near it; choose less d."
+        )
     reach2 = d * (1 + 1 / ratio) ** 2
     steps = np.arange(-math.isqrt(int(reach2)) - 1, math.isqrt(int(reach2)) + 3)
     lengths = steps**2 if snap else np.maximum(np.maximum(-steps, steps - 1), 0) ** 2
@@ -57,6 +68,16 @@ _SQUARES = 2**15  # distances at a time: they stay in the cache
 _ROUND = [m * 10.0**-e for e in range(12, 0, -1) for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)] + [
     1.0
 ]
+
+
+def _check_kind_of_grid(d, radius, ratio, snap, owner):
+    """The four PUBLIC arguments of a grid, as plain values."""
+    return (
+        check_count(d, "d", owner),
+        check_positive(radius, "radius", owner, "the finest cover"),
+        check_between(ratio, "ratio", owner, 1e-6, 1e6),
+        check_flag(snap, "snap", owner),
+    )
 
 
 @lru_cache(maxsize=16)
@@ -93,7 +114,14 @@ def grid_fits(d, radius, ratio=1.0, snap=True, n_public=None):
     Returns
     -------
     bool
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    d, radius, ratio, snap = _check_kind_of_grid(d, radius, ratio, snap, "grid_fits")
+    n_public = None if n_public is None else check_count(n_public, "n_public", "grid_fits")
     _, offsets, _, size = _grid(d, radius, ratio, snap)
     if offsets is None or size >= 2**63:
         return False
@@ -165,6 +193,7 @@ class Grid:
     """
 
     def __init__(self, d, radius, ratio=1.0, snap=True):
+        d, radius, ratio, snap = _check_kind_of_grid(d, radius, ratio, snap, "Grid")
         self.unit, self.offsets, self.high, self.size = _grid(d, radius, ratio, snap)
         if self.size >= 2**63:
             raise ValueError(
@@ -172,7 +201,7 @@ class Grid:
                 "choose a larger radius or ratio."
             )
         self.reach2 = d * (1 + 1 / ratio) ** 2
-        self._side = 2 * self.high + 1
+        self._side, self._edge = 2 * self.high + 1, math.ceil(1 / self.unit)
         self._radix = self._side ** np.arange(d - 1, -1, -1)
         self.jumps = self.offsets @ self._radix  # from a point's key to the keys of its nodes
 
@@ -187,7 +216,10 @@ class Grid:
         -------
         ndarray of int64, shape (n,)
         """
-        return (places.astype(np.int64) + self.high) @ self._radix
+        inside = np.clip(
+            places.astype(np.int64), -self._edge, self._edge
+        )  # what is outside: its edge
+        return (inside + self.high) @ self._radix
 
     def nearest(self, points):
         """Keys of the nodes nearest to points.
@@ -376,6 +408,7 @@ class GridCover:
     """
 
     def __init__(self, points, radius, ratio=1.0, snap=True):
+        points = _table(points)
         self.nodes = Grid(points.shape[1], radius, ratio, snap)
         self.size = self.nodes.size
         self._cells = (_Cells if snap else _Places)(points, self.nodes)

@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 from ..accounting import gaussian_mu
 from .k_tuples import _in_order, private_test_partition
 from .tuple_clusterer import PlannedClusterer
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
 from ..geometry import nearest
-from ..public import check_between, check_choice, check_flag
+from ..mechanisms import Noise
+from ..public import check_between, check_choice, check_count, check_flag, check_kind
 from ..receipts import Release
 
 # %% ../../nbs/43_k_averages.ipynb #746eec46
@@ -45,11 +47,23 @@ def private_average(Q, *, radius, min_radius, moves, epsilon, mu, beta, noise):
     -------
     ndarray of shape (d,)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Proposition 2.9; after Nissim, Stemmer,
     Vadhan (PODS 2016).
     """
+    owner = "private_average"
+    [Q] = check_arrays(owner, Q=(Q, "q d+"))
+    radius, min_radius = _nodes(radius, min_radius, owner)
+    moves = check_count(moves, "moves", owner)
+    epsilon, mu = check_each(POSITIVE, owner, epsilon=epsilon, mu=mu)
+    beta = CHANCE(beta, "beta", owner)
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     d = Q.shape[1]
     each = epsilon / (3 * d)
     nodes = np.linspace(-radius, radius, math.ceil(2 * radius / min_radius) + 1)
@@ -76,6 +90,17 @@ def private_average(Q, *, radius, min_radius, moves, epsilon, mu, beta, noise):
     return middle + width * np.clip(total / max(count, 1.0), -1, 1)
 
 # %% ../../nbs/43_k_averages.ipynb #3f7fb18c
+def _nodes(radius, min_radius, owner):
+    """PUBLIC radii, of which the first is not too many times the second: there is a node for each."""
+    radius, min_radius = check_each(POSITIVE, owner, radius=radius, min_radius=min_radius)
+    if not min_radius <= radius <= 2**22 * min_radius:
+        raise ValueError(
+            f"min_radius={min_radius}: {owner} lists a node for every min_radius; choose one from "
+            f"{radius / 2**22:.3g} to the radius."
+        )
+    return radius, min_radius
+
+
 def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, beta):
     """How many tuples `private_average` needs for each part until the first choice, of a point inside, succeeds.
 
@@ -91,7 +116,17 @@ def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, b
     Returns
     -------
     int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "average_tuples"
+    sizes = {"n_clusters": n_clusters, "n_features": n_features, "moves": moves}
+    n_clusters, n_features, moves = check_each(check_count, owner, **sizes)
+    epsilon, beta = POSITIVE(epsilon, "epsilon", owner), CHANCE(beta, "beta", owner)
+    radius, min_radius = _nodes(radius, min_radius, owner)
     nodes = math.ceil(2 * radius / min_radius) + 1
     each = epsilon / (3 * n_features)
     return math.ceil(4 * moves / each * math.log(nodes * n_features * n_clusters / beta))
@@ -236,11 +271,7 @@ class KAverages(PlannedClusterer):
         super()._check_public()
         owner = type(self).__name__
         self.min_radius = check_between(self.min_radius, "min_radius", owner, 0, self.radius, "(]")
-        if self.radius / self.min_radius > 2**22:
-            raise ValueError(
-                f"min_radius={self.min_radius}: {owner} lists a node for every min_radius; the "
-                f"smallest it can list for this radius is {self.radius / 2**22:.3g}."
-            )
+        _nodes(self.radius, self.min_radius, owner)
 
     def _check_size(self, n, k, d):
         self._check_planned(n)

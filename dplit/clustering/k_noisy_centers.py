@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from .k_tuples import _in_order, canonical, count_unpartitioned, laplace_tail
-from .k_tuples import majority, paper_plan, private_test_partition, ratio_bound
-from .k_tuples import smallest
+from .k_tuples import _in_order, _laplace_tail, canonical, count_unpartitioned
+from .k_tuples import laplace_tail, majority, paper_plan, private_test_partition
+from .k_tuples import ratio_bound, smallest
 from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
-from ..public import check_choice
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
+from ..public import check_between, check_choice, check_count, check_kind
 from ..receipts import Release, largest_scale
 
 # %% ../../nbs/44_k_noisy_centers.ipynb #c729381f
@@ -37,7 +39,13 @@ def h_index(degrees):
     -------
     int
         Moves by at most 1 when one tuple is replaced, although all degrees may move.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    [degrees] = check_arrays("h_index", degrees=(degrees, "n"))
     falling = np.sort(degrees)[::-1]
     return int(np.sum(falling >= np.arange(1, len(falling) + 1)))
 
@@ -70,6 +78,11 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4, step 4.
     """
+    owner = "printed_loss"
+    n_clusters = check_count(n_clusters, "n_clusters", owner, high=2**20)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    delta = check_between(delta, "delta", owner, 0, 1, "()")  # its logarithm is taken alone
+    separation = check_between(separation, "separation", owner, 2, 1e100, "(]")
     b, slope = 4 * n_clusters / epsilon, 4 / (separation - 2)
     place = 1 + slope * (b * (math.log(4 * n_clusters) - math.log(delta)) + 1)
     omega, target = ratio_bound(separation), delta / (8 * n_clusters)
@@ -93,7 +106,7 @@ def printed_loss(n_clusters, epsilon, delta, separation):
                 continue
             if low < high:
                 mass1, mass2 = (
-                    laplace_tail(low - place * s, w) - laplace_tail(high - place * s, w)
+                    _laplace_tail(low - place * s, w) - _laplace_tail(high - place * s, w)
                     for s, w in ((first, w1), (second, w2))
                 )
                 total += mass1 - math.exp(loss) * mass2
@@ -125,11 +138,18 @@ def printed_separation(n_clusters, epsilon, delta, beta):
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Section 5.
     """
-    k = n_clusters
+    owner = "printed_separation"
+    k, epsilon = check_count(n_clusters, "n_clusters", owner), POSITIVE(epsilon, "epsilon", owner)
+    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
     return 10 / epsilon * k * math.log(k / delta) * math.sqrt(math.log(k / beta))
 
 # %% ../../nbs/44_k_noisy_centers.ipynb #3be4d61c
@@ -159,6 +179,10 @@ def printed_noisy_centers(T, given, noise):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
     """
+    owner = "printed_noisy_centers"
+    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
+    check_kind(given, "given", owner, KNoisyCenters, 'as KNoisyCenters(variant="paper")')
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     n, k, d = T.shape
     epsilon, delta, beta = given.epsilon, given.delta, given.beta
     separation = given.separation or printed_separation(k, epsilon, delta, beta)

@@ -10,14 +10,18 @@ __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 
 # %% ../../nbs/40_k_tuples.ipynb #702ac210
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy import special, stats
 from scipy.spatial.distance import cdist
 
 from ..accounting import subsampled
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
 from ..mixtures import failure_delta
+from ..public import check_between, check_callable, check_count, check_kind, check_numbers
+from ..public import check_share
 from ..receipts import Release
 
 # %% ../../nbs/40_k_tuples.ipynb #48c77634
@@ -33,7 +37,13 @@ def ratio_bound(separation):
     -------
     float
         The paper's omega, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    separation = check_between(separation, "separation", "ratio_bound", 2, 1e100, "(]")
     return (separation + 2) / (separation - 2)
 
 
@@ -48,7 +58,17 @@ def laplace_tail(x, scale):
     Returns
     -------
     float or ndarray
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    x = check_numbers(x, "x", "laplace_tail", -math.inf, math.inf)
+    return _laplace_tail(x, POSITIVE(scale, "scale", "laplace_tail"))
+
+
+def _laplace_tail(x, scale):
     tail = 0.5 * np.exp(-np.abs(x) / scale)
     return np.where(np.asarray(x) >= 0, tail, 1 - tail)[()]
 
@@ -70,7 +90,16 @@ def joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "joint_failure_bound"
+    m, ell = check_count(m, "m", owner, high=2**24), check_between(ell, "ell", owner, 0, 1e100)
+    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
+    beta = CHANCE(beta, "beta", owner)
     p = min(1.0, 0.5 * m / beta * math.exp(-epsilon_2 * ell / m))
     bad, t = np.arange(1, m + 1), math.log(1 / beta) / epsilon_1
     # all but one of the b bad tuples fail, or a second one passes too
@@ -91,7 +120,16 @@ def separations(T):
     -------
     ndarray of shape (n, k)
         In squared units of T. Below 1e-200 it is 0: such points count as equal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    return _separations(*check_arrays("separations", T=(T, "n k+ d")))
+
+
+def _separations(T):
     n, k, d = T.shape
     total = np.zeros((k, k, n))
     for column in np.moveaxis(T, 2, 0):  # coordinate by coordinate: each tuple is by itself
@@ -121,11 +159,19 @@ def count_unpartitioned(T1, T2, separation):
     ndarray of int64, shape (m,)
         A tuple with two equal points partitions nothing.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1, steps 1a and 1b.
     """
-    squared, total = separations(T1), np.zeros(len(T1), dtype=np.int64)
+    owner = "count_unpartitioned"
+    T1, T2 = check_arrays(owner, T1=(T1, "m k+ d+"), T2=(T2, "n k d"))
+    separation = POSITIVE(separation, "separation", owner)
+    squared, total = _separations(T1), np.zeros(len(T1), dtype=np.int64)
     usable = np.flatnonzero(squared.min(axis=1) > 0)  # the others partition nothing
     m, k, d = len(usable), *T1.shape[1:]
     reach = (squared[usable] / separation**2).reshape(m * k, 1)
@@ -154,7 +200,13 @@ def majority(n_tuples):
     -------
     int
         ceil((n + 2) / 2).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    n_tuples = check_count(n_tuples, "n_tuples", "majority", low=0)
     return -(-(n_tuples + 2) // 2)
 
 
@@ -168,7 +220,13 @@ def canonical(T):
     Returns
     -------
     ndarray of shape (n, k, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    [T] = check_arrays("canonical", T=(T, "n+ k+ d+"))
     inside = np.lexsort(np.moveaxis(T, 2, 0)[::-1], axis=-1)
     T = np.take_along_axis(T, inside[:, :, None], axis=1)
     return T[np.lexsort(T.reshape(len(T), -1).T[::-1])]
@@ -180,6 +238,9 @@ def _in_order(center, noise):
     return center[np.argsort(center @ direction, kind="stable")]
 
 # %% ../../nbs/40_k_tuples.ipynb #cf5245ea
+_FAILURES = partial(check_between, low=0, high=1, ends="()")
+
+
 def paper_parameters(n_tuples, epsilon, delta, beta):
     """Definitions 4.1 and 4.4: m, epsilon_1 and ell of PrivateTestPartition.
 
@@ -196,16 +257,26 @@ def paper_parameters(n_tuples, epsilon, delta, beta):
         None if there is no such m.
     epsilon_1, ell : float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Definitions 4.1 and 4.4.
     """
+    owner = "paper_parameters"
+    n_tuples = check_count(n_tuples, "n_tuples", owner)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    # their product may be no float
+    log_delta, log_beta = map(math.log, check_each(_FAILURES, owner, delta=delta, beta=beta))
     for m in range(1, n_tuples + 1):
         inside = epsilon * n_tuples / (2 * m) - 3
         if inside <= 1:
             break
-        if m * math.log(inside) > 2 * math.log(1 / delta) + math.log(1 / beta):
-            return m, math.log(inside), 2 * m / epsilon * math.log(m / (beta * delta))
+        if m * math.log(inside) > -2 * log_delta - log_beta:
+            return m, math.log(inside), 2 * m / epsilon * (math.log(m) - log_beta - log_delta)
     return None, math.nan, math.inf
 
 # %% ../../nbs/40_k_tuples.ipynb #0656c938
@@ -249,7 +320,18 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     -------
     PartitionPlan or None
         None if n_tuples < 2 ell + 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "paper_plan"
+    n_tuples, epsilon = (
+        check_count(n_tuples, "n_tuples", owner),
+        POSITIVE(epsilon, "epsilon", owner),
+    )
+    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
     m, epsilon_1, ell = paper_parameters(n_tuples, epsilon / 2, delta / 4, beta / 2)
     if m is None or n_tuples < 2 * ell + 2:
         return None
@@ -258,7 +340,6 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
 # %% ../../nbs/40_k_tuples.ipynb #be9240dd
-@lru_cache(maxsize=512)
 def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
 
@@ -280,6 +361,19 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     ValueError
         If epsilon is above 500.
     """
+    owner = "exact_plan"
+    n_tuples, epsilon = (
+        check_count(n_tuples, "n_tuples", owner),
+        POSITIVE(epsilon, "epsilon", owner),
+    )
+    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
+    return _exact_plan(
+        n_tuples, epsilon, delta, beta, check_between(share, "share", owner, 1e-6, 1)
+    )
+
+
+@lru_cache(maxsize=512)
+def _exact_plan(n_tuples, epsilon, delta, beta, share):
     if epsilon > 500:
         raise ValueError(
             f"epsilon={epsilon:g}: the private failure of the sampled test has no price beyond "
@@ -295,7 +389,7 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
             if nobody >= target:
                 continue
             t, bad = math.log(2 / beta) / epsilon_1, np.arange(1, m + 1)
-            kappa = (bad * (laplace_tail(bad - 1 - t, 1 / epsilon_1) + bad * 1e-6)).max()
+            kappa = (bad * (_laplace_tail(bad - 1 - t, 1 / epsilon_1) + bad * 1e-6)).max()
             p = min((target - nobody) / kappa, 1e-6)
             if not p:
                 continue
@@ -326,6 +420,8 @@ def smallest(feasible, high=2**40):
     ValueError
         If none up to `high` is feasible.
     """
+    check_callable(feasible, "feasible", "smallest")
+    high = check_count(high, "high", "smallest", low=2)
     low, top = 1, 2
     while not feasible(top):
         low, top = top, 2 * top
@@ -352,7 +448,16 @@ def success_probability(counts, epsilon_1, epsilon_2, beta):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "success_probability"
+    [counts] = check_arrays(owner, counts=(counts, "m+"))
+    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
+    beta = CHANCE(beta, "beta", owner)
     m = len(counts)
     passes = laplace_tail(np.asarray(counts) - m / epsilon_2 * math.log(m / beta), m / epsilon_2)
     law = np.ones(1)  # of the number of passes
@@ -390,18 +495,30 @@ def private_test_close_tuples(
     first : int or None
         PRIVATE: which tuple of T1 the balls are around. None: empty balls.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1.
     """
+    owner = "private_test_close_tuples"
+    T1, T2 = check_arrays(owner, T1=(T1, "m+ k+ d+"), T2=(T2, "n k d"))
+    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
+    beta, failure = CHANCE(beta, "beta", owner), check_share(failure, "failure", owner)
+    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    n_rows = len(T1) if n_rows is None else check_count(n_rows, "n_rows", owner, low=len(T1))
     m = len(T1)
     counts = count_unpartitioned(T1, T2, separation)  # 1a, 1b
-    cost = epsilon_2 + subsampled(epsilon_1, 0.0, m, n_rows or m)[0]
+    cost = epsilon_2 + subsampled(epsilon_1, 0.0, m, n_rows)[0]
     status = Release("status of the test", "subsampled", epsilon=cost, failure=failure)
     with noise.procedure(status):
         noisy = noise.laplace(counts, sensitivity=m, epsilon=epsilon_2, label="left out")  # 1c
         passed = noisy <= m / epsilon_2 * math.log(m / beta)  # 1d
-        with noise.procedure(share=m / (n_rows or m)):  # 2
+        with noise.procedure(share=m / n_rows):  # 2
             s = noise.laplace(passed.sum(), sensitivity=1, epsilon=epsilon_1, label="passes")
     success = bool(s >= m - math.log(1 / beta) / epsilon_1)  # 3
     return success, int(np.argmax(passed)) if success and passed.any() else None  # 4
@@ -426,10 +543,21 @@ def private_test_partition(T, plan, *, separation, noise):
     ndarray of shape (k, d), or None
         PRIVATE centres of balls that leave out at most plan.ell tuples, or None: Failure.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 2.
     """
+    owner = "private_test_partition"
+    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
+    check_kind(
+        plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples"
+    )
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3
         T[drawn],
@@ -461,7 +589,19 @@ def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
     Returns
     -------
     success, bad : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "rare_success"
+    n_tuples, m = check_count(n_tuples, "n_tuples", owner), check_count(m, "m", owner, high=60)
+    n_bad, ell = check_count(n_bad, "n_bad", owner, low=0), check_count(ell, "ell", owner, low=0)
+    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
+    beta = CHANCE(beta, "beta", owner)
+    if n_tuples < max(n_bad + ell + 1, m):
+        raise ValueError(f"n_tuples={n_tuples}: {owner} needs n_bad + ell + 1 at least, and m.")
     tau, scale = m / epsilon_2 * math.log(m / beta), m / epsilon_2
     good, left, right = (1 - laplace_tail(tau - c, scale) for c in (0, ell + 1, n_bad))
     n_good, success, bad = n_tuples - n_bad - ell - 1, 0.0, 0.0

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
+from ..declared import check_rounds
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import count_weight, mean_in_ball
-from ..public import check_points, check_rounds
+from ..public import check_between, check_count, check_neighboring, check_numbers, check_points
+from ..public import check_positive, check_radius
 from ..rows import lattice
 
 # %% ../../nbs/20_lloyd.ipynb #8ab24925
@@ -36,7 +38,15 @@ def round_sensitivity(radius, weight, neighboring="add_remove"):
     -------
     float
         In the units of the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    radius = check_radius(radius, "radius", "round_sensitivity")
+    weight = check_between(weight, "weight", "round_sensitivity", 0, 1e100)
+    check_neighboring(neighboring)
     one_row = math.hypot(1, weight)
     return radius * (one_row if neighboring == "add_remove" else max(2.0, math.sqrt(2) * one_row))
 
@@ -62,10 +72,22 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     -------
     float or ndarray
         Units of the data; infinite where the cluster is too small for the bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than no rows or than one column, beta is not in (0, 1], or another number
+        is not positive.
     """
+    owner = "center_error_bound"
+    rows = check_numbers(n_rows, "n_rows", owner, 0, 1e100)
+    n_features = check_count(n_features, "n_features", owner)
+    mu_round = check_positive(mu_round, "mu_round", owner, "the price of a round")
+    beta = check_between(beta, "beta", owner, 1e-300, 1)
     w = count_weight(n_features) if weight is None else weight
+    w = check_positive(w, "weight", owner, "the weight of a count")
     sigma, L = round_sensitivity(radius, w) / mu_round, math.sqrt(2 * math.log(2 / beta))
-    rows = np.asarray(n_rows, dtype=float) - sigma * L / (w * radius)
+    rows = rows - sigma * L / (w * radius)
     noise = sigma * (math.sqrt(n_features) + L) + sigma * L / w
     rounding = lattice(radius)[0] * math.sqrt(n_features)
     error = noise / np.maximum(rows, 1) + rounding

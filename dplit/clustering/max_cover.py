@@ -18,14 +18,28 @@ from sklearn.cluster import KMeans
 
 from ..balls import clip_to_ball, relative_to_ball, uniform_in_ball
 from .grid_cover import GridCover
-from ..estimators import project
+from ..estimators import PrivateKMeans, project
 from ..geometry import NearestCenter, nearest
-from ..mechanisms import noisy_avg
+from ..mechanisms import Noise
+from ..noisy_average import noisy_avg
 from ..projections import gaussian_projection
-from ..public import PrivacyWarning
-from ..rows import MappedRows, check_rows
+from ..public import PrivacyWarning, check_between, check_callable, check_count, check_flag
+from ..public import check_kind, check_numbers, check_points, check_positive, check_random_state
+from ..rows import MappedRows, _table, check_rows
 
 # %% ../../nbs/30_max_cover.ipynb #e5f9bcf7
+def _check_picks(n_clusters, n_picks, owner):
+    return check_count(n_clusters, "n_clusters", owner), check_count(n_picks, "n_picks", owner)
+
+
+def _check_level(log_nodes, exponent, beta, owner):
+    return (
+        check_between(log_nodes, "log_nodes", owner, 0, 1e100),
+        check_positive(exponent, "exponent", owner, "the price of the choices"),
+        check_between(beta, "beta", owner, 1e-300, 1),
+    )
+
+
 def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
     """Lemma 9: how many live rows the choices of one level cover at least, with probability 1 - beta.
 
@@ -47,14 +61,30 @@ def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
     float or ndarray
         Number of rows; negative where the bound says nothing.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Lemma 9, with explicit constants.
     """
+    owner = "coverage_bound"
+    best = check_numbers(best, "best", owner, 0, 1e100)
+    n_clusters, n_picks = _check_picks(n_clusters, n_picks, owner)
+    log_nodes, exponent, beta = _check_level(log_nodes, exponent, beta, owner)
     loss = (log_nodes + math.log(n_picks / beta)) / exponent
     return (1 - (1 - 1 / n_clusters) ** n_picks) * (best - n_clusters * loss)
 
 # %% ../../nbs/30_max_cover.ipynb #7ac03519
+def _check_radii(radii, owner):
+    """A PUBLIC ladder of cover radii."""
+    radii = check_points(radii, "radii", owner, (None,))
+    check_numbers(radii, "radii", owner, 0, 1e100, "(]")
+    return radii
+
+
 def movement_bound(
     best_cost, n_rows, radii, n_clusters, n_picks, log_nodes, exponent, beta, ratio=1.0, snap=True
 ):
@@ -77,10 +107,23 @@ def movement_bound(
     float
         Infinite where k' is too small for this g.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Lemma 12, with squared distances and explicit constants.
     """
+    owner = "movement_bound"
+    best_cost = check_between(best_cost, "best_cost", owner, 0, 1e100)
+    n_rows = check_count(n_rows, "n_rows", owner, low=0)
+    radii = _check_radii(radii, owner)
+    n_clusters, n_picks = _check_picks(n_clusters, n_picks, owner)
+    log_nodes, exponent, beta = _check_level(log_nodes, exponent, beta, owner)
+    ratio = check_between(ratio, "ratio", owner, 0, 1e100)
+    snap = check_flag(snap, "snap", owner)
     missed, growth = (1 - 1 / n_clusters) ** n_picks, (1 + ratio) ** 2
     if missed * growth >= 1:
         return math.inf
@@ -119,6 +162,13 @@ def cost_lower_bound(n_clusters, epsilon, delta, n_words, relative_distance, dia
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Theorems 5 and 6, with explicit constants.
     """
+    owner = "cost_lower_bound"
+    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    n_words = check_count(n_words, "n_words", owner)
+    epsilon = check_between(epsilon, "epsilon", owner, 1e-12, 700)
+    delta = check_between(delta, "delta", owner, 0, 1)
+    relative_distance = check_between(relative_distance, "relative_distance", owner, 0, 1)
+    diameter = check_positive(diameter, "diameter", owner, "that of the cube")
     others = n_words - n_clusters
     if delta and others < n_clusters * math.expm1(epsilon) / delta:
         raise ValueError(
@@ -147,10 +197,17 @@ def paper_exponent(epsilon, delta):
     float
         e' = epsilon / (e ln(1 / delta)); `cover_exponent` is the most one can have.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Lemma 17.
     """
+    epsilon = check_positive(epsilon, "epsilon", "paper_exponent", "the price of step 2")
+    delta = check_between(delta, "delta", "paper_exponent", 0, 1, "()")
     return epsilon / (math.e * math.log(1 / delta))
 
 # %% ../../nbs/30_max_cover.ipynb #a47ee5c4
@@ -185,10 +242,14 @@ def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2.
     """
+    owner, points = "grid_set_cover", _table(points)
+    n_picks = check_count(n_picks, "n_picks", owner)
+    check_callable(choose, "choose", owner)
     grid = GridCover(points, radius, ratio, snap)  # V_i and cover[.], once and not in every round
     nodes = np.empty((n_picks, points.shape[1]))
     for i in range(n_picks):  # repeat k' times
         key = choose(grid)  # the exponential mechanism over all of G_i
+        key = check_count(key, "what choose returns", owner, low=0, high=grid.size - 1)
         nodes[i] = grid.node(key)  # C_i <- C_i + {g}
         grid.remove(key)  # D' <- D' \ cover[g]
     return nodes, grid.live()
@@ -211,10 +272,19 @@ def cover_radii(finest, ratio=1.0, coarsest=2.0):
     ndarray
         r_1 < ... < r_m with r_m (1 + ratio) >= coarsest.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, which starts at finest = 1 / n.
     """
+    owner = "cover_radii"
+    finest = check_between(finest, "finest", owner, 1e-100, 1e100)
+    ratio = check_between(ratio, "ratio", owner, 1e-3, 1e100)
+    coarsest = check_between(coarsest, "coarsest", owner, 0, 1e100)
     radii = [finest]
     while radii[-1] * (1 + ratio) < coarsest:
         radii.append(radii[-1] * (1 + ratio))
@@ -247,6 +317,7 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 2.
     """
+    points, radii = _table(points), _check_radii(radii, "max_cover")
     candidates = []
     for radius in radii:  # for i = 1, ..., m, also when nobody is left
         nodes, live = grid_set_cover(points, radius, n_picks, choose, ratio=ratio, snap=snap)
@@ -275,10 +346,16 @@ def candidate_weights(points, candidates, epsilon, noise):
     ndarray of shape (m,)
         May be negative.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
     """
+    points, noise = _table(points), check_kind(noise, "noise", "candidate_weights", Noise)
     find = NearestCenter(candidates, 1.0)
     nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
     return noise.histogram(nearest_one, len(candidates), epsilon=epsilon, label="weights")
@@ -299,7 +376,17 @@ def cluster_candidates(candidates, weights, n_clusters, seed):
     -------
     ndarray of shape (n_clusters, d)
         Padded with random points of the ball where there are too few candidates.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "cluster_candidates"
+    candidates = check_points(candidates, "candidates", owner, (None, None))
+    weights = check_points(weights, "weights", owner, (len(candidates),))
+    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    seed = check_count(seed, "seed", owner, low=0, high=2**32 - 1)
     rng, d = np.random.default_rng(seed), candidates.shape[1]
     jitter = rng.uniform(-1e-6, 1e-6, size=candidates.shape)  # grid points tie; this settles it
     spare = uniform_in_ball(n_clusters, d, rng=rng)
@@ -349,6 +436,11 @@ class Covers:
         -------
         ndarray of shape (m * n_picks, d)
             Released points of the unit ball.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Noise.cover` and `max_cover` do.
         """
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(self.finest, self.ratio)
@@ -368,7 +460,15 @@ def public_draws(rng, k, d):
     -------
     seed : int
     points : ndarray of shape (k, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "public_draws"
+    rng = np.random.default_rng(check_random_state(rng, "rng"))
+    k, d = check_count(k, "k", owner), check_count(d, "d", owner)
     return int(rng.integers(2**31)), uniform_in_ball(k, d, rng=rng)
 
 # %% ../../nbs/30_max_cover.ipynb #48079a03
@@ -407,7 +507,13 @@ def printed_prices(given):
     Returns
     -------
     PrintedPrices
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "printed_prices", PrivateKMeans)
     two_clusters = given.neighboring == "replace" and given.n_clusters > 1
     parts = (1 + given.n_lloyd) * (2 if two_clusters else 1)
     covers, weights, averages = (given.epsilon * share for share in _PAPER_SHARES)
@@ -428,7 +534,13 @@ def printed_covers(given, n_columns=math.inf):
     Returns
     -------
     Covers
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "printed_covers", PrivateKMeans)
     n, ratio = given.n_public, given.ratio or 1.0
     d = min(given.n_components or math.inf, n_columns, max(1, int(math.log(n) / 2)))
     n_picks = given.n_clusters * max(1, math.ceil(math.log(1 / ratio)))
@@ -461,6 +573,8 @@ def printed_max_cover(rows, given, noise):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
     """
+    given = check_kind(given, "given", "printed_max_cover", PrivateKMeans)
+    noise = check_kind(noise, "noise", "printed_max_cover", Noise)
     rows = check_rows(rows, 'MaxCoverKMeans with variant="paper"', ensure_all_finite=False)
     k, d, radius = given.n_clusters, rows.shape[1], given.radius
     covers, price = printed_covers(given, d), printed_prices(given)

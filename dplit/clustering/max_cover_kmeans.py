@@ -19,14 +19,17 @@ from ..balls import clip_to_ball, relative_to_ball
 from .grid_cover import check_grid, grid_fits
 from .max_cover import Covers, candidate_weights, cluster_candidates, printed_covers
 from .max_cover import printed_max_cover, printed_prices, public_draws
+from ..declared import optional
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter, nearest
-from ..mechanisms import count_weight, mean_in_ball, noisy_avg_delta
+from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..mixtures import cover_exponent
+from ..noisy_average import noisy_avg_delta
 from ..projections import orthonormal_projection
-from ..public import check_between, check_choice, check_count, optional
+from ..public import check_between, check_choice, check_count, check_kind, check_neighboring
+from ..public import check_points, check_positive, check_radius
 from ..receipts import Release, largest_scale
-from ..rows import MappedRows, lattice
+from ..rows import MappedRows, _table, lattice
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #aab4b59f
 def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0):
@@ -46,7 +49,18 @@ def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0):
     Returns
     -------
     list of Release
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "max_cover_releases"
+    scale = check_positive(scale, "scale", owner, "by how much every share is multiplied")
+    shares, n_lloyd = (
+        _check_shares(shares, "shares", owner),
+        check_count(n_lloyd, "n_lloyd", owner, 0),
+    )
     recentring, covers, weights, averages = (scale * share for share in shares)
     mu, exponent = gaussian_mu(epsilon, delta), cover_exponent(epsilon, delta)
     each = averages * mu / math.sqrt(1 + n_lloyd)
@@ -88,7 +102,6 @@ class MaxCoverPrices:
     average: float
 
 
-@lru_cache(maxsize=64)
 def max_cover_prices(epsilon, delta, neighboring, shares, n_lloyd):
     """Prices of the parts that together cost (epsilon, delta), no less.
 
@@ -103,7 +116,24 @@ def max_cover_prices(epsilon, delta, neighboring, shares, n_lloyd):
     Returns
     -------
     MaxCoverPrices
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "max_cover_prices"
+    epsilon = check_positive(epsilon, "epsilon", owner, "the whole budget")
+    delta = check_between(delta, "delta", owner, 0, 1, "()")
+    shares, n_lloyd = (
+        _check_shares(shares, "shares", owner),
+        check_count(n_lloyd, "n_lloyd", owner, 0),
+    )
+    return _prices(epsilon, delta, check_neighboring(neighboring), shares, n_lloyd)
+
+
+@lru_cache(maxsize=64)
+def _prices(epsilon, delta, neighboring, shares, n_lloyd):
     plan = partial(max_cover_releases, epsilon=epsilon, delta=delta, shares=shares, n_lloyd=n_lloyd)
     lines = plan(largest_scale(plan, epsilon, delta, neighboring))
     by_label = {r.label: r.mu or r.epsilon or r.exponent for r in lines}
@@ -121,7 +151,13 @@ def prices_of(given):
     Returns
     -------
     MaxCoverPrices
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "prices_of", PrivateKMeans)
     budget = given.epsilon, given.delta, given.neighboring
     return max_cover_prices(*budget, given.shares, given.n_lloyd)
 
@@ -149,7 +185,14 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
     radius : float
         One of 16 PUBLIC radii, from 2 * radius down by quarter powers of two: the smallest whose
         ball seems to hold 95 % of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    noise = check_kind(noise, "noise", "recenter", Noise)
+    X, radius = _table(X), check_radius(radius, "radius", "recenter")
     middle = noise.mean(X, radius=radius, center=center, mu=mu, label="mean to centre on")
     edges = 2 * radius * 2.0 ** (np.arange(-15, 1) / 4)
     scale = noise.histogram_scale(epsilon=epsilon)
@@ -181,10 +224,20 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
     -------
     ndarray of int
         Indices, increasing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "worth_keeping"
+    weights = check_points(weights, "weights", owner, (None,))
+    scale = check_between(scale, "scale", owner, 1e-100, 1e100)
+    n_clusters = check_count(n_clusters, "n_clusters", owner, low=0)
+    n_public = None if n_public is None else check_count(n_public, "n_public", owner)
     # two-sided geometric noise is at least t, a whole number, with probability q^t / (1 + q)
     threshold = scale * math.log(20 * len(weights) / (1 + math.exp(-1 / scale)))
-    if n_public is not None:
+    if n_public is not None and n_clusters:
         threshold = min(threshold, n_public / (2 * n_clusters))
     kept = np.flatnonzero(weights >= threshold)
     if len(kept) < n_clusters:
@@ -215,7 +268,13 @@ def default_covers(given, n_columns=math.inf):
     Returns
     -------
     Covers
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "default_covers", PrivateKMeans)
     four = grid_fits(4, given.finest, given.ratio or 2.0, True, given.n_public)
     d = min(given.n_components or (4 if four else 3), n_columns)
     ratio = given.ratio or (2.0 if d == 4 else 1.0)
@@ -239,7 +298,14 @@ def max_cover_k_means(rows, given, noise):
     -------
     ndarray of shape (n_clusters, d)
         Relative to the ball's centre, in the units of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "max_cover_k_means", PrivateKMeans)
+    noise = check_kind(noise, "noise", "max_cover_k_means", Noise)
     k, d = given.n_clusters, rows.shape[1]
     price, covers = prices_of(given), default_covers(given, d)
     seed, spare = public_draws(noise.public_rng, k, d)

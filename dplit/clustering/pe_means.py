@@ -19,11 +19,14 @@ from ..balls import clip_to_ball, relative_to_ball
 from .private_evolution import keep_largest, paper_rounds, printed_hdpe_means
 from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
+from ..declared import check_rounds, optional
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter
+from ..mechanisms import Noise
 from ..projections import gaussian_projection
-from ..public import check_choice, check_count, check_rounds, optional
-from ..rows import MappedRows
+from ..public import check_choice, check_count, check_flag, check_kind, check_neighboring
+from ..public import check_points, check_positive, check_radius
+from ..rows import MappedRows, _table
 
 # %% ../../nbs/52_pe_means.ipynb #1976e3ff
 def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
@@ -46,10 +49,22 @@ def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
     -------
     ndarray of shape (r,)
         In squared units of `lengths`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
-    beyond = np.maximum(lengths - np.asarray(radii)[:, None], 0)
+    owner = "step_error"
+    counts = check_points(counts, "counts", owner, (None,))
+    lengths = check_points(lengths, "lengths", owner, (len(counts),))
+    radii = check_points(radii, "radii", owner, (None,))
+    n_features = check_count(n_features, "n_features", owner)
+    n_cluster = check_positive(n_cluster, "n_cluster", owner, "the rows of a cluster")
+    noise_mu = check_positive(noise_mu, "noise_mu", owner, "the price of the sum")
+    beyond = np.maximum(lengths - radii[:, None], 0)
     bias = beyond @ counts / np.sum(counts)
-    return bias**2 + n_features * (np.asarray(radii) / (n_cluster * noise_mu)) ** 2
+    return bias**2 + n_features * (radii / (n_cluster * noise_mu)) ** 2
 
 # %% ../../nbs/52_pe_means.ipynb #bc74844c
 def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
@@ -79,7 +94,18 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
         is mostly noise, 3/4 of the median distance between neighbouring centres.
     kept : float
         The share of its length that a residual keeps on average, as far as the histogram tells.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner, residuals = "residual_radius", _table(residuals)
+    noise = check_kind(noise, "noise", owner, Noise)
+    radius = check_radius(radius, "radius", owner)
+    centers = check_points(centers, "centers", owner, (None, residuals.shape[1]))
+    sum_mu = check_positive(sum_mu, "sum_mu", owner, "the price of the sums")
+    n_total = check_positive(n_total, "n_total", owner, "the number of rows")
     edges = 2 * radius * np.geomspace(5e-5, 1, 80)
     deviation = noise.histogram_scale(mu=mu)
     counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
@@ -108,10 +134,17 @@ def shrink(steps, variance):
     -------
     ndarray of shape (k, d)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     James, Stein (Berkeley Symposium 1961); positive part, with d for d - 2.
     """
+    steps = check_points(steps, "steps", "shrink", (None, None))
+    variance = check_points(variance, "variance", "shrink", (len(steps),))
     length2 = (steps**2).sum(axis=1)
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
@@ -152,7 +185,14 @@ def step_prices(mu, neighboring):
     Returns
     -------
     StepPrices
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    mu = check_positive(mu, "mu", "step_prices", "the price of the step")
+    check_neighboring(neighboring)
     weight = math.sqrt(COUNTS / (1 - COUNTS))
     # replace: a residual turned round
     moves = 2.0 if neighboring == "replace" else math.hypot(1, weight)
@@ -185,7 +225,17 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         Inside the ball.
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner, X = "refine_step", _table(X)
+    noise = check_kind(noise, "noise", owner, Noise)
+    radius = check_radius(radius, "radius", owner)
+    centers = check_points(centers, "centers", owner, (None, X.shape[1]))
+    n_total = check_positive(n_total, "n_total", owner, "the number of rows")
     labelled = _shortened(X, radius, center).beside(labels)
     price = step_prices(mu, noise.neighboring)
     r, kept = residual_radius(  # in radii: whatever the unit, nothing overflows
@@ -245,7 +295,13 @@ def nearest_labels(X, centers, radius, center=None):
     -------
     ndarray of int32, shape (n, 1), or MappedRows
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    X = _table(X)
     find = NearestCenter(centers, radius)
     return keep_rows(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
 
@@ -288,7 +344,16 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
     -------
     EvolutionPrices
         count^2 + votes^2 + n_refine step^2 = mu^2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "evolution_prices"
+    mu = check_positive(mu, "mu", owner, "the price of everything")
+    n_refine = check_count(n_refine, "n_refine", owner)
+    check_flag(projected, "projected", owner), check_flag(counted, "counted", owner)
     rows = 0.01 if counted else 0.0
     votes = (1 - rows) * (0.2 if projected else 0.35)
     step = (1 - rows - votes) / n_refine
@@ -314,7 +379,14 @@ def pe_means(rows, given, noise):
     -------
     ndarray of shape (n_clusters, d)
         Relative to the ball's centre, in the units of the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    given = check_kind(given, "given", "pe_means", PrivateKMeans)
+    rows, noise = _table(rows), check_kind(noise, "noise", "pe_means", Noise)
     seed = int(noise.public_rng.integers(2**31))
     # how many rows
     n_total, price = _number_of_rows(rows, given, noise)

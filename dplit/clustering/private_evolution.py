@@ -18,11 +18,14 @@ from sklearn.exceptions import ConvergenceWarning
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
 from .vote_search import vote_rows, vote_rule
-from ..estimators import keep_rows, project
+from ..declared import check_memory
+from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter, sphere_packing
-from ..mechanisms import mean_in_ball
+from ..mechanisms import Noise, mean_in_ball
 from ..projections import gaussian_projection
-from ..rows import MappedRows
+from ..public import check_between, check_count, check_flag, check_kind, check_points
+from ..public import check_positive, check_random_state
+from ..rows import MappedRows, _table
 
 # %% ../../nbs/50_private_evolution.ipynb #dc5d9a3a
 def mantegna_scale(beta):
@@ -38,10 +41,16 @@ def mantegna_scale(beta):
     float
         Dimensionless.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Mantegna (Phys. Rev. E 1994); PE-means (2026), equation (4).
     """
+    beta = check_between(beta, "beta", "mantegna_scale", 1, 2, "[)")
     top = math.gamma(1 + beta) * math.sin(math.pi * beta / 2)
     bottom = math.gamma((1 + beta) / 2) * beta * 2 ** ((beta - 1) / 2)
     return (top / bottom) ** (1 / beta)
@@ -63,10 +72,23 @@ def levy_steps(shape, rng, beta=1.75):
     ndarray
         Dimensionless.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     Mantegna (Phys. Rev. E 1994); PE-means (2026), section III-C.
     """
+
+    try:
+        shape = [check_count(n, "shape", "levy_steps", low=0) for n in shape]
+    except TypeError:
+        raise TypeError("shape: levy_steps needs a tuple of whole numbers.") from None
+    check_memory(32.0 * math.prod(shape), f"shape={shape}", "levy_steps")
+    rng = np.random.default_rng(check_random_state(rng, "rng"))
+    beta = check_between(beta, "beta", "levy_steps", 1, 1e100)
     u, v = rng.standard_normal(shape), rng.standard_normal(shape)
     return u if beta >= 2 else mantegna_scale(beta) * u / np.abs(v) ** (1 / beta)
 
@@ -91,7 +113,18 @@ def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
     -------
     ndarray of shape (k * n_each, d)
         Those of the first centre first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "variations"
+    centers = check_points(centers, "centers", owner, (None, None))
+    n_each = check_count(n_each, "n_each", owner)
+    rng = np.random.default_rng(check_random_state(rng, "rng"))
+    step = check_between(step, "step", owner, 0, 1e100)
+    antithetic = check_flag(antithetic, "antithetic", owner)
     k, d = centers.shape
     if antithetic:
         half = levy_steps((k, -(-n_each // 2), d), rng, beta)
@@ -116,10 +149,17 @@ def keep_largest(votes, n_total):
     ndarray of shape (m,)
         Never negative. If the sum is never reached, all positive votes are kept.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Algorithm 2, lines 10 to 12.
     """
+    votes = check_points(votes, "votes", "keep_largest", (None,))
+    n_total = check_between(n_total, "n_total", "keep_largest", 0, math.inf)
     kept, order = np.zeros(len(votes)), np.argsort(-votes, kind="stable")
     total = np.cumsum(np.maximum(votes[order], 0))
     order = order[: np.searchsorted(total, n_total) + 1]
@@ -149,10 +189,18 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     -------
     ndarray of shape (m,)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Algorithm 2.
     """
+    Q, noise = _table(Q), check_kind(noise, "noise", "dp_nn_histogram", Noise)
+    n_total = check_between(n_total, "n_total", "dp_nn_histogram", 0, math.inf)
+    population = check_points(population, "population", "dp_nn_histogram", (None, Q.shape[1]))
     find = vote_rule(population, n_elite)
     votes = MappedRows(Q, lambda rows, at: find(rows), 1)  # lines 5 to 7, block by block
     noisy = noise.histogram(votes, len(population), mu=mu, label="votes")  # line 9
@@ -177,7 +225,20 @@ def select(population, weights, n_clusters, seed, start=None, n_init=3):
     Returns
     -------
     ndarray of shape (n_clusters, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    owner = "select"
+    population = check_points(population, "population", owner, (None, None))
+    weights = check_points(weights, "weights", owner, (len(population),))
+    n_clusters = check_count(n_clusters, "n_clusters", owner, high=len(population))
+    seed = check_count(seed, "seed", owner, low=0, high=2**32 - 1)
+    n_init = check_count(n_init, "n_init", owner)
+    if start is not None:
+        start = check_points(start, "start", owner, (n_clusters, population.shape[1]))
     points, which = np.unique(population[weights > 0], axis=0, return_inverse=True)
     if len(points) <= n_clusters:
         return population[np.argsort(-weights, kind="stable")[:n_clusters]]
@@ -204,10 +265,17 @@ def paper_rounds(n_features, epsilon=1.0):
     -------
     int
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), section IV-C; the constant is that of the authors' program.
     """
+    n_features = check_count(n_features, "n_features", "paper_rounds")
+    epsilon = check_positive(epsilon, "epsilon", "paper_rounds", "the price of all rounds")
     return max(int(max(epsilon, 1) * int(4 * math.sqrt(n_features))), 1)
 
 # %% ../../nbs/50_private_evolution.ipynb #844c4a49
@@ -224,10 +292,17 @@ def paper_variations(n_rows, n_clusters):
     -------
     int
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), section IV-C; the constants are those of the authors' program.
     """
+    n_rows = check_between(n_rows, "n_rows", "paper_variations", 0, 1e100)
+    n_clusters = check_count(n_clusters, "n_clusters", "paper_variations")
     return max(int(n_rows / (5 * n_clusters)), 4)
 
 # %% ../../nbs/50_private_evolution.ipynb #a3ae231a
@@ -256,10 +331,22 @@ def private_evolution(
     ndarray of shape (n_clusters, d)
         In radii.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Algorithm 1.
     """
+    owner, Q = "private_evolution", _table(Q)
+    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    n_variations = check_count(n_variations, "n_variations", owner)
+    n_rounds = check_count(n_rounds, "n_rounds", owner)
+    mu = check_positive(mu, "mu", owner, "the price of all votes")
+    n_total = check_between(n_total, "n_total", owner, 0, math.inf)
+    noise = check_kind(noise, "noise", owner, Noise)
     rng, L, centers = noise.public_rng, n_variations, None
     # line 4: a population without looking, spread over the ball
     population = sphere_packing((L + 1) * n_clusters, Q.shape[1], 1.0, rng)
@@ -299,10 +386,18 @@ def vote_noise(epsilon, delta, n_rounds):
     float
         Deviation of the noise of a bin, in rows (add or remove a row).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Theorem III.1.
     """
+    n_rounds = check_count(n_rounds, "n_rounds", "vote_noise")
+    epsilon = check_positive(epsilon, "epsilon", "vote_noise", "the price of all rounds")
+    delta = check_between(delta, "delta", "vote_noise", 1e-300, 1, "[)")
     return math.sqrt(n_rounds) / gaussian_mu(epsilon, delta)
 
 # %% ../../nbs/50_private_evolution.ipynb #3378f65e
@@ -323,10 +418,17 @@ def printed_pe_means(rows, given, noise):
     ndarray of shape (n_clusters, d)
         Relative to the ball's centre, in the units of the rows.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Algorithm 1.
     """
+    given = check_kind(given, "given", "printed_pe_means", PrivateKMeans)
+    rows, noise = _table(rows), check_kind(noise, "noise", "printed_pe_means", Noise)
     mu, d = gaussian_mu(given.epsilon, given.delta), rows.shape[1]
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
     Q = vote_rows(rows, np.asarray, given.radius, given.center, d)
@@ -353,10 +455,17 @@ def printed_hdpe_means(rows, given, noise):
     ndarray of shape (n_clusters, d)
         Relative to the ball's centre, in the units of the rows.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
+
     References
     ----------
     PE-means (2026), Algorithm 3.
     """
+    given = check_kind(given, "given", "printed_hdpe_means", PrivateKMeans)
+    rows, noise = _table(rows), check_kind(noise, "noise", "printed_hdpe_means", Noise)
     k, n, q = given.n_clusters, given.n_public, given.n_components
     ball = {"radius": given.radius, "center": given.center}
     n_all = given.n_votes or max(paper_rounds(q), 3)

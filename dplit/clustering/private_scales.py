@@ -12,6 +12,9 @@ import numpy as np
 from scipy import special
 
 from .k_tuples import ratio_bound, separations
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
+from ..public import check_between, check_callable, check_count, check_kind
 
 # %% ../../nbs/42_private_scales.ipynb #a9fc2925
 def noise_factor(shift, stretch, n_clusters, mu, eta):
@@ -30,7 +33,15 @@ def noise_factor(shift, stretch, n_clusters, mu, eta):
     Returns
     -------
     factor, mu_scales, mu_centers : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "noise_factor"
+    shift, stretch, mu = check_each(POSITIVE, owner, shift=shift, stretch=stretch, mu=mu)
+    n_clusters, eta = check_count(n_clusters, "n_clusters", owner), CHANCE(eta, "eta", owner)
     distinct = 1 if n_clusters == 2 else n_clusters  # two points have one distance
     z, width = -float(special.ndtri(eta / distinct)), stretch * math.sqrt(distinct)
 
@@ -64,7 +75,19 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     Returns
     -------
     ndarray of shape (k, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "scaled_centers"
+    check_callable(center_of, "center_of", owner)
+    shape, scales = check_arrays(owner, shape=(shape, "2"), scales=(scales, "k+"))
+    shape = tuple(check_count(int(size), "shape", owner) for size in shape)
+    shift, stretch, mu = check_each(POSITIVE, owner, shift=shift, stretch=stretch, mu=mu)
+    eta = CHANCE(eta, "eta", owner)
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     k = shape[0]
     # rounding moves every coordinate a little, however small a share of the tuples differs
     shift, stretch = shift + _ROUNDING * math.sqrt(shape[1]), stretch + _ROUNDING
@@ -105,7 +128,13 @@ def one_tuple_movement(separation):
     Returns
     -------
     shift, stretch : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    separation = check_between(separation, "separation", "one_tuple_movement", 6, 1e100, "(]")
     omega = ratio_bound(separation * (1 - 1e-9))
     return (1 + omega) / separation, math.log(omega)
 
@@ -123,7 +152,15 @@ def smallest_separation(n_clusters, mu, eta, factor=0.1):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "smallest_separation"
+    n_clusters, eta = check_count(n_clusters, "n_clusters", owner), CHANCE(eta, "eta", owner)
+    mu, factor = check_each(POSITIVE, owner, mu=mu, factor=factor)
     low, high = math.log(6.01), math.log(1e9)
     for _ in range(60):
         middle = (low + high) / 2

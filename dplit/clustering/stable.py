@@ -23,10 +23,12 @@ from ..balls import clip_to_ball
 from .k_tuples import smallest
 from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
+from ..declared import POSITIVE, check_arrays, check_memory, optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
-from ..mechanisms import mean_in_ball
-from ..public import check_between, check_count, optional
+from ..mechanisms import Noise, mean_in_ball
+from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
+from ..public import check_random_state
 from ..rows import lattice, quantize
 
 # %% ../../nbs/41_stable_clusters.ipynb #9888b803
@@ -45,10 +47,18 @@ def stability_needed(separation, approximation=1.0):
     float
         phi, with OPT_k <= phi^2 OPT_(k - 1).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     This chapter; the notion of stability is that of Ostrovsky, Rabani, Schulman, Swamy (JACM 2012).
     """
+    owner = "stability_needed"
+    separation = POSITIVE(separation, "separation", owner)
+    approximation = check_between(approximation, "approximation", owner, 1, 1e100)
     return 1 / math.sqrt(1 + 8 * (approximation + 1) * (2 * separation + 2) ** 2)
 
 # %% ../../nbs/41_stable_clusters.ipynb #b91a7dc8
@@ -67,7 +77,19 @@ def parts_of(Q, n_parts, neighboring, rng):
     Returns
     -------
     ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "parts_of"
+    [Q] = check_arrays(owner, Q=(Q, "n d+"))
+    n_parts = check_count(n_parts, "n_parts", owner, high=2**31)
+    neighboring, rng = (
+        check_neighboring(neighboring),
+        np.random.default_rng(check_random_state(rng)),
+    )
     if neighboring == "replace":
         return rng.integers(n_parts, size=len(Q))
     key = rng.integers(2**64, dtype=np.uint64)
@@ -104,7 +126,18 @@ def tuples_of(Q, parts, n_parts, n_clusters, seed):
     -------
     ndarray of shape (n_parts, n_clusters, d)
         PRIVATE. Equal points, which partition nothing, for a part with fewer than k distinct rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "tuples_of"
+    Q, parts = check_arrays(owner, Q=(Q, "n d+"), parts=(parts, "n"))
+    n_parts = check_count(n_parts, "n_parts", owner)
+    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    seed = check_count(seed, "seed", owner, low=0)
+    check_memory(8.0 * n_parts * n_clusters * Q.shape[1], f"n_parts={n_parts}", owner)
     T = np.zeros((n_parts, n_clusters, Q.shape[1]))
     order = np.lexsort((*Q.T[::-1], parts))  # a part's rows in the order of a dictionary
     ends = np.searchsorted(parts[order], np.arange(n_parts + 1))
@@ -135,7 +168,14 @@ def cell_radii(counts, n_clusters):
     -------
     ndarray of shape (n_clusters,)
         In 2^-8, ..., 1. Longer distances will be shortened.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    n_clusters = check_count(n_clusters, "n_clusters", "cell_radii")
+    [counts] = check_arrays("cell_radii", counts=(counts, f"{17 * n_clusters}"))
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
@@ -208,7 +248,17 @@ def cell_means(Q, start, radius, price, noise):
     -------
     Found, Inside
         The first is released, the second is not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "cell_means"
+    Q, start = check_arrays(owner, Q=(Q, "n d+"), start=(start, "k+ d"))
+    radius = check_radius(radius, "radius", owner)
+    check_kind(price, "price", owner, StablePrices, "of PUBLIC prices")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     k = len(start)
     step, limit = lattice(radius)
     C = np.rint(clip_to_ball(start, radius) / step)
@@ -438,7 +488,17 @@ def second_moments(found, inside, mu, noise):
         Sum to 1.
     covariances : ndarray of shape (k, d, d)
         In squared units of the data, positive semidefinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "second_moments"
+    check_kind(found, "found", owner, Found, "from cell_means")
+    check_kind(inside, "inside", owner, Inside, "from cell_means")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    mu = POSITIVE(mu, "mu", owner)
     counts, width = found.counts, found.widths
     k, d = found.centers.shape
     i, j = np.triu_indices(d)

@@ -19,7 +19,9 @@ from .k_tuples import canonical, count_unpartitioned, majority, ratio_bound
 from .k_tuples import separations, smallest
 from .private_scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .tuple_clusterer import TupleClusterer
-from ..public import check_between, check_count
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..mechanisms import Noise
+from ..public import check_between, check_count, check_kind
 from ..receipts import Receipt, Release
 
 # %% ../../nbs/45_stable_tuples.ipynb #5091d132
@@ -40,7 +42,15 @@ def stable_geometry(n_tuples, outliers):
         Weights are 0, ..., s.
     G : int
         The sum of all weights moves by at most G = s + n - 1 when one tuple is replaced.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "stable_geometry"
+    n_tuples = check_count(n_tuples, "n_tuples", owner)
+    outliers = check_between(outliers, "outliers", owner, 0, 0.5)
     h0 = majority(n_tuples)
     s = max(1, n_tuples - h0 + 1 - math.floor(outliers * n_tuples))
     return h0, s, s + n_tuples - 1
@@ -60,12 +70,19 @@ def stable_movement(share, separation):
     -------
     shift, stretch : float
         Of a centre in scales, and of the logarithm of its scale.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "stable_movement"
+    share = check_between(share, "share", owner, 0, 1e100)
+    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
     omega = ratio_bound(separation * (1 - 1e-9))
     return share * 2 * omega / separation, share * math.log(omega)
 
 
-@lru_cache(maxsize=4096)
 def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     """Exact probability, lattice aside, that `stable_tuple_mean` answers if all tuples are equal; it is never more.
 
@@ -77,9 +94,20 @@ def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = n_tuples, n_clusters, mu, eta, beta, separation, outliers
+    return _stable_chance(*_plan_arguments(*given, "stable_chance"))
+
+
+@lru_cache(maxsize=4096)
+def _stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     _, s, G = stable_geometry(n_tuples, outliers)
-    _, mu_weight, rest = stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
+    _, mu_weight, rest = _stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
 
     def quiet(share):
         return (
@@ -94,7 +122,15 @@ def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     return float(special.ndtr((s * n_tuples - needed) * mu_weight / G + special.ndtri(eta / 2)))
 
 # %% ../../nbs/45_stable_tuples.ipynb #8bff3f9e
-@lru_cache(maxsize=4096)
+def _plan_arguments(n_tuples, n_clusters, mu, eta, beta, separation, outliers, owner):
+    """What a plan is made of, checked and converted; in the order of `stable_plan`."""
+    n_tuples, n_clusters = check_each(check_count, owner, n_tuples=n_tuples, n_clusters=n_clusters)
+    eta, beta = check_each(CHANCE, owner, eta=eta, beta=beta)
+    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
+    outliers = check_between(outliers, "outliers", owner, 0, 0.5)
+    return n_tuples, n_clusters, POSITIVE(mu, "mu", owner), eta, beta, separation, outliers
+
+
 def stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     """How `stable_tuple_mean` divides its price, and the noise to expect on good data.
 
@@ -113,7 +149,18 @@ def stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
         Expected noise over separation, with all but a share `outliers` of the tuples good.
         Infinite if they would not pass.
     mu_weight, mu_rest : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    given = n_tuples, n_clusters, mu, eta, beta, separation, outliers
+    return _stable_plan(*_plan_arguments(*given, "stable_plan"))
+
+
+@lru_cache(maxsize=4096)
+def _stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     h0, s, G = stable_geometry(n_tuples, outliers)
     weight = s * (n_tuples - math.floor(outliers * n_tuples))
     best = (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
@@ -151,7 +198,16 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     -------
     ndarray of shape (k, d), or None
         None: no majority, or noise beyond a quarter of the separation. The releases are the same.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "stable_tuple_mean"
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
+    _plan_arguments(*T.shape[:2], mu, eta, beta, separation, outliers, owner)
     T = canonical(T)
     n, k, d = T.shape
     h0, s, G = stable_geometry(n, outliers)

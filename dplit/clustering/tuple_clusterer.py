@@ -19,9 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
 from .k_tuples import exact_plan, paper_plan, smallest
+from ..declared import ABSENT, check_price, declare, settle
 from ..mechanisms import Noise
-from ..public import ABSENT, check_between, check_center, check_delta, check_epsilon
-from ..public import check_price, check_random_state, declare, settle
+from ..public import check_between, check_center, check_delta, check_epsilon, check_kind
+from ..public import check_random_state
+from ..receipts import Receipt
 from ..rows import check_rows, one_thread
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f
@@ -229,7 +231,13 @@ def printed_receipt(receipt):
     -------
     Receipt
         The same, or at a larger delta.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    check_kind(receipt, "receipt", "printed_receipt", Receipt, "such as the spent_ of a fit")
     if math.isfinite(receipt.epsilon):
         return receipt
     whole = math.fsum(r.times * r.epsilon for r in receipt.releases)

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..balls import relative_to_ball
 from ..estimators import keep_rows
-from ..rows import map_blocks
+from ..rows import _table, map_blocks
+from ..public import check_callable, check_count, check_points, check_radius
 
 # %% ../../nbs/51_vote_search.ipynb #baa3a4bc
 def grid_radius(d):
@@ -29,7 +30,13 @@ def grid_radius(d):
     Returns
     -------
     int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    d = check_count(d, "d", "grid_radius", high=5_000_000)
     return math.isqrt(2**24 // 3) - math.isqrt(d) - 1
 
 # %% ../../nbs/51_vote_search.ipynb #d1940eea
@@ -47,7 +54,13 @@ def vote_grid(X, radius=1.0, center=None):
     -------
     ndarray of float32, shape (n, d)
         PRIVATE. Whole numbers; the radius is `grid_radius(d)` steps.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    X, radius = _table(X), check_radius(radius, "radius", "vote_grid")
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
@@ -74,7 +87,14 @@ def vote_rows(X, view, radius, center, d):
     -------
     ndarray of float32, shape (n, d), or MappedRows
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not what is asked for.
     """
+    X, view = _table(X), check_callable(view, "view", "vote_rows")
+    radius, d = check_radius(radius, "radius", "vote_rows"), check_count(d, "d", "vote_rows")
     return keep_rows(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
 # %% ../../nbs/51_vote_search.ipynb #b6163239
@@ -144,7 +164,16 @@ def vote_rule(population, n_elite=0):
     -------
     callable
         Of a PRIVATE block of rows, as `vote_grid` hands them out; returns the index of each row's member.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the population is no table of finite numbers, or `n_elite` does not divide their number.
     """
+    population = check_points(population, "population", "vote_rule", (None, None))
+    n_elite = check_count(n_elite, "n_elite", "vote_rule", low=0, high=len(population))
+    if n_elite and len(population) % n_elite:
+        raise ValueError(f"n_elite={n_elite}: vote_rule needs equally many mutants of each centre.")
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
     slope, offset = 2 * P.T, (P * P).sum(axis=1)  # score 2 q.p - |p|^2: the largest is the nearest
     if n_elite == 0 or len(P) < 33 * n_elite:  # too small to gain
@@ -169,6 +198,13 @@ def nearest_member(Q, population, n_elite=0):
     -------
     ndarray of int64, shape (n,)
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `vote_rule` does, or if rows and population differ in their columns.
     """
-    find = vote_rule(population, n_elite)
+    Q, find = _table(Q), vote_rule(population, n_elite)
+    if Q.shape[1] != np.shape(population)[1]:
+        raise ValueError("Q: nearest_member needs rows with the columns of the population.")
     return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))

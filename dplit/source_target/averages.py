@@ -11,8 +11,12 @@ import math
 
 import numpy as np
 
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each, optional
 from ..geometry import NearestCenter, t_nearest
-from ..rows import lattice, map_blocks, quantize
+from ..mechanisms import Noise
+from ..public import check_between, check_center, check_count, check_flag, check_kind
+from ..public import check_neighboring, check_radius, check_share
+from ..rows import check_rows, lattice, map_blocks, quantize
 from .medoids import _blocks, source_distance
 
 # %% ../../nbs/61_averages.ipynb #6207b5a4
@@ -30,7 +34,15 @@ def nas_sensitivity(n_cells, t, diameter=1.0):
     -------
     float
         In the units of the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "nas_sensitivity"
+    n_cells, t = check_each(check_count, owner, n_cells=n_cells, t=t)
+    diameter = POSITIVE(diameter, "diameter", owner)
     return math.sqrt(n_cells) * diameter / t
 
 # %% ../../nbs/61_averages.ipynb #5c06fd6c
@@ -50,12 +62,32 @@ def nas_sigma(n_cells, t, epsilon, delta, diameter=1.0):
     float
         In the units of the data.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Theorem 5.3.
     """
+    owner = "nas_sigma"
+    n_cells, t = check_each(check_count, owner, n_cells=n_cells, t=t)
+    epsilon, diameter = check_each(POSITIVE, owner, epsilon=epsilon, diameter=diameter)
+    delta = CHANCE(delta, "delta", owner)
     logs = math.log(1 / delta) * math.log(1.25 * (n_cells + 1) / delta)
     return diameter / (t * epsilon) * math.sqrt(18 * n_cells * logs)
+
+# %% ../../nbs/61_averages.ipynb #c0ffee34
+def _ball_tables(Xs, cells, radius, center, owner):
+    """PRIVATE rows, whose cells `quantize` looks at, and a PUBLIC ball and cells, with the same columns."""
+    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
+    radius = check_radius(radius, "radius", owner)
+    center = check_center(center, "center", owner, cells.shape[1])
+    Xs = check_rows(Xs, owner, "Xs", ensure_min_samples=0, ensure_all_finite=False)
+    if Xs.shape[1] != cells.shape[1]:
+        raise ValueError(f"Xs has not the columns of cells: {owner} compares rows of the two.")
+    return Xs, cells, radius, center
 
 # %% ../../nbs/61_averages.ipynb #2763cdc6
 def noisy_average_set(
@@ -93,11 +125,24 @@ def noisy_average_set(
     spread : float or None
         In the units of Xs.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Algorithm 1.
     """
-    (step, limit), (n, d) = lattice(radius), np.shape(cells)
+    owner = "noisy_average_set"
+    Xs, cells, radius, center = _ball_tables(Xs, cells, radius, center, owner)
+    t, laplace = check_count(t, "t", owner, high=2**31), check_flag(laplace, "laplace", owner)
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    if weights is not None:
+        [weights, _] = check_arrays(owner, weights=(weights, "n"), cells=(cells, "n d"))
+        if weights.min() < 0 or not weights.any():
+            raise ValueError(f"weights: {owner} needs numbers of targets, at least 0, not all 0.")
+    (step, limit), (n, d) = lattice(radius), cells.shape
     D, label = 2 * limit, f"sums of the {t} rows nearest to each cell"
     sums, distances = _t_nearest_sums(Xs, cells, t, radius, center)  # line 1, the averages
     value, extra = sums.ravel(), ()
@@ -153,7 +198,15 @@ def mean_noise_bound(sigma, d, gamma, weights):
     -------
     float
         In the units of sigma.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "mean_noise_bound"
+    sigma, d = check_between(sigma, "sigma", owner, 0, 1e100), check_count(d, "d", owner)
+    gamma, [weights] = CHANCE(gamma, "gamma", owner), check_arrays(owner, weights=(weights, "n"))
     return sigma * (math.sqrt(d) + np.linalg.norm(weights) * math.sqrt(2 * math.log(1 / gamma)))
 
 # %% ../../nbs/61_averages.ipynb #ab4d60b9
@@ -174,7 +227,16 @@ def printed_noise_bound(sigma, d, gamma, n):
     -------
     float
         In the units of sigma.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "printed_noise_bound"
+    sigma = check_between(sigma, "sigma", owner, 0, 1e100)
+    d, n = check_each(check_count, owner, d=d, n=n)
+    gamma = CHANCE(gamma, "gamma", owner)
     return sigma * math.sqrt(2 * d * math.log(2 * d * n / gamma))
 
 # %% ../../nbs/61_averages.ipynb #7ae61626
@@ -197,7 +259,16 @@ def laplace_noise_bound(epsilon, d, gamma, n, t, diameter=1.0):
     -------
     float
         In the units of the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "laplace_noise_bound"
+    d, n, t = check_each(check_count, owner, d=d, n=n, t=t)
+    epsilon, diameter = check_each(POSITIVE, owner, epsilon=epsilon, diameter=diameter)
+    gamma = CHANCE(gamma, "gamma", owner)
     return diameter * n * d / (t * epsilon) * math.log(n * d / gamma)
 
 # %% ../../nbs/61_averages.ipynb #a2ca13c6
@@ -216,7 +287,13 @@ def diff_bound(Xt, Xs, sources, cap):
     -------
     float
         In the units of Xt. PRIVATE if Xs is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    cap = check_between(cap, "cap", "diff_bound", 0, 1e300)
     distances = (np.minimum(source_distance(Xt, some, cap), cap) for some in (Xs, sources))
     return float(np.mean(np.abs(np.subtract(*distances))))
 
@@ -240,7 +317,19 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
     -------
     float
         In lattice steps; dimensionless for "K".
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "cell_sensitivity"
+    reach, share = (
+        check_between(v, n, owner, 0, 1e100) for v, n in ((reach, "reach"), (share, "share"))
+    )
+    d, neighboring = check_count(d, "d", owner), check_neighboring(neighboring)
+    if not (isinstance(norm, (str, int, float)) and norm in (1, 2, "K")):
+        raise ValueError(f'norm={norm!r}: {owner} takes 1, 2 or "K".')
     one = {1: math.isqrt(d * int(reach) ** 2) + share, 2: math.hypot(reach, share), "K": 1}[norm]
     if neighboring == "add_remove":
         return one
@@ -292,11 +381,21 @@ def neighbor_noisy_averages(
         In the units of Xs.
     counts : ndarray of shape (n,)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Algorithm 2.
     """
-    (step, limit), (n, d) = lattice(radius), np.shape(cells)
+    owner = "neighbor_noisy_averages"
+    Xs, cells, radius, center = _ball_tables(Xs, cells, radius, center, owner)
+    cell_radius = optional(check_radius)(cell_radius, "cell_radius", owner)
+    weight, laplace = POSITIVE(weight, "weight", owner), check_flag(laplace, "laplace", owner)
+    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    (step, limit), (n, d) = lattice(radius), cells.shape
     C = quantize(cells, radius, center)
     reach = limit if cell_radius is None else min(math.ceil(cell_radius / step), 2 * limit)
     share = max(1, round(weight * reach))
@@ -343,5 +442,13 @@ def nna_bound(cell_radius, lost, diameter):
     -------
     float
         In the units of the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "nna_bound"
+    cell_radius, diameter = check_each(POSITIVE, owner, cell_radius=cell_radius, diameter=diameter)
+    lost = check_share(lost, "lost", owner)
     return 2 * cell_radius + lost * diameter

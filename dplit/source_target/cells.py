@@ -15,7 +15,10 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
 from ..balls import uniform_in_ball
+from ..declared import POSITIVE, check_arrays, check_each, optional
+from ..discrete import one_price
 from ..geometry import farthest_point_cover, nearest
+from ..public import check_between, check_count, check_numbers, check_radius, check_random_state
 from .medoids import SourceTargetKMedoids
 
 # %% ../../nbs/62_cells.ipynb #2a4a6bf1
@@ -33,7 +36,14 @@ def target_cells(Xt, n_cells=None):
     -------
     ndarray of int64, shape (n_cells,)
         Indices of rows, increasing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    [Xt] = check_arrays("target_cells", Xt=(Xt, "n+ d+"))
+    n_cells = optional(check_count)(n_cells, "n_cells", "target_cells")
     k = min(max(len(Xt) // 30, 20), 150) if n_cells is None else n_cells
     if k >= len(Xt):
         return np.arange(len(Xt))
@@ -55,10 +65,17 @@ def kd_cover(Xt, radius):
     ndarray of int64, shape (m,)
         Indices of the rows nearest the middle of their leaves, increasing.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Bentley, Friedman (ACM Comput. Surv. 1979).
     """
+    [Xt] = check_arrays("kd_cover", Xt=(Xt, "n+ d+"))
+    radius = check_radius(radius, "radius", "kd_cover")
     leaves, chosen = [np.arange(len(Xt))], []
     while leaves:
         rows = leaves.pop()
@@ -84,11 +101,19 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "average_rms"
+    n_cells, d = check_each(check_count, owner, n_cells=n_cells, d=d)
+    _, price = one_price(mu, epsilon)
     if mu is not None:
-        return math.sqrt(n_cells * d) / mu
+        return math.sqrt(n_cells * d) / price
     D = n_cells * d
-    return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / epsilon
+    return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / price
 
 # %% ../../nbs/62_cells.ipynb #7f79ccdb
 def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
@@ -114,15 +139,28 @@ def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
     ndarray of int64, shape (n_cells,)
         Indices of rows, in the order of choice.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Gonzalez (Theor. Comput. Sci. 1985): no n cells cover with less than half of C(n).
     """
+    owner = "covering_cells"
+    [Xt] = check_arrays(owner, Xt=(Xt, "n+ d+"))
+    t, radius = check_count(t, "t", owner), check_radius(radius, "radius", owner)
+    prices = {
+        name: price for name, price in (("mu", mu), ("epsilon", epsilon)) if price is not None
+    }
+    if not prices:
+        one_price(mu, epsilon)  # says what is missing
+    prices = [{name: POSITIVE(price, name, owner)} for name, price in prices.items()]
     chosen = farthest_point_cover(Xt, n_points=151)
     apart = cdist(Xt[chosen], Xt[chosen])
     # n cells cover as far as the next one is from them
     reach = np.array([apart[n, :n].min() for n in range(1, len(chosen))] + [0.0])[:150]
-    prices = [{"mu": mu}] * (mu is not None) + [{"epsilon": epsilon}] * (epsilon is not None)
     noise = [
         min(average_rms(n, Xt.shape[1], **price) for price in prices)
         for n in range(1, len(reach) + 1)
@@ -145,7 +183,13 @@ def cylinder_rms(d, epsilon):
     -------
     sum_rms, count_rms : float
         sqrt(d (d + 3)) / epsilon, in cell radii, and sqrt((d + 2) (d + 3) / 3) / epsilon, in rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    d, epsilon = check_count(d, "d", "cylinder_rms"), POSITIVE(epsilon, "epsilon", "cylinder_rms")
     return math.sqrt(d * (d + 3)) / epsilon, math.sqrt((d + 2) * (d + 3) / 3) / epsilon
 
 # %% ../../nbs/62_cells.ipynb #5bad4b39
@@ -164,8 +208,16 @@ def count_tail(x, d, epsilon):
     Returns
     -------
     float or ndarray
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
-    y = epsilon * np.asarray(x, dtype=float)
+    owner = "count_tail"
+    x, d = check_numbers(x, "x", owner, 0, math.inf), check_count(d, "d", owner)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    y = epsilon * x
     return (special.gammaincc(d + 2, y) - y / (d + 1) * special.gammaincc(d + 1, y)) / 2
 
 # %% ../../nbs/62_cells.ipynb #b53cfed3
@@ -187,9 +239,21 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     -------
     float
         At least 1, in rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "count_threshold"
+    q, d = check_between(q, "q", owner, 1e-300, 0.5, "[)"), check_count(d, "d", owner, high=2**30)
+    if (epsilon is None) == (sigma is None):
+        raise ValueError(
+            f"{owner} needs exactly one of epsilon and sigma: what noise is on a count?"
+        )
     if sigma is not None:
-        return max(1.0, -sigma * float(special.ndtri(q)))
+        return max(1.0, -POSITIVE(sigma, "sigma", owner) * float(special.ndtri(q)))
+    epsilon = check_between(epsilon, "epsilon", owner, 1e-12, 1e100)
     if count_tail(1.0, d, epsilon) <= q:
         return 1.0
     high = 8 * (d + 3 - math.log(q)) / epsilon
@@ -215,7 +279,13 @@ def affordable_cells(n, d, *, epsilon=None, sigma=None):
     Returns
     -------
     int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    n, d = check_each(check_count, "affordable_cells", n=n, d=d)
     targets = max(60 / d, 15, 2 * count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
     return int(min(max(n / targets, 20), 150))
 
@@ -238,7 +308,17 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     -------
     list of ndarray of shape (<= n_points, d)
         One for each cell.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "cell_clouds"
+    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
+    cell_radius = check_radius(cell_radius, "cell_radius", owner)
+    n_points = check_count(n_points, "n_points", owner)
+    rng = np.random.default_rng(check_random_state(rng))
     n, d = cells.shape
     tries = uniform_in_ball(4 * n * n_points, d, cell_radius, rng=rng).reshape(n, -1, d)
     tries += cells[:, None]

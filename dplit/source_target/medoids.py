@@ -17,8 +17,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
+from ..declared import check_arrays, declare, optional, settle
 from ..geometry import nearest_distance
-from ..public import check_count, check_points, declare, optional, settle
+from ..public import check_between, check_count, check_points, check_share
 from ..rows import check_same_columns, keep_columns, one_thread
 
 # %% ../../nbs/60_source_target.ipynb #2d792bcb
@@ -38,14 +39,37 @@ def source_distance(Xt, sources, cap=None):
     -------
     ndarray of shape (n,)
         In the units of Xt. PRIVATE if the sources are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
-    Xt = np.asarray(Xt, dtype=float)
-    if sources is None or len(sources) == 0:
+    owner = "source_distance"
+    Xt, sources = _with_sources(Xt, sources, owner)
+    cap = None if cap is None else check_between(cap, "cap", owner, 0, 1e300)
+    if sources is None:
         reach = 2 * np.sqrt(nearest_distance(Xt, Xt.mean(axis=0, keepdims=True)).max())
-        return np.full(len(Xt), reach if cap is None else float(cap))
+        return np.full(len(Xt), reach if cap is None else cap)
     if Xt.shape[1] <= 4:  # beyond, a tree looks at a good part of all pairs
         return cKDTree(sources).query(Xt)[0]
-    return _Near(np.asarray(sources, dtype=float), Xt).nearest(Xt)
+    return _Near(sources, Xt).nearest(Xt)
+
+
+def _with_sources(Xt, sources, owner):
+    """Targets and sources as floats with the same columns; None in place of sources where there are none."""
+    empty = isinstance(sources, (list, tuple)) and len(sources) == 0
+    if sources is None or empty or getattr(sources, "size", 1) == 0:
+        return *check_arrays(owner, Xt=(Xt, "n+ d+")), None
+    return check_arrays(owner, Xt=(Xt, "n+ d+"), sources=(sources, "m+ d"))
+
+
+def _indices(values, name, owner, n):
+    """Numbers of rows as integers, of which there may be none."""
+    [at] = check_arrays(owner, **{name: (values, "k")})
+    if not ((at >= 0) & (at < n) & (at == np.floor(at))).all():
+        raise ValueError(f"{name}: {owner} needs whole numbers from 0 to one below that of rows.")
+    return at.astype(np.int64)
 
 # %% ../../nbs/60_source_target.ipynb #64bafaa0
 _CELLS = 2**17  # distances in one block: 1 MiB
@@ -118,11 +142,18 @@ def stc_cost(Xt, sources, medoids, cap=None):
     -------
     float
         In the units of Xt. PRIVATE if the sources are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "stc_cost"
+    Xt, sources = _with_sources(Xt, sources, owner)
+    medoids = _indices(medoids, "medoids", owner, len(Xt))
     distance = source_distance(Xt, sources, cap)
     if len(medoids):
-        chosen = np.asarray(Xt, dtype=float)[np.asarray(medoids)]
-        distance = np.minimum(distance, source_distance(Xt, chosen))
+        distance = np.minimum(distance, source_distance(Xt, Xt[medoids]))
     return float(distance.mean())
 
 # %% ../../nbs/60_source_target.ipynb #c564e705
@@ -137,7 +168,15 @@ def error_probability(epsilon, delta):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
     """
+    owner = "error_probability"
+    epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
+    delta = check_share(delta, "delta", owner)
     return (1 - delta) / (1 + math.exp(epsilon))
 
 # %% ../../nbs/60_source_target.ipynb #b1f28cfc
@@ -165,14 +204,23 @@ def greedy_medoids(X, d0, k, candidates=None):
     gain : ndarray of shape (len(candidates),)
         By how much each candidate would lower the sum of distances now; 0 for the chosen ones.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Nemhauser, Wolsey, Fisher (Math. Program. 1978): at least 1 - 1/e of the best possible gain.
     """
+    owner = "greedy_medoids"
+    X, d0 = check_arrays(owner, X=(X, "n+ d+"), d0=(d0, "n"))
     candidates = np.arange(len(X)) if candidates is None else candidates
-    C, distance, chosen = X[candidates], np.array(d0, dtype=float), []
+    candidates = _indices(candidates, "candidates", owner, len(X))
+    k = check_count(k, "k", owner, low=0, high=len(candidates), why=", as many as candidates")
+    C, distance, chosen = X[candidates], d0, []
     gain, free = np.zeros(len(C)), np.ones(len(C), dtype=bool)
-    for rows in _blocks(np.arange(len(X)), len(C)):  # who is nearer to it than to a source gains
+    for rows in _blocks(np.arange(len(X)), max(len(C), 1)):  # who is nearer than to a source gains
         D = cdist(X[rows], C)
         gain -= np.minimum(D, distance[rows, None], out=D).sum(axis=0)
     gain += distance.sum()
@@ -211,11 +259,24 @@ def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
         In place of the given ones.
     n_swaps : int
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+
     References
     ----------
     Schubert, Rousseeuw (Inf. Syst. 2021), FasterPAM.
     """
-    medoids, n_swaps, quiet = np.array(medoids, dtype=np.int64), 0, 0
+    owner = "swap_medoids"
+    X, d0 = check_arrays(owner, X=(X, "n+ d+"), d0=(d0, "n"))
+    medoids = _indices(medoids, "medoids", owner, len(X))
+    candidates = _indices(candidates, "candidates", owner, len(X))
+    n_passes = check_count(n_passes, "n_passes", owner, low=0, high=2**20)
+    tolerance = check_share(tolerance, "tolerance", owner)
+    if not (len(medoids) and len(candidates)):
+        return medoids, 0
+    n_swaps, quiet = 0, 0
     state = _two_nearest(X, d0, X[medoids])
     some, few = np.arange(len(X))[:: 1 + len(X) // 200], candidates[:: 1 + len(candidates) // 500]
     near = np.mean(cdist(X[some], X[few]) < state[3][some, None])  # share of pairs that matter

@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
+from ..declared import ABSENT, declare, optional, settle
 from ..geometry import nearest
 from ..mechanisms import Noise, mean_in_ball
-from ..public import ABSENT, check_between, check_center, check_choice, check_count, check_delta
+from ..public import check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
-from ..public import check_radius, check_random_state, declare, optional, rounded_down, settle
+from ..public import check_radius, check_random_state, rounded_down
 from ..rows import check_columns, check_rows, check_same_columns, keep_columns, lattice
 from ..rows import one_thread
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
@@ -33,7 +34,19 @@ from .medoids import source_distance
 
 # %% ../../nbs/63_private_sources.ipynb #7bd1f172
 class PrivateSources(BaseEstimator):
-    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
+    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`.
+
+    Raises
+    ------
+    TypeError
+        If it is made directly.
+    """
+
+    def __init__(self):
+        if type(self) is PrivateSources:
+            raise TypeError(
+                "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
+            )
 
     def _check_public(self):
         """Validate the PUBLIC parameters that only this estimator has."""

@@ -23,6 +23,7 @@ from dplit import (
     accounting,
     estimators,
     filters,
+    geometry,
     mixtures,
     receipts,
     samplers,
@@ -731,7 +732,7 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
             return seen[name][1]
 
         monkeypatch.setattr(max_cover_kmeans, name, noted)
-    rounds, wholes, nearest_center = [], [], max_cover_kmeans.NearestCenter
+    rounds, wholes, nearest_center = [], [], geometry.NearestCenter
 
     def averages(noise, weight, radius, fallback, **buy):
         rounds.append((radius, fallback))
@@ -947,7 +948,7 @@ def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
 def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
-    calls, scaled = [], k_noisy_centers.scaled_centers
+    calls, scaled = [], private_scales.scaled_centers
     monkeypatch.setattr(k_noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
     model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
     test, own, mu, eta = model._price()
@@ -1123,7 +1124,7 @@ def test_bounds_of_weights_that_cannot_move():
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
-    rng, turns, solve = np.random.default_rng(0), [], cnvx_adap.trust_region_max
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy.trust_region_max
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     monkeypatch.setattr(
         cnvx_adap, "trust_region_max", lambda *args: turns.append(0) or solve(*args)

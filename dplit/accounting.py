@@ -190,7 +190,9 @@ def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     Balle, Wang (ICML 2018), Theorem 8; Dong, Roth, Su (JRSS B 2022), Corollary 2.13.
     """
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
-    return _scalar(np.minimum(np.exp(_log_gaussian_delta(epsilon, mu)) * (1 + _MARGIN), 1.0))
+    log_delta = _log_gaussian_delta(epsilon, mu)
+    least = np.where(log_delta > -np.inf, 5e-324, 0.0)  # what underflows is no promise of zero
+    return _scalar(np.minimum(np.exp(log_delta) * (1 + _MARGIN) + least, 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324
 def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:

@@ -575,13 +575,15 @@ def subsampled(
             f"n_drawn={n_drawn}, n_rows={n_rows}: a subset has between 1 and n_rows rows."
         )
     share = n_drawn / n_rows
-    # ln(1 + p (e^epsilon - 1)) without overflow
+    return _scalar(_sampled(epsilon, share)), _scalar(share * delta)
+
+
+def _sampled(epsilon, share):
+    """ln(1 + share (e^epsilon - 1)) without overflow."""
     with np.errstate(divide="ignore"):
-        small, large = (
-            np.log1p(share * np.expm1(np.minimum(epsilon, 1))),
-            np.logaddexp(np.log1p(-share), np.log(share) + epsilon),
-        )
-    return _scalar(np.where(epsilon < 1, small, large)), _scalar(share * delta)
+        small = np.log1p(share * np.expm1(np.minimum(epsilon, 1)))
+        large = np.logaddexp(np.log1p(-share), np.log(share) + epsilon)
+    return np.where(epsilon < 1, small, large)
 
 # %% ../nbs/10_accounting.ipynb #55bde8ba
 _all_ = ["MECHANISMS", "Table", "Release", "Receipt", "largest_scale", "mixture_delta"]

@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -208,14 +207,19 @@ class Sums(NamedTuple):
 
         Parameters
         ----------
-        new : Spending
-        old : Spending, optional
+        new, old : Spending
 
         Returns
         -------
         Sums
+
+        Raises
+        ------
+        TypeError
+            If one is no Spending.
         """
-        return _plus(self, new, old or Spending())
+        new, old = (check_kind(s, "a charge", "Sums", Spending) for s in (new, old or Spending()))
+        return _plus(self, new, old)
 
     @property
     def spending(self):
@@ -225,12 +229,9 @@ class Sums(NamedTuple):
 
 @lru_cache(maxsize=64)  # what is admitted is then written, and then settled
 def _plus(sums, new, old):
-    steps = zip(sums[1:6], _numbers(new), _numbers(old), strict=True)
+    steps = ((getattr(x, name) for x in (sums, new, old)) for name in Sums._fields[1:6])
     columns = (s if a == b else exact_sum((*s, a, -b)) for s, a, b in steps)
     return Sums(sums.fits + new.fits - old.fits, *columns, sums.neighboring or new.neighboring)
-
-
-_numbers = attrgetter(*Sums._fields[1:6])
 
 # %% ../nbs/01_ledger_file.ipynb #2eec1dbd
 REMOTE = {"nfs", "nfs4", "cifs", "smb", "smb3", "smbfs", "ncpfs", "9p", "afs", "ceph", "lustre"}
@@ -271,15 +272,14 @@ def on_network_disk(path, mounts=None):
 # %% ../nbs/01_ledger_file.ipynb #70cff821
 _WORDS = {
     sqlite3.SQLITE_BUSY: "another program has held it for too long; try again",
-    sqlite3.SQLITE_LOCKED: "another program has held it for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; make room",
     sqlite3.SQLITE_IOERR: "the disk does not take it; is it full, or over a quota?",
     sqlite3.SQLITE_READONLY: "it may not be written; ask for the right to write it",
-    sqlite3.SQLITE_PERM: "it may not be written; ask for the right to write it",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is it there, and may it be written?",
     sqlite3.SQLITE_NOTADB: "it is damaged or no ledger of dplit; restore the latest copy",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore the latest copy",
 }
+_SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY}
 
 
 @contextmanager
@@ -288,8 +288,8 @@ def _in_words(path):
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: letters were damaged
-        code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_CORRUPT
-        why = _WORDS.get(code & 0xFF, str(error))
+        code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_CORRUPT) & 0xFF
+        why = _WORDS.get(_SAME.get(code, code), str(error))
         raise LedgerError(f"ledger {path or 'in memory'}: {why}. Nothing was written.") from error
 
 
@@ -347,8 +347,7 @@ def create(path, limits):
     try:
         with _in_words(path):
             connection = sqlite3.connect(draft, isolation_level=None)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
             _write_schema(connection, limits)
             connection.close()
         try:

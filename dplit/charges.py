@@ -86,6 +86,11 @@ def gaussian_bound(epsilon, delta, neighboring=None):
     -------
     Spending or None
         None at delta 0, where no noise is Gaussian.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or delta none in [0, 1].
     """
     epsilon = check_between(epsilon, "epsilon", "gaussian_bound", 0, math.inf)
     delta = check_between(delta, "delta", "gaussian_bound", 0, 1)
@@ -217,6 +222,19 @@ class Row(NamedTuple):
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         return cls(name, label, epsilon, delta, neighboring or "", int(private), promise, counts)
+
+    @classmethod
+    def told(cls, receipt, epsilon, delta, name, label="", neighboring=None):
+        """What has happened already, and its receipt says; nothing else may say anything else."""
+        check_relation(neighboring)
+        said = (epsilon, delta or None, neighboring)
+        if any(said) and said != (None, None, receipt.neighboring):
+            raise ValueError(
+                f"{name}: a receipt says its own epsilon, delta and neighbours; leave out what "
+                "stands beside it."
+            )
+        price, counts = (receipt.epsilon, receipt.delta), Spending.of(receipt)
+        return settled(cls(name, label, *price, receipt.neighboring, 1, "fixed", counts), receipt)
 
     @classmethod
     def asked(cls, event):

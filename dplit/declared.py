@@ -66,6 +66,11 @@ def optional(rule):
     Returns
     -------
     callable
+
+    Raises
+    ------
+    TypeError
+        If the rule cannot be called.
     """
     check_callable(rule, "rule", "optional")
     return lambda value, name, owner: None if value is None else rule(value, name, owner)
@@ -79,6 +84,11 @@ def settle(estimator, twin):
     estimator : estimator
     twin : estimator
         Its attributes that end in "_" are results.
+
+    Raises
+    ------
+    TypeError
+        If one of them has no `get_params`.
     """
     for given, name in ((estimator, "estimator"), (twin, "twin")):
         check_callable(getattr(given, "get_params", None), f"get_params of the {name}", "settle")

@@ -47,10 +47,11 @@ class PrivateEstimator(BaseEstimator):
         documented(cls, cls._words)
 
     def __init__(self):
-        raise TypeError(
-            f"{type(self).__name__} is a base, what several estimators have in common: make one of "
-            "those, such as NoisyLloyd."
-        )
+        if type(self).__init__ is PrivateEstimator.__init__:  # nobody's own, who may call this one
+            raise TypeError(
+                f"{type(self).__name__} is a base, what several estimators have in common: make one "
+                "of those, such as NoisyLloyd."
+            )
 
     def _check_common(self):
         """Refuse what a whole family cannot do with its PUBLIC parameters, which are plain values by now."""
@@ -293,6 +294,12 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     -------
     ndarray of shape (n, d_out)
         PRIVATE. A row's point is the same to the last bit whatever the other rows are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is no table, the matrix has not a row for each of its columns, or the divisor is not
+        positive.
 
     References
     ----------

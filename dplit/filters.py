@@ -67,6 +67,12 @@ def dominating_mu(curve, last, delta):
     -------
     float
         mu >= 0, rounded up; infinite if the curve begins at 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the curve cannot be called or returns no numbers, last is no number >= 0, or delta is not
+        between 0 and 1.
     """
     owner = "dominating_mu"
     check_callable(curve, "curve", owner)

@@ -219,6 +219,11 @@ def failure_delta(epsilon: float, failure: float) -> float:
     float
         (1 + e^epsilon) failure; it may exceed 1.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or failure no probability.
+
     References
     ----------
     This book, the chapter on what a release costs.

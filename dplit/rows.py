@@ -501,13 +501,17 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     def run(start):
         return function(start, _doubles(X[start : start + block_rows]))
 
+    # no setting is held while the caller has the turn: it may never come back, or in another thread
     if len(blocks) < 8:
         with _blas, _openmp:
-            yield from map(run, blocks)
+            results = list(map(run, blocks))
+        yield from results
         return
-    with _blas, ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
+    with ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
         for first in range(0, len(blocks), 256):  # a bounded number in flight
-            yield from pool.map(run, blocks[first : first + 256])
+            with _blas:
+                results = list(pool.map(run, blocks[first : first + 256]))
+            yield from results
 
 
 def _doubles(rows):
@@ -567,6 +571,12 @@ class MappedRows:
         row, its place in the table and PUBLIC or released numbers alone.
     n_columns : int, optional
         Default d. With 1 the function may give a number for each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has not the shape of a table, the function cannot be called, or `n_columns` is not a
+        whole number from 1 on.
     """
 
     def __init__(self, X, function, n_columns=None):

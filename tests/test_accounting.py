@@ -96,6 +96,14 @@ def test_zcdp_is_a_valid_bound_for_gaussians(rho, log_delta):
     )  # better than the simple form
 
 
+@pytest.mark.parametrize("epsilon", [37.9, 38.2, 38.4, 38.5, 38.6, 39.0, 50.0, 900.0])
+def test_what_is_too_small_for_a_float_is_no_promise_of_zero(epsilon):
+    """At mu = 1 delta goes from 5e-308, a full float, through those with few digits, to nothing."""
+    true = true_delta(epsilon, 1.0)
+    assert true <= ac.gaussian_delta(epsilon, 1.0) <= true * (1 + 2e-11) + 1e-323
+    assert ac.gaussian_delta(epsilon, 1.0) > 0 == ac.gaussian_delta(epsilon, 0.0)
+
+
 def test_scalars_and_arrays_alike():
     grid = ac.gaussian_mu(np.array([[0.5], [1.0]]), np.array([1e-6, 1e-8, 0.0]))
     assert grid.shape == (2, 3) and grid[1, 0] == ac.gaussian_mu(1.0, 1e-6) and grid[0, 2] == 0

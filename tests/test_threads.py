@@ -155,3 +155,17 @@ def test_nothing_of_it_is_seen():
     for kind in {type(model) for model, _ in FITS.values()} | {TupleClusterer}:
         assert kind.fit.__name__ == "fit" and kind.fit.__doc__.strip()
     assert "thread" not in " ".join(vars(NoisyLloyd(2, **BALL).fit(X)))
+
+
+@pytest.mark.parametrize("n_blocks", [3, 9])
+def test_blocks_that_nobody_asks_for_hold_no_setting(n_blocks):
+    """A caller may stop in the middle and never come back, or come back in another thread."""
+    with threadpool_limits(2):
+        before = threads()
+        blocks = map_blocks(lambda start, rows: threads(), np.zeros((n_blocks, 1)), block_rows=1)
+        inside = next(blocks)
+        waiting = threads()
+        closer = threading.Thread(target=blocks.close)
+        closer.start()
+        closer.join()
+        assert waiting == threads() == before and max(before) == 2 and max(inside) == 1

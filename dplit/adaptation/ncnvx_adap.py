@@ -218,6 +218,11 @@ class Classification:
         -------
         ndarray of shape (D,)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `train` does.
         """
         parts = {"ridge": self.ridge(*samples), "start": start}
         return train(self.loss, samples, self.bounds[1], self.kappa_1, **parts)

@@ -24,8 +24,8 @@ from ..declared import optional
 from ..estimators import PrivateEstimator
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
-from ..public import check_delta, check_epsilon, check_flag, check_kind, check_positive
-from ..public import check_radius, check_random_state, check_share, users_level
+from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
+from ..public import check_positive, check_radius, check_random_state, check_share, users_level
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
 from ..rows import keep_columns, lattice, map_blocks, quantize
 
@@ -95,6 +95,7 @@ def on_lattice(w, weight_radius):
     Parameters
     ----------
     w : ndarray of shape (d,)
+        However long.
     weight_radius : float
         PUBLIC.
 
@@ -109,7 +110,9 @@ def on_lattice(w, weight_radius):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    [w] = check_arrays("on_lattice", w=(w, "d"))
+    w = check_numbers(w, "w", "on_lattice", -math.inf, math.inf)
+    if np.ndim(w) != 1:
+        raise ValueError("w: on_lattice needs one number for each column.")
     return _on_lattice(w, check_radius(weight_radius, "weight_radius", "on_lattice"))
 
 

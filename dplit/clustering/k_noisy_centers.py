@@ -80,7 +80,8 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     """
     owner = "printed_loss"
     n_clusters = check_count(n_clusters, "n_clusters", owner, high=2**20)
-    epsilon, delta = POSITIVE(epsilon, "epsilon", owner), CHANCE(delta, "delta", owner)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    delta = check_between(delta, "delta", owner, 0, 1, "()")  # its logarithm is taken alone
     separation = check_between(separation, "separation", owner, 2, 1e100, "(]")
     b, slope = 4 * n_clusters / epsilon, 4 / (separation - 2)
     place = 1 + slope * (b * (math.log(4 * n_clusters) - math.log(delta)) + 1)

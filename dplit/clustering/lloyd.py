@@ -72,6 +72,12 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     -------
     float or ndarray
         Units of the data; infinite where the cluster is too small for the bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than no rows or than one column, beta is not in (0, 1], or another number
+        is not positive.
     """
     owner = "center_error_bound"
     rows = check_numbers(n_rows, "n_rows", owner, 0, 1e100)

@@ -437,6 +437,11 @@ class Covers:
         -------
         ndarray of shape (m * n_picks, d)
             Released points of the unit ball.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Noise.cover` and `max_cover` do.
         """
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(self.finest, self.ratio)

@@ -234,11 +234,11 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
     owner = "worth_keeping"
     weights = check_points(weights, "weights", owner, (None,))
     scale = check_between(scale, "scale", owner, 1e-100, 1e100)
-    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    n_clusters = check_count(n_clusters, "n_clusters", owner, low=0)
     n_public = None if n_public is None else check_count(n_public, "n_public", owner)
     # two-sided geometric noise is at least t, a whole number, with probability q^t / (1 + q)
     threshold = scale * math.log(20 * len(weights) / (1 + math.exp(-1 / scale)))
-    if n_public is not None:
+    if n_public is not None and n_clusters:
         threshold = min(threshold, n_public / (2 * n_clusters))
     kept = np.flatnonzero(weights >= threshold)
     if len(kept) < n_clusters:

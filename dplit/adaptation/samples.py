@@ -334,9 +334,10 @@ class PrivateAdaptation(PrivateEstimator):
 
     @property
     def _common(self):
-        if check_flag(self.private, "private", type(self).__name__):
-            return {"epsilon": check_epsilon, "delta": check_delta} | ADAPTATION
-        return {"epsilon": _check_no_price, "delta": optional(check_delta)} | ADAPTATION
+        flag, price = {"private": check_flag}, {"epsilon": check_epsilon, "delta": check_delta}
+        if isinstance(self.private, (bool, np.bool_)) and not self.private:
+            price = {"epsilon": _check_no_price, "delta": optional(check_delta)}
+        return flag | price | ADAPTATION
 
     def _check_common(self):
         owner = type(self).__name__

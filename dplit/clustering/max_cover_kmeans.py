@@ -33,6 +33,22 @@ from ..receipts import Release, largest_scale
 from ..rows import MappedRows, _table, lattice
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #aab4b59f
+def _check_shares(shares, name, owner):
+    """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
+    try:
+        parts = np.asarray(shares)
+        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
+    except (TypeError, ValueError):
+        parts = np.zeros(0)
+    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
+    if not (good and abs(parts.sum() - 1) < 1e-9):
+        raise ValueError(
+            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
+            "weights and averages (all > 0): four numbers that sum to 1."
+        )
+    return tuple(parts.tolist())
+
+
 def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0):
     """What `MaxCoverKMeans` releases when every part gets `scale` times its share of the whole budget.
 
@@ -310,22 +326,6 @@ def max_cover_k_means(rows, given, noise):
     return clip_to_ball(centers + middle, given.radius)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #8ee6a127
-def _check_shares(shares, name, owner):
-    """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
-    try:
-        parts = np.asarray(shares)
-        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
-    except (TypeError, ValueError):
-        parts = np.zeros(0)
-    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
-    if not (good and abs(parts.sum() - 1) < 1e-9):
-        raise ValueError(
-            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
-            "weights and averages (all > 0): four numbers that sum to 1."
-        )
-    return tuple(parts.tolist())
-
-
 def _check_prices(price):
     """Refuse parts too small to buy anything: noise of 2**50 lattice steps is the most there is."""
     epsilon = min(price.weights, price.rings or 1, price.covers)

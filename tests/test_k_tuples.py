@@ -634,7 +634,7 @@ def test_limits_of_the_separation_say_the_smallest():
         StableTupleMean(**COMMON, separation=8.9).fit(T)
     with pytest.raises(ValueError, match="epsilon <= 1"):
         KNoisyCenters(**{**COMMON, "epsilon": 1.5}, variant="paper").fit(T)
-    with pytest.raises(ValueError, match="separation=None"):
+    with pytest.raises(TypeError, match="separation=None"):
         StableTupleMean(**COMMON, separation=None).fit(T)
 
 

@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .public import _is_number, check_callable, check_center, check_count
+from .public import _is_number, check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(X, owner, name="X", partitions=False, **options):
@@ -213,7 +213,13 @@ def keep_columns(estimator, X):
         Gets `n_features_in_` and, if the columns have names, `feature_names_in_`.
     X : array_like of shape (n, d)
         No cell is read.
+
+    Raises
+    ------
+    TypeError
+        If one is no estimator, or no table.
     """
+    check_kind(estimator, "estimator", "keep_columns", BaseEstimator)
     validate_data(estimator, X, skip_check_array=True)
     names = _column_names(X)
     if names is not None:
@@ -232,9 +238,10 @@ def check_fitted_columns(estimator, X):
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If there are more or fewer columns, or others, or the same in another order.
     """
+    check_kind(estimator, "estimator", "check_fitted_columns", BaseEstimator)
     known, given = getattr(estimator, "feature_names_in_", None), _column_names(X)
     if known is None or given is None:
         validate_data(estimator, X, reset=False, skip_check_array=True)

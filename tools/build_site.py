@@ -129,7 +129,7 @@ def reference(module, chapter):
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
-        if not callable(symbol):
+        if not (callable(symbol) and hasattr(symbol, "__name__")):  # constants, and rules with limits
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")

@@ -129,7 +129,8 @@ def reference(module, chapter):
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
-        if not (callable(symbol) and hasattr(symbol, "__name__")):  # constants, and rules with limits
+        # constants, and rules bound to their limits, have no page
+        if not (callable(symbol) and hasattr(symbol, "__name__")):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")

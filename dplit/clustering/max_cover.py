@@ -36,7 +36,7 @@ def _check_picks(n_clusters, n_picks, owner):
 def _check_level(log_nodes, exponent, beta, owner):
     return (
         check_between(log_nodes, "log_nodes", owner, 0, 1e100),
-        check_positive(exponent, "exponent", owner, "the price of the choices"),
+        check_numbers(exponent, "exponent", owner, 1e-100, 1e100),
         check_between(beta, "beta", owner, 1e-300, 1),
     )
 
@@ -52,8 +52,8 @@ def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
         k and k'.
     log_nodes : float
         ln |G|.
-    exponent : float
-        e'.
+    exponent : float or ndarray
+        e', the price of the choices.
     beta : float
         Failure probability of the whole level.
 

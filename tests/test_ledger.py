@@ -15,6 +15,7 @@ import struct
 import sys
 import threading
 import time
+import types
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -1324,6 +1325,12 @@ def test_a_search_is_paid_for_wholly_or_not_begun():
         with pytest.raises((ValueError, TypeError)):
             wrong()
     assert budget.ledger == ()
+
+
+def test_the_loss_of_a_row_is_its_squared_distance():
+    rows = np.array([[3.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    fitted = types.SimpleNamespace(cluster_centers_=np.zeros((1, 2)))
+    assert squared_distances(fitted, rows).tolist() == [9.0, 1.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

@@ -186,20 +186,19 @@ def outcome(call, seconds=5):
     def stop(*_):
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, stop)
     try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of CPU: other programs do not matter
         call()
-        return "result"
-    except TooLong:
-        return "endless"
-    except Exception as error:
-        if is_our_own(error):
-            return "sentence"
-        return f"{type(error).__name__}: {str(error)[:70]}"
+        found = None
+    except (TooLong, Exception) as error:
+        found = error
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    if found is None or isinstance(found, TooLong):
+        return "endless" if found else "result"
+    return "sentence" if is_our_own(found) else f"{type(found).__name__}: {str(found)[:70]}"
 
 
 def one_call(name, i):

@@ -305,12 +305,9 @@ def _poisson_cells(mu, rate, width):
     The privacy curve, convex in e^epsilon, becomes its chords: it is exact on the lattice and above
     the truth between.
     """
-    floor = math.log1p(-rate) if rate < 1 else -mu * (mu / 2 + 10)
-    top = np.logaddexp(floor, math.log(rate) + mu * (mu + 9.5) - mu**2 / 2)
-    if not (top - floor) / width < 2**22:
-        raise ValueError(
-            f"mu={mu:g}: losses are too small to be counted in cells; choose mu >= 1e-3."
-        )
+    least = math.log1p(-rate) if rate < 1 else -math.inf
+    ends = mu * np.array([-10, mu + 9.5])  # z beyond them has less than 1e-20
+    floor, top = np.logaddexp(least, math.log(rate) + ends - mu**2 / 2)
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.exp(ends * width) - (1 - rate)

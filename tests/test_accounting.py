@@ -982,6 +982,16 @@ def test_poisson_subsampling_agrees_with_privacy_loss_distributions():
     )
 
 
+@pytest.mark.parametrize(("mu", "times"), [(1e-3, 1), (2e-3, 1), (1e-3, 100), (0.1, 1)])
+def test_all_rows_but_a_trillionth_cost_what_all_rows_do(mu, times):
+    """The least loss, the log of 1e-12, lies 27,000 widths of the others away: it needs no cells."""
+    total = mu * math.sqrt(times)
+    for epsilon in (0.0, total / 2, total):
+        delta = mixtures.poisson_gaussian_delta(epsilon, mu, 1 - 1e-12, times)
+        truth = float(ac.gaussian_delta(epsilon, total))
+        assert truth * (1 - 1e-9) <= delta <= truth * 1.01 + 1e-15
+
+
 @pytest.mark.parametrize("rate", [1e-3, 0.2, 1.0])
 @pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
 def test_one_subsampled_release_is_never_below_its_closed_form(mu, rate):

@@ -278,7 +278,6 @@ ADAPTATION = {
     "n_iter": optional(check_rounds),
     "variant": partial(check_choice, choices=("profiled", "paper")),
     "protect": partial(check_choice, choices=("target", "source")),
-    "private": check_flag,
     "random_state": check_random_state,
 }
 

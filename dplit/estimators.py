@@ -194,7 +194,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, BaseEstimator):
 
         """
         rows = self._rows(X)
-        find = partial(_call, NearestCenter(self.cluster_centers_))
+        find = partial(_call, NearestCenter(self._fitted_centers()))
         return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:

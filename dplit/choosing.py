@@ -215,9 +215,7 @@ def choose_n_clusters(
     first = clone(estimator).set_params(n_clusters=grid[0], epsilon=epsilon, delta=delta)
     price = declared_price(first)
     how = {"share": share, "gaussian": price["bound"] is not None}
-    each, choice = search_prices(
-        len(grid), epsilon, delta, neighboring=price["neighboring"], **how
-    )
+    each, choice = search_prices(len(grid), epsilon, delta, neighboring=price["neighboring"], **how)
     first.set_params(epsilon=each[0], delta=each[1])
     scorer = partial(penalised_distances, bound=bound, gain=gain, least=grid[0])
     most = bound + gain * (grid[-1] - grid[0])

@@ -38,12 +38,16 @@ def truth(rows, bound=BOUND):
 # ---------------------------------------------------------------- the interval
 
 
-@relations
-@both
-@pytest.mark.parametrize("rows", SETS.values(), ids=SETS)
-def test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says(rows, neighboring, delta):
+CASES = [(name, "add_remove", 0.0) for name in SETS]
+CASES += [("a cloud", "add_remove", 1e-6), ("30 rows", "add_remove", 1e-6)]
+CASES += [("much is lost", "replace", 0.0), ("a cloud", "replace", 1e-6)]
+
+
+@pytest.mark.parametrize(("name", "neighboring", "delta"), CASES)
+def test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says(name, neighboring, delta):
     """1,200 repetitions at 95 %: 93 to 97.5 % but for a probability of 1.5e-3; half the noise is found out."""
-    noise, runs, hits = Noise(7, neighboring=neighboring), 1200, np.zeros(2)
+    noise, rows = Noise(7, neighboring=neighboring), SETS[name]
+    runs, hits = 1200, np.zeros(2)
     price = {"mu": gaussian_mu(0.5, delta)} if delta else {"epsilon": 0.5}
     kind, fixed = "gaussian" if delta else "laplace", neighboring == "replace"
     share = truth(rows) / BOUND

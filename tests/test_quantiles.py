@@ -128,13 +128,13 @@ def test_the_rank_is_off_by_more_than_proved_as_rarely_as_promised(m, q, epsilon
     bound = quantile_error(m, q, epsilon, beta, neighboring)
     scale = 2 * gap_sensitivity(q, neighboring) / epsilon
     crowd = np.zeros(m, dtype=int)
-    crowd[0] = math.ceil(bound / min(q, 1 - q)) + 1
+    crowd[0] = math.ceil(bound / (1 - q)) + 1  # all other cells are just too far
     shapes = [crowd, *(rng.multinomial(2000, rng.dirichlet(np.full(m, 0.1))) for _ in range(50))]
     missed = []
     for counts in shapes:
         gaps = rank_gaps(counts, q)
         missed.append(special.softmax(-gaps / scale)[gaps > bound * PARTS].sum())
-    assert max(missed) <= beta and missed[0] > 0.02
+    assert max(missed) <= beta and missed[0] > (0.02 if epsilon < 1 else 0.002)
 
 
 def test_the_choice_has_the_law_of_the_exponential_mechanism():
@@ -152,17 +152,18 @@ def test_the_choice_has_the_law_of_the_exponential_mechanism():
 
 
 def test_a_quantile_of_a_noisy_histogram_is_off_by_no_more_than_proved():
-    """Of 400 at 95 %, 36 or more are off with probability 4e-4; the bound is not loose by a factor of three."""
-    rng, m, q, mu = np.random.default_rng(3), 20, 0.3, 0.2
-    counts = rng.multinomial(3000, rng.dirichlet(np.full(m, 0.5)))
+    """Of 400 at 95 %, 36 or more are off with probability 4e-4; the bound is at most 1.5 times what is needed."""
+    gen, m, q, mu = np.random.default_rng(3), 20, 0.3, 0.2
+    counts = gen.multinomial(3000, gen.dirichlet(np.full(m, 0.5)))
     bins, noise = np.repeat(np.arange(m), counts), Noise(1)
-    bound, gaps = histogram_quantile_error(m, q, mu), rank_gaps(counts, q) / PARTS
-    noisy = [rank_gaps(noise.histogram(bins, m, mu=mu), q).argmin() for _ in range(400)]
-    off = gaps[noisy]
-    assert (off > bound).sum() < 36 and np.sort(off)[-8] > bound / 10
-    # the ends of the ranks by themselves: their noise is what (3) counts
-    errors = [np.abs(np.cumsum(noise.histogram(bins, m, mu=mu) - counts)).max() for _ in range(100)]
-    assert bound / 3 < np.quantile(errors, 0.95) * max(q, 1 - q) * 1.5
+    bound, gaps, off, errors = histogram_quantile_error(m, q, mu), rank_gaps(counts, q), [], []
+    for _ in range(400):
+        noisy = noise.histogram(bins, m, mu=mu)
+        off.append(gaps[rank_gaps(noisy, q).argmin()] / PARTS)
+        before = np.r_[0, np.cumsum(noisy - counts)]
+        errors.append(np.abs(before - q * before[-1]).max())
+    assert (np.array(off) > bound).sum() < 36
+    assert bound / 1.5 < np.quantile(errors, 0.95) <= bound
 
 
 def test_one_choice_is_proved_better_than_a_histogram_from_a_few_cells_on():
@@ -211,7 +212,7 @@ def test_the_cell_of_a_row_does_not_depend_on_its_company():
     edges = np.geomspace(0.1, 6.0, 200)
 
     def take(rows):
-        cells = map_blocks(lambda start, block: block[:, 0], radius_cells(rows, edges), 128)
+        cells = map_blocks(lambda start, block: block.ravel(), radius_cells(rows, edges), 128)
         return np.concatenate(list(cells))
 
     together = take(X)

@@ -15,10 +15,11 @@ from sklearn.base import clone
 
 from .accounting import gaussian_epsilon
 from .charges import declared_price
+from .geometry import nearest_distance
 from .public import check_between, check_count, check_epsilon_delta, check_flag
 from .public import check_neighboring, check_positive, check_radius
 from .receipts import Release, largest_scale
-from .search import Plan, carry_out, squared_distances
+from .search import Plan, carry_out
 
 # %% ../nbs/29_how_many.ipynb #c9a68e79
 def penalised_distances(model, rows, *, bound, gain, least=1):
@@ -50,7 +51,9 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
     gain = check_between(gain, "gain", owner, 0, 1e100)
     least = check_count(least, "least", owner)
-    loss = np.minimum(squared_distances(model, rows), bound)
+    if not hasattr(model, "cluster_centers_"):
+        raise TypeError(f"model: {owner} needs a fitted estimator with cluster_centers_.")
+    loss = np.minimum(nearest_distance(rows, model.cluster_centers_), bound)
     return loss + gain * (len(model.cluster_centers_) - least)
 
 # %% ../nbs/29_how_many.ipynb #4cbc12fe
@@ -154,7 +157,7 @@ def _bounded(estimator, gain, bound):
     if bound is None:
         bound = check_radius(getattr(estimator, "radius", None), "radius", owner) ** 2
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
-    return check_between(bound / 100 if gain is None else gain, "gain", owner, 0, 1e100), bound
+    return check_between(bound / 1000 if gain is None else gain, "gain", owner, 0, 1e100), bound
 
 # %% ../nbs/29_how_many.ipynb #d0023d98
 def choose_n_clusters(
@@ -174,7 +177,7 @@ def choose_n_clusters(
         What all fits and the choice may cost together.
     gain : float, optional
         PUBLIC: by how much one cluster more must lower the mean loss, in squared units of X.
-        Default: a hundredth of the bound.
+        Default: a thousandth of the bound.
     bound : float, optional
         PUBLIC: where the squared distance of a row is cut. Default: the square of the estimator's
         radius.

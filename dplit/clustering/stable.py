@@ -7,7 +7,7 @@ __all__ = ['stability_needed', 'parts_of', 'tuples_of', 'cell_radii', 'StablePri
            'KTupleKMeans', 'second_moments', 'KTupleGaussianMixture']
 
 # %% ../../nbs/41_stable_clusters.ipynb #2c1827e3
-from typing import NamedTuple
+from typing import NamedTuple, Self
 import math
 import warnings
 from functools import lru_cache, partial
@@ -23,6 +23,7 @@ from ..balls import clip_to_ball
 from .k_tuples import smallest
 from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
+from .tuple_clusterer import say_if_abstained
 from ..declared import POSITIVE, check_arrays, check_memory, optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
@@ -278,6 +279,9 @@ def cell_means(Q, start, radius, price, noise):
     return Found(centers, counts, width * step), Inside(scaled - shift[cells], cells)
 
 # %% ../../nbs/41_stable_clusters.ipynb #0b772a4d
+_AROUND = "its centres are noisy means around public starting points, of little use"
+
+
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
@@ -443,6 +447,31 @@ class KTupleKMeans(PrivateKMeans):
 
     def _second(self, found, inside, mu, noise):
         """Nothing more for k-means; second moments for mixtures."""
+
+    def fit(self, X: "ArrayLike", y: object = None) -> Self:
+        """As of every private k-means (`PrivateKMeans.fit`); an `AbstainedWarning` says if the parts did not agree.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            PRIVATE, finite.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As there.
+        """
+        return say_if_abstained(super().fit(X, y), _AROUND)
+
+    def _fitted_centers(self):
+        say_if_abstained(self, _AROUND)  # whoever uses them did not always fit them
+        return super()._fitted_centers()
 
 # %% ../../nbs/41_stable_clusters.ipynb #2c36c22e
 @lru_cache(maxsize=64)

@@ -40,7 +40,7 @@ from dplit import (
 )
 from dplit.balls import clip_to_ball
 from dplit.mechanisms import Noise
-from dplit.public import PrivacyWarning
+from dplit.public import AbstainedWarning, PrivacyWarning
 
 K, RADIUS = 3, 4.0
 COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -138,7 +138,7 @@ def sentences(error):
 
 
 def listen(model, X):
-    """All text a fit lets out: warnings, logs, prints, errors."""
+    """All text a fit lets out: warnings, logs, prints, errors. Not that it abstained: `status_` is released."""
     log, out = io.StringIO(), io.StringIO()
     handler, root = logging.StreamHandler(log), logging.getLogger()
     level = root.level
@@ -156,7 +156,9 @@ def listen(model, X):
                 out.write("\n".join([type(error).__name__, *sentences(error)]))
     finally:
         root.removeHandler(handler), root.setLevel(level)
-    return "\n".join([log.getvalue(), out.getvalue(), *(str(w.message) for w in caught)])
+    told = AbstainedWarning if getattr(model, "status_", "") == "abstained" else ()
+    said = [str(w.message) for w in caught if not (told and issubclass(w.category, told))]
+    return "\n".join([log.getvalue(), out.getvalue(), *said])
 
 
 def quotes(text, X, n_rows=True):

@@ -70,6 +70,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             given._check_shape(columns)
         return given
 
+    def _counted(self, counts, error):
+        """Keep released numbers of rows, and the standard error of their noise, for whoever asks for sizes."""
+        self.cluster_sizes_ = np.array(counts, dtype=float)
+        self.cluster_sizes_se_ = np.full(len(counts), error, dtype=float)
+
     def _release_centers(self, X, noise, center):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
         raise NotImplementedError
@@ -105,6 +110,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         rows = check_rows(X, owner, partitions=True)
         given._check_shape(rows.shape[1])
         keep_columns(given, X)
+        given.cluster_sizes_ = given.cluster_sizes_se_ = None  # until something is counted
         centers = given._release_centers(rows, noise, given.center)
         given.cluster_centers_ = centers if given.center is None else centers + given.center
         given.spent_ = noise.receipt(given.delta, title=f"of {owner}")

@@ -133,6 +133,9 @@ class NoisyLloyd(PrivateKMeans):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         PUBLIC. In the units of X, inside the ball.
+    cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,)
+        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+        centres that it started from. And the standard errors of their noise.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int
@@ -215,7 +218,13 @@ class NoisyLloyd(PrivateKMeans):
             )
             # divide; a cluster that looks empty keeps its centre
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
+        self._counted(counts, self._count_error(X.shape[1], noise, mu))
         return centers
+
+    def _count_error(self, d, noise, mu):
+        """Standard deviation of the noise of a count: PUBLIC."""
+        scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, mu=mu)
+        return scale / (count_weight(d) * self.radius)
 
     def _start(self, d, center, rng, buy):
         """Starting centres in the ball, relative to its centre; none of them is a function of unreleased data."""

@@ -21,7 +21,7 @@ from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from ..declared import check_rounds, optional
 from ..estimators import PrivateKMeans, keep_rows, project
-from ..geometry import NearestCenter
+from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
 from ..projections import gaussian_projection
 from ..public import check_choice, check_count, check_flag, check_kind, check_neighboring
@@ -398,7 +398,9 @@ def pe_means(rows, given, noise):
     heads, counts = step(centers, labels)
     centers = select(heads, counts, given.n_clusters, seed, n_init=30)
     for _ in range(given.n_refine - 1):
-        centers, _ = step(centers, nearest_labels(rows, centers, **ball))
+        heads, counts = step(centers, nearest_labels(rows, centers, **ball))
+        centers = heads
+    given._counted(*_sizes(heads, counts, centers, price.step, noise))
     return clip_to_ball(centers, given.radius)
 
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44
@@ -455,6 +457,17 @@ def _rounds(given, d, signal):
         return max(1, min(16, round(1.5 * min(signal, 1e3))))
     return max(1, min(paper_rounds(d), int(min(signal, 1e3) ** 2)))
 
+
+def _sizes(heads, counts, centers, mu, noise):
+    """What a step counted, its caution taken back, and the standard errors: released numbers and PUBLIC ones."""
+    price, k = step_prices(mu, noise.neighboring), len(centers)
+    ask = {"radius": 1.0, "n_groups": len(heads), "weight": price.weight, "mu": price.sums}
+    error = noise.sum_scale(heads.shape[1], **ask) / price.weight
+    told = np.where(counts > 0, counts, counts + 2 * error)
+    # after a single step there are more heads than centres
+    home = np.arange(k) if len(heads) == k else nearest(heads, centers)
+    return np.bincount(home, told, k), error * np.sqrt(np.bincount(home, minlength=k))
+
 # %% ../../nbs/52_pe_means.ipynb #6d391af0
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
@@ -507,6 +520,10 @@ class PEMeans(PrivateKMeans):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         PUBLIC. In the units of X, inside the ball.
+    cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
+        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+        centres that it started from. And the standard errors of their noise. None with
+        `variant="paper"`, which counts none.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int
@@ -624,6 +641,10 @@ class HDPEMeans(PEMeans):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         PUBLIC. In the units of X, inside the ball.
+    cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
+        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+        centres that it started from. And the standard errors of their noise. None with
+        `variant="paper"`, which counts none.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int

@@ -26,7 +26,7 @@ from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from ..declared import POSITIVE, check_arrays, check_memory, optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
-from ..mechanisms import Noise, mean_in_ball
+from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
 from ..public import check_random_state
 from ..rows import lattice, quantize
@@ -318,6 +318,9 @@ class KTupleKMeans(PrivateKMeans):
     status_ : {"released", "abstained"}
         PUBLIC. "abstained": the parts do not agree; then the centres are noisy means around public
         starting points, private but of little use.
+    cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,)
+        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+        centres that it started from. And the standard errors of their noise.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int
@@ -439,6 +442,8 @@ class KTupleKMeans(PrivateKMeans):
         start = start if rough is None else clip_to_ball(rough, radius)
         found, inside = cell_means(Q, start, radius, price, noise)
         self._second(found, inside, price.moments, noise)
+        error = noise.sum_scale(X.shape[1], radius=1.0, n_groups=k, mu=price.means)
+        self._counted(found.counts, error / count_weight(X.shape[1]))
         return found.centers
 
     def _rough(self, Q, price, noise, seed, coins):
@@ -544,6 +549,9 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC. In squared units of X, positive semidefinite; of rows shortened to their cell's radius.
     status_ : {"released", "abstained"}
         PUBLIC. See `KTupleKMeans`.
+    cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,)
+        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+        centres that it started from. And the standard errors of their noise.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int

@@ -16,13 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
-from .declared import ABSENT, KMEANS, check_memory, check_price, declare, settle
+from .declared import ABSENT, KMEANS, check_memory, check_price, declare, optional
+from .declared import settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import check_callable, check_center, check_count, check_kind, check_points
 from .public import check_positive
 from .rows import MappedRows, _table, check_columns, check_fitted_columns, check_rows
 from .rows import keep_columns, lattice, map_blocks, one_thread, quantize
+from .scaling import box_of, check_bounds, instead_of_bounds
 
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 class PrivateKMeans(ClusterMixin, BaseEstimator):
@@ -61,19 +63,39 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
 
     def _declared(self, X=ABSENT, y=None):
         """A twin that computes with plain values: all that is PUBLIC is checked, X is asked for its number of columns only."""
-        owner, given = type(self).__name__, declare(self, KMEANS | self._rules)
+        owner, rules = (
+            type(self).__name__,
+            KMEANS | self._rules | {"bounds": optional(check_bounds)},
+        )
+        if getattr(self, "bounds", None) is not None:
+            rules |= dict.fromkeys(("radius", "center"), instead_of_bounds)
+        given = declare(self, rules)
         given._check_public()
         check_price(given._smallest_mu(), "epsilon", given.epsilon, owner)
         check_memory(given._memory(1), f"n_clusters={given.n_clusters}", owner)
         columns = None if X is ABSENT else check_columns(X, owner, partitions=True)
         if columns is not None:
             given._check_shape(columns)
+            given._box(X)
         return given
 
     def _counted(self, counts, error):
         """Keep released numbers of rows, and the standard error of their noise, for whoever asks for sizes."""
         self.cluster_sizes_ = np.array(counts, dtype=float)
         self.cluster_sizes_se_ = np.full(len(counts), error, dtype=float)
+
+    def _box(self, X):
+        """The PUBLIC ranges of the columns of X, whose names alone are read; None if there is a ball."""
+        bounds = getattr(self, "bounds", None)
+        return None if bounds is None else box_of(bounds, X, type(self).__name__)
+
+    def _enter(self, box):
+        """From here on compute in the cube: points among the parameters go there too."""
+        self.radius, self.center = box.radius, None
+
+    def _leave(self, box):
+        """What was released, back in the units of X."""
+        self.cluster_centers_ = box.in_units(self.cluster_centers_)
 
     def _release_centers(self, X, noise, center):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
@@ -89,7 +111,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            PRIVATE, finite. Rows outside the ball are shortened to it, silently. Memory maps and
+            PRIVATE, finite. Rows outside the ball are shortened to it, and cells outside their range
+            are brought to its nearer end, silently. Memory maps and
             dask arrays are read block by block, where they lie.
         y : None
             Ignored.
@@ -111,14 +134,21 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         given._check_shape(rows.shape[1])
         keep_columns(given, X)
         given.cluster_sizes_ = given.cluster_sizes_se_ = None  # until something is counted
+        if (box := given._box(X)) is not None:
+            rows = keep_rows(rows, box.scaled, rows.shape[1], float)
+            given._enter(box)
         centers = given._release_centers(rows, noise, given.center)
         given.cluster_centers_ = centers if given.center is None else centers + given.center
+        if box is not None:
+            given._leave(box)
         given.spent_ = noise.receipt(given.delta, title=f"of {owner}")
         settle(self, given)
         return self
 
     def predict(self, X: "ArrayLike") -> np.ndarray:
         """Index of the nearest centre for each row. NOT private: it is a function of the rows you pass.
+
+        With `bounds`, nearest is meant in the cube: a column counts by its range, whatever its unit.
 
         Parameters
         ----------
@@ -134,8 +164,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             If there was no fit, or X is not a finite table with the columns of the fit.
 
         """
-        rows = self._rows(X)
-        find = partial(_call, NearestCenter(self.cluster_centers_))
+        rows, centers = self._seen(X)
+        find = partial(_call, NearestCenter(centers))
         return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:
@@ -172,7 +202,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
         Returns
         -------
         float
-            In the units of X squared.
+            In the units of X squared; with `bounds`, in those of the cube [-1, 1]^d.
 
         Raises
         ------
@@ -180,16 +210,20 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):
             As in `predict`.
 
         """
-        rows = self._rows(X)
-        loss = partial(_block_loss, self.cluster_centers_)
+        rows, centers = self._seen(X)
+        loss = partial(_block_loss, centers)
         return -float(sum(map_blocks(loss, rows, reduce=sum)))
 
-    def _rows(self, X):
-        """X as rows with the columns of the fit."""
+    def _seen(self, X):
+        """(rows, centres) as distances are measured: X with the columns of the fit, in the cube if there is one."""
         check_is_fitted(self)
         rows = check_rows(X, type(self).__name__, partitions=True)
         check_fitted_columns(self, X)
-        return rows
+        if (box := self._box(X)) is None:
+            return rows, self.cluster_centers_
+        return MappedRows(rows, lambda block, at: box.scaled(block)), box.scaled(
+            self.cluster_centers_
+        )
 
 
 def _call(find, start, rows):

@@ -5,6 +5,7 @@ import doctest
 import math
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplit import PEMeans, scaling
+from dplit import (
+    HDPEMeans,
+    KTupleGaussianMixture,
+    KTupleKMeans,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+    scaling,
+)
 from dplit.scaling import BoundedScaler, Box, Column, category_radius
 
 NAN, INF = float("nan"), float("inf")
@@ -321,3 +331,143 @@ def test_a_box_without_a_table():
         Box.of({"a": 0}, {"a": 1, "c": 2}, "me")
     with pytest.raises(ValueError, match="'b'"):
         Box.of({"a": 0, "b": 0}, {"a": 1}, "me")
+
+
+# ---------------------------------------------------------------- ranges as a parameter of k-means
+
+PRICE = {"n_clusters": 2, "epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+MAKERS = [
+    NoisyLloyd,
+    partial(NoisyLloyd, init=[[30.0, 40e3], [70.0, 60e3]]),
+    MaxCoverKMeans,
+    PEMeans,
+    HDPEMeans,
+    KTupleKMeans,
+    KTupleGaussianMixture,
+    partial(PEMeans, variant="paper", n_public=4000),
+    partial(MaxCoverKMeans, variant="paper", n_public=4000, finest=0.2),
+]
+LOW, HIGH = np.array([0.0, 0.0]), np.array([120.0, 2e5])
+makers = pytest.mark.parametrize("make", MAKERS)
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    young, old = (
+        rng.normal([30, 40e3], [5, 9e3], (2000, 2)),
+        rng.normal([70, 60e3], [5, 9e3], (2000, 2)),
+    )
+    return np.r_[young, old]
+
+
+@makers
+def test_bounds_are_the_scaler_the_ball_and_the_way_back(make, people):
+    model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
+    scaler = BoundedScaler(LOW, HIGH).fit(people)
+    by_hand = make(**PRICE, radius=scaler.radius_)
+    if not isinstance(getattr(by_hand, "init", ""), str):
+        by_hand.set_params(init=scaler.transform(by_hand.init))
+    by_hand.fit(scaler.transform(people))
+    assert np.array_equal(model.cluster_centers_, scaler.in_units(by_hand.cluster_centers_))
+    assert np.all((LOW <= model.cluster_centers_) & (model.cluster_centers_ <= HIGH))
+    assert str(model.spent_) == str(by_hand.spent_)
+    if model.cluster_sizes_ is not None:
+        assert np.array_equal(model.cluster_sizes_, by_hand.cluster_sizes_)
+    if hasattr(model, "covariances_"):
+        half = (HIGH - LOW) / 2
+        back = model.covariances_ / (half[:, None] * half)
+        assert np.allclose(back, by_hand.covariances_, rtol=1e-9, atol=1e-12)
+    centers = scaler.transform(model.cluster_centers_)
+    nearest = ((scaler.transform(people)[:, None] - centers) ** 2).sum(axis=2)
+    assert np.array_equal(model.predict(people), nearest.argmin(axis=1))
+    assert model.score(people) == pytest.approx(-nearest.min(axis=1).sum(), rel=1e-9)
+    assert model.get_params()["bounds"][0] is LOW and model.get_params()["radius"] is None
+    again = clone(model).fit(people)
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+
+
+@makers
+def test_the_unit_of_a_column_does_not_matter(make, people):
+    """Powers of two change no bit on the way into the cube."""
+    unit = np.array([2.0**-6, 2.0**11])
+    model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
+    other = make(**PRICE, bounds=(LOW * unit, HIGH * unit))
+    if not isinstance(getattr(other, "init", ""), str):
+        other.set_params(init=np.array(other.init) * unit)
+    other.fit(people * unit)
+    assert np.array_equal(other.cluster_centers_, model.cluster_centers_ * unit)
+
+
+@makers
+def test_frames_memory_maps_and_partitions_are_read_the_same(make, people, tmp_path, monkeypatch):
+    model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
+    frame = pytest.importorskip("pandas").DataFrame(people, columns=["age", "income"])
+    named = {"income": 0, "age": 0}, {"age": 120, "income": 2e5}
+    of_frame = make(**PRICE, bounds=named).fit(frame)
+    assert np.array_equal(of_frame.cluster_centers_, model.cluster_centers_)
+    assert np.array_equal(of_frame.predict(frame), model.predict(people))
+    monkeypatch.setattr("dplit.estimators._KEPT", 0)  # nothing is kept: scaled anew at every pass
+    anew = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
+    assert np.array_equal(anew.cluster_centers_, model.cluster_centers_)
+    if getattr(model, "variant", "") != "paper":
+        parts = pytest.importorskip("dask.array").from_array(people, chunks=(900, 2))
+        of_parts = make(**PRICE, bounds=(LOW, HIGH)).fit(parts)
+        assert np.array_equal(of_parts.cluster_centers_, model.cluster_centers_)
+
+
+class Untouchable:
+    """Stands for rows that must not be read: any look at them fails."""
+
+    def _touched(self, *args):
+        raise AssertionError("X was read")
+
+    __getattribute__ = __len__ = __iter__ = __getitem__ = __array__ = _touched
+
+
+@makers
+@pytest.mark.parametrize(
+    ("bounds", "more"),
+    [
+        ((LOW, HIGH), {"radius": 3.0}),
+        ((LOW, HIGH), {"center": [0.0, 0.0]}),
+        (LOW[0], {}),
+        ((LOW,), {}),
+        ("ab", {}),
+        ((None, HIGH), {}),
+        ((HIGH, LOW), {}),
+        ((LOW, [120.0, INF]), {}),
+        (({"age": 0}, {"age": 0}), {}),
+        (None, {}),
+    ],
+)
+def test_impossible_bounds_are_refused_before_x_is_read(make, bounds, more):
+    model = make(**PRICE, bounds=bounds, **more)
+    with pytest.raises((TypeError, ValueError), match="bounds|radius|age") as caught:
+        model.fit(Untouchable())
+    assert "\n" not in str(caught.value) and not hasattr(model, "spent_")
+
+
+@makers
+def test_bounds_of_other_columns_are_refused_before_a_budget_is_charged(make, people):
+    frame = pytest.importorskip("pandas").DataFrame(people, columns=["age", "income"])
+    budget = PrivacyBudget(3.0, 1e-5)
+    for bounds in (([0, 0, 0], 1), ({"age": 0}, 9), ({"age": 0, "height": 0}, 9)):
+        with pytest.raises(ValueError, match="bounds"):
+            budget.fit(make(**PRICE, bounds=bounds), frame)
+    assert budget.ledger == ()
+    budget.fit(make(**PRICE, bounds=(0, 2e5)), frame)
+    assert len(budget.ledger) == 1
+
+
+def test_a_search_asks_for_a_loss_of_its_own(people):
+    budget = PrivacyBudget(9.0, 1e-4)
+    model = NoisyLloyd(**PRICE, bounds=(LOW, HIGH))
+    with pytest.raises(ValueError, match="scorer"):
+        budget.search(model, {"n_clusters": [1, 2]}, people, epsilon=0.5)
+
+    def loss(fitted, rows):
+        return [-fitted.score(row[None]) for row in rows[:1]] * len(rows)
+
+    found = budget.search(model, {"n_clusters": [1, 2]}, people, loss, epsilon=0.5, bound=4.0)
+    assert found.best_estimator_ in found.estimators_

@@ -116,6 +116,8 @@ class NoisyLloyd(PrivateKMeans):
         are shortened to it. Required: reading it from X would leak X.
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
+    bounds : tuple (low, high), optional
+        PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.
     n_iter : int
         PUBLIC number of rounds, fixed: stopping early would leak.
     init : "packing", "mean" or array_like of shape (n_clusters, n_features)
@@ -172,6 +174,7 @@ class NoisyLloyd(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         n_iter: int = 5,
         init: "str | ArrayLike" = "packing",
         neighboring: str = "add_remove",
@@ -182,6 +185,7 @@ class NoisyLloyd(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
@@ -195,6 +199,10 @@ class NoisyLloyd(PrivateKMeans):
         super()._check_shape(n_features)
         if not isinstance(self.init, str):
             check_points(self.init, "init", "NoisyLloyd", (self.n_clusters, n_features))
+
+    def _enter(self, box):
+        super()._enter(box)
+        self.init = self.init if isinstance(self.init, str) else box.scaled(self.init)
 
     def _smallest_mu(self):
         return gaussian_mu(self.epsilon, self.delta) / math.sqrt(self._n_releases())

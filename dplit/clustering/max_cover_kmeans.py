@@ -406,6 +406,8 @@ class MaxCoverKMeans(PrivateKMeans):
         are shortened. Required: reading it from X would leak X.
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
+    bounds : tuple (low, high), optional
+        PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.
     variant : {"extension", "paper"}
         "extension": exact price of step 2, joint Gaussian sums and counts, private recentring, a
         threshold for candidates, rounded points. "paper": the printed algorithm and constants,
@@ -488,6 +490,7 @@ class MaxCoverKMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int | None = None,
         finest: float = 0.02,
@@ -504,6 +507,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.variant = variant
         self.n_components = n_components
         self.finest = finest

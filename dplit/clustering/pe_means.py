@@ -487,6 +487,8 @@ class PEMeans(PrivateKMeans):
         are shortened. Required: reading it from X would leak X.
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
+    bounds : tuple (low, high), optional
+        PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.
     variant : {"extension", "paper"}
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
         pairs, rows with many columns are projected for the votes. "paper": Algorithm 1 with the
@@ -567,6 +569,7 @@ class PEMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int = 32,
         n_votes: int | None = None,
@@ -581,6 +584,7 @@ class PEMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.variant = variant
         self.n_components = n_components
         self.n_votes = n_votes
@@ -623,7 +627,7 @@ class HDPEMeans(PEMeans):
 
     Parameters
     ----------
-    n_clusters, epsilon, delta, radius, center, neighboring, random_state
+    n_clusters, epsilon, delta, radius, center, bounds, neighboring, random_state
         PUBLIC; see `PEMeans`.
     variant : {"extension", "paper"}
         "paper": a Gaussian projection, whatever the number of columns; `paper_rounds(n_components)`
@@ -681,6 +685,7 @@ class HDPEMeans(PEMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int = 16,
         n_votes: int | None = None,
@@ -696,6 +701,7 @@ class HDPEMeans(PEMeans):
             delta=delta,
             radius=radius,
             center=center,
+            bounds=bounds,
             variant=variant,
             n_components=n_components,
             n_votes=n_votes,

@@ -296,6 +296,8 @@ class KTupleKMeans(PrivateKMeans):
         are shortened. Required: reading it from X would leak X.
     center : array_like of shape (n_features,), optional
         PUBLIC centre of the ball, default the origin.
+    bounds : tuple (low, high), optional
+        PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.
     n_tuples : int, optional
         PUBLIC number of parts; default: as many as make the noise a tenth of the separation. Each
         part should have dozens of rows for each cluster.
@@ -363,6 +365,7 @@ class KTupleKMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         n_tuples: int | None = None,
         separation: float = 10.0,
         outliers: float = 0.1,
@@ -375,6 +378,7 @@ class KTupleKMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.n_tuples = n_tuples
         self.separation = separation
         self.outliers = outliers
@@ -532,7 +536,7 @@ class KTupleGaussianMixture(KTupleKMeans):
     ----------
     n_clusters : int
         PUBLIC number of components.
-    epsilon, delta, radius, center, n_tuples, separation, outliers, share
+    epsilon, delta, radius, center, bounds, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects.
@@ -587,6 +591,7 @@ class KTupleGaussianMixture(KTupleKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         n_tuples: int | None = None,
         separation: float = 10.0,
         outliers: float = 0.1,
@@ -600,6 +605,7 @@ class KTupleGaussianMixture(KTupleKMeans):
             delta=delta,
             radius=radius,
             center=center,
+            bounds=bounds,
             n_tuples=n_tuples,
             separation=separation,
             outliers=outliers,
@@ -607,6 +613,11 @@ class KTupleGaussianMixture(KTupleKMeans):
             neighboring=neighboring,
             random_state=random_state,
         )
+
+    def _leave(self, box):
+        super()._leave(box)
+        half = (box.high - box.low) / 2
+        self.covariances_ = self.covariances_ * half * half[:, None]
 
     def _second(self, found, inside, mu, noise):
         self.weights_, self.covariances_ = second_moments(found, inside, mu, noise)

@@ -68,7 +68,7 @@ def _from_csv(text, path):
             {**given, "values": [v.strip() for v in values.split("|")]} if values else given,
         )
 
-
+# %% ../nbs/36_commands.ipynb #a795cf4f
 def _from_json(text, path):
     """The same of each entry."""
     try:
@@ -326,7 +326,7 @@ def read_names(path):
         raise ValueError(f"{path}: two columns are called {twice!r}.")
     return names
 
-
+# %% ../nbs/36_commands.ipynb #23cef504
 def read_rows(path, scaler):
     """Scaled rows of a table.
 
@@ -379,7 +379,7 @@ def arguments(parser):
     add("--seed", type=int, help="repeatable noise, for teaching: NOT private")
     add("--out", type=Path, required=True, help="folder for the results")
 
-
+# %% ../nbs/36_commands.ipynb #957af046
 def _plan(options):
     """(scaler, estimator, columns left out): all that is PUBLIC, checked; no row is read."""
     bounds, names = read_bounds(options.bounds), read_names(options.table)
@@ -404,7 +404,7 @@ def _till(options, model):
     budget._rule.require_room(budget._look(), Row.priced(**declared_price(model)))
     return budget
 
-
+# %% ../nbs/36_commands.ipynb #c5667abd
 def _prepare(folder):
     """Make a folder for results; whether it is new. Results that were paid for are not overwritten."""
     there = [name for name in FILES if (folder / name).exists()]
@@ -416,7 +416,7 @@ def _prepare(folder):
         raise PermissionError(f"{folder} may not be written to.")
     return new
 
-
+# %% ../nbs/36_commands.ipynb #c6cb31c7
 def _result(options, scaler, model, left_out):
     """What was released, in the table's units."""
     abstained = getattr(model, "status_", "") == "abstained"

@@ -248,7 +248,7 @@ def _picture(figure, caption):
         f"<figcaption>{text}</figcaption></figure>"
     )
 
-
+# %% ../nbs/35_report.ipynb #421b0626
 def _centers_table(result):
     """Centres and sizes as a table."""
     head = ["cluster", *(name for column in result.columns for name in column.outputs)]

@@ -457,7 +457,7 @@ def _rounds(given, d, signal):
         return max(1, min(16, round(1.5 * min(signal, 1e3))))
     return max(1, min(paper_rounds(d), int(min(signal, 1e3) ** 2)))
 
-
+# %% ../../nbs/52_pe_means.ipynb #5a3e1c07
 def _sizes(heads, counts, centers, mu, noise):
     """What a step counted, its caution taken back, and the standard errors: released numbers and PUBLIC ones."""
     price, k = step_prices(mu, noise.neighboring), len(centers)
@@ -646,9 +646,7 @@ class HDPEMeans(PEMeans):
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         PUBLIC. In the units of X, inside the ball.
     cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
-        PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
-        centres that it started from. And the standard errors of their noise. None with
-        `variant="paper"`, which counts none.
+        PUBLIC; see `PEMeans`.
     spent_ : Receipt
         PUBLIC. What was released and what it cost.
     n_features_in_ : int

@@ -228,7 +228,7 @@ def box_of(bounds, X, owner):
 def _with_columns(X, owner, categories):
     """A table that says how many columns it has; lists only do once they are read."""
     if check_columns(X, owner, partitions=True) is None:
-        X = _as_objects(X) if categories else check_rows(X, owner)
+        X = check_rows(X, owner) if categories is None else _as_objects(X)
         check_columns(X, owner)
     return X
 

@@ -365,6 +365,11 @@ def arguments(parser):
     ----------
     parser : argparse.ArgumentParser
         Gets the arguments.
+
+    Raises
+    ------
+    TypeError
+        If it is no parser.
     """
     check_kind(parser, "parser", "arguments", argparse.ArgumentParser)
     add = parser.add_argument

@@ -540,6 +540,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of str
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If there was no fit, or the names are not those of the fit.
         """
         check_is_fitted(self)
         names = super().get_feature_names_out(input_features)

@@ -112,7 +112,10 @@ def tour(options):
         f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n"
     )
     print(f"Picture of the centres: {options.picture.resolve()}")
-    print(f"Open the book:          {Path(sys.executable).parent / 'jupyter'} lab nbs/index.ipynb")
+    print("A table of your own:    python -m dplit cluster --help")
+    if Path("nbs/index.ipynb").exists():  # an installed package has no book beside it
+        jupyter = Path(sys.executable).parent / "jupyter"
+        print(f"Open the book:          {jupyter} lab nbs/index.ipynb")
 
 # %% ../nbs/00_tour.ipynb #3b1f6a90
 def ledger(options):

@@ -10,18 +10,21 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
-from . import LedgerError, NoisyLloyd, PrivacyBudget, exact, loaders
+from . import LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
+from . import commands as files
 from .plotting import plot_images
 from .receipts import Table
 
 # %% ../nbs/00_tour.ipynb #8a471ff9
 def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=print):
-    """Non-private k-means beside NoisyLloyd at several epsilons.
+    """Non-private k-means beside NoisyLloyd and PEMeans at several epsilons.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     radius, center : float, ndarray of shape (d,)
         PUBLIC ball of the rows, in the units of X.
     epsilons : list of float
-        One fit for each.
+        One fit of each for each.
     n_clusters : int
         Number of centres.
     delta : float
@@ -50,27 +53,23 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     models = {"no privacy": KMeans(n_clusters, n_init=10, random_state=0).fit(X)}
     best = exact.kmeans_loss(X, models["no privacy"].cluster_centers_)
     rows = [("KMeans (no privacy)", "", "1.00", f"{time.perf_counter() - start:.2f}")]
-    for epsilon in epsilons:
-        say(f"  NoisyLloyd at epsilon = {epsilon:g} ...")
+    lloyd, ball = partial(NoisyLloyd, init="mean"), dict(radius=radius, center=center)
+    for epsilon, (name, make) in product(
+        epsilons, {"NoisyLloyd": lloyd, "PEMeans": PEMeans}.items()
+    ):
+        say(f"  {name} at epsilon = {epsilon:g} ...")
         start = time.perf_counter()
-        budget = dict(epsilon=epsilon, delta=delta)
-        model = NoisyLloyd(
-            n_clusters,
-            **budget,
-            radius=radius,
-            center=center,
-            init="mean",
-            random_state=random_state,
-        ).fit(X)
+        price = dict(epsilon=epsilon, delta=delta, random_state=random_state)
+        model = make(n_clusters, **price, **ball).fit(X)
         seconds = time.perf_counter() - start
         loss = exact.kmeans_loss(X, model.cluster_centers_) / best
-        rows.append(("NoisyLloyd", f"{epsilon:g}", f"{loss:.2f}", f"{seconds:.2f}"))
-        models[f"epsilon = {epsilon:g}"] = model
+        rows.append((name, f"{epsilon:g}", f"{loss:.2f}", f"{seconds:.2f}"))
+        models[f"{name}, epsilon = {epsilon:g}"] = model
     return rows, models
 
 # %% ../nbs/00_tour.ipynb #350e729d
 def picture(models, path):
-    """Save the centres of each model as a strip of 8 x 8 images.
+    """Save the centres of each model as a strip of 8 x 8 images: the first above, the others below in two columns.
 
     Parameters
     ----------
@@ -79,8 +78,13 @@ def picture(models, path):
     path : str or Path
         Where to save it.
     """
-    fig, axes = plt.subplots(len(models), 1, figsize=(9, 1.25 * len(models)))
-    for ax, (name, model) in zip(axes, models.items(), strict=True):
+    tall = 1 + len(models) // 2
+    fig, axes = plt.subplots(tall, 2, figsize=(12, 0.95 * tall))
+    axes[0, 1].set_visible(False)
+    shown = [axes[0, 0], *axes[1:].flat]
+    for ax in shown[len(models) :]:
+        ax.set_visible(False)
+    for ax, (name, model) in zip(shown, models.items(), strict=False):
         plot_images(model.cluster_centers_, (8, 8), ax=ax)
         ax.set_title(name, loc="left", fontsize=9)
     fig.savefig(path, dpi=120, bbox_inches="tight")
@@ -108,18 +112,21 @@ def tour(options):
         f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n"
     )
     print(f"Picture of the centres: {options.picture.resolve()}")
-    print(f"Open the book:          {Path(sys.executable).parent / 'jupyter'} lab nbs/index.ipynb")
+    print("A table of your own:    python -m dplit cluster --help")
+    if Path("nbs/index.ipynb").exists():  # an installed package has no book beside it
+        jupyter = Path(sys.executable).parent / "jupyter"
+        print(f"Open the book:          {jupyter} lab nbs/index.ipynb")
 
 # %% ../nbs/00_tour.ipynb #3b1f6a90
 def ledger(options):
-    """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left.
+    """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger.
 
     Parameters
     ----------
     options : argparse.Namespace
-        `file`, a Path, and `json`, a bool.
+        `file`, a Path, `json`, a bool, and `begin`, a limit (epsilon, delta) or None.
     """
-    with PrivacyBudget.open(options.file) as budget:
+    with PrivacyBudget.open(options.file, *(options.begin or ())) as budget:
         print(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
 
 # %% ../nbs/00_tour.ipynb #5d0c2e41
@@ -152,17 +159,22 @@ def main(argv=None):
     add.add_argument(
         "--picture", type=Path, default=Path("dplit_tour.png"), help="where to save the picture"
     )
+    add = commands.add_parser("cluster", help="cluster a table of your own, with public ranges")
+    add.set_defaults(run=files.cluster)
+    files.arguments(add)
     add = commands.add_parser("ledger", help="print what was charged to a ledger, and what is left")
     add.set_defaults(run=ledger)
     add.add_argument("file", type=Path, help="the ledger, as PrivacyBudget.open made it")
     add.add_argument("--json", action="store_true", help="for machines, receipts included")
+    told = dict(nargs=2, type=float, metavar=("EPSILON", "DELTA"))
+    add.add_argument("--begin", **told, help="make the file, with this limit")
 
     argv = sys.argv[1:] if argv is None else argv
     named = argv and (argv[0] in commands.choices or argv[0] in ("-h", "--help"))
     options = parser.parse_args(argv if named else ["tour", *argv])
     try:
         options.run(options)
-    except (ValueError, OSError, LedgerError) as problem:
+    except (ValueError, TypeError, OSError, LedgerError) as problem:
         return f"dplit: {problem}"
     return 0
 

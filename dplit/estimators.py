@@ -19,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from .accounting import gaussian_mu
 from .balls import clip_to_ball
 from .declared import KMEANS, WORDS, check_memory, check_price, declare, documented
-from .declared import settle
+from .declared import optional, settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import check_callable, check_center, check_count, check_kind, check_points
 from .public import check_positive
 from .rows import MappedRows, _table, check_columns, check_fitted_columns, check_rows
 from .rows import keep_columns, lattice, map_blocks, one_thread, quantize
+from .scaling import box_of, check_bounds, instead_of_bounds
 
 # %% ../nbs/07_estimators.ipynb #858b5c9e
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -48,7 +49,7 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         ndarray of shape (n, n_clusters), or what `set_output` asks for
-            In the units of X.
+            In the units of X; with `bounds`, in those of the cube [-1, 1]^d.
 
         Raises
         ------
@@ -56,8 +57,9 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             As in `predict`.
 
         """
-        find = partial(_call, partial(cdist, XB=self._fitted_centers()))
-        return np.concatenate(list(map_blocks(find, self._rows(X))))
+        rows, centers = self._seen(X)
+        find = partial(_call, partial(cdist, XB=centers))
+        return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_transform(self, X: "ArrayLike", y: object = None) -> np.ndarray:
         """NOT private: fit(X), then transform(X). What comes after it in a pipeline sees the rows again, and must pay for itself.
@@ -72,7 +74,7 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         ndarray of shape (n, n_clusters), or what `set_output` asks for
-            In the units of X.
+            In the units of X; with `bounds`, in those of the cube [-1, 1]^d.
 
         Raises
         ------
@@ -172,6 +174,10 @@ class PrivateEstimator(BaseEstimator):
 # %% ../nbs/07_estimators.ipynb #7e5c56af
 _CENTERS = """cluster_centers_ : ndarray of shape (n_clusters, n_features)
     PUBLIC. In the units of X, inside the ball."""
+_SIZES = """cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
+    PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
+    centres that it started from. And the standard errors of their noise. None with
+    `variant="paper"`, which counts none."""
 
 
 class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
@@ -180,7 +186,6 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     Rows that do not fit in memory come as a memory map or as a dask array, and `fit` spends once.
     """
 
-    _common = KMEANS
     _words = PrivateEstimator._words | {
         "privacy": """Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
 one row, if no parameter was chosen by looking at X. The unit protected is one row.""",
@@ -191,12 +196,23 @@ radius : float
     PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
     are shortened to it. Required: reading it from X would leak X.
 center : array_like of shape (n_features,), optional
-    PUBLIC centre of the ball, default the origin.""",
+    PUBLIC centre of the ball, default the origin.
+bounds : tuple (low, high), optional
+    PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.""",
         "cluster_centers": _CENTERS,
+        "sizes": _SIZES,
         "released": f"""{_CENTERS}
+{_SIZES}
 {WORDS["spent"]}
 {WORDS["n_features"]}""",
     }
+
+    @property
+    def _common(self):
+        """Rules of a ball, or of ranges in its place."""
+        ranged = getattr(self, "bounds", None) is not None
+        other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
+        return KMEANS | other | {"bounds": optional(check_bounds)}
 
     def _check_common(self):
         super()._check_common()
@@ -217,16 +233,40 @@ center : array_like of shape (n_features,), optional
         columns = check_columns(X, type(self).__name__, partitions=True)
         if columns is not None:
             self._check_shape(columns)
+            self._box(X)
 
     def _gate(self, X):
         rows = check_rows(X, type(self).__name__, partitions=True)
         self._check_shape(rows.shape[1])
         keep_columns(self, X)
-        return [rows]
+        if (box := self._box(X)) is not None:
+            rows = keep_rows(rows, box.scaled, rows.shape[1], float)
+            self._enter(box)
+        return [rows, box]
 
-    def _release(self, X, noise):
+    def _release(self, X, box, noise):
+        self.cluster_sizes_ = self.cluster_sizes_se_ = None  # until something is counted
         centers = self._release_centers(X, noise, self.center)
-        return {"cluster_centers_": centers if self.center is None else centers + self.center}
+        centers = centers if self.center is None else centers + self.center
+        return {"cluster_centers_": centers} if box is None else self._leave(box, centers)
+
+    def _counted(self, counts, error):
+        """Keep released numbers of rows, and the standard error of their noise, for whoever asks for sizes."""
+        self.cluster_sizes_ = np.array(counts, dtype=float)
+        self.cluster_sizes_se_ = np.full(len(counts), error, dtype=float)
+
+    def _box(self, X):
+        """The PUBLIC ranges of the columns of X, whose names alone are read; None if there is a ball."""
+        bounds = getattr(self, "bounds", None)
+        return None if bounds is None else box_of(bounds, X, type(self).__name__)
+
+    def _enter(self, box):
+        """From here on compute in the cube: points among the parameters go there too."""
+        self.radius, self.center = box.radius, None
+
+    def _leave(self, box, centers):
+        """What was released, back in the units of X."""
+        return {"cluster_centers_": box.in_units(centers)}
 
     def _release_centers(self, X, noise, center):
         """Centres of shape (k, d), relative to `center`, from what passes through `noise`."""
@@ -240,8 +280,9 @@ center : array_like of shape (n_features,), optional
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            PRIVATE, finite. Rows outside the ball are shortened to it, silently. Memory maps and
-            dask arrays are read block by block, where they lie.
+            PRIVATE, finite. Rows outside the ball are shortened to it, and cells outside their range
+            are brought to its nearer end, silently. Memory maps and dask arrays are read block by
+            block, where they lie.
         y : None
             Ignored.
 
@@ -261,6 +302,8 @@ center : array_like of shape (n_features,), optional
     def predict(self, X: "ArrayLike") -> np.ndarray:
         """Index of the nearest centre for each row. NOT private: it is a function of the rows you pass.
 
+        With `bounds`, nearest is meant in the cube: a column counts by its range, whatever its unit.
+
         Parameters
         ----------
         X : array_like of shape (n, n_features)
@@ -275,8 +318,8 @@ center : array_like of shape (n_features,), optional
             If there was no fit, or X is not a finite table with the columns of the fit.
 
         """
-        rows = self._rows(X)
-        find = partial(_call, NearestCenter(self._fitted_centers()))
+        rows, centers = self._seen(X)
+        find = partial(_call, NearestCenter(centers))
         return np.concatenate(list(map_blocks(find, rows)))
 
     def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:
@@ -313,7 +356,7 @@ center : array_like of shape (n_features,), optional
         Returns
         -------
         float
-            In the units of X squared.
+            In the units of X squared; with `bounds`, in those of the cube [-1, 1]^d.
 
         Raises
         ------
@@ -321,16 +364,18 @@ center : array_like of shape (n_features,), optional
             As in `predict`.
 
         """
-        rows = self._rows(X)
-        loss = partial(_block_loss, self.cluster_centers_)
+        rows, centers = self._seen(X)
+        loss = partial(_block_loss, centers)
         return -float(sum(map_blocks(loss, rows, reduce=sum)))
 
-    def _rows(self, X):
-        """X as rows with the columns of the fit."""
-        check_is_fitted(self)
+    def _seen(self, X):
+        """(rows, centres) as distances are measured: X with the columns of the fit, in the cube if there is one."""
+        centers = self._fitted_centers()
         rows = check_rows(X, type(self).__name__, partitions=True)
         check_fitted_columns(self, X)
-        return rows
+        if (box := self._box(X)) is None:
+            return rows, centers
+        return MappedRows(rows, lambda block, at: box.scaled(block)), box.scaled(centers)
 
 
 def _block_loss(centers, start, rows):

@@ -601,6 +601,10 @@ class MappedRows:
     def __getitem__(self, rows):
         return self.function(self.rows[rows], rows)
 
+    def __array__(self, dtype=None, copy=None):
+        """All rows in memory, for whoever needs them there."""
+        return np.concatenate(list(map_blocks(_block_of, self)))
+
     def beside(self, column):
         """This table with one more column, the last.
 
@@ -641,4 +645,8 @@ def _side_by_side(left, right, rows, at):
 
 
 def _same(rows, at):
+    return rows
+
+
+def _block_of(start, rows):
     return rows

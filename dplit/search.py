@@ -123,6 +123,11 @@ class Plan(NamedTuple):
         prices = [declared_price(model) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
         epsilon, _ = check_price(epsilon, 0.0, f"the choice among {len(models)} {name}")
+        if scorer is None and getattr(models[0], "bounds", None) is not None:
+            raise ValueError(
+                f"search over {name}: with bounds the columns have units of their own, and their "
+                "distances mean nothing together; give a scorer, and a public bound on its losses."
+            )
         if scorer is None and bound is None:
             bound = models[0].radius ** 2
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):

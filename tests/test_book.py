@@ -29,8 +29,8 @@ BOOK = {
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public declared accounting mixtures rows samplers receipts filters discrete mechanisms noisy_average balls projections geometry quantiles
-    private_loss
+    public declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
+    quantiles private_loss
     ledger_file charges search choosing ledger exact loaders datasets plotting weighing sabotage recording audit estimators
     clustering.lloyd clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
@@ -40,6 +40,7 @@ ORDER = """
     adaptation.discrepancy adaptation.samples adaptation.convex adaptation.cnvx_adap
     adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap
     source_target
+    report commands
     __init__ __main__
 """.split()
 CONTRACT = """

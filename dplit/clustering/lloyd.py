@@ -155,6 +155,7 @@ class NoisyLloyd(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         n_iter: int = 5,
         init: "str | ArrayLike" = "packing",
         neighboring: str = "add_remove",
@@ -165,6 +166,7 @@ class NoisyLloyd(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
@@ -178,6 +180,10 @@ class NoisyLloyd(PrivateKMeans):
         super()._check_shape(n_features)
         if not isinstance(self.init, str):
             check_points(self.init, "init", "NoisyLloyd", (self.n_clusters, n_features))
+
+    def _enter(self, box):
+        super()._enter(box)
+        self.init = self.init if isinstance(self.init, str) else box.scaled(self.init)
 
     def _smallest_mu(self):
         return gaussian_mu(self.epsilon, self.delta) / math.sqrt(self._n_releases())
@@ -201,7 +207,13 @@ class NoisyLloyd(PrivateKMeans):
             )
             # divide; a cluster that looks empty keeps its centre
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
+        self._counted(counts, self._count_error(X.shape[1], noise, mu))
         return centers
+
+    def _count_error(self, d, noise, mu):
+        """Standard deviation of the noise of a count: PUBLIC."""
+        scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, mu=mu)
+        return scale / (count_weight(d) * self.radius)
 
     def _start(self, d, center, rng, buy):
         """Starting centres in the ball, relative to its centre; none of them is a function of unreleased data."""

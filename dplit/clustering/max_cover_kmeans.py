@@ -263,13 +263,12 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #14329ed0
 def _averages(noise, weight, radius, fallback, *, X, **buy):
-    """Noisy means of groups; where the noisy number of rows is within two deviations of zero, the fallback."""
+    """Noisy means of groups (where the noisy number of rows is within two deviations of zero, the fallback), these numbers, and their deviation."""
     price = {"radius": radius, "weight": weight, "n_groups": buy["n_groups"], "mu": buy["mu"]}
     deviation = noise.sum_scale(X.shape[1], **price) / (weight * radius)
     sums, counts = noise.sums(X, radius=radius, weight=weight, label="sums and counts", **buy)
-    return mean_in_ball(
-        sums, np.where(counts < 2 * deviation, 0, counts), radius, fallback=fallback
-    )
+    certain = np.where(counts < 2 * deviation, 0, counts)
+    return mean_in_ball(sums, certain, radius, fallback=fallback), counts, deviation
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #c7f27a28
 @partial(documented, words=_COVERS)
@@ -319,10 +318,12 @@ def max_cover_k_means(rows, given, noise):
     groups = MappedRows(rows, lambda block, _: nearest(view(block), heads, radius=1.0), 1)
     ask = {"X": rows, "center": middle, "n_groups": k, "mu": price.average}
     average = partial(_averages, noise, count_weight(d), radius, **ask)
-    centers = average(spare * radius, groups=groups)
+    centers, *counted = average(spare * radius, groups=groups)
     step, limit = lattice(radius)
     for _ in range(given.n_lloyd):
-        centers = average(centers, groups=NearestCenter(centers / step, limit, whole=True))
+        cells = NearestCenter(centers / step, limit, whole=True)
+        centers, *counted = average(centers, groups=cells)
+    given._counted(*counted)
     return clip_to_ball(centers + middle, given.radius)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #8ee6a127
@@ -438,6 +439,7 @@ class MaxCoverKMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int | None = None,
         finest: float = 0.02,
@@ -454,6 +456,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.variant = variant
         self.n_components = n_components
         self.finest = finest

@@ -21,7 +21,7 @@ from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from ..declared import check_rounds, documented, optional
 from ..estimators import PrivateKMeans, keep_rows, project
-from ..geometry import NearestCenter
+from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
 from ..projections import gaussian_projection
 from ..public import check_choice, check_count, check_flag, check_kind, check_neighboring
@@ -382,7 +382,9 @@ def pe_means(rows, given, noise):
     heads, counts = step(centers, labels)
     centers = select(heads, counts, given.n_clusters, seed, n_init=30)
     for _ in range(given.n_refine - 1):
-        centers, _ = step(centers, nearest_labels(rows, centers, **ball))
+        heads, counts = step(centers, nearest_labels(rows, centers, **ball))
+        centers = heads
+    given._counted(*_sizes(heads, counts, centers, price.step, noise))
     return clip_to_ball(centers, given.radius)
 
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44
@@ -438,6 +440,17 @@ def _rounds(given, d, signal):
     if d > given.n_components:  # fewer, with less noise each
         return max(1, min(16, round(1.5 * min(signal, 1e3))))
     return max(1, min(paper_rounds(d), int(min(signal, 1e3) ** 2)))
+
+# %% ../../nbs/52_pe_means.ipynb #5a3e1c07
+def _sizes(heads, counts, centers, mu, noise):
+    """What a step counted, its caution taken back, and the standard errors: released numbers and PUBLIC ones."""
+    price, k = step_prices(mu, noise.neighboring), len(centers)
+    ask = {"radius": 1.0, "n_groups": len(heads), "weight": price.weight, "mu": price.sums}
+    error = noise.sum_scale(heads.shape[1], **ask) / price.weight
+    told = np.where(counts > 0, counts, counts + 2 * error)
+    # after a single step there are more heads than centres
+    home = np.arange(k) if len(heads) == k else nearest(heads, centers)
+    return np.bincount(home, told, k), error * np.sqrt(np.bincount(home, minlength=k))
 
 # %% ../../nbs/52_pe_means.ipynb #6d391af0
 class PEMeans(PrivateKMeans):
@@ -514,6 +527,7 @@ class PEMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int = 32,
         n_votes: int | None = None,
@@ -528,6 +542,7 @@ class PEMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.variant = variant
         self.n_components = n_components
         self.n_votes = n_votes
@@ -570,7 +585,7 @@ class HDPEMeans(PEMeans):
 
     Parameters
     ----------
-    n_clusters, epsilon, delta, radius, center, neighboring, random_state
+    n_clusters, epsilon, delta, radius, center, bounds, neighboring, random_state
         PUBLIC; see `PEMeans`.
     variant : {"extension", "paper"}
         "paper": a Gaussian projection, whatever the number of columns; `paper_rounds(n_components)`
@@ -616,6 +631,7 @@ class HDPEMeans(PEMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         variant: str = "extension",
         n_components: int = 16,
         n_votes: int | None = None,
@@ -631,6 +647,7 @@ class HDPEMeans(PEMeans):
             delta=delta,
             radius=radius,
             center=center,
+            bounds=bounds,
             variant=variant,
             n_components=n_components,
             n_votes=n_votes,

@@ -27,7 +27,7 @@ from .tuple_clusterer import say_if_abstained
 from ..declared import POSITIVE, check_arrays, check_memory, optional
 from ..estimators import PrivateKMeans
 from ..geometry import NearestCenter, sphere_packing
-from ..mechanisms import Noise, mean_in_ball
+from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
 from ..public import check_random_state
 from ..rows import lattice, quantize
@@ -310,6 +310,7 @@ class KTupleKMeans(PrivateKMeans):
     status_ : {"released", "abstained"}
         PUBLIC. "abstained": the parts do not agree; then the centres are noisy means around public
         starting points, private but of little use.
+    {sizes}
     {spent}
     {n_features}
 
@@ -347,6 +348,7 @@ class KTupleKMeans(PrivateKMeans):
         delta: float | None = None,
         radius: float | None = None,
         center: "ArrayLike | None" = None,
+        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
         n_tuples: int | None = None,
         separation: float = 10.0,
         outliers: float = 0.1,
@@ -359,6 +361,7 @@ class KTupleKMeans(PrivateKMeans):
         self.delta = delta
         self.radius = radius
         self.center = center
+        self.bounds = bounds
         self.n_tuples = n_tuples
         self.separation = separation
         self.outliers = outliers
@@ -426,6 +429,8 @@ class KTupleKMeans(PrivateKMeans):
         start = start if rough is None else clip_to_ball(rough, radius)
         found, inside = cell_means(Q, start, radius, price, noise)
         self._second(found, inside, price.moments, noise)
+        error = noise.sum_scale(X.shape[1], radius=1.0, n_groups=k, mu=price.means)
+        self._counted(found.counts, error / count_weight(X.shape[1]))
         return found.centers
 
     def _rough(self, Q, price, noise, seed, coins):
@@ -539,7 +544,7 @@ class KTupleGaussianMixture(KTupleKMeans):
     ----------
     n_clusters : int
         PUBLIC number of components.
-    epsilon, delta, radius, center, n_tuples, separation, outliers, share
+    epsilon, delta, radius, center, bounds, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
     {neighboring}
     {random_state}
@@ -554,6 +559,7 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC. In squared units of X, positive semidefinite; of rows shortened to their cell's radius.
     status_ : {"released", "abstained"}
         PUBLIC. See `KTupleKMeans`.
+    {sizes}
     {spent}
     {n_features}
 
@@ -575,6 +581,12 @@ class KTupleGaussianMixture(KTupleKMeans):
     """
 
     _moments = 0.4
+
+    def _leave(self, box, centers):
+        half = (box.high - box.low) / 2
+        return super()._leave(box, centers) | {
+            "covariances_": self.covariances_ * half * half[:, None]
+        }
 
     def _second(self, found, inside, mu, noise):
         self.weights_, self.covariances_ = second_moments(found, inside, mu, noise)

@@ -1,0 +1,456 @@
+"""From a file to a report: what the command writes, refuses, and never says. It is run as whoever owns a table runs it, in a process of its own."""
+
+import argparse
+import csv
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, commands, report
+from dplit.mechanisms import Noise
+from dplit.receipts import Receipt
+from dplit.scaling import BoundedScaler
+
+ROOT = Path(__file__).parent.parent
+BOUNDS = "column,low,high,values\nage,0,120,\nincome,0,200000,\nregion,,,north|south\n"
+# from what the columns mean: percent, grams and milligrams to a litre, a share of light, and so on
+WINE = {
+    "alcohol": [8, 16],
+    "malic_acid": [0, 8],
+    "ash": [0, 5],
+    "magnesium": [50, 200],
+    "flavanoids": [0, 6],
+    "color_intensity": [0, 15],
+    "hue": [0, 2],
+    "proline": [0, 2000],
+}
+
+
+def run(folder, *arguments):
+    """The command in a process of its own: (return code, stdout, stderr)."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "MPLCONFIGDIR": str(folder / ".matplotlib"),
+    }
+    command = [sys.executable, "-m", "dplit", *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def here(folder, monkeypatch, *arguments):
+    """The command in this process, for what needs no second one: what it says at the end, 0 if all went well."""
+    from dplit.__main__ import main
+
+    monkeypatch.chdir(folder)
+    return main([str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A folder with 2,000 made-up people. Their cells are long numbers, so that a quoted one is found."""
+    folder, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(0)
+    old = rng.integers(2, size=2000)
+    columns = {
+        "name": [f"person-{i}" for i in range(2000)],
+        "age": [f"{x:.5f}" for x in rng.normal(30 + 40 * old, 5)],
+        "income": [f"{x:.4f}" for x in rng.normal(40e3 + 20e3 * old, 9e3)],
+        "region": [["north", "south", "abroad"][i] for i in rng.integers(3, size=2000)],
+    }
+    write(folder / "people.csv", columns)
+    (folder / "bounds.csv").write_text(BOUNDS)
+    return folder
+
+
+def write(path, columns):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([[*columns], *zip(*columns.values(), strict=True)])
+
+
+def cells_of(path):
+    """Every cell of a table but the short words and numbers that may stand anywhere."""
+    with open(path, newline="") as file:
+        return {cell for row in list(csv.reader(file))[1:] for cell in row if len(cell) > 6}
+
+
+def asked(folder, out, *more, table="people.csv", bounds="bounds.csv"):
+    price = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6]
+    return ["cluster", folder / table, "--bounds", folder / bounds, *price, "--out", out, *more]
+
+
+class Page(HTMLParser):
+    """What a page holds: words, pictures, open elements, addresses."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.pictures, self.open, self.addresses = "", [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.addresses += [given[name] for name in ("src", "href") if name in given]
+        if tag == "img":
+            self.pictures.append(given.get("alt", ""))
+        if tag not in ("img", "meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data
+
+
+# ---------------------------------------------------------------- what it writes
+
+
+def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
+    code, said, told = run(table, *asked(table, tmp_path / "one", "--seed", 0))
+    assert code == 0, told
+    assert sorted(os.listdir(tmp_path / "one")) == ["centers.csv", "receipt.json", "report.html"]
+    assert "left out" in said and "name" in said and "NOT private" in said
+
+    with open(tmp_path / "one" / "centers.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    names = ["cluster", "age", "income", "region=north", "region=south"]
+    assert list(lines[0]) == [*names, "size", "size_standard_error"] and len(lines) == 2
+    for line in lines:
+        assert 0 <= float(line["age"]) <= 120 and 0 <= float(line["income"]) <= 200_000
+        assert 0 <= float(line["region=north"]) <= 1
+        assert float(line["size_standard_error"]) > 1
+
+    receipt = Receipt.from_dict(json.loads((tmp_path / "one" / "receipt.json").read_text()))
+    assert receipt.epsilon == pytest.approx(1) and receipt.delta == 1e-6 and not receipt.private
+
+    page = Page((tmp_path / "one" / "report.html").read_text(encoding="utf-8"))
+    assert page.open == [] and len(page.pictures) == 2 and all(page.pictures)
+    assert all(address.startswith("data:image/png;base64,") for address in page.addresses)
+    for word in ("people.csv", "age", "north", "0 to 120", "not protected", "NOT private", "name"):
+        assert word in page.words
+    assert str(receipt).splitlines()[-1] in page.words
+
+    code, again, _ = run(table, *asked(table, tmp_path / "two", "--seed", 0))
+    assert code == 0 and again.replace("two", "one") == said
+    for name in commands.FILES:
+        files = [(tmp_path / run_ / name).read_bytes() for run_ in ("one", "two")]
+        assert files[0] == files[1]
+
+    everything = (
+        said
+        + told
+        + "".join(
+            re.sub(r"base64,[^\"]*", "", (tmp_path / "one" / name).read_text())
+            for name in commands.FILES
+        )
+    )
+    assert not [cell for cell in cells_of(table / "people.csv") if cell in everything]
+    assert not re.search(r"\b2000\b", everything.replace("200000", ""))
+
+
+def test_without_a_seed_it_is_private_and_differs(table, tmp_path):
+    outs = [tmp_path / "one", tmp_path / "two"]
+    for out in outs:
+        code, said, told = run(table, *asked(table, out, "--method", "NoisyLloyd"))
+        assert code == 0 and "NOT private" not in said + (out / "report.html").read_text(), told
+        assert json.loads((out / "receipt.json").read_text())["private"] is True
+    assert (outs[0] / "centers.csv").read_text() != (outs[1] / "centers.csv").read_text()
+
+
+def test_it_is_the_estimator_on_scaled_rows(table, tmp_path, monkeypatch):
+    """To the last digit written: the command adds reading, scaling and writing, and nothing else."""
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", "--seed", 3)) == 0
+    with open(table / "people.csv", newline="") as file:
+        _, *rows = csv.reader(file)
+    rows = np.array([[float(r[1]), float(r[2]), r[3]] for r in rows], dtype=object)
+    regions = {2: ["north", "south"]}
+    scaler = BoundedScaler([0, 0], [120, 200e3], categories=regions).fit(rows)
+    model = PEMeans(2, epsilon=1.0, delta=1e-6, radius=scaler.radius_, random_state=3)
+    model.fit(scaler.transform(rows))
+    found = np.loadtxt(tmp_path / "out" / "centers.csv", delimiter=",", skiprows=1)
+    assert np.allclose(found[:, 1:5], scaler.in_units(model.cluster_centers_), rtol=1e-9, atol=1e-9)
+    assert np.allclose(found[:, 5], model.cluster_sizes_, rtol=1e-9)
+
+
+def test_wine_with_ranges_written_from_meaning(tmp_path, monkeypatch):
+    """178 bottles are few for epsilon 8: ranges that a book on wine tells, and the noise still shows."""
+    wine = load_wine()
+    columns = {name: wine.data[:, i] for i, name in enumerate(wine.feature_names)}
+    write(tmp_path / "wine.csv", columns)
+    (tmp_path / "bounds.json").write_text(json.dumps(WINE))
+    line = ["cluster", "wine.csv", "--bounds", "bounds.json", "--clusters", 3, "--delta", 1e-4]
+    line += ["--epsilon", 8, "--seed", 0, "--out", "out"]
+    assert here(tmp_path, monkeypatch, *line) == 0
+    head, *lines = csv.reader((tmp_path / "out" / "centers.csv").read_text().splitlines())
+    order = [name for name in wine.feature_names if name in WINE]
+    assert head[1 : 1 + len(WINE)] == order and len(lines) == 3
+    low, high = (np.array([WINE[name][i] for name in order]) for i in (0, 1))
+    centers = np.array(lines, dtype=float)[:, 1 : 1 + len(WINE)]
+    assert np.all((low <= centers) & (centers <= high))
+    left_out = [name for name in wine.feature_names if name not in WINE]
+    assert all(name in (tmp_path / "out" / "report.html").read_text() for name in left_out)
+
+
+@pytest.mark.parametrize("method", commands.METHODS)
+def test_every_method_works(table, tmp_path, monkeypatch, method):
+    price = ["--method", method, "--seed", 0, "--epsilon", 4]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *price)) == 0
+    assert "size" in (tmp_path / "out" / "centers.csv").read_text()
+
+
+# ---------------------------------------------------------------- kinds of files
+
+
+def same_rows(path, other, bounds):
+    scaler = commands._scaler(commands.read_bounds(bounds), ["age", "income", "region"])
+    one, two = (commands.read_rows(p, scaler) for p in (path, other))
+    assert isinstance(one, np.ndarray) and np.array_equal(one, two)
+
+
+def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path):
+    text = (table / "people.csv").read_text()
+    for name, changed in {
+        "semicolons": text.replace(",", ";"),
+        "tabs": text.replace(",", "\t"),
+        "from a spreadsheet": "\ufeff" + text.replace("\n", "\r\n"),
+        "empty lines": text.replace("\n", "\n\n"),
+        "quoted": re.sub(r"([^,\n]+)", r'"\1"', text),
+        "a line break in a cell": text.replace("person-7,", '"person\n7",'),
+    }.items():
+        other = tmp_path / f"{name}.csv"
+        other.write_bytes(changed.encode())
+        assert commands.read_names(other) == ["name", "age", "income", "region"], name
+        same_rows(table / "people.csv", other, table / "bounds.csv")
+    frame = pytest.importorskip("polars").read_csv(table / "people.csv")
+    frame.write_parquet(tmp_path / "people.parquet")
+    assert commands.read_names(tmp_path / "people.parquet") == frame.columns
+    same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
+
+
+def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):
+    array = pytest.importorskip("dask.array")
+    names = ["age", "income", "region"]
+    scaler = commands._scaler(commands.read_bounds(table / "bounds.csv"), names)
+    whole = commands.read_rows(table / "people.csv", scaler)
+    monkeypatch.setattr(commands, "LARGE", 1000), monkeypatch.setattr(commands, "BLOCK", 300)
+    parts = commands.read_rows(table / "people.csv", scaler)
+    assert isinstance(parts, array.Array) and parts.numblocks == (7, 1)
+    assert np.array_equal(parts.compute(), whole)
+    price = {"epsilon": 1.0, "delta": 1e-6, "radius": scaler.radius_, "random_state": 0}
+    models = [NoisyLloyd(2, **price).fit(rows) for rows in (parts, whole)]
+    assert np.array_equal(models[0].cluster_centers_, models[1].cluster_centers_)
+
+
+def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    with pytest.raises(OSError, match="install polars"):
+        commands.read_names(tmp_path / "a.parquet")
+
+
+def test_bounds_in_json(tmp_path, table):
+    given = {"age": [0, 120], "income": {"low": 0, "high": 200000}, "region": ["north", "south"]}
+    (tmp_path / "bounds.json").write_text(json.dumps(given))
+    assert commands.read_bounds(tmp_path / "bounds.json") == commands.read_bounds(
+        table / "bounds.csv"
+    )
+
+
+# ---------------------------------------------------------------- what it refuses
+
+WRONG_BOUNDS = {
+    "reversed": ("age,120,0,", "age"),
+    "equal": ("age,120,120,", "age"),
+    "missing": ("age,0,,", "age"),
+    "both missing": ("age,,,", "age"),
+    "infinite": ("income,0,inf,", "income"),
+    "not a number": ("income,nan,1,", "income"),
+    "a word": ("income,zero,1,", "income"),
+    "not in the table": ("height,0,250,", "height"),
+    "twice": ("age,0,120,\nage,0,120,", "age"),
+    "no name": (",0,120,", "no column"),
+    "a value twice": ("region,,,north|north", "region"),
+    "nothing": ("", "no column"),
+}
+
+
+@pytest.mark.parametrize(("line", "told"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
+def test_a_wrong_bound_is_refused_by_name_and_nothing_is_written(
+    table, tmp_path, monkeypatch, line, told
+):
+    (tmp_path / "bad.csv").write_text(f"column,low,high,values\n{line}\n")
+    monkeypatch.setattr(commands, "read_rows", lambda *_: pytest.fail("the table was read"))
+    problem = here(table, monkeypatch, *asked(table, tmp_path / "out", bounds=tmp_path / "bad.csv"))
+    assert isinstance(problem, str) and told in problem and "\n" not in problem
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1]", "{", '{"age": 3}', '{"age": {"low": 0}}', '{"age": {"values": 3}}', '{"age": []}'],
+)
+def test_wrong_json_is_refused(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises((TypeError, ValueError), match="age|JSON"):
+        commands.read_bounds(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [["--epsilon", -1], ["--delta", 2], ["--clusters", 0], ["--epsilon", "nan"], ["--seed", -1]],
+    ids=str,
+)
+def test_an_impossible_price_is_refused_before_the_table_is_read(
+    table, tmp_path, monkeypatch, change
+):
+    monkeypatch.setattr(commands, "read_rows", lambda *_: pytest.fail("the table was read"))
+    problem = here(table, monkeypatch, *asked(table, tmp_path / "out", *change))
+    assert isinstance(problem, str) and not (tmp_path / "out").exists()
+
+
+SPOILED = {
+    "a word": "person-x,forty-one,41000.125,north",
+    "empty": "person-x,,41000.125,north",
+    "not a number": "person-x,nan,41000.125,north",
+    "infinite": "person-x,1e999,41000.125,north",
+    "too few cells": "person-x,41.25",
+    "too many cells": "person-x,41.25,41000.125,north,south",
+    "bytes": "person-\xff,41.25,41000.125,\xfe",
+    "an open quote": 'person-x,"41.25,41000.125,north',
+}
+
+
+@pytest.mark.parametrize("row", SPOILED.values(), ids=SPOILED)
+def test_a_spoiled_row_is_refused_and_not_quoted(table, tmp_path, row):
+    """In a process of its own: nothing of the row in what it prints, nothing written, nothing charged."""
+    spoiled = (table / "people.csv").read_bytes() + row.encode("latin-1") + b"\n"
+    (tmp_path / "spoiled.csv").write_bytes(spoiled)
+    PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-5).close()
+    more = ["--ledger", tmp_path / "a.ledger"]
+    line = asked(table, tmp_path / "out", *more, table=tmp_path / "spoiled.csv")
+    code, said, told = run(table, *line)
+    assert code == 1 and "spoiled.csv" in told and "Traceback" not in told
+    for private in ("person", "forty", "41.25", "41000", "north", "2000", "2001", "xff", "0xff"):
+        assert private not in (said + told).replace(str(tmp_path), "")
+    assert not (tmp_path / "out").exists()
+    with PrivacyBudget.open(tmp_path / "a.ledger") as budget:
+        assert budget.ledger == ()
+
+
+def test_a_spent_ledger_refuses_unread_and_nothing_is_written(table, tmp_path):
+    ledger = tmp_path / "people.ledger"
+    code, said, _ = run(table, "ledger", ledger, "--begin", 1.2, 1e-5)
+    assert code == 0 and "of 1.2" in said
+
+    def line(out):
+        return asked(table, tmp_path / out, "--ledger", ledger, "--method", "NoisyLloyd")
+
+    code, _, told = run(table, *line("first"))
+    assert code == 0, told
+    before = ledger.read_bytes()
+    code, said, told = run(table, *line("second"))
+    assert code == 1 and "NoisyLloyd" in told and "1.2" in told and said == ""
+    assert not (tmp_path / "second").exists() and ledger.read_bytes() == before
+    with PrivacyBudget.open(ledger) as budget:
+        assert [(row.label, row.state) for row in budget.ledger] == [("people.csv", "settled")]
+    assert "no ledger" in run(table, *asked(table, tmp_path / "x", "--ledger", "none.db"))[2]
+
+
+def test_results_that_were_paid_for_are_not_overwritten(table, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "receipt.json").write_text("{}")
+    problem = here(table, monkeypatch, *asked(table, tmp_path / "out"))
+    assert "receipt.json" in problem and os.listdir(tmp_path / "out") == ["receipt.json"]
+
+
+def test_neighbours_are_told_the_same(table, tmp_path, monkeypatch, capsys):
+    """One row less, and one wild row more: the same words, whatever the seed makes of the centres."""
+    text = (table / "people.csv").read_text().splitlines(keepends=True)
+    said = []
+    for name, rows in {"a": text, "b": text[:-1], "c": [*text, "x,-5e7,1e300,\n"]}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "people.csv").write_text("".join(rows))
+        line = asked(table, "out", "--seed", 0, table=tmp_path / name / "people.csv")
+        assert here(tmp_path / name, monkeypatch, *line) == 0
+        words = capsys.readouterr().out.replace(str(tmp_path / name), "")
+        said.append(re.sub(r"^[12] .*$", "", words, flags=re.M))
+        said[-1] = re.sub(r"-+|cluster  age.*", "", said[-1])
+    assert said[0] == said[1] == said[2] != ""
+
+
+def test_the_commands_are_listed(tmp_path):
+    code, said, _ = run(tmp_path, "--help")
+    assert code == 0 and all(word in said for word in ("tour", "cluster", "ledger"))
+
+
+# ---------------------------------------------------------------- the report by itself
+
+
+def test_right_guesses_are_those_of_the_gaussian():
+    """Total variation of two Gaussians mu apart: 2 Phi(mu / 2) - 1, here by the error function."""
+    for mu in (0.05, 0.3, 1.0, 2.5):
+        noise = Noise(0)
+        noise.count(0, mu=mu)
+        exact = (1 + math.erf(mu / 2 / math.sqrt(2))) / 2
+        assert report.right_guesses(noise.receipt(1e-6)) == pytest.approx(exact, rel=1e-6)
+
+
+def test_names_are_text_and_never_a_program(tmp_path):
+    noise = Noise()
+    noise.count(0, mu=0.1)
+    evil = "<img src=x onerror=alert(1)>"
+    column = report.Column(evil, values=(evil, "&"))
+    result = report.Result(
+        evil, "PEMeans", (column,), (evil,), np.full((2, 2), 0.5), None, None, noise.receipt(1e-6)
+    )
+    page = Page(report.report(result))
+    assert evil in page.words and len(page.pictures) == 1
+    assert all(address.startswith("data:") for address in page.addresses)
+    with pytest.raises(ValueError, match="result"):
+        report.report(result._replace(centers=np.ones((2, 3))))
+    with pytest.raises(ValueError, match="sizes"):
+        report.plot_sizes(result)
+
+
+def test_arguments_are_those_of_argparse():
+    with pytest.raises(TypeError):
+        commands.arguments(None)
+    with pytest.raises(TypeError):
+        commands.cluster({})
+    parser = argparse.ArgumentParser()
+    commands.arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args([])
+
+
+# ---------------------------------------------------------------- sizes
+
+LLOYD = partial(NoisyLloyd, init=[[3.0, 3.0], [-3.0, -3.0]])  # it may miss a group from elsewhere
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("make", [LLOYD, PEMeans, MaxCoverKMeans], ids=["Lloyd", "PE", "cover"])
+def test_sizes_are_off_by_their_standard_errors(make, neighboring):
+    """Two far-apart groups of 700 and 300 rows, 40 seeds: chi-square of 80 degrees, false alarm below 1e-4.
+
+    Half or twice the standard error would be noticed surely: 80 becomes 320 or 20, the limits are 40 and 140.
+    """
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(3, 0.3, (700, 2)), rng.normal(-3, 0.3, (300, 2))]
+    total = 0.0
+    for seed in range(40):
+        price = {"epsilon": 4.0, "delta": 1e-6, "radius": 6.0, "random_state": seed}
+        model = make(2, **price, neighboring=neighboring).fit(X)
+        order = np.argsort(-model.cluster_centers_[:, 0])
+        off = (model.cluster_sizes_[order] - [700, 300]) / model.cluster_sizes_se_[order]
+        total += float(np.sum(off**2))
+    assert 40 < total < 140

@@ -15,11 +15,11 @@ from sklearn.base import clone
 
 from .accounting import gaussian_epsilon
 from .charges import declared_price
-from .geometry import nearest_distance
 from .public import check_between, check_count, check_epsilon_delta, check_flag
 from .public import check_neighboring, check_positive, check_radius
 from .receipts import Release, largest_scale
-from .search import Plan, carry_out
+from .scaling import box_of
+from .search import Plan, carry_out, squared_distances
 
 # %% ../nbs/29_how_many.ipynb #c9a68e79
 def penalised_distances(model, rows, *, bound, gain, least=1):
@@ -40,7 +40,7 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     Returns
     -------
     ndarray of shape (n,)
-        PRIVATE, in squared units of the rows.
+        PRIVATE, in the units of `squared_distances`.
 
     Raises
     ------
@@ -51,9 +51,7 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
     gain = check_between(gain, "gain", owner, 0, 1e100)
     least = check_count(least, "least", owner)
-    if not hasattr(model, "cluster_centers_"):
-        raise TypeError(f"model: {owner} needs a fitted estimator with cluster_centers_.")
-    loss = np.minimum(nearest_distance(rows, model.cluster_centers_), bound)
+    loss = np.minimum(squared_distances(model, rows), bound)
     return loss + gain * (len(model.cluster_centers_) - least)
 
 # %% ../nbs/29_how_many.ipynb #4cbc12fe
@@ -151,10 +149,12 @@ def _grid(n_clusters):
     return sorted(grid)
 
 
-def _bounded(estimator, gain, bound):
-    """(gain, bound) of a search, by default from the public radius."""
+def _bounded(estimator, gain, bound, X):
+    """(gain, bound) of a search, by default from the public radius: with `bounds`, that of the cube."""
     owner = "choose_n_clusters"
-    if bound is None:
+    if bound is None and getattr(estimator, "bounds", None) is not None:
+        bound = len(box_of(estimator.bounds, X, owner).low)
+    elif bound is None:
         bound = check_radius(getattr(estimator, "radius", None), "radius", owner) ** 2
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
     return check_between(bound / 1000 if gain is None else gain, "gain", owner, 0, 1e100), bound
@@ -180,7 +180,7 @@ def choose_n_clusters(
         Default: a thousandth of the bound.
     bound : float, optional
         PUBLIC: where the squared distance of a row is cut. Default: the square of the estimator's
-        radius.
+        radius; with `bounds`, where squared distances are those of the cube [-1, 1]^d, d.
     share : float
         PUBLIC share of epsilon that goes into the choice.
 
@@ -214,7 +214,7 @@ def choose_n_clusters(
     epsilon, delta = check_epsilon_delta(epsilon, delta, owner)
     if not (hasattr(estimator, "get_params") and "n_clusters" in estimator.get_params()):
         raise TypeError(f"estimator: {owner} needs a private k-means, such as NoisyLloyd(...).")
-    grid, (gain, bound) = _grid(n_clusters), _bounded(estimator, gain, bound)
+    grid, (gain, bound) = _grid(n_clusters), _bounded(estimator, gain, bound, X)
     first = clone(estimator).set_params(n_clusters=grid[0], epsilon=epsilon, delta=delta)
     price = declared_price(first)
     how = {"share": share, "gaussian": price["bound"] is not None}

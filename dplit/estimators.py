@@ -177,7 +177,9 @@ _CENTERS = """cluster_centers_ : ndarray of shape (n_clusters, n_features)
 _SIZES = """cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
     PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
     centres that it started from. And the standard errors of their noise. None with
-    `variant="paper"`, which counts none."""
+    `variant="paper"`, which counts none.
+bounds_ : Box
+    PUBLIC. The range of each column, if there were `bounds`."""
 
 
 class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
@@ -241,6 +243,7 @@ bounds : tuple (low, high), optional
         keep_columns(self, X)
         if (box := self._box(X)) is not None:
             rows = keep_rows(rows, box.scaled, rows.shape[1], float)
+            self.bounds_ = box
             self._enter(box)
         return [rows, box]
 
@@ -373,7 +376,7 @@ bounds : tuple (low, high), optional
         centers = self._fitted_centers()
         rows = check_rows(X, type(self).__name__, partitions=True)
         check_fitted_columns(self, X)
-        if (box := self._box(X)) is None:
+        if (box := getattr(self, "bounds_", None)) is None:
             return rows, centers
         return MappedRows(rows, lambda block, at: box.scaled(block)), box.scaled(centers)
 

@@ -185,10 +185,11 @@ class Loss(NamedTuple):
 
 
 def _released_centers(centers, radius, bound):
-    """(centres, bound) from an array or a fitted estimator, and public numbers."""
-    owner = "private_loss"
+    """(centres, bound, box or None) from an array or a fitted estimator, and public numbers."""
+    owner, box = "private_loss", getattr(centers, "bounds_", None)
     if hasattr(centers, "cluster_centers_"):
-        radius = getattr(centers, "radius", None) if radius is None else radius
+        known = getattr(centers, "radius", None) if box is None else box.radius
+        radius = known if radius is None else radius
         centers = centers.cluster_centers_
     if bound is None and radius is None:
         raise ValueError(
@@ -198,7 +199,7 @@ def _released_centers(centers, radius, bound):
     if bound is None:
         bound = (2 * check_radius(radius, "radius", owner)) ** 2
     centers = check_points(centers, "centers", owner, (None, None))
-    return centers, check_positive(bound, "bound", owner, "the largest loss of a row")
+    return centers, check_positive(bound, "bound", owner, "the largest loss of a row"), box
 
 # %% ../nbs/28_private_loss.ipynb #8bc009ec
 def private_loss(
@@ -218,7 +219,8 @@ def private_loss(
     Parameters
     ----------
     centers : estimator with `cluster_centers_`, or array_like of shape (k, d)
-        PUBLIC or released, in the units of X.
+        PUBLIC or released, in the units of X. After a fit with `bounds`, distances are those of the
+        cube [-1, 1]^d.
     X : array_like of shape (n, d)
         PRIVATE, finite. Memory maps and dask arrays are read block by block.
     epsilon, delta : float
@@ -265,12 +267,15 @@ def private_loss(
     """
     owner = "private_loss"
     epsilon, delta = check_epsilon_delta(epsilon, delta, owner, pure=True)
-    centers, bound = _released_centers(centers, radius, bound)
+    centers, bound, box = _released_centers(centers, radius, bound)
     confidence = check_between(confidence, "confidence", owner, 0.5, 1, "[)")
     fixed = check_neighboring(neighboring) == "replace"
     noise = Noise(random_state, neighboring=neighboring)
     rows = check_rows(X, owner, partitions=True, ensure_min_samples=0)
     centers = check_points(centers, "centers", owner, (None, rows.shape[1]))
+    if box is not None:
+        centers, inside = box.scaled(centers), box.scaled
+        rows = MappedRows(rows, lambda block, at: inside(block), rows.shape[1])
     price = {"mu": gaussian_mu(epsilon, delta)} if delta else {"epsilon": epsilon}
     lost, kept, scale = loss_parts(centers, rows, bound=bound, noise=noise, **price)
     kind = "gaussian" if delta else "laplace"

@@ -48,7 +48,8 @@ def squared_distances(model, rows):
     Returns
     -------
     ndarray of shape (n,)
-        PRIVATE, in squared units of the rows.
+        PRIVATE, in squared units of the rows; after a fit with `bounds`, in those of the cube
+        [-1, 1]^d, where all columns count alike.
 
     Raises
     ------
@@ -57,7 +58,10 @@ def squared_distances(model, rows):
     """
     if not hasattr(model, "cluster_centers_"):
         raise TypeError("model: squared_distances needs a fitted estimator with cluster_centers_.")
-    return nearest_distance(rows, model.cluster_centers_)
+    box, centers = getattr(model, "bounds_", None), model.cluster_centers_
+    if box is not None:
+        rows, centers = box.scaled(_table(rows)), box.scaled(centers)
+    return nearest_distance(rows, centers)
 
 
 def bounded_loss(scorer, model, rows, bound):
@@ -123,13 +127,9 @@ class Plan(NamedTuple):
         prices = [declared_price(model) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
         epsilon, _ = check_price(epsilon, 0.0, f"the choice among {len(models)} {name}")
-        if scorer is None and getattr(models[0], "bounds", None) is not None:
-            raise ValueError(
-                f"search over {name}: with bounds the columns have units of their own, and their "
-                "distances mean nothing together; give a scorer, and a public bound on its losses."
-            )
         if scorer is None and bound is None:
-            bound = models[0].radius ** 2
+            bound = getattr(models[0], "radius", None)  # none beside `bounds`
+            bound = None if bound is None else bound**2
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
                 f"search over {name}: give one neighbouring relation for all candidates, and a "

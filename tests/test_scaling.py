@@ -26,7 +26,10 @@ from dplit import (
     PrivacyBudget,
     scaling,
 )
+from dplit.choosing import choose_n_clusters
+from dplit.private_loss import private_loss
 from dplit.scaling import BoundedScaler, Box, Column, category_radius
+from dplit.search import squared_distances
 
 NAN, INF = float("nan"), float("inf")
 # what scikit-learn expects of a fit that reads cells; this one reads names
@@ -460,11 +463,21 @@ def test_bounds_of_other_columns_are_refused_before_a_budget_is_charged(make, pe
     assert len(budget.ledger) == 1
 
 
-def test_a_search_asks_for_a_loss_of_its_own(people):
-    budget = PrivacyBudget(9.0, 1e-4)
+def test_a_search_measures_in_the_cube(people):
+    budget = PrivacyBudget(20.0, 1e-4)
     model = NoisyLloyd(**PRICE, bounds=(LOW, HIGH))
-    with pytest.raises(ValueError, match="scorer"):
+    with pytest.raises(ValueError, match="public bound"):
         budget.search(model, {"n_clusters": [1, 2]}, people, epsilon=0.5)
+    assert budget.spent.epsilon == 0.0
+    fitted = clone(model).set_params(n_clusters=2).fit(people)
+    losses = squared_distances(fitted, np.asarray(people))
+    assert losses.sum() == pytest.approx(-fitted.score(people))
+    assert losses.max() <= 4 * len(LOW)
+    found = choose_n_clusters(model, [1, 2], people, epsilon=2.0, delta=1e-6, gain=0.0)
+    assert found.spent_.epsilon <= 2.0 and found.best_params_["n_clusters"] in (1, 2)
+    near = private_loss(fitted, people, epsilon=1e6)
+    assert near.value == pytest.approx(losses.mean(), rel=1e-3)
+    assert near.low <= losses.mean() <= near.high
 
     def loss(fitted, rows):
         return [-fitted.score(row[None]) for row in rows[:1]] * len(rows)

@@ -10,6 +10,7 @@ from scipy import stats
 from dplit import HDPEMeans, PEMeans
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import replay
+from dplit.clustering import pe_means
 from dplit.clustering import zoom as room
 from dplit.clustering.zoom import rows_beyond, tail_end, zoom
 from dplit.datasets import make_isotropic_blobs
@@ -55,9 +56,9 @@ def test_looks_cost_what_the_view_says(neighboring, factor):
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("n_public", [None, 600])
 def test_the_receipt_is_exact_however_many_looks(make, neighboring, n_public):
-    X, counted = np.random.default_rng(0).normal(size=(600, 40)) + 3, set()
-    for radius in (30.0, 3e4, 3e6):
-        options = {"neighboring": neighboring, "n_public": n_public, "n_refine": 2}
+    X, counted = np.random.default_rng(0).normal(size=(600, 20)) + 3, set()
+    for radius in (30.0, 3e5):
+        options = {"neighboring": neighboring, "n_public": n_public, "n_refine": 1}
         model = make(2, epsilon=6.0, delta=1e-6, radius=radius, random_state=0, **options)
         spent = model.fit(X).spent_
         assert spent.mu == pytest.approx(gaussian_mu(6.0, 1e-6), rel=1e-12)
@@ -65,7 +66,7 @@ def test_the_receipt_is_exact_however_many_looks(make, neighboring, n_public):
         counted.add(looks(spent))
         plain = model.set_params(zoom=False).fit(X).spent_
         assert not looks(plain) and plain.mu == pytest.approx(spent.mu, rel=1e-12)
-    assert max(counted) > 1 and min(counted) == 1
+    assert len(counted) > 1  # and not by the same number of looks
 
 
 def test_a_look_is_not_bought_with_few_rows():
@@ -176,8 +177,7 @@ def test_without_noise_the_ball_is_tight():
     assert view.radius < 6 and (away <= view.radius).mean() > 0.999
 
 
-@pytest.mark.parametrize("away", [0.0, 0.9])
-@pytest.mark.parametrize("factor", [10, 100, 1000])
+@pytest.mark.parametrize(("factor", "away"), [(10, 0.9), (100, 0.0), (1000, 0.9)])
 def test_a_loose_ball_costs_little(factor, away):
     X, seeds = blobs(), range(3)
     center = np.array([0.6, -0.8]) * away * (factor - 1)
@@ -204,12 +204,19 @@ def test_tails_are_not_cut(law):
 
 
 def test_a_group_that_was_overlooked_still_pulls_a_centre():
-    """One row in a hundred sits ten times as far as the others reach: too few to be seen, and not shortened when centres are refined."""
-    X = blobs()
-    X = np.vstack([X, np.tile([[10.0, 0.0]], (40, 1))])
-    with mock.patch.object(room, "SEEN", 10.0):
-        view = zoom(X, 100.0, n_total=4040, mu=0.24, noise=Noise(0))
-    assert view.radius < 9
+    """One row in a hundred, three times as far as the others reach: votes come from the ball, but refinement sees where the rows are."""
+    X, far = blobs(), np.tile([[3.0, 0.0]], (40, 1))
+    X = np.vstack([X, far])
+    seen = []
+
+    def ball(*args, **ask):
+        seen.append(room.View(np.zeros(2), 1.0, 0.01))
+        return seen[-1]
+
+    with mock.patch.object(pe_means, "zoom", ball), silent():
+        model = PEMeans(9, epsilon=9.0, delta=1e-6, radius=100.0, random_state=0).fit(X)
+    nearest = np.linalg.norm(model.cluster_centers_ - far[0], axis=1).min()
+    assert seen and nearest < 0.2
 
 
 # ---------------------------------------------------------------- small and strange

@@ -403,7 +403,7 @@ def _zoomed(rows, given, noise, n_total, price):
     far = min(2 * given.radius, 2**10 * view.radius)  # farther, the lattice would be too coarse
     return _shortened(rows, far, view.center), view, far, price
 
-
+# %% ../../nbs/52_pe_means.ipynb #b61f4e27
 def _evolve(rows, given, noise, n_total, mu, radius):
     """(centers, labels): released centres in the units of the rows, and the nearest of them for each row (PRIVATE)."""
     d, n_heads = rows.shape[1], math.ceil(EXTRA * given.n_clusters)

@@ -38,6 +38,11 @@ def mills(t: "ArrayLike") -> float | np.ndarray:
     -------
     float or ndarray
         R(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
     return _mills(check_numbers(t, "t", "mills", -math.inf, math.inf))
 
@@ -60,6 +65,11 @@ def mills_slope(t: "ArrayLike") -> np.ndarray:
     -------
     ndarray
         -R'(t) > 0, dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If t is no number or array of numbers.
     """
     return _mills_slope(check_numbers(t, "t", "mills_slope", -math.inf, math.inf))
 
@@ -83,6 +93,11 @@ def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     -------
     ndarray
         log delta <= 0; minus infinity where mu is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no number or array of numbers >= 0, or their shapes do not broadcast.
 
     References
     ----------
@@ -175,7 +190,9 @@ def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     Balle, Wang (ICML 2018), Theorem 8; Dong, Roth, Su (JRSS B 2022), Corollary 2.13.
     """
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
-    return _scalar(np.minimum(np.exp(_log_gaussian_delta(epsilon, mu)) * (1 + _MARGIN), 1.0))
+    log_delta = _log_gaussian_delta(epsilon, mu)
+    least = np.where(log_delta > -np.inf, 5e-324, 0.0)  # what underflows is no promise of zero
+    return _scalar(np.minimum(np.exp(log_delta) * (1 + _MARGIN) + least, 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324
 def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
@@ -558,13 +575,15 @@ def subsampled(
             f"n_drawn={n_drawn}, n_rows={n_rows}: a subset has between 1 and n_rows rows."
         )
     share = n_drawn / n_rows
-    # ln(1 + p (e^epsilon - 1)) without overflow
+    return _scalar(_sampled(epsilon, share)), _scalar(share * delta)
+
+
+def _sampled(epsilon, share):
+    """ln(1 + share (e^epsilon - 1)) without overflow."""
     with np.errstate(divide="ignore"):
-        small, large = (
-            np.log1p(share * np.expm1(np.minimum(epsilon, 1))),
-            np.logaddexp(np.log1p(-share), np.log(share) + epsilon),
-        )
-    return _scalar(np.where(epsilon < 1, small, large)), _scalar(share * delta)
+        small = np.log1p(share * np.expm1(np.minimum(epsilon, 1)))
+        large = np.logaddexp(np.log1p(-share), np.log(share) + epsilon)
+    return np.where(epsilon < 1, small, large)
 
 # %% ../nbs/10_accounting.ipynb #55bde8ba
 _all_ = ["MECHANISMS", "Table", "Release", "Receipt", "largest_scale", "mixture_delta"]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 from . import samplers
-from .accounting import subsampled
+from .accounting import _sampled
 from .public import check_between, check_count, check_flag
 from .recording import Recording, _check_estimator, _watched_fit, neighbors, record, walks
 from .sabotage import SABOTAGE, Lab, plant, sabotage
@@ -282,7 +282,7 @@ def _rho(events, neighbors):
             continue
         ratio = event.sensitivity / event.scale
         if event.share < 1:  # amplified by sampling
-            ratio = float(subsampled(ratio, 0.0, event.share, 1)[0])
+            ratio = float(_sampled(ratio, event.share))
         rho = ratio**2 / {"exponential": 2, "monotone": 8}.get(event.mechanism, 2)
         if event.branch is None:
             total += rho

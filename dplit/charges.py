@@ -12,12 +12,13 @@ import json
 import math
 import warnings
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from .receipts import Receipt, _rounded_up
 from .accounting import gaussian_mu, zcdp_epsilon
-from .filters import Shares, Spending, _check_menu
+from .declared import documented
+from .filters import _PLAYED, Shares, Spending, _check_menu
 from .ledger_file import Sums, _counted
 from .public import PrivacyWarning, check_between, check_callable, check_count
 from .public import check_epsilon_delta, check_kind, check_neighboring
@@ -85,6 +86,11 @@ def gaussian_bound(epsilon, delta, neighboring=None):
     -------
     Spending or None
         None at delta 0, where no noise is Gaussian.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or delta none in [0, 1].
     """
     epsilon = check_between(epsilon, "epsilon", "gaussian_bound", 0, math.inf)
     delta = check_between(delta, "delta", "gaussian_bound", 0, 1)
@@ -171,7 +177,7 @@ def check_tables(estimator, args, kwargs):
         if not (args or kwargs):
             raise TypeError(f"{type(estimator).__name__}.fit needs data: hand them over.")
         try:
-            inspect.signature(estimator._declared).bind(*args, **kwargs)
+            inspect.signature(estimator.fit).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(estimator).__name__}.fit: {error}.") from None
         estimator._declared(*args, **kwargs)
@@ -216,6 +222,19 @@ class Row(NamedTuple):
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         return cls(name, label, epsilon, delta, neighboring or "", int(private), promise, counts)
+
+    @classmethod
+    def told(cls, receipt, epsilon, delta, name, label="", neighboring=None):
+        """What has happened already, and its receipt says; nothing else may say anything else."""
+        check_relation(neighboring)
+        said = (epsilon, delta or None, neighboring)
+        if any(said) and said != (None, None, receipt.neighboring):
+            raise ValueError(
+                f"{name}: a receipt says its own epsilon, delta and neighbours; leave out what "
+                "stands beside it."
+            )
+        price, counts = (receipt.epsilon, receipt.delta), Spending.of(receipt)
+        return settled(cls(name, label, *price, receipt.neighboring, 1, "fixed", counts), receipt)
 
     @classmethod
     def asked(cls, event):
@@ -334,6 +353,7 @@ def settled(asked, receipt, alone=False):
     )
 
 # %% ../nbs/88_charges.ipynb #8fb92de3
+@partial(documented, words=_PLAYED)
 def worst_settled_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches where receipts replace reservations: exact.
 
@@ -345,20 +365,7 @@ def worst_settled_delta(menu, admits, epsilon, depth):
     admits : callable
         From the Spending of all fits so far and the reservation of the next to whether it is
         admitted.
-    epsilon : float
-        Privacy loss, >= 0, dimensionless.
-    depth : int
-        How many fits there may be; the time grows exponentially with it.
-
-    Returns
-    -------
-    float
-        The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {played}
     """
     owner = "worst_settled_delta"
     menu = _check_menu(menu, 3, owner)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from .accounting import _log_gaussian_delta, gaussian_delta, gaussian_epsilon
+from .declared import documented
 from .public import _is_number, check_between, check_callable, check_count, check_flag
 from .public import check_neighboring, check_numbers
 from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
@@ -66,6 +67,12 @@ def dominating_mu(curve, last, delta):
     -------
     float
         mu >= 0, rounded up; infinite if the curve begins at 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the curve cannot be called or returns no numbers, last is no number >= 0, or delta is not
+        between 0 and 1.
     """
     owner = "dominating_mu"
     check_callable(curve, "curve", owner)
@@ -367,6 +374,25 @@ def _check_menu(menu, n_each, owner):
     return menu
 
 # %% ../nbs/17_filters.ipynb #5071147d
+_PLAYED = {
+    "played": """epsilon : float
+    Privacy loss, >= 0, dimensionless.
+depth : int
+    How many fits there may be; the time grows exponentially with it.
+
+Returns
+-------
+float
+    The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
+
+Raises
+------
+TypeError, ValueError
+    If an argument is not what is asked for."""
+}
+
+
+@partial(documented, words=_PLAYED)
 def worst_adaptive_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches under a rule: exact, by trying all of them.
 
@@ -376,20 +402,7 @@ def worst_adaptive_delta(menu, admits, epsilon, depth):
         What each fit costs, and for each of its answers the probabilities on the two data sets.
     admits : callable
         From the Spending of all fits so far, the wanted one included, to whether it is admitted.
-    epsilon : float
-        Privacy loss, >= 0, dimensionless.
-    depth : int
-        How many fits there may be; the time grows exponentially with it.
-
-    Returns
-    -------
-    float
-        The largest Pr[S] - e^epsilon Pr'[S] over strategies and sets S of transcripts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {played}
     """
     owner = "worst_adaptive_delta"
     menu = _check_menu(menu, 2, owner)

@@ -77,6 +77,11 @@ class Pages:
         Where the events are.
     who : str
         Who charges, for the ledger.
+
+    Raises
+    ------
+    TypeError
+        If the book is no Book.
     """
 
     def __init__(self, book, who=""):
@@ -313,7 +318,8 @@ class Till(Ledger):
         epsilon, delta : float
             The price, dimensionless.
         receipt : Receipt, optional
-            Of something that has happened already, in place of the price.
+            Of something that has happened already, in place of the price: it says its own
+            epsilon, delta and neighbours.
         name, label, neighboring
             As for `reserve`.
 
@@ -330,10 +336,7 @@ class Till(Ledger):
         if receipt is None:
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
-            check_relation(neighboring)
-            price, counts = (receipt.epsilon, receipt.delta), Spending.of(receipt)
-            row = Row(name, label, *price, receipt.neighboring, 1, "fixed", counts)
-            row = settled(row, receipt)
+            row = Row.told(receipt, epsilon, delta, name, label, neighboring)
         return _reserve(self, row, final=True)
 
     def settle(self, entry: int, receipt: Receipt | None = None) -> None:

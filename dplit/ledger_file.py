@@ -17,10 +17,9 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
-from operator import attrgetter
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -143,6 +142,11 @@ def sealed(before, row):
     -------
     str
         64 hexadecimal digits.
+
+    Raises
+    ------
+    TypeError
+        If the row is no tuple.
     """
     check_kind(row, "row", "sealed", (tuple, list))
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
@@ -162,17 +166,16 @@ def exact_sum(numbers):
     Returns
     -------
     tuple of float
-        Each is the rounding of what those before it leave: the same tuple in whatever order the
-        numbers come. (inf,) if one of them is infinite.
+        Each is the rounding of what those before it leave, in whatever order the numbers come;
+        (inf,) if one of them is infinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is no number, or NaN.
     """
     numbers = check_kind(numbers, "numbers", "exact_sum", Iterable)
-    return _exact_sum(
-        check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers
-    )
-
-
-def _exact_sum(numbers):
-    numbers = list(numbers)
+    numbers = [check_between(n, "numbers", "exact_sum", -math.inf, math.inf) for n in numbers]
     if math.inf in numbers:
         return (math.inf,)
     parts = []
@@ -204,14 +207,19 @@ class Sums(NamedTuple):
 
         Parameters
         ----------
-        new : Spending
-        old : Spending, optional
+        new, old : Spending
 
         Returns
         -------
         Sums
+
+        Raises
+        ------
+        TypeError
+            If one is no Spending.
         """
-        return _plus(self, new, old or Spending())
+        new, old = (check_kind(s, "a charge", "Sums", Spending) for s in (new, old or Spending()))
+        return _plus(self, new, old)
 
     @property
     def spending(self):
@@ -221,12 +229,9 @@ class Sums(NamedTuple):
 
 @lru_cache(maxsize=64)  # what is admitted is then written, and then settled
 def _plus(sums, new, old):
-    steps = zip(sums[1:6], _numbers(new), _numbers(old), strict=True)
-    columns = (s if a == b else _exact_sum((*s, a, -b)) for s, a, b in steps)
+    steps = ((getattr(x, name) for x in (sums, new, old)) for name in Sums._fields[1:6])
+    columns = (s if a == b else exact_sum((*s, a, -b)) for s, a, b in steps)
     return Sums(sums.fits + new.fits - old.fits, *columns, sums.neighboring or new.neighboring)
-
-
-_numbers = attrgetter(*Sums._fields[1:6])
 
 # %% ../nbs/01_ledger_file.ipynb #2eec1dbd
 REMOTE = {"nfs", "nfs4", "cifs", "smb", "smb3", "smbfs", "ncpfs", "9p", "afs", "ceph", "lustre"}
@@ -246,6 +251,11 @@ def on_network_disk(path, mounts=None):
     Returns
     -------
     bool
+
+    Raises
+    ------
+    TypeError
+        If the path is no path, or the table no text.
     """
     path = check_kind(path, "path", "on_network_disk", (str, Path))
     if mounts is None:
@@ -262,15 +272,14 @@ def on_network_disk(path, mounts=None):
 # %% ../nbs/01_ledger_file.ipynb #70cff821
 _WORDS = {
     sqlite3.SQLITE_BUSY: "another program has held it for too long; try again",
-    sqlite3.SQLITE_LOCKED: "another program has held it for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; make room",
     sqlite3.SQLITE_IOERR: "the disk does not take it; is it full, or over a quota?",
     sqlite3.SQLITE_READONLY: "it may not be written; ask for the right to write it",
-    sqlite3.SQLITE_PERM: "it may not be written; ask for the right to write it",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is it there, and may it be written?",
     sqlite3.SQLITE_NOTADB: "it is damaged or no ledger of dplit; restore the latest copy",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore the latest copy",
 }
+_SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY}
 
 
 @contextmanager
@@ -279,8 +288,8 @@ def _in_words(path):
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: letters were damaged
-        code = getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_CORRUPT
-        why = _WORDS.get(code & 0xFF, str(error))
+        code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_CORRUPT) & 0xFF
+        why = _WORDS.get(_SAME.get(code, code), str(error))
         raise LedgerError(f"ledger {path or 'in memory'}: {why}. Nothing was written.") from error
 
 
@@ -308,11 +317,9 @@ def _rules(connection):
 
 @lru_cache(maxsize=1)
 def _expected_rules():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(SCHEMA)
-    rules = _rules(connection)
-    connection.close()
-    return rules
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _rules(connection)
 
 # %% ../nbs/01_ledger_file.ipynb #fbdee45f
 def create(path, limits):
@@ -340,8 +347,7 @@ def create(path, limits):
     try:
         with _in_words(path):
             connection = sqlite3.connect(draft, isolation_level=None)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
             _write_schema(connection, limits)
             connection.close()
         try:
@@ -407,10 +413,9 @@ def _require_process(process):
 
 
 def _require_file(path, known):
-    try:
+    there = False
+    with suppress(OSError):
         there = os.path.samestat(os.stat(path), known)
-    except OSError:
-        there = False
     if not there:
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it "
@@ -502,7 +507,7 @@ class Book:
 _BOOKS, _FORKING, _HELD = weakref.WeakSet(), threading.RLock(), []
 
 
-def _before_fork():  # SQLite asks for it: no connection may be carried over a fork
+def _fork():  # SQLite asks for it: no connection may be carried over a fork
     _FORKING.acquire()
     for book in (books := list(_BOOKS)):
         book.lock.acquire()
@@ -510,16 +515,14 @@ def _before_fork():  # SQLite asks for it: no connection may be carried over a f
     _HELD.append(books)
 
 
-def _after_fork():
+def _forked():
     for book in _HELD.pop():
         book.lock.release()
     _FORKING.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_fork, after_in_parent=_forked, after_in_child=_forked)
 
 # %% ../nbs/01_ledger_file.ipynb #ce0f80c1
 class State(NamedTuple):
@@ -540,10 +543,7 @@ class State(NamedTuple):
         -------
         Spending
         """
-        sums = self.sums
-        for one in more:
-            sums = sums.plus(one)
-        return sums.spending
+        return reduce(Sums.plus, more, self.sums).spending
 
 
 def _before(limits):
@@ -600,8 +600,7 @@ def since(connection, known, path=None):
     Raises
     ------
     LedgerError
-        If a row does not fit its seal, or a known one is not there: the file is damaged, or was
-        replaced.
+        If a row does not fit its seal, or a known one is not there.
     """
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))

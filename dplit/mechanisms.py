@@ -17,7 +17,7 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 
-from .declared import check_memory
+from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
 from .public import _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
@@ -208,6 +208,11 @@ class Counts(Values):
         -------
         float
             Standard deviation (mu) or Laplace scale (epsilon), in rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If not exactly one price is given, or it is no positive number.
         """
         return self._scale(*histogram_sensitivity(self.neighboring), mu=mu, epsilon=epsilon)
 
@@ -596,7 +601,8 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     Parameters
     ----------
     sums, counts : ndarray of shape (k, d), (k,)
-        Released sums of row minus center, and released counts, as `Noise.sums` returns them.
+        Released sums of row minus center, and released counts, as `Noise.sums` returns them. k may
+        be 0.
     radius, center
         PUBLIC ball; see `quantize`.
     fallback : ndarray of shape (k, d), optional
@@ -612,11 +618,10 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
         If an argument is not what is asked for.
     """
     owner, radius = "mean_in_ball", check_radius(radius, "radius", "mean_in_ball")
-    sums = check_points(sums, "sums", owner, (None, None))
-    counts = check_points(counts, "counts", owner, (len(sums),))
+    given = {"sums": (sums, "k d+"), "counts": (counts, "k")}
+    given |= {} if fallback is None else {"fallback": (fallback, "k d")}
+    sums, counts, *_ = check_arrays(owner, **given)
     center = check_center(center, "center", owner, sums.shape[1])
-    if fallback is not None:
-        fallback = check_points(fallback, "fallback", owner, sums.shape)
     means = sums / np.maximum(counts, 1.0)[:, None]
     length = np.linalg.norm(means, axis=1)
     means *= np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]

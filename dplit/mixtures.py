@@ -219,6 +219,11 @@ def failure_delta(epsilon: float, failure: float) -> float:
     float
         (1 + e^epsilon) failure; it may exceed 1.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is no number >= 0, or failure no probability.
+
     References
     ----------
     This book, the chapter on what a release costs.
@@ -238,11 +243,11 @@ def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 
     epsilon : float
         Privacy loss, >= 0, dimensionless.
     mu : float
-        Sensitivity over noise standard deviation of each release, > 0, at most 30.
+        Sensitivity over noise standard deviation of each release, from 1e-3 to 25.
     rate : float
-        Probability with which a row takes part in a release, 0 < rate <= 1. PUBLIC.
+        Probability with which a row takes part in a release, from 1e-9 to 1. PUBLIC.
     times : int
-        How many releases.
+        How many releases, at most 2**20.
 
     Returns
     -------
@@ -269,9 +274,8 @@ def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 
 
 
 def _checked_laws(mu, rate, times, owner):
-    mu, rate = (
-        check_between(v, n, owner, 1e-9, m) for v, n, m in ((mu, "mu", 30), (rate, "rate", 1))
-    )
+    mu = check_between(mu, "mu", owner, 1e-3, 25)  # beyond, exp of a loss is no float
+    rate = check_between(rate, "rate", owner, 1e-9, 1)
     return _poisson_laws(mu, rate, check_count(times, "times", owner, high=2**20))
 
 
@@ -281,8 +285,9 @@ def _poisson_laws(mu, rate, times):
     z = np.linspace(-10, mu + 10, 4001)  # roughly, for the width of the cells only
     one = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + mu * z - mu**2 / 2)
     weight = np.exp(-(z**2) / 2) * (1 + rate * np.exp(np.minimum(mu * z, 300) - mu**2 / 2))
-    mean, square = (np.average(one**k, weights=weight) for k in (1, 2))
-    spread = math.sqrt(times * (square - mean**2)) * 20 + 2 * times * abs(mean) + np.ptp(one)
+    mean = np.average(one, weights=weight)
+    variance = np.average((one - mean) ** 2, weights=weight)
+    spread = math.sqrt(times * variance) * 20 + 2 * times * abs(mean) + np.ptp(one)
     width, laws = spread / 12_000, []
     for law in _poisson_cells(mu, rate, width):
         total = None

@@ -363,6 +363,11 @@ def rounded_down(value):
     Returns
     -------
     float
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
     """
     if not _is_number(value):
         raise TypeError(f"rounded_down needs a number, not a {type(value).__name__}.")

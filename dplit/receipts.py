@@ -32,6 +32,11 @@ class Table:
         Names of the columns.
     rows : iterable of sequences
         One cell for each column, shown as `str` shows it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the head or a row is no sequence, or a row has not as many cells as the head.
     """
 
     def __init__(self, head, rows):

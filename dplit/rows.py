@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .public import _is_number, check_callable, check_center, check_count
+from .public import _is_number, check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(X, owner, name="X", partitions=False, **options):
@@ -213,7 +213,13 @@ def keep_columns(estimator, X):
         Gets `n_features_in_` and, if the columns have names, `feature_names_in_`.
     X : array_like of shape (n, d)
         No cell is read.
+
+    Raises
+    ------
+    TypeError
+        If one is no estimator, or no table.
     """
+    check_kind(estimator, "estimator", "keep_columns", BaseEstimator)
     validate_data(estimator, X, skip_check_array=True)
     names = _column_names(X)
     if names is not None:
@@ -232,9 +238,10 @@ def check_fitted_columns(estimator, X):
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If there are more or fewer columns, or others, or the same in another order.
     """
+    check_kind(estimator, "estimator", "check_fitted_columns", BaseEstimator)
     known, given = getattr(estimator, "feature_names_in_", None), _column_names(X)
     if known is None or given is None:
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -501,13 +508,17 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     def run(start):
         return function(start, _doubles(X[start : start + block_rows]))
 
+    # no setting is held while the caller has the turn: it may never come back, or in another thread
     if len(blocks) < 8:
         with _blas, _openmp:
-            yield from map(run, blocks)
+            results = list(map(run, blocks))
+        yield from results
         return
-    with _blas, ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
+    with ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
         for first in range(0, len(blocks), 256):  # a bounded number in flight
-            yield from pool.map(run, blocks[first : first + 256])
+            with _blas:
+                results = list(pool.map(run, blocks[first : first + 256]))
+            yield from results
 
 
 def _doubles(rows):
@@ -567,6 +578,12 @@ class MappedRows:
         row, its place in the table and PUBLIC or released numbers alone.
     n_columns : int, optional
         Default d. With 1 the function may give a number for each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has not the shape of a table, the function cannot be called, or `n_columns` is not a
+        whole number from 1 on.
     """
 
     def __init__(self, X, function, n_columns=None):

@@ -31,6 +31,10 @@ class Bits:
         Bits in a word, 4 to 64. Narrow words change no law, only how many words a draw takes;
         there are few of them, so that a test can try every one.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If rng is no generator, or the width no whole number from 4 to 64.
     """
 
     def __init__(self, rng=None, width=64):
@@ -342,6 +346,11 @@ def gauge(rows, body):
     -------
     ndarray of shape (n,)
         Dimensionless.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the body is no list of such pairs, or the rows have not its columns.
     """
     (columns, radii), rows = _check_body(body, "gauge"), _floats(rows, "rows")
     if rows.size % columns.sum():

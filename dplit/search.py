@@ -57,7 +57,7 @@ def squared_distances(model, rows):
     """
     if not hasattr(model, "cluster_centers_"):
         raise TypeError("model: squared_distances needs a fitted estimator with cluster_centers_.")
-    return nearest_distance(rows, model.cluster_centers_) ** 2
+    return nearest_distance(rows, model.cluster_centers_)
 
 
 def bounded_loss(scorer, model, rows, bound):

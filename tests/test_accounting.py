@@ -96,6 +96,14 @@ def test_zcdp_is_a_valid_bound_for_gaussians(rho, log_delta):
     )  # better than the simple form
 
 
+@pytest.mark.parametrize("epsilon", [37.9, 38.2, 38.4, 38.5, 38.6, 39.0, 50.0, 900.0])
+def test_what_is_too_small_for_a_float_is_no_promise_of_zero(epsilon):
+    """At mu = 1 delta goes from 5e-308, a full float, through those with few digits, to nothing."""
+    true = true_delta(epsilon, 1.0)
+    assert true <= ac.gaussian_delta(epsilon, 1.0) <= true * (1 + 2e-11) + 1e-323
+    assert ac.gaussian_delta(epsilon, 1.0) > 0 == ac.gaussian_delta(epsilon, 0.0)
+
+
 def test_scalars_and_arrays_alike():
     grid = ac.gaussian_mu(np.array([[0.5], [1.0]]), np.array([1e-6, 1e-8, 0.0]))
     assert grid.shape == (2, 3) and grid[1, 0] == ac.gaussian_mu(1.0, 1e-6) and grid[0, 2] == 0
@@ -1049,3 +1057,20 @@ def test_a_stored_receipt_of_another_kind_is_refused():
             receipts.Receipt.from_dict(bad)
     with pytest.raises(ValueError, match="other"):
         receipts.Receipt([receipts.Release("x", "magic", epsilon=1.0)], "replace").to_dict()
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.5, 1.0])
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 5.0, 24.0, 25.0])
+def test_sampled_releases_are_priced_wherever_they_are_accepted(mu, rate):
+    """Against the integral by 30 digits; at rate 1 that is a Gaussian release. Beyond mu = 28 a loss overflowed to delta 0."""
+    with (
+        mpmath.workdps(30),
+        np.errstate(all="raise", under="ignore", divide="ignore", invalid="ignore"),
+    ):
+        for epsilon in (0.0, 1.0):
+            p, level = mpmath.mpf(rate), mpmath.exp(epsilon)
+            start = (mpmath.log((level - 1 + p) / p) + mpmath.mpf(mu) ** 2 / 2) / mu
+            tail = lambda t: mpmath.erfc(t / mpmath.sqrt(2)) / 2  # noqa: E731
+            true = p * tail(start - mu) - (level - 1 + p) * tail(start)
+            found = mixtures.poisson_gaussian_delta(epsilon, mu, rate)
+            assert true <= found <= float(true) * 1.05 + 1e-15

@@ -256,7 +256,7 @@ def test_the_second_moment_needs_a_public_number_of_rows():
         with pytest.raises(ValueError, match="another unit"):
             second_moment([[1.0]], radius=radius)
     for moment in (np.eye(3), 1.0, np.ones(2), [[np.nan, 0], [0, 1]]):
-        with pytest.raises(ValueError, match="finite numbers, a row and a column"):
+        with pytest.raises(ValueError, match=r"finite numbers of shape \(d, d\)"):
             di.discrepancy_minimization(np.zeros((3, 2)), moment=moment)
     with pytest.raises(ValueError, match="one of them"):
         di.discrepancy_minimization(np.zeros((3, 2)))

@@ -355,8 +355,10 @@ def test_no_training_row_is_found_in_pickle_display_or_text(make):
     for kind in ("<f8", ">f8", "<f4"):
         assert not [row for row in X.astype(kind) if row.tobytes() in stored]
     assert not [v for v in X.ravel() if v.tobytes() in stored]
-    for other in (X[:7], np.tile(X, (20, 1))):
-        assert len(pickle.dumps(make().fit(other))) == len(stored)
+    # how often a fit looked where the rows are is released, and a line of the receipt is longer
+    plain = {"zoom": False} if "zoom" in model.get_params() else {}
+    fits = (make().set_params(**plain).fit(T) for T in (X, X[:7], np.tile(X, (20, 1))))
+    assert len({len(pickle.dumps(fit)) for fit in fits}) == 1
     again = pickle.loads(stored)
     assert np.array_equal(again.predict(X), model.predict(X))
     assert repr(again.spent_) == repr(model.spent_)
@@ -631,7 +633,8 @@ PUBLIC |= {
 def parameters(thing):
     """Names that whoever calls a function or a class may pass."""
     if inspect.isclass(thing) and "__init__" not in vars(thing):
-        return set()
+        if not documented(thing, "Parameters"):  # else it takes what its parent takes
+            return set()
     star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     found = inspect.signature(thing).parameters.values()
     return {star.get(p.kind, "") + p.name for p in found} - {"self"}
@@ -643,6 +646,18 @@ def documented(thing, section):
     body = re.search(rf"^{section}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S)
     heads = re.findall(r"^(\S.*?)(?: : .*)?$", body[1], re.M) if body else []
     return {name for head in heads for name in head.split(", ")}
+
+
+def placeholders(thing):
+    """What a docstring still has to say: lines that are a `{word}` which nobody filled in."""
+    members = [*vars(thing).values()] if inspect.isclass(thing) else []
+    docs = [getattr(getattr(m, "__func__", m), "__doc__", None) for m in [thing, *members]]
+    return [
+        word
+        for doc in docs
+        if isinstance(doc, str)
+        for word in re.findall(r"^ *\{\w+\}$", doc, re.M)
+    ]
 
 
 def bodies(thing):
@@ -708,7 +723,7 @@ def test_help_says_what_is_public_what_is_raised_and_where_it_is_from(make):
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_explains_itself(name):
-    assert omissions(PUBLIC[name]) == []
+    assert omissions(PUBLIC[name]) == [] and placeholders(PUBLIC[name]) == []
 
 
 def test_what_help_does_not_say_is_noticed():

@@ -12,37 +12,49 @@ from scipy import integrate, special, stats
 from dplit import (
     CnvxAdap,
     KAverages,
+    KNoisyCenters,
     KTupleGaussianMixture,
     KTupleKMeans,
     MaxCoverKMeans,
+    NCnvxAdap,
+    NeighborNoisyAverages,
     PEMeans,
     PrivacyBudget,
     accounting,
+    declared,
     estimators,
     filters,
+    geometry,
     mixtures,
     receipts,
     samplers,
     source_target,
 )
-from dplit.adaptation import convex, discrepancy
+from dplit.adaptation import cnvx_adap, convex, discrepancy, ncnvx_adap
 from dplit.adaptation import losses as adaptation_losses
+from dplit.adaptation.samples import Sample
 from dplit.clustering import (
     k_averages,
+    k_noisy_centers,
     k_tuples,
+    max_cover,
+    max_cover_kmeans,
     pe_means,
+    private_evolution,
     private_scales,
     stable,
     stable_tuples,
     tuple_clusterer,
     vote_search,
 )
+from dplit.clustering.max_cover import Covers
 from dplit.discrete import watch
 from dplit.filters import Shares, Spending
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt, Release
-from dplit.rows import MappedRows, lattice, map_blocks
+from dplit.rows import MappedRows, lattice, map_blocks, quantize
 from dplit.samplers import Bits
+from dplit.source_target import averages, sources
 
 
 def loss_of(z, mu, rate):
@@ -168,10 +180,17 @@ def test_sampled_releases_cost_what_the_two_laws_say(monkeypatch):
         assert delta(epsilon(d)) <= d < delta(epsilon(d) - 1e-11)
 
 
-@pytest.mark.parametrize("mu, rate, times", [(0.0, 0.5, 1), (31.0, 0.5, 1), (1.0, 0.0, 1), (1.0, 1.1, 1), (1.0, 0.5, 0)])  # fmt: skip
-def test_sampled_releases_out_of_range_are_refused(mu, rate, times):
-    with pytest.raises(ValueError, match="choose 0 < mu <= 30"):
+@pytest.mark.parametrize("mu, rate, times, name", [(0.0, 0.5, 1, "mu"), (31.0, 0.5, 1, "mu"), (1.0, 0.0, 1, "rate"), (1.0, 1.1, 1, "rate"), (1.0, 0.5, 0, "times")])  # fmt: skip
+def test_sampled_releases_out_of_range_are_refused(mu, rate, times, name):
+    with pytest.raises(ValueError, match=f"^{name}=.*: poisson_gaussian_delta needs"):
         accounting.poisson_gaussian_delta(1.0, mu, rate, times)
+    with pytest.raises(ValueError, match=f"^{name}=.*: poisson_gaussian_epsilon needs"):
+        accounting.poisson_gaussian_epsilon(0.1, mu, rate, times)
+
+
+def test_one_release_that_draws_every_row_is_a_gaussian_one():
+    known = accounting.gaussian_delta(1.0, 1.0)
+    assert accounting.poisson_gaussian_delta(1.0, 1.0, 1.0, 1) == pytest.approx(known, rel=0.01)
 
 
 # Margins: every conversion is rounded to the safe side, by as much as it says and no more.
@@ -286,6 +305,31 @@ def test_a_fit_with_a_cover_is_one_thing_and_a_little_is_cut_off(monkeypatch, de
     assert curve(last) <= cut < curve(last * (1 - 1e-6))
 
 
+def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
+    asked = []
+
+    def curve(epsilon):
+        asked.append(epsilon)
+        return 0.5 * math.exp(-epsilon / 2)
+
+    cut, last = 0.01, 4.0
+    grid = np.linspace(0.0, last, 513)
+    wanted = np.log(0.5 * np.exp(-grid[:-1] / 2) * (1 + 1e-9) - cut) - math.log1p(-cut)
+    law = accounting.log_gaussian_delta
+    mu = filters.dominating_mu(curve, last, cut)
+    assert asked == grid[:-1].tolist()  # left ends, against the right ends of the other curve
+    assert np.all(law(grid[1:], np.asarray(mu)) >= wanted + 0.9e-9)
+    assert not np.all(law(grid[1:], np.asarray(mu * (1 - 2e-6))) >= wanted)
+    # a law that is only just equal is not enough, one that lies above by a hair is
+    for more, found in ((0.0, 2.0), (0.9e-9, 2.0), (1.1e-9, 1.0)):
+
+        def step(e, mu, more=more):
+            return wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
+
+        monkeypatch.setattr(filters, "_log_gaussian_delta", step)
+        assert found <= filters.dominating_mu(curve, last, cut) <= found * (1 + 1e-6)
+
+
 def test_a_curve_that_is_cut_off_wholly_costs_nothing_and_one_that_is_certain_everything():
     for curve, mu in ((lambda e: 1e-3, 0.0), (lambda e: 0.01 / (1 + 1e-9), 0.0), (lambda e: 1.0, math.inf)):  # fmt: skip
         assert filters.dominating_mu(curve, 2.0, 0.01) == mu
@@ -368,6 +412,30 @@ def test_pure_releases_are_summed_at_delta_zero_and_small_ones_stay_small():
         assert accounting.mixture_delta(epsilon, pure=[(price, 1)], neighboring="replace") <= 1e-30
 
 
+@pytest.mark.parametrize("n, is_exact", [(14, True), (15, False)])
+def test_coins_are_counted_while_they_are_few(monkeypatch, n, is_exact):
+    calls = []
+    monkeypatch.setattr(receipts, "mixture_delta", lambda *args, **kw: calls.append(kw) or 0.5)
+    lines = [Release("", "laplace", epsilon=0.01 * (i + 1)) for i in range(n)]
+    got = receipts._mixture_delta(0.1, lines, "replace")
+    assert bool(calls) == is_exact and (got == 0.5 or not is_exact)
+
+
+def test_a_limit_that_the_bound_only_touches_where_it_is_lowest_is_reached_there(monkeypatch):
+    asked = []
+
+    def bound(receipt, epsilon, lowest=0.25):  # at 1.5, exactly
+        asked.append(epsilon)
+        assert len(asked) < 1000, "the search does not end"
+        return max(1 - epsilon / 2, lowest)
+
+    monkeypatch.setattr(receipts, "_bound", bound)
+    assert receipts._smallest(None, 0.25, 1.5) == 1.5
+    assert receipts._smallest(None, 0.2, 1.5) == math.inf
+    monkeypatch.setattr(receipts, "_bound", lambda receipt, epsilon: 0.25)
+    assert receipts._smallest(None, 0.25, 1.5) == 0.0
+
+
 def test_covers_are_priced_as_one_while_there_is_one(monkeypatch):
     lines = [Release("", "cover", exponent=0.5), Release("", "gaussian", mu=0.7)]
     for neighboring in ("add_remove", "replace"):
@@ -435,7 +503,7 @@ def test_a_price_on_paper_makes_a_receipt_that_is_not_private():
 
 def test_zcdp_prices_out_of_range_are_refused():
     for rho, delta in ((-1.0, 0.1), (1.0, 1.1), (math.nan, 0.1)):
-        with pytest.raises(ValueError, match="outside"):
+        with pytest.raises(ValueError, match="needs a number in"):
             accounting.zcdp_epsilon(rho, delta)
 
 
@@ -502,6 +570,43 @@ def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
                     tail = (words[D + 1 + B :][at] >> np.uint64(1)).tolist()
                     wanted.append((int(words[D + 1 + b]), tail, scale * radii[b]))
             assert asked == ([wanted] if unsure else [])
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
+    n_bits = 16
+    logs, block = [40000, 2**15 + 7, 51234, 60001][: columns + 1], [50001, 30000, 12345, 22222][: columns + 1]  # fmt: skip
+    with samplers.decimal.localcontext(samplers._EXACT):
+        u = [(number + 0.5) / 2**n_bits for number in (*logs, *block)]
+        z = [-special.ndtri(x) for x in u[len(logs) + 1 :]]
+        size = -sum(map(math.log, u[: len(logs)])) * u[len(logs)] ** (1 / columns)
+        value = [size * x / math.hypot(*z) for x in z]
+        i = int(np.argmax(np.abs(value)))
+
+        def decide(near, numbers=logs, bits=n_bits):
+            return samplers._round_blocks(numbers, [block], [near / value[i]], bits)
+
+        if columns == 1:
+            assert decide(3.0) == [[3]] and decide(2.9) == [[3]] and decide(3.1) == [[3]]
+        for near in (2.5 - 1e-5, 2.5 + 1e-5):  # from below and from above
+            assert decide(near) is None
+        small = [1, *logs[1:]]  # one number of which little is known is enough
+        assert samplers._round_blocks(small, [block], [1.0], n_bits) is None
+        for k in range(columns + 1):
+            few = [*block]
+            few[k] = 1
+            assert samplers._round_blocks(logs, [few], [1.0], n_bits) is None
+
+
+def test_doubles_decide_nearly_always(monkeypatch):
+    asked = []
+    for name in ("_exact_gaussian", "_exact_geometric"):
+        monkeypatch.setattr(samplers, name, lambda *args: asked.append(args) or 0)
+    bits = Bits(np.random.default_rng(0))
+    for scale in (0.3, 50.0, 1e6):
+        samplers.gaussian_int(bits, scale, 2000)
+        samplers.laplace_int(bits, scale, 1000)
+    assert not asked
 
 
 def test_a_geometric_number_waits_for_the_bits_that_decide_it():
@@ -583,6 +688,30 @@ def test_average_tuples_is_the_printed_number():
     assert got == math.ceil(4 * 15 / (0.5 / 6) * math.log(81 * 2 * 3 / 0.01)) == 7770
 
 
+@pytest.mark.parametrize("fits, d, ratio", [(True, 4, 2.0), (False, 3, 1.0)])
+def test_the_default_grid_is_the_finest_that_fits(monkeypatch, fits, d, ratio):
+    calls = []
+    monkeypatch.setattr(max_cover_kmeans, "grid_fits", lambda *args: calls.append(args) or fits)
+    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, finest=0.03, n_public=70)
+    picks = 3 * math.ceil(2 * math.log1p(ratio) + 0.5)
+    assert model._covers() == Covers(d, 0.03, ratio, picks, snap=True)
+    assert calls == [(4, 0.03, 2.0, True, 70)]
+    assert model._covers(2) == Covers(2, 0.03, 1.0, 3 * 2, snap=True)
+    model.set_params(ratio=1.5, n_picks=7)
+    assert model._covers() == Covers(d, 0.03, 1.5, 7, snap=True)
+    assert calls[-1] == (4, 0.03, 1.5, True, 70)
+
+
+def test_the_printed_plan_is_made_from_the_number_of_rows():
+    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_public=1000, variant="paper")
+    whole = Covers(3, 1e-3, 1.0, 3, snap=False)  # ln(1000) / 2 = 3.45
+    assert model._covers() == model._covers(50) == whole
+    assert model._covers(2) == Covers(2, 1e-3, 1.0, 3, snap=False)
+    model.set_params(ratio=0.1, n_components=2)
+    assert model._covers() == Covers(2, 1e-3, 0.1, 9, snap=False)  # 3 * ceil(ln 10)
+    assert model.set_params(n_public=2)._covers() == Covers(1, 0.5, 0.1, 9, snap=False)
+
+
 # Clusters.
 
 
@@ -594,6 +723,63 @@ def test_memory_is_what_the_largest_tables_take():
         assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (100 + heads) * min(d, 4)
     model = MaxCoverKMeans(3, n_picks=7, **price)
     assert model._memory(5) == 40 * 3 * 6 + 60 * (7 + 3) * (5 + 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
+    seen, spare = {}, np.array([[0.25, 0.5], [0.5, -0.25]])
+    monkeypatch.setattr(max_cover_kmeans, "public_draws", lambda rng, k, d: (0, spare))
+    for name in ("recenter", "candidate_weights", "worth_keeping", "cluster_candidates"):
+        real = getattr(max_cover_kmeans, name)
+
+        def noted(*args, real=real, name=name, **kw):
+            answer = real(*args, **kw)
+            if name == "candidate_weights":  # some look empty, and are kept all the same
+                answer[:3] = -3.0, 0.5, 1.25
+            seen[name] = args, np.arange(len(answer)) if name == "worth_keeping" else answer
+            return seen[name][1]
+
+        monkeypatch.setattr(max_cover_kmeans, name, noted)
+    rounds, wholes, nearest_center = [], [], geometry.NearestCenter
+
+    def averages(noise, weight, radius, fallback, **buy):
+        rounds.append((radius, fallback))
+        noise.sums(**buy, radius=radius, weight=weight, label="sums and counts")
+        return np.array([[0.5, 0.0], [0.0, 0.5]]) * len(rounds)
+
+    def center(centers, radius, whole=False):
+        wholes.append(whole)
+        return nearest_center(centers, radius, whole=whole)
+
+    monkeypatch.setattr(max_cover_kmeans, "_averages", averages)
+    monkeypatch.setattr(max_cover_kmeans, "NearestCenter", center)
+    X = np.random.default_rng(0).normal(size=(40, 2)) / 4 + [1.0, 0.0]
+    MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
+    radius, weights, kept = (
+        seen["recenter"][1][1],
+        seen["candidate_weights"][1],
+        seen["worth_keeping"][1],
+    )
+    assert [r for r, _ in rounds] == [radius] * 3 and np.array_equal(rounds[0][1], spare * radius)
+    assert np.array_equal(rounds[2][1], 2 * rounds[1][1]) and wholes[-2:] == [True, True]
+    (candidates, used, k, _), _ = seen["cluster_candidates"]
+    assert np.array_equal(used, np.maximum(weights[kept], 1)) and k == 2 and len(candidates) == len(kept)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ratio", [0.7, 1.0])
+def test_printed_projections_divide_by_one_and_the_ratio(monkeypatch, ratio):
+    class Enough(Exception):
+        """The rest does not matter."""
+
+    def project(rows, matrix, *, radius, center=None, divisor=1.0):
+        raise Enough(radius, divisor)
+
+    monkeypatch.setattr(max_cover, "project", project)
+    model = MaxCoverKMeans(1, epsilon=1.0, delta=1e-3, radius=3.0, ratio=ratio, n_public=20, variant="paper", random_state=0)  # fmt: skip
+    with pytest.raises(Enough) as caught:
+        model.fit(np.zeros((20, 1)))
+    assert caught.value.args == (3.0, 1 + ratio)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -610,6 +796,39 @@ def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
     votes = [r for r in lines if r.label == "votes"]
     assert sum(r.times for r in votes) == n_votes - 2
     assert all(r.mu == pytest.approx(mu / math.sqrt(n_votes), rel=1e-9) for r in votes)
+
+
+def test_rounds_of_votes_follow_the_signal():
+    model = PEMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_components=16)
+    most = private_evolution.paper_rounds(5)
+    assert [pe_means._rounds(model, 5, s) for s in (0.5, 1.5, 2.9, 1e9)] == [
+        1,
+        2,
+        min(8, most),
+        most,
+    ]
+    assert [pe_means._rounds(model, 17, s) for s in (0.1, 2.0, 3.0, 1e9)] == [1, 3, 4, 16]
+    assert pe_means._rounds(model.set_params(n_votes=9), 17, 0.1) == 9
+
+
+@pytest.mark.parametrize("votes, halved", [(1.01, False), (0.99, True)])
+def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
+    asked, noise = [], Noise(0)
+    scale = noise.histogram_scale(mu=0.2)  # of a round, of which there are four
+
+    def histogram(Q, population, *, mu, n_total, noise, n_elite):
+        assert mu == 0.2
+        return np.full(len(population), scale * votes)
+
+    def children(centers, L, rng, *, antithetic):
+        asked.append(L)
+        return np.zeros((len(centers) * L, 2))
+
+    monkeypatch.setattr(private_evolution, "dp_nn_histogram", histogram)
+    monkeypatch.setattr(private_evolution, "variations", children)
+    monkeypatch.setattr(private_evolution, "select", lambda *args: np.zeros((3, 2)))
+    private_evolution.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=0.4, n_total=9, noise=noise, antithetic=True)  # fmt: skip
+    assert asked == ([10, 5, 4, 4] if halved else [20] * 4)
 
 
 def test_votes_are_cast_from_the_public_center():
@@ -649,6 +868,25 @@ def test_the_stability_that_tuples_need():
     assert stable.stability_needed(10.0, 2.0) == pytest.approx(1 / math.sqrt(1 + 24 * 22**2), rel=1e-15)  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rough", [None, np.array([[-3.0, 0.0], [3.0, 0.0]])])
+def test_a_stable_start_is_paid_and_said(monkeypatch, rough):
+    asked, starts = [], []
+    monkeypatch.setattr(stable, "tuples_of", lambda Q, parts, t, k, seed: np.zeros((t, k, 2)))
+    monkeypatch.setattr(stable, "stable_tuple_mean", lambda T, **kw: asked.append(kw) or rough)
+    cell_means = stable.cell_means
+    monkeypatch.setattr(stable, "cell_means", lambda Q, start, *args: starts.append(start) or cell_means(Q, start, *args))  # fmt: skip
+    model = KTupleKMeans(2, **STABLE_PRICE, outliers=0.15, share=0.4, random_state=0)
+    model.fit(np.random.default_rng(0).normal(size=(900, 2)))
+    ((ask,), (start,)) = asked, starts
+    mu = accounting.gaussian_mu(1.0, 0.5e-6)
+    assert ask["eta"] == 0.5e-6 * (1 - 1e-5) and ask["beta"] == 0.05
+    assert (ask["separation"], ask["outliers"]) == (12.0, 0.15)
+    assert ask["mu"] == pytest.approx(mu * math.sqrt(0.4), rel=1e-8)
+    assert model.status_ == ("abstained" if rough is None else "released")
+    assert (rough is not None) == np.array_equal(start, rough if rough is not None else 0)
+
+
 STABLE_PRICE = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "n_tuples": 300, "separation": 12.0}
 
 
@@ -660,6 +898,26 @@ def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
     assert math.hypot(*parts) == pytest.approx(whole * (1 - 1e-9), rel=1e-12)
     assert parts[0] == (pytest.approx(whole * math.sqrt(0.3), rel=1e-8) if k > 1 else 0)
     assert bool(parts[-1]) == (make is KTupleGaussianMixture)
+
+
+@pytest.mark.parametrize("start", [[[1.0, 0.0]], [[-1.0, 0.0], [2.0, 0.0]], [[-3.0, 0.0], [3.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])  # fmt: skip
+def test_distances_are_counted_in_those_between_centers(start):
+    start, radius = np.array(start), 4.0
+    step, limit = lattice(radius)
+    rng = np.random.default_rng(0)
+    near = np.rint(start[0] / step) + rng.integers(-900, 900, size=(50, 2))  # a few steps away
+    Q = np.vstack([quantize(rng.normal(size=(300, 2)), radius), near])
+    events, price = [], stable.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
+    with watch(lambda event: events.append(event) or event.value):
+        stable.cell_means(Q, start, radius, price, Noise(0))
+    (seen,) = [e.value for e in events if e.label == "distances"]
+    apart = [2.0 * limit] if len(start) == 1 else [max(math.dist(*start) / step, 2.0**10)] * 2
+    wanted = np.zeros((len(start), 17), dtype=int)
+    for row in Q:
+        far = [math.dist(row, c / step) for c in start]
+        j = int(np.argmin(far))
+        wanted[j, sum(far[j] / apart[j] > 2 ** (i / 2 - 8) for i in range(16))] += 1
+    assert np.array_equal(seen.reshape(-1, 17), wanted)
 
 
 # Tuples.
@@ -695,6 +953,27 @@ def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
     assert stable_tuples.stable_chance(n, *price) == pytest.approx(chance, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
+def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
+    calls, scaled = [], private_scales.scaled_centers
+    monkeypatch.setattr(k_noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
+    model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
+    test, own, mu, eta = model._price()
+    assert (test, own, eta) == (0.5, 0.5e-3, 0.25e-3)
+
+    # a majority is 31; beyond it the tail of the noise, for a hair less
+    def degree(event):
+        scale = event.scale * event.step
+        assert scale == pytest.approx(2, rel=1e-5)
+        return np.asarray((31 + math.log(1e3 / (1 - 1e-5)) * scale + more) / event.step)
+
+    with watch(lambda event: degree(event) if event.label == "H-index" else event.outcome):
+        assert (model.fit(TUPLES).centers_ is not None) == passed
+    (ask,) = calls
+    assert ask["eta"] == eta * (1 - 1e-5) and ask["mu"] == mu  # a hair for the lattice's tails
+
+
 TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
 
 
@@ -725,12 +1004,73 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
         assert ask["epsilon"] == pytest.approx(rest * 5 / 6) and ask["beta"] == beta / (2 * k)
 
 
+def test_the_far_end_of_the_ball_lies_opposite_and_inside():
+    limit = 2**20
+    cells = np.array([[0.0, 0.0], [3.0, 4.0], [-300.0, 400.0], [limit, 0.0], [0.0, -1.0]])
+    far = np.array([[limit - 1, 0], [-629145, -838860], [629145, -838860], [1 - limit, 0], [0, limit - 1]])  # fmt: skip
+    assert np.array_equal(averages._far_end(cells, limit), far)
+    line = averages._far_end(np.array([[0.0], [5.0]]), limit)
+    assert np.array_equal(line, [[limit - 1], [1 - limit]])
+
+
 # Sources.
 
 
 def test_the_printed_deviation_of_noisy_averages():
     logs = math.log(1e6) * math.log(1.25 * 8 * 1e6)
     assert source_target.nas_sigma(7, 3, 0.5, 1e-6, 2.0) == pytest.approx(2 / 1.5 * math.sqrt(126 * logs), rel=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("n_rows, full", [(60, True), (59, False)])
+@pytest.mark.parametrize("gamma, output", [(None, "cloud"), (0.3, "cloud"), (None, "mean")])
+def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, full, gamma, output):
+    asked, counts = {}, np.array([2.9, 3.0, 7.5, 40.0])
+    Xt = np.random.default_rng(0).normal(size=(n_rows, 2))
+
+    def noted(name, answer):
+        def function(*args, **kw):
+            asked[name] = args, kw
+            return answer(*args)
+
+        monkeypatch.setattr(sources, name, function)
+
+    def clouds(cells, r, n, rng):
+        return [np.full((n, 2), 0.125)] * len(cells)
+
+    noted("count_threshold", lambda *args: 3.0)
+    noted("cell_clouds", clouds)
+    noted("neighbor_noisy_averages", lambda *args: (counts[:, None] * [0.25, 0.5], counts))
+    model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells=4, gamma=gamma, output=output, neighboring="replace")  # fmt: skip
+    noise = Noise(0, neighboring="replace")
+    released = model._tight(np.zeros((5, 2)), Xt, noise)
+    (q, d), known = asked["count_threshold"]
+    assert (q, d) == (0.02 if gamma is None else 0.3 / 4, 2)
+    assert known == {"epsilon": 0.4}  # under replace two counts move
+    cells, r, most, _ = asked["cell_clouds"][0]
+    far = source_target.source_distance(Xt, cells)
+    assert r == max(np.quantile(far, 0.9) if full else far.max(), 0.9)
+    assert most == n_rows // 4 - 1
+    assert asked["neighbor_noisy_averages"][1] == {
+        "cell_radius": r,
+        "noise": noise,
+        "radius": 9.0,
+        "center": None,
+        "epsilon": 0.8,
+    }
+    assert np.allclose(released[:3], cells[1:] + [0.25, 0.5])
+    extra = 0 if output == "mean" else 0 + 4 + min(37, most)
+    assert len(released) == 3 + extra and np.all(released[3:] == 0.125)
+
+
+def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
+    asked, last = [], []
+    monkeypatch.setattr(sources, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0)
+    for n in (1, 49, 51, 200):
+        Xt = np.random.default_rng(0).normal(size=(n, 2))
+        model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells="all")
+        model._tight(np.zeros((5, 2)), Xt, Noise(0))
+        last.append(asked[-1])
+    assert last == [0.02, 0.02, 1 / 51, 1 / 200]
 
 
 # Adaptation.
@@ -768,11 +1108,59 @@ def test_a_loss_must_say_what_is_special():
             call()
 
 
+def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
+    visited, asked = [np.full(3, t) for t in range(5)], []
+
+    def run(*args, **kw):
+        asked.append(kw)
+        return (visited, np.ones(5), np.ones(5), [0.0] * 5)
+
+    monkeypatch.setattr(ncnvx_adap, "algorithm_2", run)
+    model = NCnvxAdap(classes=[0, 1], epsilon=1.0, delta=1e-3, radius=1.0, weight_radius=1.0, kappa_2=0.5, kappa_inf=0.25, n_iter=5)  # fmt: skip
+    drawn = [model._as_printed(None, None, model._given(3, Noise(i)), Noise(i), 0.75) for i in range(40)]  # fmt: skip
+    assert {w.tolist()[0] for w in drawn} == {0, 1, 2, 3, 4} and all(w.shape == (3,) for w in drawn)
+    kappas = {"kappa_1": math.log(2), "kappa_2": 0.5, "kappa_inf": 0.25}
+    assert all({n: v for n, v in kw.items() if n != "noise"} == {**kappas, "n_iter": 5, "mu": 0.75} for kw in asked)  # fmt: skip
+
+
 def test_bounds_of_weights_that_cannot_move():
     assert convex.weight_bounds(1.0, 0.0, 9, 2.0, kappa_1=0.25) == (0.0, 0.0)
     slope, reach = convex.weight_bounds(0.2, 0.1, 9, 2.0, kappa_1=0.25, kappa_2=0.5, kappa_inf=3.0)
     assert reach == 0.0 and slope == pytest.approx(3 * (0.45e-2 + 1e-3) + 0.12)
     assert convex.weight_bounds(1.0, 0.1, 9, 2.0, kappa_1=0.25)[1] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    monkeypatch.setattr(
+        cnvx_adap, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+    )
+    sample = Sample(X, y, unit, p=1 / 30)
+    w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
+    assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
+    assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
+    w, _ = cnvx_adap.profiled_regression([sample], 1e9, 4.0)
+    assert len(turns) < 100
+    one = Sample(X, y, 1.0, p=1 / 30)
+    best = cnvx_adap.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    assert np.allclose(w * unit, best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("share", [None, 0.25])
+def test_the_discrepancy_and_the_gradients_share_the_price(share):
+    model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
+    mu = accounting.gaussian_mu(1.0, 1e-5)
+    price = cnvx_adap._cnvx_prices(model, True)
+    part = 0.1 if share is None else share
+    assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
+    assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
+    assert cnvx_adap._cnvx_prices(model, False) == cnvx_adap._Prices({}, mu)
+    price = cnvx_adap._cnvx_prices(model.set_params(variant="paper"), True)
+    assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
+    lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
+    assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1
 
 
 def test_a_predictor_without_public_records_ends_where_objective_and_pull_balance():
@@ -812,7 +1200,7 @@ def test_a_charge_names_its_neighbours_rightly_or_not_at_all():
     receipt = Receipt([Release("count", "laplace", epsilon=0.1)], "replace")
     for price in ({"epsilon": 0.1}, {"receipt": receipt}):
         budget = PrivacyBudget(1.0, 1e-6)
-        with pytest.raises(ValueError, match='choose "add_remove" or "replace"'):
+        with pytest.raises(ValueError, match='choose "add_remove" .* or "replace"'):
             budget.charge(**price, neighboring="neighbours")
         assert not budget.ledger
 
@@ -857,6 +1245,24 @@ def test_a_curve_that_falls_at_once_is_dominated_too():
     assert 0 < mu < 1 and float(accounting.log_gaussian_delta(at, np.asarray(mu))) >= floor
 
 
+@pytest.mark.parametrize("center", [None, np.array([10.0, 20.0])])
+def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
+    counts = np.array([4.5, 8.0, 16.0, 400.0])
+
+    def answer(*args, **kw):
+        return (counts[:, None] * [0.25, 0.5], counts)
+
+    monkeypatch.setattr(sources, "neighbor_noisy_averages", answer)
+    model = NeighborNoisyAverages(
+        epsilon=1.0, radius=9.0, center=center, n_cells="all", variant="paper"
+    )
+    got = model._paper(None, np.eye(4)[:, :2], Noise(0))
+    # the printed threshold is 1 + ln((sqrt(2) + 1) / 0.05) = 4.9
+    assert got.shape == (3, 2)
+    moved = np.zeros(2) if center is None else center
+    assert np.allclose(got, moved + [0.25, 0.5], rtol=1e-15)
+
+
 def test_tuples_are_put_in_the_order_of_a_dictionary():
     rng = np.random.default_rng(0)
     for d in (1, 2, 3):
@@ -872,6 +1278,18 @@ def test_counts_beside_sums_are_in_rows(weight):
         sums, counts = Noise(0).sums(X, radius=2.0, groups=[0, 1, 1], n_groups=3, weight=weight, mu=1.0)  # fmt: skip
     assert sums.tolist() == [[0.5, 0.25], [1.0, -1.5], [0.0, 0.0]]
     assert np.allclose(counts, [1, 2, 0], rtol=1e-12)
+
+
+def test_sums_of_the_nearest_rows_are_each_cell_s_own():
+    step, limit = lattice(4.0)
+    X, cells = np.array([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.5]]), np.array([[3.0, 0.0], [-1.0, 0.0]])
+    sums, far = averages._t_nearest_sums(X, cells, 2, 4.0, None)
+    assert np.array_equal(sums * step, [[3.0, 0.0], [0.0, 0.5]])
+    assert np.allclose(far * step, [1 + 2, 0.5 + 2])
+    sums, far = averages._t_nearest_sums(X[:1], cells, 3, 4.0, None)  # two are missing
+    end = averages._far_end(cells / step, limit) * step
+    assert np.allclose(sums * step, X[0] + 2 * end, atol=1e-12)
+    assert np.allclose(far * step, [2 + 2 * 7, 2 + 2 * 5], atol=1e-4)
 
 
 def test_projected_rows_are_products_over_the_radius():
@@ -891,3 +1309,44 @@ def test_no_chance_that_is_cut_off_is_forgotten():
     side = 2.0**-41 + 2.0**-64
     assert (lost, first) == (2.0**-80, 1)
     assert p.tolist() == [side + 2.0**-80, 2.0**-25 + 2.0**-79, side]
+
+
+# What a fit computes with.
+
+
+class Declared:
+    """An estimator of two parameters, one of which goes by a rule."""
+
+    def __init__(self, price, word):
+        self.price, self.word, self.n_ = price, word, 0
+
+    def get_params(self, deep=True):
+        inner = {"word__deep": 1} if deep else {}
+        return {"price": self.price, "word": self.word} | inner
+
+
+def test_a_twin_has_what_the_rules_made_of_it_and_nothing_else():
+    given = Declared("3", [])
+    rules = {"price": lambda value, name, owner: (int(value), name, owner), "none": int}
+    twin = declared.declare(given, rules)
+    assert type(twin) is Declared and vars(given) == {"price": "3", "word": given.word, "n_": 0}
+    assert vars(twin) == {"price": (3, "price", "Declared"), "word": []} and twin.word is given.word
+    for call in (
+        lambda: declared.declare(object(), rules),
+        lambda: declared.settle(object(), twin),
+        lambda: declared.settle(twin, object()),
+    ):
+        with pytest.raises(TypeError, match="^get_params of the .* needs a function to call"):
+            call()
+    with pytest.raises(TypeError, match="^rules: declare needs a dict"):
+        declared.declare(given, [*rules.items()])
+
+
+def test_results_change_hands_all_at_once_and_old_ones_go():
+    given, twin = Declared("3", "w"), Declared(3, "x")
+    given.old_, given.__kept__ = 1, 2
+    twin.n_, twin.receipt_, twin.__own__ = 5, 6, 7
+    before = vars(given)
+    declared.settle(given, twin)
+    assert vars(given) == {"price": "3", "word": "w", "__kept__": 2, "n_": 5, "receipt_": 6}
+    assert before["old_"] == 1 and vars(twin)["price"] == 3  # whoever looked in between saw one fit

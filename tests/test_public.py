@@ -110,10 +110,7 @@ def test_every_parameter_has_a_rule(name):
     with mock.patch.object(inspect.getmodule(kind._declared), "declare", note):
         with pytest.raises(InterruptedError):
             model._declared()
-    named_apart = (
-        {"separation"} if name in ("StableTupleMean", "KNoisyCenters", "KAverages") else set()
-    )
-    assert asked == [set(model.get_params()) - named_apart]
+    assert asked == [set(model.get_params())]
 
 
 @every

@@ -71,11 +71,11 @@ def test_every_fit_has_one_thread_and_gives_the_others_back(monkeypatch, inside,
     model, tables = FITS[inside]
     work, seen = getattr(type(model), inside), []
 
-    def look(*args):
+    def look(*args, **named):
         seen.extend(threads())
         if fails:
             raise InterruptedError
-        return work(*args)
+        return work(*args, **named)
 
     look = staticmethod(look) if inside == "_descend" else look
     monkeypatch.setattr(type(model), inside, look)
@@ -155,3 +155,17 @@ def test_nothing_of_it_is_seen():
     for kind in {type(model) for model, _ in FITS.values()} | {TupleClusterer}:
         assert kind.fit.__name__ == "fit" and kind.fit.__doc__.strip()
     assert "thread" not in " ".join(vars(NoisyLloyd(2, **BALL).fit(X)))
+
+
+@pytest.mark.parametrize("n_blocks", [3, 9])
+def test_blocks_that_nobody_asks_for_hold_no_setting(n_blocks):
+    """A caller may stop in the middle and never come back, or come back in another thread."""
+    with threadpool_limits(2):
+        before = threads()
+        blocks = map_blocks(lambda start, rows: threads(), np.zeros((n_blocks, 1)), block_rows=1)
+        inside = next(blocks)
+        waiting = threads()
+        closer = threading.Thread(target=blocks.close)
+        closer.start()
+        closer.join()
+        assert waiting == threads() == before and max(before) == 2 and max(inside) == 1

@@ -117,8 +117,16 @@ class Documentation(BasicMarkdownRenderer):
         text = re.sub(
             r"^>>> .*(\n.+)*", lambda example: fenced(example[0], "{.python}"), text, flags=re.M
         )
-        signature = fenced(f"{self.nm}{self.sig or ''}", "{.python .signature}")
+        signature = fenced(f"{self.nm}{_without_types(self.sig)}", "{.python .signature}")
         return f"{head}{signature}\n{text}"
+
+
+def _without_types(signature):
+    """A signature as people read it: the kinds of arguments stand below, in words."""
+    if not isinstance(signature, inspect.Signature):
+        return signature or ""
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
 def reference(module, chapter):
@@ -129,7 +137,8 @@ def reference(module, chapter):
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
-        if not callable(symbol):
+        # constants, and rules bound to their limits, have no page
+        if not (callable(symbol) and hasattr(symbol, "__name__")):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")

@@ -128,6 +128,11 @@ def _replaced(node, path, new):
     return changed
 
 
+def names_of(root, file):
+    """Names of the functions, methods and constants of a module."""
+    return [name for name, *_ in _named(ast.parse((root / file).read_text()))]
+
+
 def mutants_of(root, file, patterns):
     """All mutants of a module: (what is said of it, how far below its function's first line, the changed module's tree)."""
     tree = ast.parse((root / file).read_text())

@@ -14,13 +14,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_CHAPTERS = [
-    "book",
-    "site",
-    "browser",
-    "benchmark",
-    "mutants",
-]  # tests of the book and of tools
+# tests of the book and of tools
+WITH_CHAPTERS = ["book", "site", "browser", "benchmark", "mutants"]
 
 
 def lowest(requirements):
@@ -43,21 +38,10 @@ def run(python, constraints, tests, folder):
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
     (folder / "constraints.txt").write_text("\n".join(constraints) + "\n")
     own = folder / "bin" / "python"
-    pip = [
-        own,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "-c",
-        folder / "constraints.txt",
-        "-e",
-        f"{ROOT}[dev]",
-    ]
-    subprocess.run(pip, check=True)
-    listed = subprocess.run(
-        [own, "-m", "pip", "freeze"], check=True, capture_output=True, text=True
-    )
+    pip = [own, "-m", "pip", "-q"]
+    held = ["-c", folder / "constraints.txt"]
+    subprocess.run([*pip, "install", *held, "-e", f"{ROOT}[dev]"], check=True)
+    listed = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True)
     core = r"(numpy|scipy|scikit-learn|matplotlib)=="
     print(python, *(line for line in listed.stdout.split() if re.match(core, line)), flush=True)
     return not subprocess.run([own, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT).returncode

@@ -181,6 +181,11 @@ class Regression:
             PRIVATE if a sample is.
         H : ndarray of shape (d, d)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `profiled_regression` does.
         """
         parts = {"kappa_2": self.kappa_2, "ridge": self.ridge(*samples)}
         return profiled_regression(samples, self.bounds[1], self.kappa_1, **parts, **options)
@@ -363,18 +368,14 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required, unless `private=False`.
-    radius : float
-        PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.
+    {price_and_radius}
     weight_radius : float
         PUBLIC bound Lambda on the norm of `coef_`, in units of y over units of X. Too small a ball
         ruins everything, a large one costs little: `coef_` is rounded to about Lambda * 2**-26.
         Required.
     target_bound : float
         PUBLIC bound Y on abs(y); larger ones are cut to it. Required.
-    alpha : float
-        PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone.
+    {alpha}
     kappa_1 : float, optional
         PUBLIC. Records whose loss exceeds it count less, and the noise is proportional to its
         square root; `math.inf`: no record is reweighted. Default: the square of the spread of
@@ -398,13 +399,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         where there is much, and more where the rounds are few; 0.15 without a public sample.
     variant : {"profiled", "paper"}
         "paper": Algorithm 1, which releases a noisy gradient of the private weights too.
-    protect : {"target", "source"}
-        Which sample is private.
+    {protect}
     private : bool
         False: the exact optimum, without protection.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
@@ -414,15 +412,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         PUBLIC. Only if it was bought; exact and NOT public if `private=False`.
     source_weights_, target_weights_ : ndarray of shape (m,), (n,)
         PUBLIC. Only if `variant="paper"`: the weights q, from released numbers.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost; absent if `private=False`.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before a sample is read.
+    {refused}
 
     References
     ----------

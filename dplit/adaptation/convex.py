@@ -134,8 +134,8 @@ def gradient_bound(radius, weight_radius, target_bound):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    bounds = _check_bounds("gradient_bound", radius, weight_radius, target_bound)
-    radius, weight_radius, target_bound = bounds
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds("gradient_bound", most=1e200, **given)
     return 2 * radius * (weight_radius * radius + target_bound)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #889884f3
@@ -195,7 +195,8 @@ def gradient_diameter(radius, length, target_bound):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    radius, length, target_bound = _check_bounds("gradient_diameter", radius, length, target_bound)
+    given = {"radius": radius, "length": length, "target_bound": target_bound}
+    radius, length, target_bound = _check_bounds("gradient_diameter", most=1e200, **given)
     a, b = length * radius, target_bound
     cosine = 2 * a / max(b + math.hypot(b, math.sqrt(8) * a), 1e-300)
     return 4 * radius * math.sqrt((1 - cosine) * (1 + cosine)) * (a * cosine + b)
@@ -273,9 +274,10 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
         loss_i + d_i >= 0.
     kappa_1 : float
         Price of moving a weight, in the units of the loss, > 0; may be infinite.
-    p, kappa_2 : float
-        Reference weight of these records, and the price of uneven weights (only their product
-        matters).
+    p : float or array_like of shape (n,)
+        Reference weight of these records, in [0, 1].
+    kappa_2 : float
+        The price of uneven weights (only its product with p matters).
 
     Returns
     -------
@@ -290,7 +292,9 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     """
     owner = "profile_weights"
     kappa_1 = check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
-    loss, p = check_numbers(loss, "loss", owner, 0, 1e300), check_share(p, "p", owner)
+    loss, p = check_numbers(loss, "loss", owner, 0, 1e300), check_numbers(p, "p", owner, 0, 1)
+    if np.ndim(p) and np.shape(p) != np.shape(loss):
+        raise ValueError(f"p: {owner} needs one number, or a number for each loss.")
     return _profile_weights(loss, kappa_1, p, _NOT_NEGATIVE(kappa_2, "kappa_2", owner))
 
 
@@ -476,7 +480,8 @@ def algorithm_1(
     """
     owner, given = "algorithm_1", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
     private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
-    bounds = _check_bounds(owner, radius, weight_radius, target_bound)
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    bounds = _check_bounds(owner, **given)
     p, mu_each = private.p, mu / math.sqrt(2 * n_iter)
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     eta_w, eta_v, eta_u = _step_sizes(private, public, bounds, n_iter, mu_each, kappas)

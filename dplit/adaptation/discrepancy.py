@@ -28,16 +28,15 @@ _NOT_NEGATIVE = partial(check_between, low=0, high=1e100)
 _LOSS = partial(check_between, low=0, high=1e300)
 
 
-def _check_bounds(owner, radius, weight_radius, target_bound):
-    """The PUBLIC bounds r, Lambda and Y, checked and converted, if the square of a residual fits a float."""
-    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
-    radius, weight_radius, target_bound = check_each(_NOT_NEGATIVE, owner, **given)
-    if radius * weight_radius > 1e100:
+def _check_bounds(owner, most=1e120, **given):
+    """The PUBLIC bounds r, Lambda and Y (if there are labels) by their names, if no residual is longer than `most`."""
+    radius, length, *target = bounds = check_each(_LOSS, owner, **given)
+    if radius > 1e100 or radius * length + sum(target) > most:
         raise ValueError(
-            f"weight_radius={weight_radius!r}: {owner} needs radius * weight_radius to be at most "
-            "1e100, so that no loss overflows; choose other units."
+            f"{', '.join(map('{}={:g}'.format, given, bounds))}: {owner} needs bounds "
+            "so small that nothing overflows; choose other units."
         )
-    return radius, weight_radius, target_bound
+    return bounds
 
 
 def loss_bound(radius, weight_radius, target_bound):
@@ -58,9 +57,8 @@ def loss_bound(radius, weight_radius, target_bound):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    radius, weight_radius, target_bound = _check_bounds(
-        "loss_bound", radius, weight_radius, target_bound
-    )
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds("loss_bound", **given)
     return (weight_radius * radius + target_bound) ** 2
 
 # %% ../../nbs/70_discrepancy.ipynb #fe544dc8
@@ -166,11 +164,9 @@ def rademacher_bound(weights, radius, weight_radius, target_bound):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "rademacher_bound"
-    bounds = _check_bounds(owner, radius, weight_radius, target_bound)
-    (radius, weight_radius, target_bound), [weights] = (
-        bounds,
-        check_arrays(owner, weights=(weights, "k")),
-    )
+    given = {"radius": radius, "weight_radius": weight_radius, "target_bound": target_bound}
+    radius, weight_radius, target_bound = _check_bounds(owner, **given)
+    [weights] = check_arrays(owner, weights=(weights, "k"))
     reach = weight_radius * radius
     return float(2 * (reach + target_bound) * reach * np.linalg.norm(weights))
 

@@ -153,6 +153,11 @@ class Loss:
         Returns
         -------
         float
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bound depends on kappa_1, and that is not a number > 0.
         """
         _, lipschitz, smoothness = self.constants(radius, weight_radius)
         return min(lipschitz, math.sqrt(2 * smoothness * kappa_1))

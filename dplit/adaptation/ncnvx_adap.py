@@ -218,6 +218,11 @@ class Classification:
         -------
         ndarray of shape (D,)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `train` does.
         """
         parts = {"ridge": self.ridge(*samples), "start": start}
         return train(self.loss, samples, self.bounds[1], self.kappa_1, **parts)
@@ -347,17 +352,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required, unless `private=False`.
-    radius : float
-        PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.
+    {price_and_radius}
     weight_radius : float
         PUBLIC bound Lambda on the norm of `coef_`, in units of 1 / X; `coef_` is rounded to about
         Lambda * 2**-26. Required.
     classes : sequence
         PUBLIC: all classes that may occur, at least two; never read from the data. Required.
-    alpha : float
-        PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone.
+    {alpha}
     kappa_1 : float, optional
         PUBLIC, in nats. Records whose loss exceeds it count less, and the noise is proportional to
         its square root (up to about 1.3); `math.inf`: no record is reweighted. Default: the loss of
@@ -379,13 +380,10 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         the largest curvature more.
     variant : {"profiled", "paper"}
         "paper": Algorithm 2, which releases noisy gradients of the private weights too.
-    protect : {"target", "source"}
-        Which sample is private.
+    {protect}
     private : bool
         False: trained to a minimum, without protection.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
@@ -394,15 +392,10 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         for two classes, and one vector after the other for more.
     classes_ : ndarray of shape (K,)
         PUBLIC, as given.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost; absent if `private=False`.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before a sample is read.
+    {refused}
 
     References
     ----------

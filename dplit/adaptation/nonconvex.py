@@ -272,7 +272,7 @@ def algorithm_2(
     owner, given = "algorithm_2", (private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf)
     private, public, noise, mu, n_iter, kappa_1, kappa_2, kappa_inf = _check_run(owner, *given)
     check_kind(loss, "loss", owner, Loss, "such as LogLoss(2)")
-    radius, weight_radius, _ = _check_bounds(owner, radius, weight_radius, 0.0)
+    radius, weight_radius = _check_bounds(owner, radius=radius, weight_radius=weight_radius)
     [speed] = check_arrays(owner, speed=(speed, "2"))
     samples, bounds = [s for s in (public, private) if s.counts], (radius, weight_radius)
     p = np.concatenate([np.full(len(s), s.p) for s in samples])

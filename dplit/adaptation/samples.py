@@ -16,18 +16,18 @@ from functools import partial
 from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
-from ..declared import ABSENT, POSITIVE, check_arrays, check_each, check_memory, check_price
-from ..declared import check_rounds, declare, optional, settle
+from ..declared import POSITIVE, check_arrays, check_each, check_memory, check_rounds
+from ..declared import optional
+from ..estimators import PrivateEstimator
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
-from ..public import check_delta, check_epsilon, check_flag, check_kind, check_positive
-from ..public import check_radius, check_random_state, check_share, users_level
+from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
+from ..public import check_positive, check_radius, check_random_state, check_share, users_level
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
-from ..rows import keep_columns, lattice, map_blocks, one_thread, quantize
+from ..rows import keep_columns, lattice, map_blocks, quantize
 
 # %% ../../nbs/73_samples.ipynb #41e1b001
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ def on_lattice(w, weight_radius):
     Parameters
     ----------
     w : ndarray of shape (d,)
+        However long.
     weight_radius : float
         PUBLIC.
 
@@ -109,7 +110,9 @@ def on_lattice(w, weight_radius):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    [w] = check_arrays("on_lattice", w=(w, "d"))
+    w = check_numbers(w, "w", "on_lattice", -math.inf, math.inf)
+    if np.ndim(w) != 1:
+        raise ValueError("w: on_lattice needs one number for each column.")
     return _on_lattice(w, check_radius(weight_radius, "weight_radius", "on_lattice"))
 
 
@@ -295,6 +298,20 @@ def _one_column(y, name, owner):
     return array
 
 # %% ../../nbs/73_samples.ipynb #5d0c9be7
+_WORDS = {  # what both estimators say of what they share
+    "price_and_radius": """epsilon, delta : float
+    Price of one fit. Required, unless `private=False`.
+radius : float
+    PUBLIC bound r on the Euclidean norm of a row. Longer ones are shortened to it. Required.""",
+    "alpha": """alpha : float
+    PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone.""",
+    "protect": """protect : {"target", "source"}
+    Which sample is private.""",
+    "spent": """spent_ : Receipt
+    PUBLIC. What was released and what it cost; absent if `private=False`.""",
+}
+
+
 def _warn_of_delta(given, n):
     if given.private and n and given.delta > 1 / n:
         warnings.warn(
@@ -305,25 +322,40 @@ def _warn_of_delta(given, n):
         )
 
 # %% ../../nbs/73_samples.ipynb #a116ecbc
-class PrivateAdaptation(BaseEstimator):
+class PrivateAdaptation(PrivateEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
 
     The names that `fit` relies on: epsilon, delta, radius, weight_radius, alpha, kappa_1, protect,
     private, random_state.
-
-    Raises
-    ------
-    TypeError
-        If it is made directly.
     """
 
-    def __init__(self):
-        raise TypeError("PrivateAdaptation is a base: make a CnvxAdap or an NCnvxAdap.")
-
+    _words = PrivateEstimator._words | _WORDS
     neighboring = "replace"  # sizes are public: another relation would not protect them
 
-    def _check_public(self):
-        """Validate the PUBLIC parameters that only this estimator has."""
+    @property
+    def _common(self):
+        flag, price = {"private": check_flag}, {"epsilon": check_epsilon, "delta": check_delta}
+        if isinstance(self.private, (bool, np.bool_)) and not self.private:
+            price = {"epsilon": _check_no_price, "delta": optional(check_delta)}
+        return flag | price | ADAPTATION
+
+    def _check_common(self):
+        owner = type(self).__name__
+        if self.radius * self.weight_radius > 1e49:
+            raise ValueError(
+                f"weight_radius={self.weight_radius!r}: {owner} needs radius * weight_radius to be at "
+                "most 1e49, so that no loss overflows; choose other units."
+            )
+        if self.variant == "paper" and self.kappa_1 == math.inf:
+            raise ValueError(
+                f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
+            )
+        super()._check_common()
+
+    def _smallest_mu(self):
+        if not self.private:
+            return math.inf
+        return gaussian_mu(self.epsilon, self.delta) / math.sqrt(2 * (self.n_iter or 100))
 
     def _labels(self, y, name):
         """Labels as numbers within the public bounds, each by itself; raises if they are impossible."""
@@ -333,50 +365,22 @@ class PrivateAdaptation(BaseEstimator):
         """The fitted attributes by name; what is of `private` in them has passed through `noise`."""
         raise NotImplementedError
 
-    _rules = {}  # of the parameters that only this estimator has: see `declare`
-
-    def _declared(self, Xt=ABSENT, yt=None, *, Xs=None, ys=None):
-        """A twin that computes with plain values: all that is PUBLIC is checked, private records are not read."""
-        owner = type(self).__name__
-        private = check_flag(self.private, "private", owner)
-        prices = {"epsilon": check_epsilon, "delta": check_delta}
-        if not private:
-            prices = {"epsilon": _check_no_price, "delta": optional(check_delta)}
-        given = declare(self, prices | ADAPTATION | self._rules)
-        if given.radius * given.weight_radius > 1e49:
-            raise ValueError(
-                f"weight_radius={given.weight_radius!r}: {owner} needs radius * weight_radius to be at "
-                "most 1e49, so that no loss overflows; choose other units."
-            )
-        given._check_public()
-        if given.variant == "paper" and given.kappa_1 == math.inf:
-            raise ValueError(
-                f'kappa_1={given.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
-            )
-        if private:
-            each = gaussian_mu(given.epsilon, given.delta) / math.sqrt(2 * (given.n_iter or 100))
-            check_price(each, "epsilon", given.epsilon, owner)
-        if Xt is not ABSENT:
-            given._check_tables(Xt, yt, Xs, ys)
-        return given
-
-    def _check_tables(self, Xt, yt, Xs, ys):
-        """Refuse tables that do not belong together, by what is PUBLIC of them, and an impossible public sample."""
+    def _check_tables(self, Xt, yt, *, Xs=None, ys=None):
         owner = type(self).__name__
         if yt is None:
             raise ValueError(f"yt=None: {owner} requires y to be passed, but the target y is None.")
         if (Xs is None) != (ys is None):
             raise ValueError(f"Xs and ys belong together: {owner} needs both, or neither.")
-        given = {"Xt": Xt, "Xs": [] if Xs is None else Xs}
-        given = {name: X for name, X in given.items() if not _is_empty(X)}
-        columns = {check_columns(X, owner, name) for name, X in given.items()} - {None}
+        tables = {"Xt": Xt, "Xs": [] if Xs is None else Xs}
+        tables = {name: X for name, X in tables.items() if not _is_empty(X)}
+        columns = {check_columns(X, owner, name) for name, X in tables.items()} - {None}
         if len(columns) > 1:
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
-        check_same_columns(owner, **given)
+        check_same_columns(owner, **tables)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        if f"X{name[0]}" in given:
+        if f"X{name[0]}" in tables:
             self._sample(X, y, name)
 
     def _sample(self, X, y, name, n_features=None):
@@ -407,7 +411,38 @@ class PrivateAdaptation(BaseEstimator):
                 stacklevel=users_level(),
             )
 
-    @one_thread
+    def _gate(self, Xt, yt, *, Xs, ys):
+        if _is_empty(Xt) and Xs is not None:
+            Xt = np.zeros((0, *np.shape(Xs)[1:2]))
+        target = self._sample(Xt, yt, "target")
+        if Xs is None or _is_empty(Xs):
+            Xs, ys = np.zeros((0, target.X.shape[1])), np.zeros(0) if Xs is None else ys
+        source = self._sample(Xs, ys, "source", target.X.shape[1])
+        if self.protect == "target":
+            self._warn_of_source(Xs, ys)
+        n, m = len(target), len(source)
+        if n + m == 0:
+            raise ValueError(f"no record at all: {type(self).__name__} needs a target or a source.")
+        alpha = 0.0 if m == 0 else 1.0 if n == 0 else self.alpha
+        target = with_changes(target, p=(1 - alpha) / max(n, 1))
+        source = with_changes(source, p=alpha / max(m, 1))
+        _warn_of_delta(self, n if self.protect == "target" else m)
+        self.n_features_in_ = target.X.shape[1]
+        for X in [X for X in (Xt, Xs) if hasattr(X, "columns")][:1]:
+            keep_columns(self, X)
+        return self._sides(target, source)
+
+    def _sides(self, *samples):
+        """From (target, source) to (private, public), and back."""
+        return samples if self.protect == "target" else samples[::-1]
+
+    def _title(self, *samples):
+        n, m = map(len, self._sides(*samples))
+        return f": {n} records of the target, {m} of the source; protects: the {self.protect}"
+
+    def _receipt(self, noise, title):
+        return super()._receipt(noise, title) if self.private else None
+
     def fit(
         self,
         Xt: "ArrayLike",
@@ -418,8 +453,7 @@ class PrivateAdaptation(BaseEstimator):
     ) -> Self:
         """Release a predictor for the target, learned from both samples.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------
@@ -451,35 +485,7 @@ class PrivateAdaptation(BaseEstimator):
         PrivacyWarning
             If delta is above one over the number of private records.
         """
-        owner = type(self).__name__
-        given = self._declared(Xt, yt, Xs=Xs, ys=ys)
-        if _is_empty(Xt) and Xs is not None:
-            Xt = np.zeros((0, *np.shape(Xs)[1:2]))
-        target = given._sample(Xt, yt, "target")
-        if Xs is None or _is_empty(Xs):
-            Xs, ys = np.zeros((0, target.X.shape[1])), np.zeros(0) if Xs is None else ys
-        source = given._sample(Xs, ys, "source", target.X.shape[1])
-        if given.protect == "target":
-            given._warn_of_source(Xs, ys)
-        n, m = len(target), len(source)
-        if n + m == 0:
-            raise ValueError(f"no record at all: {owner} needs a target or a source.")
-        alpha = 0.0 if m == 0 else 1.0 if n == 0 else given.alpha
-        target = with_changes(target, p=(1 - alpha) / max(n, 1))
-        source = with_changes(source, p=alpha / max(m, 1))
-        private, public = (target, source) if given.protect == "target" else (source, target)
-        _warn_of_delta(given, len(private))
-        noise = Noise(given.random_state, neighboring="replace")
-        released = given._release(private, public, noise)
-        vars(given).update(released, n_features_in_=target.X.shape[1])
-        for X in [X for X in (Xt, Xs) if hasattr(X, "columns")][:1]:
-            keep_columns(given, X)
-        if given.private:
-            sizes = f"of {owner}: {n} records of the target, {m} of the source"
-            title = f"{sizes}; protects: the {given.protect}"
-            given.spent_ = noise.receipt(given.delta, title=title)
-        settle(self, given)
-        return self
+        return self._fit(Xt, yt, Xs=Xs, ys=ys)
 
     def _rows(self, X):
         """X as rows with the columns of the fit."""

@@ -160,8 +160,7 @@ class KAverages(PlannedClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float
@@ -178,18 +177,12 @@ class KAverages(PlannedClusterer):
         PUBLIC, default the origin.
     too_few : bool
         PUBLIC. True: also fit fewer tuples than useful averages need, for study.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
     Raises
     ------
@@ -208,9 +201,8 @@ class KAverages(PlannedClusterer):
     (766, 1698)
     """
 
-    _least_separation = 6.001
-
     _rules = {
+        "separation": partial(check_between, low=6.001, high=1e9),
         "radius": _check_entries,
         "min_radius": _check_spread,
         "variant": partial(check_choice, choices=("extension", "paper")),
@@ -248,20 +240,7 @@ class KAverages(PlannedClusterer):
     ) -> int:
         """A number of tuples from which on privacy holds. Useful averages need far more: `average_tuples`.
 
-        Parameters
-        ----------
-        epsilon, delta, beta : float
-        variant : str
-            As the estimator's.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is impossible.
+        {least}
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(variant=variant, radius=1.0, min_radius=1.0, **price)._declared()
@@ -284,7 +263,7 @@ class KAverages(PlannedClusterer):
                 "StableTupleMean, which needs a few hundred, or set too_few=True to see the noise."
             )
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         n, k, d = T.shape
         epsilon, delta, beta = self.epsilon, self.delta, self.beta
         paper = self.variant == "paper"

@@ -21,7 +21,7 @@ from .k_tuples import ratio_bound, smallest
 from .private_scales import _HAIR, _distances, _one_tuple, noise_factor
 from .private_scales import one_tuple_movement, scaled_centers, smallest_separation
 from .tuple_clusterer import PlannedClusterer
-from ..declared import CHANCE, POSITIVE, check_arrays, check_each
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each, optional
 from ..mechanisms import Noise
 from ..public import check_between, check_choice, check_count, check_kind
 from ..receipts import Release, largest_scale
@@ -80,7 +80,8 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     """
     owner = "printed_loss"
     n_clusters = check_count(n_clusters, "n_clusters", owner, high=2**20)
-    epsilon, delta = POSITIVE(epsilon, "epsilon", owner), CHANCE(delta, "delta", owner)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    delta = check_between(delta, "delta", owner, 0, 1, "()")  # its logarithm is taken alone
     separation = check_between(separation, "separation", owner, 2, 1e100, "(]")
     b, slope = 4 * n_clusters / epsilon, 4 / (separation - 2)
     place = 1 + slope * (b * (math.log(4 * n_clusters) - math.log(delta)) + 1)
@@ -238,8 +239,7 @@ class KNoisyCenters(PlannedClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float, optional
@@ -249,21 +249,13 @@ class KNoisyCenters(PlannedClusterer):
         "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
         "sampled": the paper's test with exact accounting (from 1926). "paper": as printed (from
         4296), noise and all, and so NOT private; epsilon <= 1.
-    center : array_like of shape (d,), optional
-        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
-        the distances inside a tuple may come out too near, silently.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {near}
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
     Raises
     ------
@@ -285,10 +277,10 @@ class KNoisyCenters(PlannedClusterer):
     ('released', [[-1.0], [1.0]])
     """
 
-    _least_separation = 6.001
-    _finds_separation = True
-
-    _rules = {"variant": partial(check_choice, choices=("extension", "sampled", "paper"))}
+    _rules = {
+        "separation": optional(partial(check_between, low=6.001, high=1e9)),
+        "variant": partial(check_choice, choices=("extension", "sampled", "paper")),
+    }
 
     def __init__(
         self,
@@ -317,20 +309,7 @@ class KNoisyCenters(PlannedClusterer):
 
         Not always the fewest: rounding lets a few smaller numbers do, too.
 
-        Parameters
-        ----------
-        epsilon, delta, beta : float
-        variant : str
-            As the estimator's.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is impossible.
+        {least}
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(variant=variant, **price)._declared()
@@ -375,7 +354,7 @@ class KNoisyCenters(PlannedClusterer):
         parts = lambda scale: [test, tail, Release("noise", "gaussian", mu=scale)]
         return OneTuplePrice(epsilon / 2, own, largest_scale(parts, epsilon, delta, "replace"), eta)
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         if self.variant == "paper":
             return printed_noisy_centers(T, self, noise)
         n, k, d = T.shape

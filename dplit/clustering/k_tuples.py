@@ -238,7 +238,7 @@ def _in_order(center, noise):
     return center[np.argsort(center @ direction, kind="stable")]
 
 # %% ../../nbs/40_k_tuples.ipynb #cf5245ea
-_FAILURES = partial(check_between, low=1e-150, high=1, ends="[)")  # that of two has a logarithm
+_FAILURES = partial(check_between, low=0, high=1, ends="()")
 
 
 def paper_parameters(n_tuples, epsilon, delta, beta):
@@ -267,17 +267,16 @@ def paper_parameters(n_tuples, epsilon, delta, beta):
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Definitions 4.1 and 4.4.
     """
     owner = "paper_parameters"
-    n_tuples, epsilon = (
-        check_count(n_tuples, "n_tuples", owner),
-        POSITIVE(epsilon, "epsilon", owner),
-    )
-    delta, beta = check_each(_FAILURES, owner, delta=delta, beta=beta)
+    n_tuples = check_count(n_tuples, "n_tuples", owner)
+    epsilon = POSITIVE(epsilon, "epsilon", owner)
+    # their product may be no float
+    log_delta, log_beta = map(math.log, check_each(_FAILURES, owner, delta=delta, beta=beta))
     for m in range(1, n_tuples + 1):
         inside = epsilon * n_tuples / (2 * m) - 3
         if inside <= 1:
             break
-        if m * math.log(inside) > 2 * math.log(1 / delta) + math.log(1 / beta):
-            return m, math.log(inside), 2 * m / epsilon * math.log(m / (beta * delta))
+        if m * math.log(inside) > -2 * log_delta - log_beta:
+            return m, math.log(inside), 2 * m / epsilon * (math.log(m) - log_beta - log_delta)
     return None, math.nan, math.inf
 
 # %% ../../nbs/40_k_tuples.ipynb #0656c938
@@ -597,8 +596,8 @@ def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "rare_success"
-    n_tuples, n_bad, ell = check_each(check_count, owner, n_tuples=n_tuples, n_bad=n_bad, ell=ell)
-    m = check_count(m, "m", owner, high=60)
+    n_tuples, m = check_count(n_tuples, "n_tuples", owner), check_count(m, "m", owner, high=60)
+    n_bad, ell = check_count(n_bad, "n_bad", owner, low=0), check_count(ell, "ell", owner, low=0)
     epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
     beta = CHANCE(beta, "beta", owner)
     if n_tuples < max(n_bad + ell + 1, m):

@@ -72,6 +72,12 @@ def center_error_bound(n_rows, n_features, radius, mu_round, beta, weight=None):
     -------
     float or ndarray
         Units of the data; infinite where the cluster is too small for the bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than no rows or than one column, beta is not in (0, 1], or another number
+        is not positive.
     """
     owner = "center_error_bound"
     rows = check_numbers(n_rows, "n_rows", owner, 0, 1e100)
@@ -100,22 +106,13 @@ def _check_init(init, name, owner):
 class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with Gaussian noise on sums and counts.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
-    one row, if no parameter was chosen by looking at X. The unit protected is one row. A scaler
-    fitted on X before (`StandardScaler`) has read X without protection: scale by public numbers
-    instead, and let `center` and `radius` do the rest.
+    {privacy}
+    A scaler fitted on X before (`StandardScaler`) has read X without protection: scale by
+    public numbers instead, and let `center` and `radius` do the rest.
 
     Parameters
     ----------
-    n_clusters : int
-        PUBLIC number of centres; may exceed the number of rows.
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-        are shortened to it. Required: reading it from X would leak X.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {ball}
     n_iter : int
         PUBLIC number of rounds, fixed: stopping early would leak.
     init : "packing", "mean" or array_like of shape (n_clusters, n_features)
@@ -123,25 +120,14 @@ class NoisyLloyd(PrivateKMeans):
         paper's kind of start. "mean", an extension that is nearly always better: far-apart points
         of a quarter of the radius around a noisy mean, which is bought as one more release. An
         array: PUBLIC points, never rows of X.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        PUBLIC. In the units of X, inside the ball.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {released}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before X is read.
+    {refused}
 
     References
     ----------

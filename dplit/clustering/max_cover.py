@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 
 from ..balls import clip_to_ball, relative_to_ball, uniform_in_ball
 from .grid_cover import GridCover
+from ..declared import documented
 from ..estimators import PrivateKMeans, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
@@ -35,7 +36,7 @@ def _check_picks(n_clusters, n_picks, owner):
 def _check_level(log_nodes, exponent, beta, owner):
     return (
         check_between(log_nodes, "log_nodes", owner, 0, 1e100),
-        check_positive(exponent, "exponent", owner, "the price of the choices"),
+        check_numbers(exponent, "exponent", owner, 1e-100, 1e100),
         check_between(beta, "beta", owner, 1e-300, 1),
     )
 
@@ -51,8 +52,8 @@ def coverage_bound(best, n_clusters, n_picks, log_nodes, exponent, beta):
         k and k'.
     log_nodes : float
         ln |G|.
-    exponent : float
-        e'.
+    exponent : float or ndarray
+        e', the price of the choices.
     beta : float
         Failure probability of the whole level.
 
@@ -436,6 +437,11 @@ class Covers:
         -------
         ndarray of shape (m * n_picks, d)
             Released points of the unit ball.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Noise.cover` and `max_cover` do.
         """
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(self.finest, self.ratio)
@@ -516,24 +522,30 @@ def printed_prices(given):
     return PrintedPrices(covers, weights, delta, averages / parts, delta / parts)
 
 
+_COVERS = {
+    "covers": """Parameters
+----------
+given : MaxCoverKMeans
+    PUBLIC parameters.
+n_columns : int
+    PUBLIC number of columns.
+
+Returns
+-------
+Covers
+
+Raises
+------
+TypeError, ValueError
+    If an argument is not what is asked for."""
+}
+
+
+@partial(documented, words=_COVERS)
 def printed_covers(given, n_columns=math.inf):
     """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, k ln(1 / ratio) choices, at least k.
 
-    Parameters
-    ----------
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-    n_columns : int
-        PUBLIC number of columns.
-
-    Returns
-    -------
-    Covers
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {covers}
     """
     given = check_kind(given, "given", "printed_covers", PrivateKMeans)
     n, ratio = given.n_public, given.ratio or 1.0

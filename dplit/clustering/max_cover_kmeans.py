@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball, relative_to_ball
 from .grid_cover import check_grid, grid_fits
-from .max_cover import Covers, candidate_weights, cluster_candidates, printed_covers
-from .max_cover import printed_max_cover, printed_prices, public_draws
-from ..declared import optional
+from .max_cover import _COVERS, Covers, candidate_weights, cluster_candidates
+from .max_cover import printed_covers, printed_max_cover, printed_prices
+from .max_cover import public_draws
+from ..declared import documented, optional
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise, count_weight, mean_in_ball
@@ -32,6 +33,22 @@ from ..receipts import Release, largest_scale
 from ..rows import MappedRows, _table, lattice
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #aab4b59f
+def _check_shares(shares, name, owner):
+    """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
+    try:
+        parts = np.asarray(shares)
+        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
+    except (TypeError, ValueError):
+        parts = np.zeros(0)
+    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
+    if not (good and abs(parts.sum() - 1) < 1e-9):
+        raise ValueError(
+            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
+            "weights and averages (all > 0): four numbers that sum to 1."
+        )
+    return tuple(parts.tolist())
+
+
 def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0):
     """What `MaxCoverKMeans` releases when every part gets `scale` times its share of the whole budget.
 
@@ -233,11 +250,11 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
     owner = "worth_keeping"
     weights = check_points(weights, "weights", owner, (None,))
     scale = check_between(scale, "scale", owner, 1e-100, 1e100)
-    n_clusters = check_count(n_clusters, "n_clusters", owner)
+    n_clusters = check_count(n_clusters, "n_clusters", owner, low=0)
     n_public = None if n_public is None else check_count(n_public, "n_public", owner)
     # two-sided geometric noise is at least t, a whole number, with probability q^t / (1 + q)
     threshold = scale * math.log(20 * len(weights) / (1 + math.exp(-1 / scale)))
-    if n_public is not None:
+    if n_public is not None and n_clusters:
         threshold = min(threshold, n_public / (2 * n_clusters))
     kept = np.flatnonzero(weights >= threshold)
     if len(kept) < n_clusters:
@@ -255,24 +272,11 @@ def _averages(noise, weight, radius, fallback, *, X, **buy):
     )
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #c7f27a28
+@partial(documented, words=_COVERS)
 def default_covers(given, n_columns=math.inf):
     """The covers of the default: a grid as fine as can be counted, and choices enough for Lemma 12.
 
-    Parameters
-    ----------
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-    n_columns : int
-        PUBLIC number of columns.
-
-    Returns
-    -------
-    Covers
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {covers}
     """
     given = check_kind(given, "given", "default_covers", PrivateKMeans)
     four = grid_fits(4, given.finest, given.ratio or 2.0, True, given.n_public)
@@ -282,27 +286,11 @@ def default_covers(given, n_columns=math.inf):
     return Covers(d, given.finest, ratio, n_picks, snap=True)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #01a98106
+@documented
 def max_cover_k_means(rows, given, noise):
     """A smaller ball, candidates by covers of it, those that carry rows, and noisy means of their clusters.
 
-    Parameters
-    ----------
-    rows : array_like of shape (n, d), or partitions
-        PRIVATE.
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-    noise : Noise
-        The door.
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, d)
-        Relative to the ball's centre, in the units of the rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {algorithm}
     """
     given = check_kind(given, "given", "max_cover_k_means", PrivateKMeans)
     noise = check_kind(noise, "noise", "max_cover_k_means", Noise)
@@ -338,22 +326,6 @@ def max_cover_k_means(rows, given, noise):
     return clip_to_ball(centers + middle, given.radius)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #8ee6a127
-def _check_shares(shares, name, owner):
-    """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
-    try:
-        parts = np.asarray(shares)
-        parts = parts.astype(float) if parts.dtype.kind in "fiu" else np.zeros(0)
-    except (TypeError, ValueError):
-        parts = np.zeros(0)
-    good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
-    if not (good and abs(parts.sum() - 1) < 1e-9):
-        raise ValueError(
-            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
-            "weights and averages (all > 0): four numbers that sum to 1."
-        )
-    return tuple(parts.tolist())
-
-
 def _check_prices(price):
     """Refuse parts too small to buy anything: noise of 2**50 lattice steps is the most there is."""
     epsilon = min(price.weights, price.rings or 1, price.covers)
@@ -390,21 +362,12 @@ def _check_printed(given):
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
-    one row, if no parameter was chosen by looking at X. The unit protected is one row. Running time
-    and memory depend on X.
+    {privacy}
+    Running time and memory depend on X.
 
     Parameters
     ----------
-    n_clusters : int
-        PUBLIC number of centres; may exceed the number of rows.
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-        are shortened. Required: reading it from X would leak X.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {ball}
     variant : {"extension", "paper"}
         "extension": exact price of step 2, joint Gaussian sums and counts, private recentring, a
         threshold for candidates, rounded points. "paper": the printed algorithm and constants,
@@ -427,20 +390,12 @@ class MaxCoverKMeans(PrivateKMeans):
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        PUBLIC. In the units of X, inside the ball.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {released}
 
     Raises
     ------

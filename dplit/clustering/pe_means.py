@@ -20,7 +20,7 @@ from .private_evolution import keep_largest, paper_rounds, printed_hdpe_means
 from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from .zoom import View, look_prices, shrink, zoom
-from ..declared import check_rounds, optional
+from ..declared import check_rounds, documented, optional
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter
 from ..mechanisms import Noise
@@ -337,27 +337,11 @@ def evolution_prices(mu, n_refine, projected=False, counted=False):
 EXTRA = 1.5  # centres for each cluster, until the first step
 
 
+@documented
 def pe_means(rows, given, noise):
     """The default: how many rows, in which ball, roughly where by votes, exactly where by steps of refinement.
 
-    Parameters
-    ----------
-    rows : array_like of shape (n, d), or partitions
-        PRIVATE.
-    given : PEMeans
-        PUBLIC parameters.
-    noise : Noise
-        The door.
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, d)
-        Relative to the ball's centre, in the units of the rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {algorithm}
     """
     given = check_kind(given, "given", "pe_means", PrivateKMeans)
     rows, noise = _table(rows), check_kind(noise, "noise", "pe_means", Noise)
@@ -448,21 +432,12 @@ def _rounds(given, d, signal):
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
-    one row, if no parameter was chosen by looking at X. The unit protected is one row. Running time
-    depends on X.
+    {privacy}
+    Running time depends on X.
 
     Parameters
     ----------
-    n_clusters : int
-        PUBLIC number of centres; may exceed the number of rows.
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-        are shortened. Required: reading it from X would leak X.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {ball}
     variant : {"extension", "paper"}
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
         pairs, rows with many columns are projected for the votes. "paper": Algorithm 1 with the
@@ -489,25 +464,14 @@ class PEMeans(PrivateKMeans):
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; without `n_public` it is then bought with one percent of the budget. When
         neighbours replace a row all have the same number of rows: the true one is used, free.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        PUBLIC. In the units of X, inside the ball.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {released}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before X is read.
+    {refused}
 
     References
     ----------
@@ -618,17 +582,9 @@ class HDPEMeans(PEMeans):
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        PUBLIC. In the units of X, inside the ball.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {released}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before X is read.
+    {refused}
 
     References
     ----------

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
 from .vote_search import vote_rows, vote_rule
-from ..declared import check_memory
+from ..declared import check_memory, documented
 from ..estimators import PrivateKMeans, keep_rows, project
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import Noise, mean_in_ball
@@ -401,27 +401,11 @@ def vote_noise(epsilon, delta, n_rounds):
     return math.sqrt(n_rounds) / gaussian_mu(epsilon, delta)
 
 # %% ../../nbs/50_private_evolution.ipynb #3378f65e
+@documented
 def printed_pe_means(rows, given, noise):
     """Algorithm 1 with the paper's rules for T and L, the centres pulled into the ball.
 
-    Parameters
-    ----------
-    rows : array_like of shape (n, d), or partitions
-        PRIVATE.
-    given : PEMeans
-        PUBLIC parameters, `variant="paper"`.
-    noise : Noise
-        The door.
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, d)
-        Relative to the ball's centre, in the units of the rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {algorithm}
 
     References
     ----------
@@ -438,27 +422,11 @@ def printed_pe_means(rows, given, noise):
     return given.radius * clip_to_ball(heads, 1.0)
 
 # %% ../../nbs/50_private_evolution.ipynb #699689e6
+@documented
 def printed_hdpe_means(rows, given, noise):
     """Algorithm 3 line by line, with noise for every coordinate and the means pulled into the ball.
 
-    Parameters
-    ----------
-    rows : array_like of shape (n, d), or partitions
-        PRIVATE.
-    given : HDPEMeans
-        PUBLIC parameters, `variant="paper"`.
-    noise : Noise
-        The door.
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, d)
-        Relative to the ball's centre, in the units of the rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+    {algorithm}
 
     References
     ----------

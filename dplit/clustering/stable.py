@@ -281,21 +281,13 @@ def cell_means(Q, start, radius, price, noise):
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
-    Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
-    one row, if no parameter was chosen by looking at X. The unit protected is one row. Running time
-    depends on X. All rows are brought into memory, those of a memory map or a dask array too.
+    {privacy}
+    Running time depends on X. All rows are brought into memory, those of a memory map or a dask
+    array too.
 
     Parameters
     ----------
-    n_clusters : int
-        PUBLIC number of centres; may exceed the number of rows.
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-        are shortened. Required: reading it from X would leak X.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {ball}
     n_tuples : int, optional
         PUBLIC number of parts; default: as many as make the noise a tenth of the separation. Each
         part should have dozens of rows for each cluster.
@@ -305,28 +297,19 @@ class KTupleKMeans(PrivateKMeans):
         PUBLIC share of parts, in [0, 0.3], that may be clustered badly.
     share : float
         PUBLIC share, in (0, 1), of the squared price that goes into the agreement of the parts.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        PUBLIC. In the units of X, inside the ball.
+    {cluster_centers}
     status_ : {"released", "abstained"}
         PUBLIC. "abstained": the parts do not agree; then the centres are noisy means around public
         starting points, private but of little use.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before X is read.
+    {refused}
 
     References
     ----------
@@ -529,10 +512,8 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC number of components.
     epsilon, delta, radius, center, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        As in `KTupleKMeans`.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
@@ -544,15 +525,10 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC. In squared units of X, positive semidefinite; of rows shortened to their cell's radius.
     status_ : {"released", "abstained"}
         PUBLIC. See `KTupleKMeans`.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before X is read.
+    {refused}
 
     References
     ----------
@@ -570,35 +546,6 @@ class KTupleGaussianMixture(KTupleKMeans):
     """
 
     _moments = 0.4
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        radius: float | None = None,
-        center: "ArrayLike | None" = None,
-        n_tuples: int | None = None,
-        separation: float = 10.0,
-        outliers: float = 0.1,
-        share: float = 0.5,
-        neighboring: str = "add_remove",
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            epsilon=epsilon,
-            delta=delta,
-            radius=radius,
-            center=center,
-            n_tuples=n_tuples,
-            separation=separation,
-            outliers=outliers,
-            share=share,
-            neighboring=neighboring,
-            random_state=random_state,
-        )
 
     def _second(self, found, inside, mu, noise):
         self.weights_, self.covariances_ = second_moments(found, inside, mu, noise)

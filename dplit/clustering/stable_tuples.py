@@ -277,8 +277,7 @@ class StableTupleMean(TupleClusterer):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Price of one fit. Required; epsilon > 0, 0 < delta < 1, dimensionless.
+    {price}
     beta : float
         PUBLIC probability of abstaining on good tuples, for which the price is divided.
     separation : float
@@ -286,26 +285,15 @@ class StableTupleMean(TupleClusterer):
         nearest other point over Delta. Larger: less noise, but tuples must agree better.
     outliers : float
         PUBLIC share of bad tuples, in [0, 0.3], that is to cost nothing.
-    center : array_like of shape (d,), optional
-        PUBLIC point near the data, default the origin. Points further from it than 300,000 times
-        the distances inside a tuple may come out too near, silently.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {near}
+    {random_state}
 
     Attributes
     ----------
-    centers_ : ndarray of shape (k, d), or None
-        PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
-    status_ : {"released", "abstained"}
-        PUBLIC.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
+    {found}
+    {spent}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before T is read.
+    {refused}
 
     References
     ----------
@@ -321,9 +309,10 @@ class StableTupleMean(TupleClusterer):
     ('released', [[-5.0], [5.0]])
     """
 
-    _least_separation = 9.0
-
-    _rules = {"outliers": partial(check_between, low=0, high=0.3)}
+    _rules = {
+        "separation": partial(check_between, low=9, high=1e9),
+        "outliers": partial(check_between, low=0, high=0.3),
+    }
 
     def __init__(
         self,
@@ -394,7 +383,7 @@ class StableTupleMean(TupleClusterer):
         chance = stable_chance(n, k, mu, eta * _HAIR, price[2], **shape)
         self._check_chance(chance, n, partial(self.min_tuples, *price, n_clusters=k, **shape))
 
-    def _release(self, T, noise):
+    def _release_centers(self, T, noise):
         mu, eta = _stable_price(self.epsilon, self.delta)
         noise.tail(eta)
         return stable_tuple_mean(

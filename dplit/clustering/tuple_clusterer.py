@@ -14,17 +14,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..accounting import gaussian_mu
 from .k_tuples import exact_plan, paper_plan, smallest
-from ..declared import ABSENT, check_price, declare, settle
-from ..mechanisms import Noise
+from ..estimators import PrivateEstimator
 from ..public import check_between, check_center, check_delta, check_epsilon, check_kind
 from ..public import check_random_state
 from ..receipts import Receipt
-from ..rows import check_rows, one_thread
+from ..rows import check_rows
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
@@ -105,42 +102,57 @@ def _nested_shape(T):
     return (*shape, *np.shape(T)) if hasattr(T, "dtype") else tuple(shape)
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #3f99926e
-class TupleClusterer(BaseEstimator):
-    """What all tuple estimators do the same way. Subclasses write `_check_public`, `_check_size` and `_release`."""
+def _check_beta(beta, name, owner):
+    """A PUBLIC probability of failing, large enough to divide by."""
+    number = check_between(beta, name, owner, 0, 1, "()")
+    if number < 1e-300:
+        raise ValueError(f"{name}={beta}: {owner} needs at least 1e-300.")
+    return number
 
+
+TUPLES = {
+    "epsilon": check_epsilon,
+    "delta": check_delta,
+    "center": check_center,
+    "beta": _check_beta,
+    "random_state": check_random_state,
+}
+
+
+class TupleClusterer(PrivateEstimator):
+    """What all tuple estimators do the same way. Subclasses write `_check_public`, `_check_size` and `_release_centers`."""
+
+    _common = TUPLES
+    _words = PrivateEstimator._words | {
+        "near": """center : array_like of shape (d,), optional
+    PUBLIC point near the data, default the origin. Points further from it than 300,000 times
+    the distances inside a tuple may come out too near, silently.""",
+        "found": """centers_ : ndarray of shape (k, d), or None
+    PUBLIC. In the units of T, in the order of a dictionary; None if it abstained.
+status_ : {"released", "abstained"}
+    PUBLIC.""",
+        "least": """Parameters
+----------
+epsilon, delta, beta : float
+variant : str
+    As the estimator's.
+
+Returns
+-------
+int
+
+Raises
+------
+TypeError, ValueError
+    If a number is impossible.""",
+    }
     neighboring = "replace"  # one tuple: the number of tuples is public
-    _finds_separation = False
     _keeps_price = True  # a fit costs (epsilon, delta) at most: a `PrivacyBudget` asks
-
-    _rules = {}  # of the parameters that only this estimator has: see `declare`
-
-    def _declared(self, T=ABSENT, y=None):
-        """A twin that computes with plain values: all that is PUBLIC is checked, T is asked for its shape only."""
-        owner = type(self).__name__
-        given = declare(self, TUPLES | self._rules)
-        if given.separation is not None:
-            low = self._least_separation
-            given.separation = check_between(given.separation, "separation", owner, low, 1e9)
-        elif not self._finds_separation:
-            raise ValueError(
-                f"separation=None: {owner} needs a public number of at least "
-                f"{self._least_separation:g}."
-            )
-        given._check_public()
-        check_price(gaussian_mu(given.epsilon, given.delta), "epsilon", given.epsilon, owner)
-        if T is not ABSENT:
-            shape = tuples_shape(T, owner)
-            check_center(given.center, "center", owner, shape[2])
-            given._check_size(*shape)
-        return given
 
     def __getattr__(self, name):
         if name in ("centers_", "status_", "spent_"):
             check_is_fitted(self)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
-    def _check_public(self):
-        """Validate the PUBLIC parameters that only this estimator has."""
 
     def _check_size(self, n, k, d):
         """Refuse PUBLIC sizes that the guarantee does not cover, or that can never be answered."""
@@ -154,20 +166,31 @@ class TupleClusterer(BaseEstimator):
                 f"{least()}."
             )
 
+    def _check_tables(self, T, y=None):
+        shape = tuples_shape(T, type(self).__name__)
+        check_center(self.center, "center", type(self).__name__, shape[2])
+        self._check_size(*shape)
+
+    def _gate(self, T):
+        return [check_tuples(T, type(self).__name__)]
+
     def _release(self, T, noise):
+        center = np.zeros(T.shape[2]) if self.center is None else self.center
+        centers = self._release_centers(T - center, noise)
+        if centers is None:
+            return {"status_": "abstained", "centers_": None}
+        centers = centers + center
+        # a set has no order: the one that is shown depends on the centres alone
+        return {"status_": "released", "centers_": centers[np.lexsort(centers.T[::-1])]}
+
+    def _release_centers(self, T, noise):
         """Centres (k, d), or None, from what passes through `noise`."""
         raise NotImplementedError
 
-    def _settled(self, receipt):
-        """The receipt of a fit, as it is shown."""
-        return receipt
-
-    @one_thread
     def fit(self, T: "ArrayLike", y: object = None) -> Self:
         """Release k centres that cut the PRIVATE tuples as they cut themselves, or abstain.
 
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
+        {full_price}
 
         Parameters
         ----------
@@ -187,36 +210,7 @@ class TupleClusterer(BaseEstimator):
             If a public parameter is missing or impossible, or there are too few tuples for it (T is
             not read), or T is not a finite array (nothing is released). No message quotes T.
         """
-        owner = type(self).__name__
-        given = self._declared(T)
-        tuples = check_tuples(T, owner)
-        center = np.zeros(tuples.shape[2]) if given.center is None else given.center
-        noise = Noise(given.random_state, neighboring="replace")
-        centers = given._release(tuples - center, noise)
-        centers = None if centers is None else centers + center
-        given.status_ = "abstained" if centers is None else "released"
-        # a set has no order: the one that is shown depends on the centres alone
-        given.centers_ = None if centers is None else centers[np.lexsort(centers.T[::-1])]
-        given.spent_ = given._settled(noise.receipt(given.delta, title=f"of {owner}"))
-        settle(self, given)
-        return self
-
-
-def _check_beta(beta, name, owner):
-    """A PUBLIC probability of failing, large enough to divide by."""
-    number = check_between(beta, name, owner, 0, 1, "()")
-    if number < 1e-300:
-        raise ValueError(f"{name}={beta}: {owner} needs at least 1e-300.")
-    return number
-
-
-TUPLES = {
-    "epsilon": check_epsilon,
-    "delta": check_delta,
-    "center": check_center,
-    "beta": _check_beta,
-    "random_state": check_random_state,
-}
+        return self._fit(T)
 
 # %% ../../nbs/46_tuple_clusterer.ipynb #dcd2bc8b
 def printed_receipt(receipt):
@@ -251,7 +245,8 @@ class PlannedClusterer(TupleClusterer):
     def _keeps_price(self):
         return self.variant != "paper"
 
-    def _settled(self, receipt):
+    def _receipt(self, noise, title):
+        receipt = super()._receipt(noise, title)
         return receipt if self._keeps_price else printed_receipt(receipt)
 
     def _check_public(self):

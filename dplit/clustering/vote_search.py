@@ -164,6 +164,11 @@ def vote_rule(population, n_elite=0):
     -------
     callable
         Of a PRIVATE block of rows, as `vote_grid` hands them out; returns the index of each row's member.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the population is no table of finite numbers, or `n_elite` does not divide their number.
     """
     population = check_points(population, "population", "vote_rule", (None, None))
     n_elite = check_count(n_elite, "n_elite", "vote_rule", low=0, high=len(population))
@@ -193,6 +198,11 @@ def nearest_member(Q, population, n_elite=0):
     -------
     ndarray of int64, shape (n,)
         PRIVATE.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `vote_rule` does, or if rows and population differ in their columns.
     """
     Q, find = _table(Q), vote_rule(population, n_elite)
     if Q.shape[1] != np.shape(population)[1]:

@@ -8,10 +8,11 @@ __all__ = ['nas_sensitivity', 'nas_sigma', 'noisy_average_set', 'mean_noise_boun
 
 # %% ../../nbs/61_averages.ipynb #1d6a72bf
 import math
+from functools import partial
 
 import numpy as np
 
-from ..declared import CHANCE, POSITIVE, check_arrays, check_each, optional
+from ..declared import CHANCE, POSITIVE, check_arrays, check_each, documented, optional
 from ..geometry import NearestCenter, t_nearest
 from ..mechanisms import Noise
 from ..public import check_between, check_center, check_count, check_flag, check_kind
@@ -19,7 +20,25 @@ from ..public import check_neighboring, check_radius, check_share
 from ..rows import check_rows, lattice, map_blocks, quantize
 from .medoids import _blocks, source_distance
 
+# %% ../../nbs/61_averages.ipynb #d0c5a1d9
+_LENGTH = {
+    "diameter": """diameter : float
+    Of the public ball, in the units of the data.
+
+Returns
+-------
+float
+    In the units of the data.
+
+Raises
+------
+TypeError, ValueError
+    If an argument is of a wrong kind, or outside its range."""
+}
+_says_length = partial(documented, words=_LENGTH)
+
 # %% ../../nbs/61_averages.ipynb #6207b5a4
+@_says_length
 def nas_sensitivity(n_cells, t, diameter=1.0):
     """Euclidean sensitivity of all averages together, for neighbours of both kinds: equation (3).
 
@@ -27,18 +46,7 @@ def nas_sensitivity(n_cells, t, diameter=1.0):
     ----------
     n_cells, t : int
         Number of averages, and how many sources each is of.
-    diameter : float
-        Of the public ball, in the units of the data.
-
-    Returns
-    -------
-    float
-        In the units of the data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+    {diameter}
     """
     owner = "nas_sensitivity"
     n_cells, t = check_each(check_count, owner, n_cells=n_cells, t=t)
@@ -46,6 +54,7 @@ def nas_sensitivity(n_cells, t, diameter=1.0):
     return math.sqrt(n_cells) * diameter / t
 
 # %% ../../nbs/61_averages.ipynb #5c06fd6c
+@_says_length
 def nas_sigma(n_cells, t, epsilon, delta, diameter=1.0):
     """The standard deviation that Theorem 5.3 prints; `nas_sensitivity` over `gaussian_mu` is enough.
 
@@ -54,18 +63,7 @@ def nas_sigma(n_cells, t, epsilon, delta, diameter=1.0):
     n_cells, t : int
     epsilon, delta : float
         Price of all averages together.
-    diameter : float
-        Of the public ball, in the units of the data.
-
-    Returns
-    -------
-    float
-        In the units of the data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+    {diameter}
 
     References
     ----------
@@ -240,6 +238,7 @@ def printed_noise_bound(sigma, d, gamma, n):
     return sigma * math.sqrt(2 * d * math.log(2 * d * n / gamma))
 
 # %% ../../nbs/61_averages.ipynb #7ae61626
+@_says_length
 def laplace_noise_bound(epsilon, d, gamma, n, t, diameter=1.0):
     """The additive error that Theorem 5.10 prints for Laplace noise, by Lemma 5.9.
 
@@ -252,18 +251,7 @@ def laplace_noise_bound(epsilon, d, gamma, n, t, diameter=1.0):
         Failure probability.
     n, t : int
         Number of averages, and how many sources each is of.
-    diameter : float
-        Of the public ball, in the units of the data.
-
-    Returns
-    -------
-    float
-        In the units of the data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+    {diameter}
     """
     owner = "laplace_noise_bound"
     d, n, t = check_each(check_count, owner, d=d, n=n, t=t)
@@ -426,6 +414,7 @@ def neighbor_noisy_averages(
     return noisy[:, :d], noisy[:, d] / (share * step)
 
 # %% ../../nbs/61_averages.ipynb #305fd1fb
+@_says_length
 def nna_bound(cell_radius, lost, diameter):
     """A bound on Diff for NNA, if no empty cell is kept: equation (8).
 
@@ -435,18 +424,7 @@ def nna_bound(cell_radius, lost, diameter):
         In the units of the data.
     lost : float
         Share of targets whose nearest source is not within the radius of a kept cell.
-    diameter : float
-        Of the public ball, in the units of the data.
-
-    Returns
-    -------
-    float
-        In the units of the data.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+    {diameter}
     """
     owner = "nna_bound"
     cell_radius, diameter = check_each(POSITIVE, owner, cell_radius=cell_radius, diameter=diameter)

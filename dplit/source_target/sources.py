@@ -14,18 +14,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from sklearn.base import BaseEstimator
 
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
-from ..declared import ABSENT, declare, optional, settle
+from ..declared import ABSENT, optional
+from ..estimators import PrivateEstimator
 from ..geometry import nearest
-from ..mechanisms import Noise, mean_in_ball
+from ..mechanisms import mean_in_ball
 from ..public import check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, rounded_down
 from ..rows import check_columns, check_rows, check_same_columns, keep_columns, lattice
-from ..rows import one_thread
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
 from .cells import affordable_cells, average_rms, cell_clouds, count_threshold
@@ -33,131 +32,6 @@ from .cells import covering_cells, cylinder_rms, target_cells
 from .medoids import source_distance
 
 # %% ../../nbs/63_private_sources.ipynb #7bd1f172
-class PrivateSources(BaseEstimator):
-    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`.
-
-    Raises
-    ------
-    TypeError
-        If it is made directly.
-    """
-
-    def __init__(self):
-        raise TypeError(
-            "PrivateSources is a base: make a NoisyAverageSet or a NeighborNoisyAverages."
-        )
-
-    def _check_public(self):
-        """Validate the PUBLIC parameters that only this estimator has."""
-
-    def _release(self, Xs, Xt, noise, center):
-        """The fitted attributes by name, from what passes through `noise`."""
-        raise NotImplementedError
-
-    # a budget counts on both: one release, whose price public numbers alone decide
-    _fixed_price = True
-    _only_gaussian = property(lambda self: self.rho is not None)
-    _rules = {}  # of the parameters that only this estimator has: see `declare`
-
-    def _price(self):
-        """What to buy: {"mu": ...}, Gaussian noise, or {"epsilon": ...}, pure noise."""
-        if self.rho is not None:
-            return {"mu": math.sqrt(2 * self.rho)}
-        return (
-            {"mu": gaussian_mu(self.epsilon, self.delta)}
-            if self.delta
-            else {"epsilon": self.epsilon}
-        )
-
-    def _declared(self, *tables, Xs=ABSENT, Xt=ABSENT):
-        """A twin that computes with plain values: all that is PUBLIC is checked, Xs is asked for its columns only."""
-        owner, given = type(self).__name__, declare(self, SOURCES | self._rules)
-        if given.rho is not None and given.epsilon is not None:
-            raise ValueError(f"rho and epsilon are both given: {owner} is paid with one of them.")
-        if given.rho is None and given.epsilon is None:
-            check_epsilon(None, "epsilon", owner)  # says what is missing
-        elif given.delta == 0:
-            check_delta(0.0, "delta", owner)  # which only quotes an epsilon
-        name = "epsilon" if given.rho is None else "rho"
-        if min(given._price().values()) < 1e-6:
-            raise ValueError(
-                f"{name}={getattr(given, name)!r}: {owner} would add noise a million times as large "
-                "as the ball, and the lattice ends there; spend more."
-            )
-        given._check_public()
-        if tables or (Xs is ABSENT) != (Xt is ABSENT):
-            raise TypeError(
-                f"{owner}.fit takes both tables by name, fit(Xs=..., Xt=...), so that the PRIVATE "
-                "sources and the public target cannot be swapped in silence."
-            )
-        if Xs is not ABSENT:
-            given._check_tables(Xs, Xt)
-        return given
-
-    def _check_tables(self, Xs, Xt):
-        """Refuse a PUBLIC target that is impossible, and sources with other columns."""
-        owner = type(self).__name__
-        target = check_points(Xt, "Xt", owner, (None, None))
-        check_center(self.center, "center", owner, target.shape[1])
-        if check_columns(Xs, owner, "Xs") not in (None, target.shape[1]):
-            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
-        check_same_columns(owner, Xs=Xs, Xt=Xt)
-        return target
-
-    def _cells(self, Xt, n_cells=None):
-        """Rows of the target about which something is released; `n_cells` is the default."""
-        paper = self.n_cells is None and self.variant == "paper"
-        whole = paper or isinstance(self.n_cells, str)
-        return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
-
-    @one_thread
-    def fit(self, *tables: "ArrayLike", Xs: "ArrayLike" = ABSENT, Xt: "ArrayLike" = ABSENT) -> Self:
-        """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
-
-        Both tables are handed over by name, `fit(Xs=..., Xt=...)`: swapped, the private one would be
-        taken for the public one, unprotected.
-
-        Every call of `fit` is a release at full price. `GridSearchCV` and `cross_val_score` call it many
-        times and choose by exact scores; `PrivacyBudget.search` does it at a price known before.
-
-        Parameters
-        ----------
-        *tables
-            None: both tables have names.
-        Xs : array_like of shape (m, n_features)
-            PRIVATE, finite; m may be 0. Rows outside the ball are shortened to it, silently.
-        Xt : array_like of shape (n, n_features)
-            PUBLIC, at least one row; brought into the ball too.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a public parameter or Xt is impossible (Xs is not read), or Xs is not a finite table
-            with the columns of Xt (nothing is released). Such a fit leaves the estimator as it was;
-            no message quotes Xs.
-        """
-        owner = type(self).__name__
-        given = self._declared(*tables, Xs=Xs, Xt=Xt)
-        if Xs is ABSENT:
-            raise TypeError(f"{owner}.fit needs two tables, fit(Xs=..., Xt=...).")
-        center, target = given.center, given._check_tables(Xs, Xt)
-        target = clip_to_ball(target, given.radius, center)
-        rows = check_rows(Xs, owner, "Xs", ensure_min_samples=0)
-        if rows.shape[1] != target.shape[1]:
-            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
-        noise = Noise(given.random_state, neighboring=given.neighboring)
-        vars(given).update(given._release(rows, target, noise, center))
-        keep_columns(given, Xt)
-        title = f"of {owner}; protects: Xs, the sources"
-        given.spent_ = noise.receipt(given.delta or 0.0, title=title)
-        settle(self, given)
-        return self
-
-
 def _check_rho(rho, name, owner):
     """A PUBLIC price in zCDP, rounded down."""
     if not isinstance(rho, Real) or isinstance(rho, (bool, np.bool_)):
@@ -185,6 +59,114 @@ SOURCES = {
     "random_state": check_random_state,
 }
 
+
+class PrivateSources(PrivateEstimator):
+    """What both mechanisms do the same way. Subclasses write `_check_public` and `_release`."""
+
+    _common = SOURCES
+    _words = PrivateEstimator._words | {
+        "rho_and_ball": """rho : float
+    Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
+radius : float
+    PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
+    Longer ones are shortened to it. Required.
+center : array_like of shape (n_features,), optional
+    PUBLIC centre of the ball, default the origin.""",
+    }
+    # a budget counts on both: one release, whose price public numbers alone decide
+    _fixed_price = True
+    _only_gaussian = property(lambda self: self.rho is not None)
+
+    def _price(self):
+        """What to buy: {"mu": ...}, Gaussian noise, or {"epsilon": ...}, pure noise."""
+        if self.rho is not None:
+            return {"mu": math.sqrt(2 * self.rho)}
+        return (
+            {"mu": gaussian_mu(self.epsilon, self.delta)}
+            if self.delta
+            else {"epsilon": self.epsilon}
+        )
+
+    def _check_common(self):
+        owner = type(self).__name__
+        if self.rho is not None and self.epsilon is not None:
+            raise ValueError(f"rho and epsilon are both given: {owner} is paid with one of them.")
+        if self.rho is None and self.epsilon is None:
+            check_epsilon(None, "epsilon", owner)  # says what is missing
+        elif self.delta == 0:
+            check_delta(0.0, "delta", owner)  # which only quotes an epsilon
+        name = "epsilon" if self.rho is None else "rho"
+        if min(self._price().values()) < 1e-6:
+            raise ValueError(
+                f"{name}={getattr(self, name)!r}: {owner} would add noise a million times as large "
+                "as the ball, and the lattice ends there; spend more."
+            )
+
+    def _check_tables(self, *tables, Xs=ABSENT, Xt=ABSENT):
+        owner = type(self).__name__
+        if tables or Xs is ABSENT or Xt is ABSENT:
+            raise TypeError(
+                f"{owner}.fit takes two tables by name, fit(Xs=..., Xt=...), so that the PRIVATE "
+                "sources and the public target cannot be swapped in silence."
+            )
+        n_features = check_points(Xt, "Xt", owner, (None, None)).shape[1]
+        check_center(self.center, "center", owner, n_features)
+        if check_columns(Xs, owner, "Xs") not in (None, n_features):
+            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
+        check_same_columns(owner, Xs=Xs, Xt=Xt)
+
+    def _gate(self, *, Xs, Xt):
+        owner = type(self).__name__
+        target = check_points(Xt, "Xt", owner, (None, None))
+        rows = check_rows(Xs, owner, "Xs", ensure_min_samples=0)
+        if rows.shape[1] != target.shape[1]:
+            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
+        keep_columns(self, Xt)
+        return rows, clip_to_ball(target, self.radius, self.center)
+
+    def _release(self, Xs, Xt, noise):
+        """The fitted attributes by name, from what passes through `noise`."""
+        raise NotImplementedError
+
+    def _title(self, *tables):
+        return "; protects: Xs, the sources"
+
+    def _cells(self, Xt, n_cells=None):
+        """Rows of the target about which something is released; `n_cells` is the default."""
+        paper = self.n_cells is None and self.variant == "paper"
+        whole = paper or isinstance(self.n_cells, str)
+        return Xt if whole else Xt[target_cells(Xt, self.n_cells or n_cells)]
+
+    def fit(self, *tables: "ArrayLike", Xs: "ArrayLike" = ABSENT, Xt: "ArrayLike" = ABSENT) -> Self:
+        """Release points that stand for the PRIVATE sources, where these matter to the PUBLIC target.
+
+        Both tables are handed over by name, `fit(Xs=..., Xt=...)`: swapped, the private one would be
+        taken for the public one, unprotected.
+
+        {full_price}
+
+        Parameters
+        ----------
+        *tables
+            None: both tables have names.
+        Xs : array_like of shape (m, n_features)
+            PRIVATE, finite; m may be 0. Rows outside the ball are shortened to it, silently.
+        Xt : array_like of shape (n, n_features)
+            PUBLIC, at least one row; brought into the ball too.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a public parameter or Xt is impossible (Xs is not read), or Xs is not a finite table
+            with the columns of Xt (nothing is released). Such a fit leaves the estimator as it was;
+            no message quotes Xs.
+        """
+        return self._fit(*tables, Xs=Xs, Xt=Xt)
+
 # %% ../../nbs/63_private_sources.ipynb #55c59cd6
 class NoisyAverageSet(PrivateSources):
     """Points that stand for private sources: noisy averages of those nearest to each cell of a public target.
@@ -202,13 +184,7 @@ class NoisyAverageSet(PrivateSources):
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
         With a delta, whichever noise is smaller: with few averages the pure one, which then spends
         no delta.
-    rho : float
-        Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
-        Longer ones are shortened to it. Required.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {rho_and_ball}
     n_cells : int or "all", optional
         PUBLIC. How many averages, about medoids of the target, "all" for one at each target;
         default the cells of `covering_cells` ("all" if `variant="paper"`).
@@ -221,9 +197,7 @@ class NoisyAverageSet(PrivateSources):
         worth.
     neighboring : {"add_remove", "replace"}
         Whom the guarantee protects; the noise is the same for both.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {random_state}
 
     Attributes
     ----------
@@ -231,15 +205,10 @@ class NoisyAverageSet(PrivateSources):
         PUBLIC. In the units of the data; may lie outside the ball.
     spread_ : float
         PUBLIC. Only with `spread=True`; in the units of the data. Noisy: it may be negative.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before the sources are read.
+    {refused}
 
     References
     ----------
@@ -288,7 +257,7 @@ class NoisyAverageSet(PrivateSources):
         self.neighboring = neighboring
         self.random_state = random_state
 
-    def _release(self, Xs, Xt, noise, center):
+    def _release(self, Xs, Xt, noise):
         paper, pure = self.variant == "paper", {"epsilon": self.epsilon}
         price = self._price()
         if self.n_cells is None and not paper:
@@ -299,7 +268,7 @@ class NoisyAverageSet(PrivateSources):
         if "mu" in price and self.rho is None:
             price = self._printed(cells) if paper else self._smaller_noise(cells, price, pure)
         weights = np.bincount(nearest(Xt, cells), minlength=len(cells)) if self.spread else None
-        ball = {"radius": self.radius, "center": center}
+        ball = {"radius": self.radius, "center": self.center}
         averages, spread = noisy_average_set(
             Xs, cells, self.t, noise=noise, weights=weights, laplace=paper, **ball, **price
         )
@@ -329,13 +298,7 @@ class NeighborNoisyAverages(PrivateSources):
         Price of one fit, dimensionless. Without delta, or with delta = 0: pure, with K-norm noise.
         With a delta, whichever noise is smaller: below some 30 to 40 columns (at delta = 1e-6) the
         pure one, which then spends no delta.
-    rho : float
-        Price in zCDP, in place of epsilon; a delta then only quotes an epsilon on the receipt.
-    radius : float
-        PUBLIC bound on the Euclidean norm of a source minus `center`, in the units of the data.
-        Longer ones are shortened to it. Required.
-    center : array_like of shape (n_features,), optional
-        PUBLIC centre of the ball, default the origin.
+    {rho_and_ball}
     n_cells : int or "all", optional
         PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
         says ("all" if `variant="paper"`).
@@ -352,25 +315,17 @@ class NeighborNoisyAverages(PrivateSources):
     variant : {"tight", "paper"}
         "paper": the noise and threshold of Algorithm 2 and Theorems 5.11 and 5.13 as printed, for
         the diameter 2 * radius. The receipt says what it is worth.
-    neighboring : {"add_remove", "replace"}
-        Whom the guarantee protects.
-    random_state : None, int or Generator
-        None: noise from the operating system. A seed makes the fit repeatable and therefore not
-        private; the receipt says so.
+    {neighboring}
+    {random_state}
 
     Attributes
     ----------
     sources_ : ndarray of shape (<= n, n_features)
         PUBLIC. In the units of the data; none if no cell is kept.
-    spent_ : Receipt
-        PUBLIC. What was released and what it cost.
-    n_features_in_ : int
-        PUBLIC.
+    {spent}
+    {n_features}
 
-    Raises
-    ------
-    ValueError, TypeError
-        By `fit`, if a public parameter is missing or impossible, before the sources are read.
+    {refused}
 
     References
     ----------
@@ -430,7 +385,7 @@ class NeighborNoisyAverages(PrivateSources):
                 f"delta={self.delta!r}: the paper prints NeighborNoisyAverages for an epsilon alone or for a rho."
             )
 
-    def _release(self, Xs, Xt, noise, center):
+    def _release(self, Xs, Xt, noise):
         release = self._paper if self.variant == "paper" else self._tight
         return {"sources_": release(Xs, Xt, noise)}
 

@@ -19,7 +19,7 @@ from dplit.exact import kmeans_loss
 from dplit.mechanisms import Noise
 from dplit.recording import neighbors
 
-LABELS = {"mean to zoom in on", "distances from it"}
+LABELS = {"mean to zoom in on", "distances to zoom by"}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
 
 
@@ -35,7 +35,7 @@ def blobs(n=4000, d=2, k=8):
 
 
 def looks(spent):
-    return sum(r.times for r in spent.releases if r.label == "distances from it")
+    return sum(r.times for r in spent.releases if r.label == "distances to zoom by")
 
 
 # ---------------------------------------------------------------- the price
@@ -133,7 +133,7 @@ def test_a_middle_that_nobody_released_is_accused():
     model, honest = PEMeans(2, radius=50.0, epsilon=9.0, delta=1e-6, n_refine=1), Noise.lengths
 
     def from_the_mean(noise, rows, edges, *, label, **ask):
-        if label == "distances from it":
+        if label == "distances to zoom by":
             ask["center"] = rows[:].mean(axis=0)
         return honest(noise, rows, edges, label=label, **ask)
 

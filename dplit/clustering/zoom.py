@@ -8,7 +8,7 @@ __all__ = ['MEAN', 'DISTANCES', 'LOOKS', 'SEEN', 'BINS', 'FEW', 'LookPrices', 'l
 
 # %% ../../nbs/33_zoom.ipynb #a0c10003
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -179,19 +179,21 @@ class View:
 
 def _look(rows, view, price, n_total, noise):
     """(center, radius, error): the ball that a look into a ball finds, and by how much its middle may be off."""
-    d, ball = rows.shape[1], {"radius": view.radius, "weight": 0, "mu": price.mean}
+    # in units of the ball: the receipt is the same whichever it is
+    rows = MappedRows(rows, lambda block, at: (block - view.center) / view.radius)
+    d, ball = rows.shape[1], {"radius": 1.0, "weight": 0, "mu": price.mean}
     deviation = noise.sum_scale(d, **ball) / n_total
-    sums, _ = noise.sums(rows, center=view.center, label="mean to zoom in on", **ball)
-    step = shrink(sums / n_total, np.array([deviation**2]))
-    center = view.center + clip_to_ball(step, view.radius)[0]
-    edges = 2 * view.radius * 2.0 ** (np.arange(1 - BINS, 1) / 2)
+    sums, _ = noise.sums(rows, label="mean to zoom in on", **ball)
+    step = clip_to_ball(shrink(sums / n_total, np.array([deviation**2])), 1.0)[0]
+    edges = 2.0 ** (np.arange(3 - BINS, 3) / 2)
     scale = noise.histogram_scale(mu=price.distances)
-    ask = {"center": center, "mu": price.distances, "label": "distances from it"}
-    counts = noise.lengths(rows, edges, **ask)
-    return center, float(edges[tail_end(counts, scale)]), math.sqrt(d) * deviation
+    ask = {"center": step, "mu": price.distances, "label": "distances to zoom by"}
+    end = tail_end(noise.lengths(rows, edges, **ask), scale)
+    unit = view.radius
+    return view.center + unit * step, unit * float(edges[end]), unit * math.sqrt(d) * deviation
 
 # %% ../../nbs/33_zoom.ipynb #a0c1000f
-def zoom(X, radius, *, center=None, n_total, mu, noise):
+def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     """A smaller ball that holds nearly all rows, or the public one if there is little to gain.
 
     Parameters
@@ -206,12 +208,15 @@ def zoom(X, radius, *, center=None, n_total, mu, noise):
         Gaussian price of everything; the looks cost a small part of it.
     noise : Noise
         The door.
+    exactly : int, optional
+        PUBLIC number of looks, whatever they show. Default: none if there are too few rows, else as
+        many as seem worth it, `LOOKS` at most; then the price depends on what was released.
 
     Returns
     -------
     View
         Its radius is the public one, or at most half of it. Its price says how many looks there
-        were: none if there are too few rows, else 1 to `LOOKS`.
+        were.
 
     Raises
     ------
@@ -222,17 +227,18 @@ def zoom(X, radius, *, center=None, n_total, mu, noise):
     radius, noise = check_radius(radius, "radius", owner), check_kind(noise, "noise", owner, Noise)
     center = check_center(center, "center", owner, X.shape[1])
     n_total = check_positive(n_total, "n_total", owner, "the number of rows")
+    most = LOOKS if exactly is None else check_count(exactly, "exactly", owner)
     near = partial(relative_to_ball, radius=radius, center=center)
     rows = MappedRows(X, lambda block, at: near(block))
     view = View(np.zeros(X.shape[1]), radius)
-    if n_total < FEW * noise.histogram_scale(mu=price.distances):
+    if exactly is None and n_total < FEW * noise.histogram_scale(mu=price.distances):
         return view
-    for looks in range(1, LOOKS + 1):
+    for looks in range(1, most + 1):
         paid = math.sqrt(looks) * math.hypot(price.mean, price.distances)
         middle, r, error = _look(rows, view, price, n_total, noise)
-        if r > view.radius / 2:  # nothing to gain
-            return View(view.center, view.radius, paid)
-        view = View(middle, r, paid)
-        if r > 6 * error:  # a sharper mean would make it hardly smaller
-            return view
+        gain = r <= view.radius / 2
+        view = View(middle, r, paid) if gain else replace(view, mu=paid)
+        # a sharper mean would make it hardly smaller
+        if exactly is None and (not gain or r > 6 * error):
+            break
     return view

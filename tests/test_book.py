@@ -31,7 +31,7 @@ BOOK = {
 ORDER = """
     public declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
     quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting weighing sabotage recording audit estimators
-    clustering.lloyd clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
+    clustering.lloyd clustering.zoom clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
     clustering.k_noisy_centers clustering.stable_tuples clustering.stable
     clustering.vote_search clustering.private_evolution clustering.pe_means

@@ -745,7 +745,7 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
     def averages(noise, weight, radius, fallback, **buy):
         rounds.append((radius, fallback))
         noise.sums(**buy, radius=radius, weight=weight, label="sums and counts")
-        return np.array([[0.5, 0.0], [0.0, 0.5]]) * len(rounds)
+        return np.array([[0.5, 0.0], [0.0, 0.5]]) * len(rounds), np.full(2, 7.0 * len(rounds)), 3.0
 
     def center(centers, radius, whole=False):
         wholes.append(whole)
@@ -754,7 +754,8 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
     monkeypatch.setattr(max_cover_kmeans, "_averages", averages)
     monkeypatch.setattr(max_cover_kmeans, "NearestCenter", center)
     X = np.random.default_rng(0).normal(size=(40, 2)) / 4 + [1.0, 0.0]
-    MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
+    model = MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
+    assert model.cluster_sizes_.tolist() == [21.0, 21.0] and model.cluster_sizes_se_.tolist() == [3.0, 3.0]  # fmt: skip
     radius, weights, kept = (
         seen["recenter"][1][1],
         seen["candidate_weights"][1],

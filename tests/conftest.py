@@ -32,6 +32,8 @@ SWEEPS = {
     "test_replay_finds_nothing_in_many_runs": 4,
     "test_replay_of_data_that_pass_finds_nothing": 4,
     "test_replay_says_what_is_wrong_with_a_cover": 3,
+    "test_a_spoiled_row_is_refused_and_not_quoted": 4,
+    "test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says": 4,
     "test_no_type_of_number_makes_a_fit_cost_more_than_its_price": 13,
     "test_words_in_a_table_are_refused_without_quoting_them": 7,
     "test_a_pick_has_the_law_of_the_exponential_mechanism_over_every_node": 4,

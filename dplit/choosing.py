@@ -212,7 +212,8 @@ def choose_n_clusters(
     """
     owner = "choose_n_clusters"
     epsilon, delta = check_epsilon_delta(epsilon, delta, owner)
-    if not (hasattr(estimator, "get_params") and "n_clusters" in estimator.get_params()):
+    made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not (made and "n_clusters" in estimator.get_params()):
         raise TypeError(f"estimator: {owner} needs a private k-means, such as NoisyLloyd(...).")
     grid, (gain, bound) = _grid(n_clusters), _bounded(estimator, gain, bound, X)
     first = clone(estimator).set_params(n_clusters=grid[0], epsilon=epsilon, delta=delta)

@@ -25,6 +25,7 @@ from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _c
 from .ledger_file import _open_charge, _user, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta, check_kind
 from .receipts import Receipt, Table, _rounded_up
+from .rows import check_columns
 from .search import Plan, Search, carry_out
 
 # %% ../nbs/16_ledger.ipynb #940fa965
@@ -390,7 +391,7 @@ def _failed(budget, entry, error, price):
     """Note that a fit failed after it was charged: in the ledger, and on the error."""
     error.add_note(
         f"The budget was charged epsilon = {price['epsilon']:g}, delta = {price['delta']:g} for "
-        f"this {price['name']}, since rows may have been read; nothing was released."
+        f"this {price['name']}, since rows may have been read; it ended with this error."
     )
     try:
         _close(budget, entry, "failed")
@@ -656,6 +657,7 @@ class PrivacyBudget(Till):
         """
         plan = Plan.of(estimator, grid, scorer, epsilon, bound)
         self._rule.require_room(self._look(), Row.priced(**plan.price))
+        check_columns(X, plan.price["name"])  # losses are read in memory: no partitions
         for model in plan.models:
             check_tables(model, (X,), {})
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 from scipy.optimize import brentq
+from sklearn.base import BaseEstimator
 
 from .accounting import gaussian_mu
 from .geometry import nearest_distance
@@ -20,7 +21,7 @@ from .mechanisms import Noise
 from .public import check_between, check_choice, check_epsilon_delta, check_flag, check_kind
 from .public import check_neighboring, check_points, check_positive, check_radius
 from .receipts import Receipt
-from .rows import MappedRows, _table, check_rows
+from .rows import MappedRows, _table, check_fitted_columns, check_rows
 
 # %% ../nbs/28_private_loss.ipynb #9bf44711
 def _parts(block, at, centers, bound):
@@ -242,8 +243,8 @@ def private_loss(
     Returns
     -------
     Loss
-        `value`, the mean of the clipped losses; `low` and `high`, which have the mean loss of these
-        rows between them with the probability asked for, whatever the rows are; `n_rows`, the
+        `value`, the mean of the losses, each cut at `bound`; `low` and `high`, which have the mean
+        of these cut losses between them with the probability asked for, whatever the rows are; `n_rows`, the
         number of rows as released (under "replace" it is public); and `spent_`, the Receipt.
 
     Raises
@@ -265,7 +266,7 @@ def private_loss(
     >>> found.low < 2.0 < found.high, found.spent_.epsilon
     (True, 0.5)
     """
-    owner = "private_loss"
+    owner, model = "private_loss", centers
     epsilon, delta = check_epsilon_delta(epsilon, delta, owner, pure=True)
     centers, bound, box = _released_centers(centers, radius, bound)
     confidence = check_between(confidence, "confidence", owner, 0.5, 1, "[)")
@@ -273,6 +274,8 @@ def private_loss(
     noise = Noise(random_state, neighboring=neighboring)
     rows = check_rows(X, owner, partitions=True, ensure_min_samples=0)
     centers = check_points(centers, "centers", owner, (None, rows.shape[1]))
+    if isinstance(model, BaseEstimator):
+        check_fitted_columns(model, X)
     if box is not None:
         centers, inside = box.scaled(centers), box.scaled
         rows = MappedRows(rows, lambda block, at: inside(block), rows.shape[1])

@@ -150,7 +150,7 @@ class Quantile(NamedTuple):
 
     value: float
     cell: tuple
-    within: float  # rows by which its rank may be off, with 95 %
+    within: float  # rows by which the ends of the cell may miss the rank, with 95 %
     spent_: Receipt
 
 
@@ -197,8 +197,10 @@ def private_quantile(
     Returns
     -------
     Quantile
-        `value`, the middle of the `cell` (its two ends); `within`, the rows by which its rank is off
-        at most, with probability 95 %: `quantile_error`; and `spent_`, the Receipt.
+        `value`, the middle of the `cell` (its two ends); `within`, a number of rows
+        (`quantile_error`): with probability 95 % at most q n + `within` of the values lie before
+        the cell, and at least q n - `within` before its upper end, q rounded to a multiple of
+        2**-20; and `spent_`, the Receipt.
 
     Raises
     ------
@@ -224,6 +226,8 @@ def private_quantile(
     high = check_between(high, "high", owner, low, 1e100, "(]")
     epsilon = check_epsilon(epsilon, "epsilon", owner)
     edges = np.linspace(low, high, _few_enough(n_cells, "n_cells", owner) + 1)
+    if np.ma.is_masked(values):
+        raise ValueError(f"values has masked cells: {owner} would read through the mask.")
     column = _one_each(values, "values").reshape(-1, 1)
     rows = check_rows(column, owner, name="values", ensure_min_samples=0)
     bins = MappedRows(rows, lambda block, at: np.searchsorted(edges[1:-1], block[:, 0]), 1)
@@ -328,9 +332,11 @@ def private_radius(
     edges[-1] = radius
     rows = check_rows(X, owner, partitions=True, ensure_min_samples=0)
     center = check_center(center, "center", owner, rows.shape[1])
+    off = math.sqrt(rows.shape[1]) * lattice(radius)[0]  # twice what rounding moves a length by
     bins = radius_cells(rows, edges, center)
     settings = epsilon, neighboring, random_state, owner
-    cell, within, spent = _chosen(bins, np.r_[0.0, edges], q, *settings)
+    (low, high), within, spent = _chosen(bins, np.r_[0.0, edges], q, *settings)
+    cell = max(low - off, 0.0), min(high + off, radius)
     return Quantile(cell[1], cell, within, spent)
 
 # %% ../nbs/27_quantiles.ipynb #518a8464

@@ -135,6 +135,7 @@ class Plan(NamedTuple):
                 f"search over {name}: give one neighbouring relation for all candidates, and a "
                 f"public bound > 0 on the loss of a row (bound={bound!r})."
             )
+        bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
         price = {
             "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
             "delta": math.fsum(price["delta"] for price in prices),
@@ -171,9 +172,9 @@ def carry_out(plan, X):
     """
     check_kind(plan, "plan", "carry_out", Plan)
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])
+    rows = check_rows(X, type(plan.models[0]).__name__)
     for model in plan.models:
         model.fit(X)
-    rows = check_rows(X, type(plan.models[0]).__name__)
     best = noise.exponential(
         [-bounded_loss(plan.scorer, model, rows, plan.bound) for model in plan.models],
         sensitivity=STEPS,

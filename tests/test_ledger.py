@@ -129,7 +129,7 @@ def test_failed_fits_stay_charged_and_say_so(make, tmp_path, error):
     with pytest.raises(type(error)) as raised:
         budget.fit(Spender(act=fail(error)), None)
     assert "charged epsilon = 0.25" in raised.value.__notes__[0]
-    assert "nothing was released" in raised.value.__notes__[0]
+    assert "it ended with this error" in raised.value.__notes__[0]
     assert budget.ledger[0].state == "failed" and budget.spent.epsilon >= 0.25 * 0.99
 
 

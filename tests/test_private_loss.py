@@ -251,3 +251,10 @@ def test_an_impossible_search_is_refused_in_a_sentence(change, words):
     given |= {"delta": 1e-6} | change
     with pytest.raises((TypeError, ValueError), match=words):
         choose_n_clusters(given.pop("estimator"), given.pop("n_clusters"), GROUPS, **given)
+
+
+def test_swapped_columns_are_refused():
+    frame = pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0, 2.0], "b": [5.0, 4.0, 6.0]})
+    model = NoisyLloyd(1, epsilon=1.0, delta=1e-6, radius=9.0, random_state=0).fit(frame)
+    with pytest.raises(ValueError, match="order"):
+        private_loss(model, frame[["b", "a"]], epsilon=1.0)

@@ -246,3 +246,25 @@ def test_what_is_impossible_is_refused_in_a_sentence_that_quotes_no_row(call, wo
     with pytest.raises((TypeError, ValueError), match=words) as caught:
         call()
     assert "7.25" not in str(caught.value) and "7.5" not in str(caught.value)
+
+
+def test_a_masked_cell_is_refused():
+    values = np.ma.array([1, 2, 3, 1000], mask=[0, 0, 0, 1])
+    with pytest.raises(ValueError, match="masked"):
+        private_quantile(values, low=0, high=1000, epsilon=1.0)
+
+
+def test_ties_may_put_the_middle_of_a_cell_far_from_the_rank_but_not_its_ends():
+    values = np.full(5000, 0.01)
+    for seed in range(20):
+        found = private_quantile(values, low=0, high=1024, epsilon=1.0, random_state=seed)
+        before, upto = (values < found.cell[0]).sum(), (values < found.cell[1]).sum()
+        assert before <= 2500 + found.within and upto >= 2500 - found.within
+
+
+def test_a_ball_holds_the_rows_that_the_lattice_moved():
+    X = np.full((400, 10_000), 0.49 * 2.0**-20)  # shorter on the lattice than they are
+    found = private_radius(X, radius=1.0, smallest=2.0**-16, epsilon=50.0, random_state=0)
+    lengths = np.linalg.norm(X, axis=1)
+    assert (lengths <= found.value).sum() >= 0.9 * len(X) - found.within
+    assert (lengths < found.cell[0]).sum() <= 0.9 * len(X) + found.within

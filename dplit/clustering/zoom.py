@@ -236,7 +236,7 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     for looks in range(1, most + 1):
         paid = math.sqrt(looks) * math.hypot(price.mean, price.distances)
         middle, r, error = _look(rows, view, price, n_total, noise)
-        gain = r <= view.radius / 2
+        gain = 1e-80 < r <= view.radius / 2  # smaller ones could not be written as lattices
         view = View(middle, r, paid) if gain else replace(view, mu=paid)
         # a sharper mean would make it hardly smaller
         if exactly is None and (not gain or r > 6 * error):

@@ -7,6 +7,7 @@ __all__ = ['PrivateEstimator', 'PrivateKMeans', 'project', 'keep_rows']
 
 # %% ../nbs/07_estimators.ipynb #5827e854
 from functools import partial
+from numbers import Integral
 
 from typing import Self
 import numpy as np
@@ -21,10 +22,38 @@ from .declared import optional, settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import Noise
 from .public import check_callable, check_center, check_count, check_kind, check_points
-from .public import check_positive
+from .public import check_flag, check_positive
 from .rows import MappedRows, _table, check_columns, check_fitted_columns, check_rows
 from .rows import keep_columns, lattice, map_blocks, one_thread, quantize
 from .scaling import box_of, check_bounds, instead_of_bounds
+
+# %% ../nbs/07_estimators.ipynb #a10d0002
+class _Aloud(Noise):
+    """A door that says what the receipt will list, as it is written, and nothing else: so that anybody may read along."""
+
+    def __init__(self, owner, random_state, *, neighboring):
+        super().__init__(random_state, neighboring=neighboring)
+        self._owner, self._list, self._said = owner, self._page, 0
+
+    def write(self, release):
+        super().write(release)
+        self._tell()
+
+    def receipt(self, delta=0.0, title=""):
+        self._tell()
+        return super().receipt(delta, title)
+
+    def _tell(self):
+        # the page of a procedure is not the list: what is made on it may be PRIVATE
+        for release in self._list[self._said :]:
+            self._said += 1
+            print(f"[{self._owner}] release {self._said}: {release.label}", flush=True)
+
+
+def _check_verbose(value, name, owner):
+    """How much to print, as scikit-learn takes it: a yes or no, or a number from 0."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+    return value > 0 if whole else check_flag(value, name, owner)
 
 # %% ../nbs/07_estimators.ipynb #ba5e0f17
 class PrivateEstimator(BaseEstimator):
@@ -98,7 +127,8 @@ class PrivateEstimator(BaseEstimator):
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
         tables = given._gate(*tables, **named)
-        noise = Noise(given.random_state, neighboring=given.neighboring)
+        door = partial(_Aloud, type(self).__name__) if getattr(given, "verbose", False) else Noise
+        noise = door(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(*tables, noise))
         receipt = given._receipt(noise, f"of {type(self).__name__}{given._title(*tables)}")
         vars(given).update({} if receipt is None else {"spent_": receipt})
@@ -133,6 +163,8 @@ center : array_like of shape (n_features,), optional
     PUBLIC centre of the ball, default the origin.
 bounds : tuple (low, high), optional
     PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.""",
+        "verbose": """verbose : bool or int
+    Whether `fit` prints each release as it is made: what the receipt will list, and nothing else.""",
         "cluster_centers": _CENTERS,
         "sizes": _SIZES,
         "released": f"""{_CENTERS}
@@ -146,7 +178,7 @@ bounds : tuple (low, high), optional
         """Rules of a ball, or of ranges in its place."""
         ranged = getattr(self, "bounds", None) is not None
         other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        return KMEANS | other | {"bounds": optional(check_bounds)}
+        return KMEANS | other | {"bounds": optional(check_bounds), "verbose": _check_verbose}
 
     def _check_common(self):
         super()._check_common()

@@ -121,6 +121,7 @@ class NoisyLloyd(PrivateKMeans):
         of a quarter of the radius around a noisy mean, which is bought as one more release. An
         array: PUBLIC points, never rows of X.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -159,6 +160,7 @@ class NoisyLloyd(PrivateKMeans):
         n_iter: int = 5,
         init: "str | ArrayLike" = "packing",
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -170,6 +172,7 @@ class NoisyLloyd(PrivateKMeans):
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):

@@ -392,6 +392,7 @@ class MaxCoverKMeans(PrivateKMeans):
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -449,6 +450,7 @@ class MaxCoverKMeans(PrivateKMeans):
         shares: tuple[float, ...] = (0.08, 0.30, 0.10, 0.52),
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -466,6 +468,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.shares = shares
         self.n_public = n_public
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _covers(self, n_columns=math.inf):

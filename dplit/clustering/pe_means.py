@@ -486,6 +486,7 @@ class PEMeans(PrivateKMeans):
         remove a row; without `n_public` it is then bought with one percent of the budget. When
         neighbours replace a row all have the same number of rows: the true one is used, free.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -535,6 +536,7 @@ class PEMeans(PrivateKMeans):
         population: int = 2000,
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -550,6 +552,7 @@ class PEMeans(PrivateKMeans):
         self.population = population
         self.n_public = n_public
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
@@ -585,7 +588,7 @@ class HDPEMeans(PEMeans):
 
     Parameters
     ----------
-    n_clusters, epsilon, delta, radius, center, bounds, neighboring, random_state
+    n_clusters, epsilon, delta, radius, center, bounds, neighboring, verbose, random_state
         PUBLIC; see `PEMeans`.
     variant : {"extension", "paper"}
         "paper": a Gaussian projection, whatever the number of columns; `paper_rounds(n_components)`
@@ -639,6 +642,7 @@ class HDPEMeans(PEMeans):
         population: int = 2000,
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -655,6 +659,7 @@ class HDPEMeans(PEMeans):
             population=population,
             n_public=n_public,
             neighboring=neighboring,
+            verbose=verbose,
             random_state=random_state,
         )
 

@@ -298,6 +298,7 @@ class KTupleKMeans(PrivateKMeans):
     share : float
         PUBLIC share, in (0, 1), of the squared price that goes into the agreement of the parts.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -350,6 +351,7 @@ class KTupleKMeans(PrivateKMeans):
         outliers: float = 0.1,
         share: float = 0.5,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -363,6 +365,7 @@ class KTupleKMeans(PrivateKMeans):
         self.outliers = outliers
         self.share = share
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
@@ -518,6 +521,7 @@ class KTupleGaussianMixture(KTupleKMeans):
     epsilon, delta, radius, center, bounds, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes

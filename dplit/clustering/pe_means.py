@@ -20,7 +20,7 @@ from .private_evolution import keep_largest, paper_rounds, printed_hdpe_means
 from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from ..declared import check_rounds, documented, optional
-from ..estimators import PrivateKMeans, keep_rows, project
+from ..estimators import PrivateKMeans, keep_rows, mean_errors, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
 from ..projections import gaussian_projection
@@ -225,6 +225,8 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
         Inside the ball.
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
+    errors : ndarray of shape (k, d)
+        Standard errors of the noise of the centres, before they were shrunk; see `mean_errors`.
 
     Raises
     ------
@@ -263,7 +265,8 @@ def refine_step(X, centers, labels, *, radius, center=None, n_total, mu, noise):
     doubt = 2 * deviation / price.weight  # two deviations of a count
     certain = counts > doubt
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
-    return moved, np.where(certain, counts, counts - doubt)
+    errors = unit * mean_errors(sums / rows[:, None], counts, deviation, doubt / 2)
+    return moved, np.where(certain, counts, counts - doubt), errors
 
 
 def _shortened(X, radius, center):
@@ -379,12 +382,12 @@ def pe_means(rows, given, noise):
     # where exactly: steps of refinement; after the first, as many centres as asked for
     ball = {"radius": given.radius, "center": given.center}
     step = partial(refine_step, rows, **ball, n_total=n_total, mu=price.step, noise=noise)
-    heads, counts = step(centers, labels)
-    centers = select(heads, counts, given.n_clusters, seed, n_init=30)
+    heads, counts, errors = step(centers, labels)
+    centers, errors = select(heads, counts, given.n_clusters, seed, n_init=30), None
     for _ in range(given.n_refine - 1):
-        heads, counts = step(centers, nearest_labels(rows, centers, **ball))
+        heads, counts, errors = step(centers, nearest_labels(rows, centers, **ball))
         centers = heads
-    given._counted(*_sizes(heads, counts, centers, price.step, noise))
+    given._counted(*_sizes(heads, counts, centers, price.step, noise), errors)
     return clip_to_ball(centers, given.radius)
 
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44

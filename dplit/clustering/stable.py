@@ -24,7 +24,7 @@ from .k_tuples import smallest
 from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from ..declared import POSITIVE, check_arrays, check_memory, optional
-from ..estimators import PrivateKMeans
+from ..estimators import PrivateKMeans, mean_errors
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
@@ -428,8 +428,10 @@ class KTupleKMeans(PrivateKMeans):
         start = start if rough is None else clip_to_ball(rough, radius)
         found, inside = cell_means(Q, start, radius, price, noise)
         self._second(found, inside, price.moments, noise)
-        error = noise.sum_scale(X.shape[1], radius=1.0, n_groups=k, mu=price.means)
-        self._counted(found.counts, error / count_weight(X.shape[1]))
+        scale = noise.sum_scale(d, radius=1.0, n_groups=k, mu=price.means)
+        widths, error = found.widths[:, None], scale / count_weight(d)
+        errors = widths * mean_errors((found.centers - start) / widths, found.counts, scale, error)
+        self._counted(found.counts, error, errors)
         return found.centers
 
     def _rough(self, Q, price, noise, seed, coins):

@@ -258,7 +258,7 @@ def test_a_step_without_noise_is_a_step_of_lloyds():
     X = np.vstack([rng.normal(size=(500, 3)) / 40 + c for c in np.eye(3) / 2])
     centers = np.eye(3) / 2 + 0.02
     labels = pe_means.nearest_labels(X, centers, 1.0, None)
-    moved, counts = pe_means.refine_step(
+    moved, counts, _ = pe_means.refine_step(
         X, centers, labels, radius=1.0, n_total=1500, mu=1e4, noise=Noise(0)
     )
     means = np.array([X[labels == j].mean(axis=0) for j in range(3)])
@@ -269,7 +269,7 @@ def test_residuals_cost_their_radius_and_not_the_ball():
     X = np.random.default_rng(0).normal(size=(400, 8)) / 100 + 0.3
     centers, errors = X.mean(axis=0, keepdims=True) + 0.005, []
     for seed in range(20):
-        moved, _ = pe_means.refine_step(
+        moved, *_ = pe_means.refine_step(
             X, centers, np.zeros(400, int), radius=1.0, n_total=400, mu=0.5, noise=Noise(seed)
         )
         plain = Noise(seed).mean(X, radius=1.0, mu=0.5)

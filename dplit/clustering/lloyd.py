@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
 from ..declared import check_rounds
-from ..estimators import PrivateKMeans
+from ..estimators import PrivateKMeans, mean_errors
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import count_weight, mean_in_ball
 from ..public import check_between, check_count, check_neighboring, check_numbers, check_points
@@ -121,6 +121,7 @@ class NoisyLloyd(PrivateKMeans):
         of a quarter of the radius around a noisy mean, which is bought as one more release. An
         array: PUBLIC points, never rows of X.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -159,6 +160,7 @@ class NoisyLloyd(PrivateKMeans):
         n_iter: int = 5,
         init: "str | ArrayLike" = "packing",
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -170,6 +172,7 @@ class NoisyLloyd(PrivateKMeans):
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
@@ -207,13 +210,15 @@ class NoisyLloyd(PrivateKMeans):
             )
             # divide; a cluster that looks empty keeps its centre
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
-        self._counted(counts, self._count_error(X.shape[1], noise, mu))
+        deviation, error = self._deviations(X.shape[1], noise, mu)
+        means = sums / np.maximum(counts, 1)[:, None]
+        self._counted(counts, error, mean_errors(means, counts, deviation, error))
         return centers
 
-    def _count_error(self, d, noise, mu):
-        """Standard deviation of the noise of a count: PUBLIC."""
+    def _deviations(self, d, noise, mu):
+        """Of the noise of a sum, and of a count: PUBLIC."""
         scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, mu=mu)
-        return scale / (count_weight(d) * self.radius)
+        return scale, scale / (count_weight(d) * self.radius)
 
     def _start(self, d, center, rng, buy):
         """Starting centres in the ball, relative to its centre; none of them is a function of unreleased data."""

@@ -21,7 +21,7 @@ from .max_cover import _COVERS, Covers, candidate_weights, cluster_candidates
 from .max_cover import printed_covers, printed_max_cover, printed_prices
 from .max_cover import public_draws
 from ..declared import documented, optional
-from ..estimators import PrivateKMeans, keep_rows, project
+from ..estimators import PrivateKMeans, keep_rows, mean_errors, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..mixtures import cover_exponent
@@ -263,12 +263,14 @@ def worth_keeping(weights, scale, n_clusters, n_public=None):
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #14329ed0
 def _averages(noise, weight, radius, fallback, *, X, **buy):
-    """Noisy means of groups (where the noisy number of rows is within two deviations of zero, the fallback), these numbers, and their deviation."""
+    """Noisy means of groups (where the noisy number of rows is within two deviations of zero, the fallback), these numbers, their deviation, and the errors of the means."""
     price = {"radius": radius, "weight": weight, "n_groups": buy["n_groups"], "mu": buy["mu"]}
-    deviation = noise.sum_scale(X.shape[1], **price) / (weight * radius)
+    scale = noise.sum_scale(X.shape[1], **price)
+    deviation = scale / (weight * radius)
     sums, counts = noise.sums(X, radius=radius, weight=weight, label="sums and counts", **buy)
     certain = np.where(counts < 2 * deviation, 0, counts)
-    return mean_in_ball(sums, certain, radius, fallback=fallback), counts, deviation
+    errors = mean_errors(sums / np.maximum(counts, 1)[:, None], counts, scale, deviation)
+    return mean_in_ball(sums, certain, radius, fallback=fallback), counts, deviation, errors
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #c7f27a28
 @partial(documented, words=_COVERS)
@@ -392,6 +394,7 @@ class MaxCoverKMeans(PrivateKMeans):
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -449,6 +452,7 @@ class MaxCoverKMeans(PrivateKMeans):
         shares: tuple[float, ...] = (0.08, 0.30, 0.10, 0.52),
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -466,6 +470,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.shares = shares
         self.n_public = n_public
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _covers(self, n_columns=math.inf):

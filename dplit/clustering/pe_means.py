@@ -21,7 +21,7 @@ from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from .zoom import View, look_prices, shrink, zoom
 from ..declared import check_rounds, documented, optional
-from ..estimators import PrivateKMeans, keep_rows, project
+from ..estimators import PrivateKMeans, keep_rows, mean_errors, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
 from ..projections import gaussian_projection
@@ -198,6 +198,8 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
         Inside the ball.
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
+    errors : ndarray of shape (k, d)
+        Standard errors of the noise of the centres, before they were shrunk; see `mean_errors`.
 
     Raises
     ------
@@ -237,7 +239,8 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     doubt = 2 * deviation / price.weight  # two deviations of a count
     certain = counts > doubt
     moved = clip_to_ball(centers + steps * certain[:, None], radius)
-    return moved, np.where(certain, counts, counts - doubt)
+    errors = unit * mean_errors(sums / rows[:, None], counts, deviation, doubt / 2)
+    return moved, np.where(certain, counts, counts - doubt), errors
 
 
 def _shortened(X, radius, center):
@@ -355,12 +358,12 @@ def pe_means(rows, given, noise):
     # where exactly: steps of refinement; after the first, as many centres as asked for
     ask = {"radius": far, "reach": view.radius, "n_total": n_total, "mu": price.step}
     step = partial(refine_step, rows, noise=noise, **ask)
-    heads, counts = step(centers, labels)
-    centers = select(heads, counts, given.n_clusters, seed, n_init=30)
+    heads, counts, errors = step(centers, labels)
+    centers, errors = select(heads, counts, given.n_clusters, seed, n_init=30), None
     for _ in range(given.n_refine - 1):
-        heads, counts = step(centers, nearest_labels(rows, centers, far))
+        heads, counts, errors = step(centers, nearest_labels(rows, centers, far))
         centers = heads
-    given._counted(*_sizes(heads, counts, centers, price.step, noise))
+    given._counted(*_sizes(heads, counts, centers, price.step, noise), errors)
     return clip_to_ball(centers + view.center, given.radius)
 
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44
@@ -478,6 +481,7 @@ class PEMeans(PrivateKMeans):
         remove a row; without `n_public` it is then bought with one percent of the budget. When
         neighbours replace a row all have the same number of rows: the true one is used, free.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -529,6 +533,7 @@ class PEMeans(PrivateKMeans):
         zoom: bool = True,
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -545,6 +550,7 @@ class PEMeans(PrivateKMeans):
         self.zoom = zoom
         self.n_public = n_public
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
@@ -581,7 +587,7 @@ class HDPEMeans(PEMeans):
 
     Parameters
     ----------
-    n_clusters, epsilon, delta, radius, center, bounds, neighboring, random_state
+    n_clusters, epsilon, delta, radius, center, bounds, neighboring, verbose, random_state
         PUBLIC; see `PEMeans`.
     variant : {"extension", "paper"}
         "paper": a Gaussian projection, whatever the number of columns; `paper_rounds(n_components)`
@@ -636,6 +642,7 @@ class HDPEMeans(PEMeans):
         zoom: bool = True,
         n_public: int | None = None,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -653,6 +660,7 @@ class HDPEMeans(PEMeans):
             zoom=zoom,
             n_public=n_public,
             neighboring=neighboring,
+            verbose=verbose,
             random_state=random_state,
         )
 

@@ -25,7 +25,7 @@ from .private_scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from .tuple_clusterer import say_if_abstained
 from ..declared import POSITIVE, check_arrays, check_memory, optional
-from ..estimators import PrivateKMeans
+from ..estimators import PrivateKMeans, mean_errors
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..public import check_between, check_count, check_kind, check_neighboring, check_radius
@@ -302,6 +302,7 @@ class KTupleKMeans(PrivateKMeans):
     share : float
         PUBLIC share, in (0, 1), of the squared price that goes into the agreement of the parts.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes
@@ -354,6 +355,7 @@ class KTupleKMeans(PrivateKMeans):
         outliers: float = 0.1,
         share: float = 0.5,
         neighboring: str = "add_remove",
+        verbose: bool | int = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -367,6 +369,7 @@ class KTupleKMeans(PrivateKMeans):
         self.outliers = outliers
         self.share = share
         self.neighboring = neighboring
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
@@ -429,8 +432,10 @@ class KTupleKMeans(PrivateKMeans):
         start = start if rough is None else clip_to_ball(rough, radius)
         found, inside = cell_means(Q, start, radius, price, noise)
         self._second(found, inside, price.moments, noise)
-        error = noise.sum_scale(X.shape[1], radius=1.0, n_groups=k, mu=price.means)
-        self._counted(found.counts, error / count_weight(X.shape[1]))
+        scale = noise.sum_scale(d, radius=1.0, n_groups=k, mu=price.means)
+        widths, error = found.widths[:, None], scale / count_weight(d)
+        errors = widths * mean_errors((found.centers - start) / widths, found.counts, scale, error)
+        self._counted(found.counts, error, errors)
         return found.centers
 
     def _rough(self, Q, price, noise, seed, coins):
@@ -547,6 +552,7 @@ class KTupleGaussianMixture(KTupleKMeans):
     epsilon, delta, radius, center, bounds, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
     {neighboring}
+    {verbose}
     {random_state}
 
     Attributes

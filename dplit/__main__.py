@@ -175,7 +175,7 @@ def main(argv=None):
     try:
         options.run(options)
     except (ValueError, TypeError, OSError, LedgerError) as problem:
-        return f"dplit: {problem}"
+        return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
     return 0
 
 # %% ../nbs/00_tour.ipynb #ebfb2d47

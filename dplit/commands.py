@@ -25,7 +25,7 @@ from .clustering.lloyd import NoisyLloyd
 from .clustering.max_cover_kmeans import MaxCoverKMeans
 from .clustering.pe_means import HDPEMeans, PEMeans
 from .clustering.stable import KTupleKMeans
-from .ledger import PrivacyBudget
+from .ledger import PrivacyBudget, _charged
 from .public import check_kind
 from .receipts import Table, _total
 from .report import Result, report
@@ -74,18 +74,37 @@ def _from_csv(text, path):
 def _from_json(text, path):
     """The same of each entry."""
     try:
-        given = json.loads(text)
-    except ValueError:
+        given = json.loads(text, object_pairs_hook=partial(_once, path=path))
+    except _Twice:
+        raise
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise ValueError(
             f"{path}: a JSON file of bounds is an object, with an entry for each column."
         )
     for column, entry in given.items():
-        numbers = isinstance(entry, list) and all(isinstance(e, (int, float)) for e in entry)
-        if numbers and len(entry) == 2:
-            entry = {"low": entry[0], "high": entry[1]}
-        yield column, {"values": entry} if isinstance(entry, list) else entry
+        if isinstance(entry, list):
+            words = all(isinstance(e, str) for e in entry)
+            if not words and len(entry) != 2:
+                raise ValueError(
+                    f"{path}: column {column!r} needs [low, high], or a list of words; a list of "
+                    'numbers that are names of groups is {"values": [1, 2, 3]}.'
+                )
+            entry = {"values": entry} if words else dict(zip(("low", "high"), entry, strict=True))
+        yield column, entry
+
+
+class _Twice(ValueError):
+    """A name that stands twice in one object."""
+
+
+def _once(pairs, path):
+    """An object of a JSON file whose names are all different."""
+    names = [name for name, _ in pairs]
+    for twice in (name for name in names if names.count(name) > 1):
+        raise _Twice(f"{path}: {twice!r} stands there twice.")
+    return dict(pairs)
 
 
 def _separator(head):
@@ -125,9 +144,7 @@ def read_bounds(path):
             raise ValueError(f"{path}: {why}.")
         values = given.get("values") if isinstance(given, dict) else None
         if values is not None:
-            found["categories"][column] = (
-                [str(v) for v in values] if isinstance(values, list) else values
-            )
+            found["categories"][column] = _listed(values, given, column, path)
             continue
         for end in ("low", "high"):
             text = given.get(end) if isinstance(given, dict) else None
@@ -137,6 +154,17 @@ def read_bounds(path):
         raise ValueError(f"{path}: it declares no column.")
     _scaler(found, names)
     return found
+
+
+def _listed(values, given, column, path):
+    """The names of groups that a column may hold, as text."""
+    named = isinstance(values, list) and all(type(v) in (str, int) for v in values)
+    if not named or any(given.get(end) not in (None, "") for end in ("low", "high")):
+        raise ValueError(
+            f"{path}: column {column!r} has either low and high, or values: a list of words or whole "
+            "numbers."
+        )
+    return [str(v) for v in values]
 
 
 def _scaler(bounds, names):
@@ -184,13 +212,17 @@ def _block(cells, scaler, source):
 def _words(cells):
     """Cells of a category: words without space around them."""
     found = np.empty(len(cells), dtype=object)
-    found[:] = [str(cell).strip() for cell in cells]
+    found[:] = ["" if cell is None else str(cell).strip() for cell in cells]
     return found
 
 
 def _unreadable(path, error, what="table"):
     """A sentence in place of an error that may quote what it read."""
-    known = {FileNotFoundError: "there is no such file", PermissionError: "it may not be read"}
+    known = {
+        FileNotFoundError: "there is no such file",
+        PermissionError: "it may not be read",
+        UnicodeDecodeError: "it is no text in UTF-8",
+    }
     reason = known.get(type(error), f"it cannot be read as a {what} ({type(error).__name__})")
     return OSError(f"{path}: {reason}.")
 
@@ -206,20 +238,29 @@ def _open_csv(path):
 def _head(file):
     """(names of the columns, what stands between cells) from a CSV file's first record."""
     first = file.readline()
-    reader = csv.reader([first], delimiter=_separator(first))
-    return [name.strip() for name in next(reader, [])], _separator(first)
+    return [name.strip() for name in _cells(first, _separator(first))], _separator(first)
+
+
+def _cells(line, separator):
+    """The cells of one line, read by itself: a stray quote must not reach the next person's."""
+    return next(csv.reader([line], delimiter=separator, strict=True), [])
 
 
 def _records(file, count, head, separator, path):
     """The next records of a CSV file, as {name: cells}; PRIVATE. None at its end."""
-    reader = csv.reader(iter(file.readline, ""), delimiter=separator)  # so that tell() works
-    rows = list(islice(filter(None, reader), count))
+    lines = iter(file.readline, "")  # so that tell() works
+    if len(head) > 1:  # else an empty line is an empty cell
+        lines = (line for line in lines if line.strip("\r\n"))
+    try:
+        rows = [_cells(line, separator) or [""] for line in islice(lines, count)]
+    except csv.Error:
+        rows = [None]
     if not rows:
         return None
-    if any(len(row) != len(head) for row in rows):
+    if any(row is None or len(row) != len(head) for row in rows):
         raise ValueError(
-            f"{path}: a row has more or fewer cells than there are names in the first line; nothing "
-            "was released."
+            f"{path}: a line has more or fewer cells than there are names in the first one, or a quote "
+            "that it does not close. Each line is a row; nothing was released."
         )
     return dict(zip(head, zip(*rows, strict=True), strict=True))
 
@@ -256,26 +297,41 @@ def _csv_rows(path, scaler):
 
 # %% ../nbs/36_commands.ipynb #dcd34d80
 def _parquet_reader(path):
-    """(names, read) by whatever can read Parquet here: `read` gives a frame of some columns."""
+    """(names, read) by whatever can read Parquet here: `read` gives {name: list of cells as they are}."""
     if find_spec("polars"):
         import polars
 
-        return list(polars.read_parquet_schema(path)), partial(polars.read_parquet, path)
-    if find_spec("pandas") and find_spec("pyarrow"):
-        import pandas
+        with open(path, "rb") as file:  # a name might be read as a pattern
+            names = list(polars.read_parquet_schema(file))
+        return names, partial(_polars_cells, path)
+    if find_spec("pyarrow"):
         import pyarrow.parquet
 
-        return pyarrow.parquet.read_schema(path).names, partial(pandas.read_parquet, path)
+        return pyarrow.parquet.read_schema(path).names, partial(_arrow_cells, path)
     raise ModuleNotFoundError(
-        f"{path}: to read Parquet, install polars, or pandas with pyarrow; or hand over a CSV file."
+        f"{path}: to read Parquet, install polars or pyarrow; or hand over a CSV file."
     )
+
+
+def _polars_cells(path, names):
+    import polars
+
+    with open(path, "rb") as file:
+        frame = polars.read_parquet(file, columns=names)
+    return {name: frame[name].to_list() for name in names}
+
+
+def _arrow_cells(path, names):
+    import pyarrow.parquet
+
+    with open(path, "rb") as file:
+        table = pyarrow.parquet.read_table(file, columns=names)
+    return {name: table[name].to_pylist() for name in names}
 
 
 def _parquet_rows(path, scaler):
     _, read = _parquet_reader(path)
-    frame = read(columns=[c.name for c in scaler.columns_])
-    cells = {c.name: np.asarray(frame[c.name]) for c in scaler.columns_}
-    return _block(cells, scaler, path)
+    return _block(read([c.name for c in scaler.columns_]), scaler, path)
 
 
 def _carefully(function, path, *args):
@@ -324,8 +380,8 @@ def read_names(path):
         If the file cannot be read, or two columns have one name.
     """
     names = _carefully(_parquet_names if _is_parquet(path) else _csv_names, path)
-    for twice in (name for i, name in enumerate(names) if name in names[:i]):
-        raise ValueError(f"{path}: two columns are called {twice!r}.")
+    if len(set(names)) < len(names):  # not which: without a first line of names it is somebody's
+        raise ValueError(f"{path}: two of its {len(names)} columns have the same name.")
     return names
 
 # %% ../nbs/36_commands.ipynb #23cef504
@@ -396,8 +452,8 @@ def _plan(options):
     declared = {*bounds["low"], *bounds["categories"]}
     for missing in sorted(declared.difference(names)):
         raise ValueError(
-            f"{options.bounds}: column {missing!r} is not in {options.table}, whose columns are "
-            f"{', '.join(names)}."
+            f"{options.bounds}: column {missing!r} is not among the {len(names)} names in "
+            f"{options.table}; does its first line hold names?"
         )
     scaler = _scaler(bounds, [name for name in names if name in declared])
     asked = {"epsilon": options.epsilon, "delta": options.delta, "random_state": options.seed}
@@ -442,26 +498,41 @@ def _result(options, scaler, model, left_out):
         sizes=sizes,
         errors=errors,
         receipt=model.spent_,
+        center_errors=_center_errors(scaler, model),
     )
+
+
+def _center_errors(scaler, model):
+    """Standard errors of the centres' noise in the table's units; None where the algorithm has none."""
+    errors = getattr(model, "cluster_centers_se_", None)
+    units = [column.unit for column in scaler.columns_ for _ in column.outputs]
+    return None if errors is None else errors * units
 
 
 def _lines(result):
     """Head and rows of centers.csv."""
-    head = ["cluster", *(name for column in result.columns for name in column.outputs)]
-    rows = [[i, *(f"{x:.10g}" for x in row)] for i, row in enumerate(result.centers, 1)]
-    if result.sizes is None:
-        return head, rows
-    ends = zip(result.sizes, result.errors, strict=True)
-    rows = [[*row, *(f"{x:.10g}" for x in end)] for row, end in zip(rows, ends, strict=True)]
-    return [*head, "size", "size_standard_error"], rows
+    names = [name for column in result.columns for name in column.outputs]
+    head, parts = ["cluster", *names], [result.centers]
+    if result.sizes is not None:
+        head += ["size", "size_standard_error"]
+        parts.append(np.column_stack([result.sizes, result.errors]))
+    if result.center_errors is not None:
+        head += [f"{name}_standard_error" for name in names]
+        parts.append(result.center_errors)
+    numbers = np.column_stack(parts)
+    return head, [[i, *(f"{x:.10g}" for x in row)] for i, row in enumerate(numbers, 1)]
 
 
 def _write(folder, result):
+    """Centres and receipt."""
     head, rows = _lines(result)
     with open(folder / "centers.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
     receipt = json.dumps(result.receipt.to_dict(), indent=1)
     (folder / "receipt.json").write_text(receipt + "\n", encoding="utf-8")
+
+
+def _write_report(folder, result):
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     (folder / "report.html").write_text(report(result), encoding="utf-8")
 
@@ -494,6 +565,19 @@ def _clock(what):
             ticking.join()
 
 # %% ../nbs/36_commands.ipynb #009df0c7
+def _answer(options, scaler, model, left_out):
+    """(result, receipt): reads the rows, fits, and writes what was paid for, before anything else."""
+    print(f"reading {len(scaler.columns_)} columns of {options.table} ...")
+    with _clock("reading"):
+        rows = read_rows(options.table, scaler)
+    print(f"{options.clusters} clusters by {options.method} ...")
+    with _clock("clustering"):
+        model.fit(rows)
+    result = _result(options, scaler, model, left_out)
+    _write(options.out, result)
+    return result, result.receipt
+
+
 def cluster(options):
     """`python -m dplit cluster TABLE ...`: from a file to private clusters, with receipt and report.
 
@@ -516,20 +600,17 @@ def cluster(options):
     new = _prepare(options.out)
     if left_out:
         print(f"left out, because no range is declared: {', '.join(left_out)}")
+    work = partial(_answer, options, scaler, model, left_out)
     try:
-        print(f"reading {len(scaler.columns_)} columns of {options.table} ...")
-        with _clock("reading"):
-            rows = read_rows(options.table, scaler)
-        print(f"{options.clusters} clusters by {options.method} ...")
-        fit = partial(budget.fit, model, label=options.table.name) if budget else model.fit
-        with _clock("clustering"):
-            fit(rows)
+        if budget is None:
+            result, _ = work()
+        else:
+            result = _charged(budget, declared_price(model), options.table.name, work)
     except BaseException:
-        if new:
+        if new and not any(options.out.iterdir()):
             options.out.rmdir()
         raise
-    result = _result(options, scaler, model, left_out)
-    _write(options.out, result)
-    head, lines = _lines(result)
+    _write_report(options.out, result)
+    head, lines = _lines(result._replace(center_errors=None))  # these are in the file
     print(f"\n{Table(head, lines)}\n\n{_total(result.receipt)}")
     print(f"written: {', '.join(str(options.out / name) for name in FILES)}")

@@ -26,7 +26,7 @@ class Result(NamedTuple):
 
     `centers` has the shape (k, outputs of all `columns`), in the columns' units, with shares for the
     values of a category; `sizes` and `errors` (k,), or None, are noisy numbers of rows and the
-    standard errors of their noise.
+    standard errors of their noise; `center_errors`, or None, are those of the centres' noise.
     """
 
     source: str
@@ -37,6 +37,7 @@ class Result(NamedTuple):
     sizes: np.ndarray | None
     errors: np.ndarray | None
     receipt: Receipt
+    center_errors: np.ndarray | None = None
 
 
 def _check_result(result, owner):
@@ -46,7 +47,9 @@ def _check_result(result, owner):
     known = all(isinstance(column, Column) for column in result.columns)
     shape = (len(result.centers), sum(len(c.outputs) for c in result.columns) if known else 0)
     sizes = [part for part in (result.sizes, result.errors) if part is not None]
-    if result.centers.shape != shape or any(np.shape(part) != shape[:1] for part in sizes):
+    of_centers = shape if result.center_errors is None else np.shape(result.center_errors)
+    right = result.centers.shape == shape == of_centers
+    if not right or any(np.shape(part) != shape[:1] for part in sizes):
         raise ValueError(
             f"result: {owner} needs centres with one column for each output of `columns`, and sizes and "
             "errors with one number for each centre."
@@ -79,10 +82,20 @@ def plot_columns(result):
     fig, axes = plt.subplots(tall, wide, figsize=size, sharey=True, squeeze=False)
     at = 0
     for ax, column in zip(axes.flat, result.columns, strict=False):
-        part = result.centers[:, at : at + len(column.outputs)]
-        (_draw_shares if column.values else _draw_range)(ax, column, part)
-        ax.set(title=str(column.name), yticks=range(k), yticklabels=range(1, k + 1))
-        at += len(column.outputs)
+        own = slice(at, at + len(column.outputs))
+        part = result.centers[:, own]
+        if column.values:
+            _draw_shares(ax, column, part)
+        else:
+            errors = (
+                np.zeros_like(part)
+                if result.center_errors is None
+                else result.center_errors[:, own]
+            )
+            _draw_range(ax, column, part[:, 0], errors[:, 0])
+        ax.set(yticks=range(k), yticklabels=range(1, k + 1))
+        ax.set_title(str(column.name), parse_math=False)
+        at = own.stop
     axes[0, 0].set_ylim(k - 0.5, -0.5)
     for ax in axes[:, 0]:
         ax.set_ylabel("cluster")
@@ -91,9 +104,13 @@ def plot_columns(result):
     return fig
 
 
-def _draw_range(ax, column, centers):
-    ax.hlines(range(len(centers)), column.low, column.high, color="0.88", lw=5, zorder=1)
-    ax.plot(centers[:, 0], range(len(centers)), ls="", marker="o", ms=6, color=SERIES[1]["color"])
+def _draw_range(ax, column, centers, errors):
+    """Centres of a column and two standard errors to either side, in its PUBLIC range."""
+    places, color = range(len(centers)), SERIES[1]["color"]
+    ax.hlines(places, column.low, column.high, color="0.88", lw=5, zorder=1)
+    ends = np.clip([centers - 2 * errors, centers + 2 * errors], column.low, column.high)
+    ax.hlines(places, *ends, color=color, lw=1.2)
+    ax.plot(centers, places, ls="", marker="o", ms=6, color=color)
     margin = (column.high - column.low) / 20
     ax.set_xlim(column.low - margin, column.high + margin)
 
@@ -115,7 +132,9 @@ def _draw_shares(ax, column, shares):
         )
         left = left + shares[:, i]
     ax.set_xlim(0, 1)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, handlelength=1.2)
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, handlelength=1.2)
+    for text in legend.get_texts():  # a name is no formula
+        text.set_parse_math(False)
 
 # %% ../nbs/35_report.ipynb #4d204a48
 @style()
@@ -210,14 +229,13 @@ def _sentences(result):
         "clever he is and whatever else he knows."
     )
     epsilon, delta = _rounded_up(receipt.epsilon), _rounded_up(receipt.delta)
+    times = _rounded_up(math.exp(min(receipt.epsilon, 700)))
     yield (
-        f"In the words of the field: ({epsilon}, {delta})-differential privacy. Nothing that anybody "
-        f"concludes from this page becomes more than {math.exp(min(receipt.epsilon, 50)):.3g} times as "
-        f"likely by your row, except with probability {delta}."
+        f"In the words of the field: ({epsilon}, {delta})-differential privacy. Whatever somebody looks "
+        f"for on this page: the probability of finding it with your row is at most {times} times that "
+        f"of finding it without, plus {delta}; and the other way round."
     )
-    yield (
-        f"{len(result.columns)} columns were used. Of all others nothing was read but their names."
-    )
+    yield f"{len(result.columns)} columns were used. All others were left out."
 
 # %% ../nbs/35_report.ipynb #bec53cec
 _STYLE = """

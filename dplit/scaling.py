@@ -281,6 +281,11 @@ class Column(NamedTuple):
         """Names of what it becomes."""
         return [f"{self.name}={v}" for v in self.values] if self.values else [str(self.name)]
 
+    @property
+    def unit(self):
+        """How long a step of 1 in the ball is in the column's unit, or in shares of a value."""
+        return 1 / _stretch(len(self.values))[0] if self.values else (self.high - self.low) / 2
+
 
 def _categories(given, owner, columns):
     """{column: tuple of PUBLIC values}, checked."""
@@ -318,8 +323,13 @@ def _declared_columns(low, high, categories, owner, columns):
 # %% ../nbs/34_scaling.ipynb #c08e9408
 def _cells(X, column):
     """One column of a table, as an array of whatever its cells are."""
-    cells = X[column] if hasattr(X, "columns") else np.asarray(X, dtype=object)[:, column]
-    return np.asarray(cells, dtype=object)
+    if not hasattr(X, "columns"):
+        return np.asarray(X, dtype=object)[:, column]
+    cells = X[column]  # as they are: an array might be of numbers that a missing cell makes floats
+    cells = cells.to_list() if hasattr(cells, "to_list") else cells
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
 
 
 def _one_hot(cells, values):

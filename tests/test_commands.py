@@ -123,7 +123,8 @@ def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
     with open(tmp_path / "one" / "centers.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     names = ["cluster", "age", "income", "region=north", "region=south"]
-    assert list(lines[0]) == [*names, "size", "size_standard_error"] and len(lines) == 2
+    errors = [f"{name}_standard_error" for name in names[1:]]
+    assert list(lines[0]) == [*names, "size", "size_standard_error", *errors] and len(lines) == 2
     for line in lines:
         assert 0 <= float(line["age"]) <= 120 and 0 <= float(line["income"]) <= 200_000
         assert 0 <= float(line["region=north"]) <= 1
@@ -224,7 +225,6 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path):
         "from a spreadsheet": "\ufeff" + text.replace("\n", "\r\n"),
         "empty lines": text.replace("\n", "\n\n"),
         "quoted": re.sub(r"([^,\n]+)", r'"\1"', text),
-        "a line break in a cell": text.replace("person-7,", '"person\n7",'),
     }.items():
         other = tmp_path / f"{name}.csv"
         other.write_bytes(changed.encode())
@@ -331,7 +331,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("row", SPOILED.values(), ids=SPOILED)
 def test_a_spoiled_row_is_refused_and_not_quoted(table, tmp_path, row):
-    """In a process of its own: nothing of the row in what it prints, nothing written, nothing charged."""
+    """In a process of its own: nothing of the row in what it prints, nothing written; to have read it is charged."""
     spoiled = (table / "people.csv").read_bytes() + row.encode("latin-1") + b"\n"
     (tmp_path / "spoiled.csv").write_bytes(spoiled)
     PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-5).close()
@@ -343,7 +343,104 @@ def test_a_spoiled_row_is_refused_and_not_quoted(table, tmp_path, row):
         assert private not in (said + told).replace(str(tmp_path), "")
     assert not (tmp_path / "out").exists()
     with PrivacyBudget.open(tmp_path / "a.ledger") as budget:
-        assert budget.ledger == ()
+        assert [row.state for row in budget.ledger] == ["failed"]
+    assert "was charged epsilon = 1" in told
+
+
+def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):
+    """A quote that is not closed would swallow the rows of others; a line more moves no row but its own."""
+    text = (table / "people.csv").read_text()
+    (tmp_path / "open.csv").write_text(text + '"Bob,50,40000,north\n' + text.split("\n", 1)[1])
+    scaler = commands._scaler(
+        commands.read_bounds(table / "bounds.csv"), ["age", "income", "region"]
+    )
+    with pytest.raises(ValueError, match="quote") as caught:
+        commands.read_rows(tmp_path / "open.csv", scaler)
+    assert "Bob" not in str(caught.value) and caught.value.__context__ is None
+    (tmp_path / "broken.csv").write_text(text.replace("person-7,", '"person\n7",'))
+    with pytest.raises(ValueError, match="Each line is a row"):
+        commands.read_rows(tmp_path / "broken.csv", scaler)
+
+
+def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):
+    polars = pytest.importorskip("polars")
+    (tmp_path / "b.csv").write_text("column,low,high,values\nward,,,1|2|3\nage,0,100,\n")
+    rows = {}
+    for name, ward in {"without": [1, 2, 3] * 5, "with": [1, 2, 3] * 5 + [None]}.items():
+        frame = polars.DataFrame({"ward": ward, "age": [50.0] * len(ward)})
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+        scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["ward", "age"])
+        rows[name] = commands.read_rows(tmp_path / f"{name}.parquet", scaler)
+    assert np.array_equal(rows["without"], rows["with"][:-1]) and len(rows["with"]) == 16
+    many = polars.DataFrame({"c": [2**53 + 1, 2**53 + 3, None]})
+    scaler = BoundedScaler(categories={"c": [2**53 + 1, 2**53 + 3]}).fit(many)
+    assert np.array_equal(scaler.transform(many[:2]), scaler.transform(many)[:2])
+
+
+def test_a_file_s_name_is_no_pattern(tmp_path):
+    polars = pytest.importorskip("polars")
+    (tmp_path / "b.csv").write_text("column,low,high\nage,0,100\n")
+    for name, age in {"people[1]": 1.0, "people1": 99.0}.items():
+        polars.DataFrame({"age": [age]}).write_parquet(tmp_path / f"{name}.parquet")
+    scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["age"])
+    assert commands.read_rows(tmp_path / "people[1].parquet", scaler)[0, 0] < -0.9
+
+
+def test_a_table_without_names_is_not_quoted(table, tmp_path, monkeypatch):
+    (tmp_path / "nohead.csv").write_text("p0,79,127392,north\np1,33,41000,south\n")
+    problem = here(
+        table, monkeypatch, *asked(table, tmp_path / "out", table=tmp_path / "nohead.csv")
+    )
+    assert "does its first line hold names" in problem and "127392" not in problem
+    (tmp_path / "twice.csv").write_text("p0,79,79,north\np1,33,41000,south\n")
+    problem = here(
+        table, monkeypatch, *asked(table, tmp_path / "out", table=tmp_path / "twice.csv")
+    )
+    assert "same name" in problem and "79" not in problem
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ['{"age": [0, null]}', '{"age": [0]}', '{"age": [0, 120, 130]}', '{"age": [0, 1], "age": [0, 9]}',
+     '{"age": {"low": 0, "high": 120, "values": ["a"]}}', '{"age": {"values": [1.0, 2.0]}}'],
+)  # fmt: skip
+def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
+    (tmp_path / "b.json").write_text(entry)
+    with pytest.raises(ValueError, match="age"):
+        commands.read_bounds(tmp_path / "b.json")
+
+
+def test_a_name_is_no_formula_and_centres_have_errors(table, tmp_path, monkeypatch):
+    text = (table / "people.csv").read_text().replace("income", r"price $\x$", 1)
+    (tmp_path / "odd.csv").write_text(text)
+    (tmp_path / "odd_bounds.csv").write_text(BOUNDS.replace("income", r"price $\x$"))
+    line = [
+        "cluster",
+        tmp_path / "odd.csv",
+        "--bounds",
+        tmp_path / "odd_bounds.csv",
+        "--clusters",
+        2,
+    ]
+    line += [
+        "--epsilon",
+        2,
+        "--delta",
+        1e-6,
+        "--method",
+        "NoisyLloyd",
+        "--seed",
+        0,
+        "--out",
+        tmp_path / "odd",
+    ]
+    assert here(table, monkeypatch, *line) == 0
+    head, *rows = [
+        r.split(",") for r in (tmp_path / "odd" / "centers.csv").read_text().splitlines()
+    ]
+    errors = {name: i for i, name in enumerate(head) if name.endswith("_standard_error")}
+    assert "age_standard_error" in errors and len(rows) == 2
+    assert all(0 < float(row[i]) for row in rows for i in errors.values())
 
 
 def test_a_spent_ledger_refuses_unread_and_nothing_is_written(table, tmp_path):

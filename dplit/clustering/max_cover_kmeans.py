@@ -33,6 +33,22 @@ from ..public import check_neighboring, check_points, check_positive, check_radi
 from ..receipts import Release, largest_scale
 from ..rows import MappedRows, _table, lattice
 
+# %% ../../nbs/32_max_cover_kmeans.ipynb #c3f0a103
+LOOKS = 2  # of the zoom, whatever they show: the price of a fit does not depend on its answers
+ROWS = 0.01  # share of the averages' mu^2 that buys the number of rows where it is not known
+
+
+def _looks(mu, counted):
+    """What the zoom releases, and which share of mu^2 it leaves to the averages."""
+    rows = ROWS if check_flag(counted, "counted", "max_cover_releases") else 0
+    price = look_prices(mu)
+    number = Release("number of rows", "gaussian", mu=mu * math.sqrt(rows))
+    look = [
+        Release("mean to zoom in on", "gaussian", mu=price.mean),
+        Release("distances to zoom by", "gaussian", mu=price.distances),
+    ]
+    return [number] * bool(rows) + look * LOOKS, 1 - rows - LOOKS * (MEAN + DISTANCES)
+
 # %% ../../nbs/32_max_cover_kmeans.ipynb #aab4b59f
 def _check_shares(shares, name, owner):
     """Four PUBLIC shares that sum to 1, as a tuple of floats, or an error."""
@@ -48,10 +64,6 @@ def _check_shares(shares, name, owner):
             "weights and averages (all > 0): four numbers that sum to 1."
         )
     return tuple(parts.tolist())
-
-
-LOOKS = 2  # of the zoom, whatever they show: the price of a fit does not depend on its answers
-ROWS = 0.01  # share of the averages' mu^2 that buys the number of rows where it is not known
 
 
 def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0, zoom=False, counted=False):
@@ -102,18 +114,6 @@ def max_cover_releases(scale, epsilon, delta, shares, n_lloyd=0, zoom=False, cou
             Release("distances from it", "laplace", epsilon=recentring / 2 * epsilon),
         ]
     return lines
-
-
-def _looks(mu, counted):
-    """What the zoom releases, and which share of mu^2 it leaves to the averages."""
-    rows = ROWS if check_flag(counted, "counted", "max_cover_releases") else 0
-    price = look_prices(mu)
-    number = Release("number of rows", "gaussian", mu=mu * math.sqrt(rows))
-    look = [
-        Release("mean to zoom in on", "gaussian", mu=price.mean),
-        Release("distances to zoom by", "gaussian", mu=price.distances),
-    ]
-    return [number] * bool(rows) + look * LOOKS, 1 - rows - LOOKS * (MEAN + DISTANCES)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #e00e0039
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ def _records(file, count, head, separator, path):
         )
     return dict(zip(head, zip(*rows, strict=True), strict=True))
 
-
+# %% ../nbs/36_commands.ipynb #f8dc8029
 def _csv_blocks(path, scaler):
     """Pairs (place, scaled rows) of a CSV file. PRIVATE."""
     with _open_csv(path) as file:

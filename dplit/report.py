@@ -103,7 +103,7 @@ def plot_columns(result):
         ax.set_visible(False)
     return fig
 
-
+# %% ../nbs/35_report.ipynb #c27c5082
 def _draw_range(ax, column, centers, errors):
     """Centres of a column and two standard errors to either side, in its PUBLIC range."""
     places, color = range(len(centers)), SERIES[1]["color"]

@@ -472,7 +472,7 @@ def test_a_center_is_as_noisy_as_its_receipt_says(radius):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 6))
     X = np.r_[X, -X] * radius / 20
-    how = {**COMMON, "radius": radius, "finest": 0.5, "shares": (0.0, 0.2, 0.2, 0.6)}
+    how = {**COMMON, "radius": radius, "finest": 0.5, "shares": (0.0, 0.2, 0.2, 0.6), "zoom": False}
     errors = []
     for seed in range(200):
         model = MaxCoverKMeans(1, **{**how, "random_state": seed}).fit(X)
@@ -799,15 +799,18 @@ def test_shares_are_shares_of_what_each_kind_could_buy_alone(n_lloyd):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("n_lloyd", [0, 2])
-def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring):
+@pytest.mark.parametrize("zoom", [False, True])
+def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring, zoom):
     for shares in SHARES:
-        how = {"n_lloyd": n_lloyd, "neighboring": neighboring, "shares": shares}
-        spent = EXTENSION(2, **how).fit(np.ones((9, 2))).spent_
+        how = {"n_lloyd": n_lloyd, "shares": shares, "zoom": zoom}
+        spent = EXTENSION(2, **how, neighboring=neighboring).fit(np.ones((9, 2))).spent_
         lines = {r.label: r for r in spent.releases}
         exponent = lines["covers"].exponent
         scale = exponent / (shares[1] * cover_exponent(1.0, 1e-6))
-        planned = max_cover_kmeans.max_cover_releases(scale, 1.0, 1e-6, shares, n_lloyd)
-        assert len(planned) == len(lines) == (5 if shares[0] else 3)
+        how["counted"] = neighboring == "add_remove"
+        planned = max_cover_kmeans.max_cover_releases(scale, 1.0, 1e-6, **how)
+        looks = (4 + how["counted"]) * zoom  # two, each a mean and distances
+        assert len(planned) == len(spent.releases) == looks + (5 if shares[0] else 3)
         for plan in planned:
             line = lines[plan.label]
             assert (line.mechanism, line.times) == (plan.mechanism, plan.times)

@@ -541,11 +541,12 @@ def test_the_printed_prices_of_algorithm_1_add_up_to_its_theorem():
         assert spent.epsilon <= epsilon and spent.delta_at(epsilon) <= delta
         model = MaxCoverKMeans(2, finest=0.2, **how).fit(np.ones((9, 2)))
         bought = {r.label: r for r in model.spent_.releases}
-        planned = max_cover_kmeans.max_cover_releases(1.0, epsilon, delta, model.shares)
+        plan = partial(max_cover_kmeans.max_cover_releases, 1.0, epsilon, delta, model.shares)
+        planned = plan(zoom=True, counted=True)
         stretch = [(bought[r.label].mu or bought[r.label].epsilon or bought[r.label].exponent)
                    / (r.mu or r.epsilon or r.exponent) for r in planned]  # fmt: skip
         assert max(stretch) == pytest.approx(min(stretch), rel=1e-9) and min(stretch) > 1
-        assert len(planned) == len(bought)
+        assert len(planned) == len(model.spent_.releases)
 
 
 def test_the_additive_error_of_max_cover_does_not_grow_with_the_rows():

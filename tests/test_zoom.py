@@ -1,16 +1,17 @@
 """The zoom: what looks cost whatever they show, what they find, and what they leave alone."""
 
 import math
+from collections import Counter
 from unittest import mock
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dplit import HDPEMeans, PEMeans
+from dplit import HDPEMeans, MaxCoverKMeans, PEMeans
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import replay
-from dplit.clustering import pe_means
+from dplit.clustering import max_cover_kmeans, pe_means
 from dplit.clustering import zoom as room
 from dplit.clustering.zoom import rows_beyond, tail_end, zoom
 from dplit.datasets import make_isotropic_blobs
@@ -255,3 +256,100 @@ def test_the_unit_does_not_matter():
         view = zoom(X * unit, 100.0 * unit, n_total=1000, mu=0.9, noise=Noise(0))
         found.append((view.radius / unit, *(view.center / unit), view.mu))
     assert np.allclose(found, found[0], rtol=1e-12) and found[0][0] < 50
+
+
+# ---------------------------------------------------------------- max cover
+
+
+COVER = {"epsilon": 1.0, "delta": 1e-6, "finest": 0.2, "random_state": 0}
+
+
+def gaussians(spent):
+    """What each label costs, as a part of mu^2."""
+    parts = Counter()
+    for r in spent.releases:
+        parts.update({r.label: r.times * r.mu**2} if r.mu else {})
+    return parts
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    "how", [{}, {"n_lloyd": 2, "n_public": 500}, {"shares": (0, 0.4, 0.1, 0.5)}]
+)
+def test_max_cover_looks_twice_and_its_averages_pay(neighboring, how):
+    """Whatever is seen, the receipt is the same to the last bit; and what is no average costs what it costs without."""
+    ask, receipts = COVER | {"neighboring": neighboring, "radius": 300.0} | how, []
+    for X in (blobs(500), np.zeros((3, 2)), blobs(500) * 250, np.full((1, 2), 9.0)):
+        receipts.append(MaxCoverKMeans(2, **ask).fit(X).spent_)
+    assert len({(r.epsilon, *((line.label, line.times, line.mu) for line in r.releases)) for r in receipts}) == 1  # fmt: skip
+    assert looks(receipts[0]) == max_cover_kmeans.LOOKS
+    plain = MaxCoverKMeans(2, **ask, zoom=False).fit(blobs(500)).spent_
+    assert receipts[0].epsilon == pytest.approx(plain.epsilon, rel=1e-9)
+    with_it, without = gaussians(receipts[0]), gaussians(plain)
+    assert sum(with_it.values()) == pytest.approx(sum(without.values()), rel=1e-12)
+    bought = neighboring == "add_remove" and "n_public" not in how
+    assert with_it.keys() - without.keys() == LABELS | ({"number of rows"} if bought else set())
+    others = [{r.label: r.epsilon or r.exponent for r in s.releases if not r.mu} for s in (receipts[0], plain)]  # fmt: skip
+    assert others[0] == pytest.approx(others[1], rel=1e-9)
+
+
+def test_the_paper_of_max_cover_does_not_look():
+    model = MaxCoverKMeans(2, epsilon=1.0, delta=1e-6, radius=99.0, variant="paper", n_public=60)
+    spent = model.set_params(random_state=0).fit(np.ones((60, 2))).spent_
+    assert not LABELS & {r.label for r in spent.releases}
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_replay_of_max_cover_finds_nothing(neighboring):
+    model = MaxCoverKMeans(2, **COVER | {"epsilon": 20.0, "neighboring": neighboring}, radius=900.0)
+    far = np.random.default_rng(0).normal(size=(60, 2)) + 300
+    gone = np.vstack([far[:-1], [[-900.0, 0.0]]])
+    more = gone if neighboring == "replace" else np.vstack([far, gone[-1:]])
+    pairs = [("far", far, more), *([("less", far, far[1:])] if neighboring != "replace" else [])]
+    assert not replay(model, pairs, seeds=range(2))
+
+
+def test_a_middle_of_max_cover_that_nobody_released_is_accused():
+    X = blobs(300) + 3.0
+    pair, honest = [("far", X, np.vstack([X, [[-35.0, 35.0]]]))], Noise.lengths
+    model = MaxCoverKMeans(2, **COVER | {"epsilon": 20.0}, radius=50.0)
+
+    def from_the_mean(noise, rows, edges, *, label, **ask):
+        if label == "distances to zoom by":
+            ask["center"] = rows[:].mean(axis=0)
+        return honest(noise, rows, edges, label=label, **ask)
+
+    with mock.patch.object(Noise, "lengths", from_the_mean):
+        assert replay(model, pair, seeds=range(2))
+
+
+@pytest.mark.parametrize("away", [0.0, 0.9])
+def test_max_cover_in_a_ball_a_hundred_times_too_large(away):
+    X, found = blobs(), {}
+    center = np.array([0.6, -0.8]) * away * 99
+    for chosen in (True, False):
+        public = COVER | {"radius": 100.0, "center": center, "zoom": chosen, "finest": 0.1}
+        fits = (MaxCoverKMeans(8, **public | {"random_state": s}).fit(X) for s in range(3))
+        found[chosen] = np.mean([kmeans_loss(X, m.cluster_centers_) for m in fits])
+    assert found[True] < 0.5 * found[False]
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", 0.5])
+def test_the_switch_of_max_cover_is_a_truth_value(value):
+    with pytest.raises((TypeError, ValueError), match="zoom"):
+        MaxCoverKMeans(2, **COVER, radius=1.0, zoom=value).fit(np.zeros((5, 2)))
+
+
+def test_a_later_look_takes_what_it_gains():
+    """Without noise: a ball that is 2.5 times too large is halved, and the look after takes the rest, which is less than half."""
+    X = blobs() + 1.0
+    for exactly in (None, 2):
+        with silent():
+            view = zoom(X, 300.0, n_total=4000, mu=0.7, noise=Noise(0), exactly=exactly)
+        assert view.radius < 3
+    noise = Noise(0)
+    view = zoom(X, 2.0, n_total=4000, mu=0.7, noise=noise, exactly=3)
+    assert view.radius == 2.0 and not view.center.any()  # not halved at first: left as it was
+    assert view.mu == pytest.approx(
+        gdp_composition([r.mu * math.sqrt(r.times) for r in noise.releases])
+    )

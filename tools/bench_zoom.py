@@ -92,8 +92,7 @@ def run_auc(sets, seeds, out):
     for name, (X, k) in sorted(sized.items(), key=lambda item: item[1][0].size * item[1][1]):
         areas = {}
         for zoom in (False, True):
-            make = partial(PEMeans, k, zoom=zoom)
-            at = partial(bench_pe_means.loss, make, X)
+            at = partial(bench_pe_means.loss, partial(PEMeans, k, zoom=zoom), X)
             runs = [[results.get_or(f"{name}|{zoom}|{e}|{s}", partial(at, e, s)) for e in EPSILONS]
                     for s in range(seeds)]  # fmt: skip
             areas[zoom] = np.array([auc(run) for run in runs])

@@ -124,7 +124,11 @@ def tail_end(counts, scale):
     after = max(counts[last + 1] if last < end else 0.0, scale)
     if after <= 1:  # less than a row is hidden
         return last
-    bins = math.ceil(math.log(after) / math.log(counts[last] / after))
+    # how much fewer rows a bin holds than the one before: over one step, or two if that is more
+    falls = (
+        max(counts[last], math.sqrt(max(counts[last - 1] if last else 0.0, 0.0) * after)) / after
+    )
+    bins = math.ceil(math.log(after) / math.log(falls))
     return min(last + bins, end)
 
 # %% ../../nbs/33_zoom.ipynb #a0c1000c
@@ -178,19 +182,18 @@ class View:
 
 
 def _look(rows, view, price, n_total, noise):
-    """(center, radius, error): the ball that a look into a ball finds, and by how much its middle may be off."""
+    """(center, radius): the ball that a look into a ball finds."""
     # in units of the ball: the receipt is the same whichever it is
     rows = MappedRows(rows, lambda block, at: (block - view.center) / view.radius)
-    d, ball = rows.shape[1], {"radius": 1.0, "weight": 0, "mu": price.mean}
-    deviation = noise.sum_scale(d, **ball) / n_total
+    ball = {"radius": 1.0, "weight": 0, "mu": price.mean}
+    deviation = noise.sum_scale(rows.shape[1], **ball) / n_total
     sums, _ = noise.sums(rows, label="mean to zoom in on", **ball)
     step = clip_to_ball(shrink(sums / n_total, np.array([deviation**2])), 1.0)[0]
     edges = 2.0 ** (np.arange(3 - BINS, 3) / 2)
     scale = noise.histogram_scale(mu=price.distances)
     ask = {"center": step, "mu": price.distances, "label": "distances to zoom by"}
     end = tail_end(noise.lengths(rows, edges, **ask), scale)
-    unit = view.radius
-    return view.center + unit * step, unit * float(edges[end]), unit * math.sqrt(d) * deviation
+    return view.center + view.radius * step, view.radius * float(edges[end])
 
 # %% ../../nbs/33_zoom.ipynb #a0c1000f
 def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
@@ -209,8 +212,9 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     noise : Noise
         The door.
     exactly : int, optional
-        PUBLIC number of looks, whatever they show. Default: none if there are too few rows, else as
-        many as seem worth it, `LOOKS` at most; then the price depends on what was released.
+        PUBLIC number of looks, whatever they show. Default: none if there are too few rows, else
+        until one finds no smaller ball, `LOOKS` at most; then the price depends on what was
+        released.
 
     Returns
     -------
@@ -235,10 +239,10 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
         return view
     for looks in range(1, most + 1):
         paid = math.sqrt(looks) * math.hypot(price.mean, price.distances)
-        middle, r, error = _look(rows, view, price, n_total, noise)
-        gain = 1e-80 < r <= view.radius / 2  # smaller ones could not be written as lattices
+        middle, r = _look(rows, view, price, n_total, noise)
+        # smaller ones could not be written as lattices
+        gain = 1e-80 < r <= radius / 2 and r < view.radius
         view = View(middle, r, paid) if gain else replace(view, mu=paid)
-        # a sharper mean would make it hardly smaller
-        if exactly is None and (not gain or r > 6 * error):
+        if exactly is None and not gain:
             break
     return view

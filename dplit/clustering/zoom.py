@@ -219,8 +219,7 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     Returns
     -------
     View
-        Its radius is the public one, or at most half of it. Its price says how many looks there
-        were.
+        Its radius is the public one, or smaller. Its price says how many looks there were.
 
     Raises
     ------
@@ -240,8 +239,7 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     for looks in range(1, most + 1):
         paid = math.sqrt(looks) * math.hypot(price.mean, price.distances)
         middle, r = _look(rows, view, price, n_total, noise)
-        # smaller ones could not be written as lattices
-        gain = 1e-80 < r <= radius / 2 and r < view.radius
+        gain = 1e-80 < r < view.radius  # below, a ball could not be written as a lattice
         view = View(middle, r, paid) if gain else replace(view, mu=paid)
         if exactly is None and not gain:
             break

@@ -123,6 +123,7 @@ class Journal:
     def __init__(self, neighboring="add_remove", private=True):
         self._neighboring, self.private = check_neighboring(neighboring), private
         self._page, self._sealed = [], False
+        self._list = self._page  # of the receipt; a procedure writes on a page of its own
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         self._branch, self._groups, self._share = None, 0, 1.0
 
@@ -130,6 +131,11 @@ class Journal:
     def releases(self):
         """What has gone out so far, in order. PUBLIC."""
         return tuple(self._page)
+
+    @property
+    def listed(self):
+        """What stands on the receipt so far: no step of a procedure that has not ended. PUBLIC."""
+        return tuple(self._list)
 
     @property
     def neighboring(self):

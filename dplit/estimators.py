@@ -99,7 +99,7 @@ class _Aloud(Noise):
 
     def __init__(self, owner, random_state, *, neighboring):
         super().__init__(random_state, neighboring=neighboring)
-        self._owner, self._list, self._said = owner, self._page, 0
+        self._owner, self._said = owner, 0
 
     def write(self, release):
         super().write(release)
@@ -111,7 +111,7 @@ class _Aloud(Noise):
 
     def _tell(self):
         # the page of a procedure is not the list: what is made on it may be PRIVATE
-        for release in self._list[self._said :]:
+        for release in self.listed[self._said :]:
             self._said += 1
             print(f"[{self._owner}] release {self._said}: {release.label}", flush=True)
 

@@ -267,10 +267,15 @@ def _picture(figure, caption):
     )
 
 # %% ../nbs/35_report.ipynb #421b0626
+def _read(x):
+    """A number as people write it: 5.004e+04 dollars are 50,040."""
+    return f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}"
+
+
 def _centers_table(result):
     """Centres and sizes as a table."""
     head = ["cluster", *(name for column in result.columns for name in column.outputs)]
-    rows = [[i, *(f"{x:.4g}" for x in center)] for i, center in enumerate(result.centers, 1)]
+    rows = [[i, *map(_read, center)] for i, center in enumerate(result.centers, 1)]
     if result.sizes is not None:
         head += ["rows", "standard error"]
         pairs = zip(result.sizes, result.errors, strict=True)
@@ -294,6 +299,8 @@ def _declared(result):
 def _found(result):
     """What was found: pictures and a table."""
     where = "Where the centres lie. A grey line is the whole declared range of a column."
+    if result.center_errors is not None:
+        where += " Whiskers, often too short to be seen: two standard errors of the noise."
     shares = " For a category, the shares of its values among the rows of a cluster."
     shares = shares if any(c.values for c in result.columns) else ""
     parts = [_picture(plot_columns(result), where + shares)]

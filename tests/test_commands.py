@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, commands, report
+from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, commands, report, scaling
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt
 from dplit.scaling import BoundedScaler
@@ -408,6 +408,14 @@ def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
     (tmp_path / "b.json").write_text(entry)
     with pytest.raises(ValueError, match="age"):
         commands.read_bounds(tmp_path / "b.json")
+
+
+def test_no_two_columns_of_the_centres_have_one_name():
+    columns = tuple(scaling.Column(name, 0, 1) for name in ("cluster", "size", "x"))
+    sizes, centers = np.ones(2), np.zeros((2, 3))
+    result = report.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
+    head, rows = commands._lines(result)
+    assert len(set(head)) == len(head) == len(rows[0]) == 9
 
 
 def test_a_name_is_no_formula_and_centres_have_errors(table, tmp_path, monkeypatch):

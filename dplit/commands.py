@@ -512,13 +512,14 @@ def _center_errors(scaler, model):
 def _lines(result):
     """Head and rows of centers.csv."""
     names = [name for column in result.columns for name in column.outputs]
-    ours = lambda *mine: [f"{name} (ours)" if name in names else name for name in mine]
+    errors = [f"{name}_standard_error" for name in names]
+    ours = lambda *mine: [f"{name} (ours)" if name in {*names, *errors} else name for name in mine]
     head, parts = [*ours("cluster"), *names], [result.centers]
     if result.sizes is not None:
         head += ours("size", "size_standard_error")
         parts.append(np.column_stack([result.sizes, result.errors]))
     if result.center_errors is not None:
-        head += ours(*(f"{name}_standard_error" for name in names))
+        head += [f"{name} (ours)" if name in names else name for name in errors]
         parts.append(result.center_errors)
     numbers = np.column_stack(parts)
     return head, [[i, *(f"{x:.10g}" for x in row)] for i, row in enumerate(numbers, 1)]

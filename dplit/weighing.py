@@ -352,7 +352,8 @@ def _scores(A, B):
     slope = (
         np.linalg.lstsq(covariance + 1e-9 * np.eye(len(spread)), difference, rcond=None)[0] / spread
     )
-    scores = [lambda T: T[:, length] @ slope, lambda T: np.isfinite(T).sum(axis=1)]
+    finite = lambda T: np.where(np.isfinite(T), T, 0.0)[:, length]  # other runs may lack some
+    scores = [lambda T: finite(T) @ slope, lambda T: np.isfinite(T).sum(axis=1)]
     telling = np.argsort([-stats.ks_2samp(x, y).statistic for x, y in zip(a.T, b.T, strict=True)])
     scores += [lambda T, j=j: T[:, length][:, j] for j in telling[:8]]
     atoms = [j for j in telling if len(np.unique(np.r_[a[:, j], b[:, j]])) < len(a)]

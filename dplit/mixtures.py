@@ -306,8 +306,8 @@ def _poisson_cells(mu, rate, width):
     the truth between.
     """
     least = math.log1p(-rate) if rate < 1 else -math.inf
-    ends = mu * np.array([-10, mu + 9.5])  # z beyond them has less than 1e-20
-    floor, top = np.logaddexp(least, math.log(rate) + ends - mu**2 / 2)
+    far = mu * np.array([-10, mu + 9.5])  # mu z, beyond which there is less than 1e-20
+    floor, top = np.logaddexp(least, math.log(rate) + far - mu**2 / 2)
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.exp(ends * width) - (1 - rate)
@@ -374,7 +374,7 @@ def poisson_gaussian_epsilon(delta: float, mu: float, rate: float, times: int = 
     laws = _checked_laws(mu, rate, times, "poisson_gaussian_epsilon")
     high = max(float(losses[-1]) for _, losses, _ in laws)
     excess = lambda e: poisson_gaussian_delta(e, mu, rate, times) - delta
-    if high < 0 or excess(0.0) <= 0:
+    if excess(0.0) <= 0:
         return 0.0
     if excess(high) > 0:
         return math.inf

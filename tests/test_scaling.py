@@ -26,8 +26,10 @@ from dplit import (
     PrivacyBudget,
     scaling,
 )
+from dplit.audit import replay
 from dplit.choosing import choose_n_clusters
 from dplit.private_loss import private_loss
+from dplit.recording import neighbors
 from dplit.scaling import BoundedScaler, Box, Column, category_radius
 from dplit.search import squared_distances
 
@@ -484,3 +486,33 @@ def test_a_search_measures_in_the_cube(people):
 
     found = budget.search(model, {"n_clusters": [1, 2]}, people, loss, epsilon=0.5, bound=4.0)
     assert found.best_estimator_ in found.estimators_
+
+
+class ReadsItsRanges(NoisyLloyd):
+    """Takes each column's range from the rows."""
+
+    def _box(self, X):
+        rows = np.asarray(X)
+        return None if self.bounds is None else Box(rows.min(axis=0) - 1, rows.max(axis=0) + 1)
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("make", [NoisyLloyd, MaxCoverKMeans, PEMeans, HDPEMeans])
+def test_replay_finds_nothing(make, neighboring):
+    """Neighbours in years and dollars, rows beyond their ranges among them: no release moves by more than is paid for."""
+    units = lambda D: LOW + (D + 1) / 2 * (HIGH - LOW)
+    pairs = [
+        (name, units(D), units(E)) for name, D, E in neighbors(2, 1.5, neighboring=neighboring)
+    ]
+    model = make(**PRICE, bounds=(LOW, HIGH), neighboring=neighboring)
+    assert not replay(model, pairs, seeds=range(2))
+
+
+def test_replay_finds_ranges_that_were_read_off_the_rows():
+    rows = np.tile(LOW + (HIGH - LOW) / 3, (20, 1))
+    pair = [("a far row", rows, np.vstack([rows, [[110.0, 1.9e5]]]))]
+    found = {
+        make: replay(make(**PRICE, bounds=(LOW, HIGH)), pair, seeds=range(2))
+        for make in (NoisyLloyd, ReadsItsRanges)
+    }
+    assert not found[NoisyLloyd] and found[ReadsItsRanges]

@@ -222,7 +222,9 @@ def methods(n, k, public):
 
     def max_cover(n_public=n, **options):
         def run(X, seed):
-            model = MaxCoverKMeans(**private, n_public=n_public, random_state=seed, **options)
+            model = MaxCoverKMeans(
+                **private, n_public=n_public, zoom=False, random_state=seed, **options
+            )
             return model.fit(X).cluster_centers_
 
         return run

@@ -2,7 +2,7 @@
 
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
-of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in ALONE or FILES,
+of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
 every chapter that takes longer than CHAPTER seconds by the map of the book, and the answers. `pytest -m rest` runs
 them, and what every change must pass (.ci/run) does so too. `slow` is for hours, by hand.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-CHAPTER = 8
+CHAPTER = 4
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
     "test_benchmark",
@@ -52,27 +52,8 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
-ALONE = {
-    "test_empty_cells_are_kept_as_rarely_as_promised",
-    "test_every_coordinate_of_a_sum_gets_its_own_noise",
-    "test_failures_of_several_releases_add_up_in_total_variation",
-    "test_good_data_are_found_and_bad_ones_are_not_answered",
-    "test_losses_stay_near_the_non_private_one",
-    "test_planted_sources_are_found_privately",
-    "test_replay_accuses_no_honest_estimator",
-    "test_replay_judges_choices_too",
-    "test_replay_of_the_sampled_test_when_the_tuple_was_not_drawn",
-    "test_test_then_release_by_brute_force",
-    "test_the_black_box_catches_at_least_eight_of_nine",
-    "test_the_black_box_stays_below_an_honest_claim_and_above_half_of_it",
-    "test_the_black_box_stays_below_the_claim_and_notices_half_the_noise",
-    "test_the_evaluator_of_the_family_agrees_with_runs",
-    "test_the_law_of_choices_of_a_cover_is_tested",
-    "test_the_release_is_as_private_as_claimed_and_half_the_noise_is_not",
-    "test_the_solver_is_within_a_fifth_of_a_per_cent_of_the_optimum",
-    "test_the_stable_mean_needs_hundreds_and_min_tuples_is_where_it_answers",
-    "test_weights_get_two_sided_geometric_noise",
-}
+# cases of more than two seconds, by pytest -m "not slow" --durations=0 --durations-min=2 tests
+LONG = set((Path(__file__).parent / "long.txt").read_text("utf8").splitlines())
 
 
 def long_chapters():
@@ -89,7 +70,7 @@ def is_for_later(item, long):
     if item.path.suffix == ".ipynb":
         return item.path.stem in long or item.path.parent.name == "answers"
     name = item.originalname
-    if item.path.stem in FILES or name in ALONE:
+    if item.path.stem in FILES or item.nodeid in LONG:
         return True
     places = item.callspec.indices.values() if hasattr(item, "callspec") else (0,)
     return sum(places) % SWEEPS.get(name, 1) != 0

@@ -500,9 +500,9 @@ class ReadsItsRanges(NoisyLloyd):
 @pytest.mark.parametrize("make", [NoisyLloyd, MaxCoverKMeans, PEMeans, HDPEMeans])
 def test_replay_finds_nothing(make, neighboring):
     """Neighbours in years and dollars, rows beyond their ranges among them: no release moves by more than is paid for."""
-    units = lambda D: LOW + (D + 1) / 2 * (HIGH - LOW)
     pairs = [
-        (name, units(D), units(E)) for name, D, E in neighbors(2, 1.5, neighboring=neighboring)
+        (name, *(LOW + (rows + 1) / 2 * (HIGH - LOW) for rows in pair))
+        for name, *pair in neighbors(2, 1.5, neighboring=neighboring)
     ]
     model = make(**PRICE, bounds=(LOW, HIGH), neighboring=neighboring)
     assert not replay(model, pairs, seeds=range(2))

@@ -10,6 +10,7 @@ import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -398,7 +399,7 @@ def _check_fits(plan, label):
 
 # %% ../nbs/06_discrete.ipynb #ed34d92f
 def _streams(random_state):
-    """Two independent generators, (public, noise), from anything numpy or scikit-learn would call a seed."""
+    """Two independent generators, (public, noise), from whatever numpy or scikit-learn would call a seed."""
     check_random_state(random_state)
     if isinstance(random_state, np.random.Generator):
         return random_state.spawn(2)
@@ -440,8 +441,15 @@ class Discrete(Pages):
 
     def __init__(self, random_state=None, *, neighboring="add_remove"):
         super().__init__(neighboring, random_state is None)
-        streams = _streams(random_state)
-        self.public_rng, self._bits = streams[0], Bits(None if self.private else streams[1])
+        noise = None
+        if not self.private:
+            self.public_rng, noise = _streams(random_state)
+        self._bits = Bits(noise)
+
+    @cached_property
+    def public_rng(self):
+        """Where starts and projections come from, which are no secret."""
+        return np.random.default_rng()
 
     def _add(self, value, l1, l2, step, *, mu, epsilon, label, body=()):
         """Integer `value` plus noise for the given integer sensitivities; the result in units of `step`.

@@ -167,8 +167,8 @@ def _exponential(words, width):
     """-ln u for a u that begins with the bits of a word, and how far off it may be: rounding, and the bits to come."""
     words = words.astype(float)
     log_u = -np.log((words + 0.5) * 2.0**-width)
-    with np.errstate(divide="ignore"):  # after a word of zeros all is open
-        return log_u, _SLACK * (1 + log_u) + 1 / words
+    # after a word of zeros all is open
+    return log_u, _SLACK * (1 + log_u) + 1 / np.maximum(words, 1e-200)
 
 
 def _exact_geometric(bits, numerator, scale):
@@ -226,17 +226,17 @@ _SPLIT = math.exp(-2)  # where ndtri changes its method; one number, used by bot
 def _upper_quantile(u):
     """The x with 1 - Phi(x) = u <= 1/2."""
     # ndtri has a slower branch for small u: take both branches always, or the time would tell the size
-    tail = special.ndtri(np.minimum(u, _SPLIT))
-    bulk = special.ndtri(np.maximum(u, _SPLIT))
-    return -np.where(u < _SPLIT, tail, bulk)
+    small = u < _SPLIT
+    tail, bulk = special.ndtri(np.where(small, u, _SPLIT)), special.ndtri(np.where(small, 0.25, u))
+    return -np.where(small, tail, bulk)
 
 
 def _normal(words, width):
     """z for an upper tail that begins with the bits of a word, and how far off it may be: rounding, and the bits to come."""
     words = words.astype(float)
     z = _upper_quantile((words + 0.5) * 2.0**-width)
-    with np.errstate(divide="ignore"):  # after a word of zeros everything is open
-        return z, _SLACK * (1 + z) + 1 / words
+    # after a word of zeros everything is open
+    return z, _SLACK * (1 + z) + 1 / np.maximum(words, 1e-200)
 
 
 def _half_gaussian_int(bits, scale, size):

@@ -100,7 +100,7 @@ class Bits:
 
 
 _SLACK = 2.0**-43  # relative error allowed to log, log1p and ndtri; measured below a tenth of it
-_CHUNK = 2**15  # draws at a time: fits the cache
+_CHUNK = 2**12  # draws at a time: small enough that no memory is asked of the system anew
 _EXACT = decimal.Context(prec=95)
 _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from functools import partial
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,16 @@ def test_every_method_works(table, tmp_path, monkeypatch, method):
     assert "size" in (tmp_path / "out" / "centers.csv").read_text()
 
 
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_the_receipt_says_whom_it_protects(table, tmp_path, monkeypatch, neighboring):
+    price = ["--neighboring", neighboring, "--seed", 0]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *price)) == 0
+    receipt = json.loads((tmp_path / "out" / "receipt.json").read_text())
+    assert receipt["neighboring"] == neighboring
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("replaced by any other" in page) == (neighboring == "replace")
+
+
 # ---------------------------------------------------------------- kinds of files
 
 
@@ -217,7 +228,7 @@ def same_rows(path, other, bounds):
     assert isinstance(one, np.ndarray) and np.array_equal(one, two)
 
 
-def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path):
+def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path, monkeypatch):
     text = (table / "people.csv").read_text()
     for name, changed in {
         "semicolons": text.replace(",", ";"),
@@ -234,6 +245,11 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path):
     frame.write_parquet(tmp_path / "people.parquet")
     assert commands.read_names(tmp_path / "people.parquet") == frame.columns
     same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
+    if find_spec("pyarrow"):
+        without_polars = lambda name: None if name == "polars" else find_spec(name)  # noqa: E731
+        monkeypatch.setattr(commands, "find_spec", without_polars)
+        assert commands.read_names(tmp_path / "people.parquet") == frame.columns
+        same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
 
 
 def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):

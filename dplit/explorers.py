@@ -71,7 +71,14 @@ class _Frames:
         data, shown = self.pictures[-1]
         return data, shown
 
-# %% ../nbs/37_explorers.ipynb #67db7532
+# %% ../nbs/37_explorers.ipynb #e5b1ccaf
+def _listed(values, name, what):
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name}: frames needs {what}, one a frame.") from None
+
+
 def frames(figures, labels, *, alt):
     """A slider over prepared figures, which needs no kernel and no network.
 
@@ -97,11 +104,10 @@ def frames(figures, labels, *, alt):
         When there is no label for each figure, a figure is none, or all take more than 250 kB.
     """
     check_kind(alt, "alt", "frames", str)
-    labels = [str(label) for label in labels]
+    labels = [str(label) for label in _listed(labels, "labels", "strings")]
     pictures = []
-    for fig in figures:
-        check_kind(fig, "figures", "frames", Figure, "s")
-        pictures.append(_png(fig))
+    for fig in _listed(figures, "figures", "figures"):
+        pictures.append(_png(check_kind(fig, "figures", "frames", Figure)))
         plt.close(fig)
     if not labels or len(labels) != len(pictures):
         raise ValueError(

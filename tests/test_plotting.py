@@ -2,7 +2,12 @@
 
 import io
 import itertools
+import json
+import re
 import sys
+from base64 import b64decode
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib
@@ -12,6 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from dplit import plotting as P
@@ -358,3 +364,95 @@ def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):
     assert show(theirs) == b"usual"
     for fig in (ours, given):
         assert show(fig)[0].startswith(b"\x89PNG")
+
+
+# --- captions and alternative texts, where notebooks keep figures ---
+
+ROOT = Path(__file__).parent.parent
+CAPTIONED = "00_tour 10_accounting 11_mechanisms 14_plotting 15_audit 20_lloyd 50_private_evolution"
+SAYS_NOTHING = re.compile(
+    r"^(figure|image|picture|plot|chart|output)\b.{0,12}\b(drawn|of|by|from|above|below|code|\d)",
+    re.I,
+)
+
+
+def figure_complaints(source, outputs, everywhere):
+    """What is wrong with the caption and the alternative text of a cell's figure."""
+    shown = [o["data"] for o in outputs if "image/png" in o.get("data", {})]
+    lines = re.match(r"(?:#\|.*\n?)*", source)[0]
+    options = yaml.safe_load(lines.replace("#|", "")) or {}
+    if not shown or any("text/html" in data for data in shown):
+        return  # no figure, or one that brings its own words
+    alt, caption = options.get("fig-alt", ""), options.get("fig-cap", "")
+    if not (alt and caption and str(options.get("label", "")).startswith("fig-")):
+        if everywhere or alt or caption:
+            yield "a figure needs a label that begins with fig-, a fig-cap and a fig-alt"
+    elif SAYS_NOTHING.match(alt) or len(alt.split()) < 12 or alt in caption:
+        yield f"the alternative text {alt!r} does not say what is to be seen"
+    elif not caption.endswith(".") or not alt.endswith("."):
+        yield "captions and alternative texts are sentences"
+
+
+def stored_figures():
+    for path in sorted((ROOT / "nbs").rglob("[0-9]*.ipynb")):
+        for cell in json.loads(path.read_text("utf8"))["cells"]:
+            if cell["cell_type"] == "code":
+                name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+                yield name, "".join(cell["source"]), cell["outputs"]
+
+
+def test_figures_have_captions_and_say_what_is_to_be_seen():
+    complaints = [
+        f"{name}: {complaint}"
+        for name, source, outputs in stored_figures()
+        for complaint in figure_complaints(source, outputs, name in CAPTIONED.split())
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_labels_of_figures_are_unique_on_their_page():
+    labels = Counter(
+        (name, label)
+        for name, source, _ in stored_figures()
+        for label in re.findall(r"^#\| label: (fig-\S+)", source, re.M)
+    )
+    assert len(labels) > 15 and max(labels.values()) == 1
+
+
+def test_stored_figures_of_the_style_are_sharp_and_small():
+    sharp = 0
+    for name, _, outputs in stored_figures():
+        for output in outputs:
+            shown = output.get("metadata", {}).get("image/png")
+            if shown and "image/png" in output["data"]:
+                data = b64decode(output["data"]["image/png"])
+                assert len(data) <= 60_000, f"{name}: {len(data)} bytes"
+                assert Image.open(io.BytesIO(data)).width >= 2 * shown["width"], name
+                sharp += 1
+    assert sharp > 15
+
+
+FIGURE = [{"data": {"image/png": ""}}]
+SEES = "Two curves fall towards a grey line; the lower one reaches it at epsilon 4."
+
+
+@pytest.mark.parametrize(
+    "label, caption, alt",
+    [
+        ("fig-a", "Loss.", ""),
+        ("fig-a", "", SEES),
+        ("tbl-a", "Loss.", SEES),
+        ("fig-a", "Loss.", "Figure drawn by the code above, with two curves and a line that is grey."),
+        ("fig-a", "Loss.", "Image of the output of this cell with all of its curves and all of its lines."),
+        ("fig-a", "Loss.", "Two curves."),
+        ("fig-a", SEES, SEES),
+        ("fig-a", "Loss", SEES),
+    ],
+)  # fmt: skip
+def test_a_text_that_says_nothing_is_refused(label, caption, alt):
+    source = f'#| label: {label}\n#| fig-cap: "{caption}"\n#| fig-alt: "{alt}"\nplot()'
+    assert [*figure_complaints(source, FIGURE, False)]
+    good = f'#| label: fig-a\n#| fig-cap: "Loss."\n#| fig-alt: "{SEES}"\nplot()'
+    assert not [*figure_complaints(good, FIGURE, True)]
+    assert [*figure_complaints("plot()", FIGURE, True)]
+    assert not [*figure_complaints("plot()", FIGURE, False)]

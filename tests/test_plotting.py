@@ -1,5 +1,13 @@
 """The figures draw what they were given, read without colour, and leave matplotlib as it was."""
 
+import io
+import itertools
+import json
+import re
+import sys
+from base64 import b64decode
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib
@@ -9,6 +17,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import yaml
+from PIL import Image
 
 from dplit import plotting as P
 from dplit.receipts import Receipt, Release
@@ -71,20 +81,79 @@ def test_style_keeps_what_a_backend_sets_inside():
         matplotlib.interactive(was)
 
 
+# What each kind of colour blindness leaves of linear red, green and blue (Machado, Oliveira and
+# Fernandes 2009), and what the rule `filter: invert(0.88) hue-rotate(180deg)` makes of a figure on
+# a dark page (the matrix of the standard for filters, on colours as they are sent to the screen).
+VISION = {
+    "all cones": np.eye(3),
+    "no red cones": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "no green cones": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}  # fmt: skip
+HALF_TURN = 2 * np.array([[0.213, 0.715, 0.072]] * 3) - np.eye(3)
+
+
+def linear(rgb):
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light):
+    """CIE L*, a*, b* of linear colours."""
+    to_xyz = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
+    x = np.clip(light, 0, 1) @ np.transpose(to_xyz) / [0.9505, 1.0, 1.0888]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.stack(
+        [
+            116 * f[:, 1] - 16,
+            500 * (f[:, 0] - f[:, 1]),
+            200 * (f[:, 1] - f[:, 2]),
+        ],
+        axis=1,
+    )
+
+
+def contrast(one, other):
+    """Contrast of colours as the guidelines for accessible pages have it, from 1 to 21."""
+    y = np.sort([linear(np.asarray(c)) @ [0.2126, 0.7152, 0.0722] for c in (one, other)])
+    return (y[1] + 0.05) / (y[0] + 0.05)
+
+
+def on_a_dark_page(rgb):
+    return np.clip(HALF_TURN @ (0.88 * (1 - np.asarray(rgb)) + 0.12 * np.asarray(rgb)), 0, 1)
+
+
+COLORS = np.array([matplotlib.colors.to_rgb(s["color"]) for s in P.SERIES])
+
+
+def distances(points):
+    return [np.linalg.norm(a - b) for a, b in itertools.combinations(points, 2)]
+
+
 def test_series_differ_without_colour():
     for part in ("marker", "hatch"):
         assert len({s[part] for s in P.SERIES}) == len(P.SERIES)
     assert len({str(s["linestyle"]) for s in P.SERIES}) == len(P.SERIES)
-    rgb = np.array([matplotlib.colors.to_rgb(s["color"]) for s in P.SERIES])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [
-        0.2126,
-        0.7152,
-        0.0722,
-    ]
-    light = 116 * np.cbrt(np.maximum(linear, 0.008856)) - 16  # CIE L*
-    assert np.abs(np.diff(light)).min() > 12 and light.max() < 80
-    seen = {(s["marker"], round(v)) for s, v in zip(P.SERIES, light, strict=True)}
-    assert len(seen) == len(P.SERIES)
+    light = lab(linear(COLORS))[:, :1]
+    assert min(distances(light)) > 10, "any two differ in print"
+    assert np.abs(np.diff(light[:, 0])).min() > 20, "neighbours differ more"
+
+
+@pytest.mark.parametrize("cones", VISION)
+def test_any_two_colours_differ_for_colour_blind_readers(cones):
+    """A distance of 2.3 is just seen; the colours of Okabe and Ito reach 18 here."""
+    assert min(distances(lab(linear(COLORS) @ VISION[cones].T))) > 29
+
+
+def test_colours_read_on_white_and_on_a_dark_page():
+    for color in COLORS:
+        assert contrast(color, np.ones(3)) > 3
+        assert contrast(on_a_dark_page(color), on_a_dark_page(np.ones(3))) > 3
+        assert contrast(0.7 * color, np.ones(3)) > 4.5, "names of curves are letters"
+    dark = np.array([on_a_dark_page(c) for c in COLORS])
+    assert min(distances(lab(linear(dark)))) > 20
 
 
 def test_a_drawn_curve_uses_its_series():
@@ -103,8 +172,10 @@ def test_loss_curve_shows_median_and_quartiles():
     assert np.allclose(line.get_ydata(), [3, 30]) and np.allclose(line.get_xdata(), [1, 2])
     assert np.allclose([segment[:, 1] for segment in bars.get_segments()], [[2, 4], [20, 40]])
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "2"]
-    labels = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert labels == ["k-means", "one centre", "a"]
+    names = {t.get_text() for t in ax.texts}
+    assert names == {"— k-means", "– – one centre", "● a"} and ax.get_legend() is None
+    bare = P.plot_loss_curve([1, 2], {"a": runs}, names=False)
+    assert not bare.texts and bare.get_legend_handles_labels()[1] == ["a"]
 
 
 def test_centers_project_on_a_public_plane_only():
@@ -230,3 +301,160 @@ def test_inputs_are_left_alone():
     P.plot_bound(x, runs, x + 2)
     P.plot_images(runs, (1, 3))
     assert np.array_equal(runs, kept) and np.array_equal(x, EPS)
+
+
+def test_names_of_lines_stand_at_their_ends_and_not_on_one_another():
+    with P.style():
+        fig, ax = plt.subplots()
+    for i, end in enumerate([1.0, 1.0, 1.001, 5.0, 9.99, 10.0]):
+        ax.plot([0, 1], [0, end], label=f"line {i}")
+    assert P.label_lines(ax) is ax and ax.get_legend() is None
+    fig.canvas.draw()
+    boxes = sorted((t.get_window_extent() for t in ax.texts), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 + 1 for low, high in itertools.pairwise(boxes))
+    assert min(box.x0 for box in boxes) > ax.get_window_extent().x1
+    alone = next(t for t in ax.texts if t.get_text().endswith("line 3"))
+    box = alone.get_window_extent()
+    assert abs((box.y0 + box.y1) / 2 - ax.transData.transform((1, 5.0))[1]) < 3
+    order = [t.get_text()[-1] for t in sorted(ax.texts, key=lambda t: t.get_position()[1])]
+    assert order == list("012345")
+
+
+def test_panels_stand_one_under_another():
+    fig, axes = P.panels(5, height=1.0, abreast=2, sharex=True)
+    assert len(axes) == 5 and tuple(fig.get_size_inches()) == (4.6, 3.0)
+    assert len(fig.axes) == 6 and not fig.axes[5].axison
+    fig, axes = P.panels(2)
+    assert axes[0].get_position().y0 > axes[1].get_position().y1 and fig.get_size_inches()[0] < 5
+    with pytest.raises(ValueError, match="at least 1"):
+        P.panels(0)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_figure_is_sharp_and_small(call):
+    fig = call().figure
+    data, shown = P._png(fig)
+    picture = Image.open(io.BytesIO(data))
+    assert len(data) < 60_000 and picture.width in (2 * shown["width"], 2 * shown["width"] + 1)
+    assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+    once = io.BytesIO()
+    fig.savefig(once, format="png", bbox_inches="tight")
+    assert abs(Image.open(once).width - shown["width"]) <= 1
+
+
+def test_noise_is_drawn_with_fewer_colours_until_it_is_small():
+    with P.style():
+        fig, ax = plt.subplots()
+    ax.imshow(RNG.uniform(size=(60, 60, 3)))
+    assert len(P._png(fig)[0]) < 1.1 * P._HEAVY
+
+
+def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):
+    shown = {matplotlib.figure.Figure: lambda fig: b"usual"}
+    formatters = {"image/png": SimpleNamespace(type_printers=shown)}
+    shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    theirs, _ = plt.subplots()
+    with P.style():
+        ours, _ = plt.subplots()
+    given, ax = plt.subplots()
+    for _ in range(2):
+        P.plot_centers(None, np.eye(2), ax=ax)
+    show = shown[matplotlib.figure.Figure]
+    assert show(theirs) == b"usual"
+    for fig in (ours, given):
+        assert show(fig)[0].startswith(b"\x89PNG")
+
+
+# --- captions and alternative texts, where notebooks keep figures ---
+
+ROOT = Path(__file__).parent.parent
+CAPTIONED = "10_accounting 11_mechanisms 14_plotting 15_audit 20_lloyd 50_private_evolution"
+SAYS_NOTHING = re.compile(
+    r"^(figure|image|picture|plot|chart|output)\b.{0,12}\b(drawn|of|by|from|above|below|code|\d)",
+    re.I,
+)
+
+
+def figure_complaints(source, outputs, everywhere):
+    """What is wrong with the caption and the alternative text of a cell's figure."""
+    shown = [o["data"] for o in outputs if "image/png" in o.get("data", {})]
+    lines = re.match(r"(?:#\|.*\n?)*", source)[0]
+    options = yaml.safe_load(lines.replace("#|", "")) or {}
+    if not shown or any("text/html" in data for data in shown):
+        return  # no figure, or one that brings its own words
+    alt, caption = options.get("fig-alt", ""), options.get("fig-cap", "")
+    if not str(options.get("label", "fig-")).startswith("fig-"):
+        yield "the label of a figure begins with fig-"
+    elif not (alt and caption):
+        if everywhere or alt or caption:
+            yield "a figure needs a fig-cap and a fig-alt"
+    elif SAYS_NOTHING.match(alt) or len(alt.split()) < 12 or alt in caption:
+        yield f"the alternative text {alt!r} does not say what is to be seen"
+    elif not caption.endswith(".") or not alt.endswith("."):
+        yield "captions and alternative texts are sentences"
+
+
+def stored_figures():
+    for path in sorted((ROOT / "nbs").rglob("[0-9]*.ipynb")):
+        for cell in json.loads(path.read_text("utf8"))["cells"]:
+            if cell["cell_type"] == "code":
+                name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
+                yield name, "".join(cell["source"]), cell["outputs"]
+
+
+def test_figures_have_captions_and_say_what_is_to_be_seen():
+    complaints = [
+        f"{name}: {complaint}"
+        for name, source, outputs in stored_figures()
+        for complaint in figure_complaints(source, outputs, name in CAPTIONED.split())
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_labels_of_figures_are_unique_on_their_page():
+    labels = Counter(
+        (name, label)
+        for name, source, _ in stored_figures()
+        for label in re.findall(r"^#\| label: (fig-\S+)", source, re.M)
+    )
+    assert len(labels) > 15 and max(labels.values()) == 1
+
+
+def test_stored_figures_of_the_style_are_sharp_and_small():
+    sharp = 0
+    for name, _, outputs in stored_figures():
+        for output in outputs:
+            shown = output.get("metadata", {}).get("image/png")
+            if shown and "image/png" in output["data"]:
+                data = b64decode(output["data"]["image/png"])
+                assert len(data) <= 60_000, f"{name}: {len(data)} bytes"
+                assert Image.open(io.BytesIO(data)).width >= 2 * shown["width"], name
+                sharp += 1
+    assert sharp > 15
+
+
+FIGURE = [{"data": {"image/png": ""}}]
+SEES = "Two curves fall towards a grey line; the lower one reaches it at epsilon 4."
+
+
+@pytest.mark.parametrize(
+    "label, caption, alt",
+    [
+        ("fig-a", "Loss.", ""),
+        ("fig-a", "", SEES),
+        ("tbl-a", "Loss.", SEES),
+        ("fig-a", "Loss.", "Figure drawn by the code above, with two curves and a line that is grey."),
+        ("fig-a", "Loss.", "Image of the output of this cell with all of its curves and all of its lines."),
+        ("fig-a", "Loss.", "Two curves."),
+        ("fig-a", SEES, SEES),
+        ("fig-a", "Loss", SEES),
+    ],
+)  # fmt: skip
+def test_a_text_that_says_nothing_is_refused(label, caption, alt):
+    source = f'#| label: {label}\n#| fig-cap: "{caption}"\n#| fig-alt: "{alt}"\nplot()'
+    assert [*figure_complaints(source, FIGURE, False)]
+    good = f'#| label: fig-a\n#| fig-cap: "Loss."\n#| fig-alt: "{SEES}"\nplot()'
+    assert not [*figure_complaints(good, FIGURE, True)]
+    assert [*figure_complaints("plot()", FIGURE, True)]
+    assert not [*figure_complaints("plot()", FIGURE, False)]

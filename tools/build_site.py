@@ -38,8 +38,8 @@ WAYS = {"edit_url": "Edit this page", "binder_url": "Binder", "colab_url": "Cola
 # ---- The checks -----------------------------------------------------------------------------------------------------
 
 
-def check(page, by_address, nbs):
-    """Every link leads somewhere, ids are unique, nothing is loaded from the network, no TeX stands outside formulas."""
+def check(page, by_address):
+    """Every link leads somewhere, ids are unique, no TeX stands outside formulas."""
     for name, times in page.ids.items():
         if times > 1:
             raise page.error(
@@ -53,6 +53,19 @@ def check(page, by_address, nbs):
         raise page.error(
             f"'{stray}' stands outside a formula; is a dollar sign missing, or followed by a space?"
         )
+    for link in page.body.find_all("a", href=re.compile("^(?!https?:|mailto:)")):
+        path, _, anchor = unquote(link["href"]).partition("#")
+        target = page.resolve(path) if path else page.address
+        if target not in by_address:
+            raise page.error(f"links to {path}, which is not on the site.")
+        if anchor and anchor not in by_address[target].ids:
+            raise page.error(
+                f"links to {target}#{anchor}, but nothing on that page has the id '{anchor}'."
+            )
+
+
+def gather(page, nbs):
+    """What a page shows that lies beside the notebooks; nothing is loaded from the network."""
     for tag in page.body.select("[src], link[href]"):
         source = tag.get("src") or tag["href"]
         if source.startswith("data:"):  # the picture itself
@@ -64,15 +77,6 @@ def check(page, by_address, nbs):
             if local.startswith("..") or not (nbs / local).is_file():
                 raise page.error(f"shows {source}, but there is no such file in {nbs.name}/.")
             page.files[local] = (nbs / local).read_bytes()
-    for link in page.body.find_all("a", href=re.compile("^(?!https?:|mailto:)")):
-        path, _, anchor = unquote(link["href"]).partition("#")
-        target = page.resolve(path) if path else page.address
-        if target not in by_address:
-            raise page.error(f"links to {path}, which is not on the site.")
-        if anchor and anchor not in by_address[target].ids:
-            raise page.error(
-                f"links to {target}#{anchor}, but nothing on that page has the id '{anchor}'."
-            )
 
 
 # ---- The whole ------------------------------------------------------------------------------------------------------
@@ -114,7 +118,8 @@ def read_all(root, nbs, pages, modules, only):
     with contextlib.chdir(root):  # nbdev looks for settings.ini from the current folder upwards
         for page in ordered:
             if only and page.notebook not in only:
-                page.title = page.notebook
+                first = json.loads((nbs / page.notebook).read_text(encoding="utf-8"))["cells"][0]
+                page.title = "".join(first["source"]).partition("\n")[0].removeprefix("# ")
                 page.body = site_lists.BeautifulSoup("<h1></h1>", "html.parser")
                 continue
             module = homes.get(page.address)
@@ -135,7 +140,12 @@ def finish(ordered, described, modules, has_source):
         site_frame.number_theorems(page)
         site_frame.frame(page, has_source)
     made = site_lists.notation(ordered)
-    ordered = [*ordered, made, *described] if made.body.select("li, table") else ordered + described
+    ordered = [*ordered, *described]
+    if made.body.select(
+        "li, table"
+    ):  # it stands with the other pages about the book, or before the reference
+        last = [n for n, page in enumerate(ordered) if page.section == made.section]
+        ordered.insert(last[-1] + 1 if last else len(ordered) - len(described), made)
     for page in ordered:
         page.ids = Counter(tag["id"] for tag in page.body.find_all(id=True))
     places = site_frame.documentation(modules, ordered)
@@ -166,8 +176,9 @@ def build(root=ROOT, out="_site", only=()):
     by_address = {page.address: page for page in ordered}
     for page in ordered:
         site_frame.link_pages(page, pages)
+        gather(page, nbs)
         if not only:
-            check(page, by_address, nbs)
+            check(page, by_address)
 
     files = shared_files(root, nbs / config["format"]["html"]["css"])
     files |= site_lists.preview_files(ordered)

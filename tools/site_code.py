@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 LONG = 20  # lines of code that are shown unasked; longer cells are folded
@@ -43,7 +44,8 @@ def shorten(source):
                 after += 1  # the empty line between a docstring and the code
             for n in range(place.lineno, after):
                 lines[n] = None
-    return "\n".join(line for line in lines if line is not None)
+    kept = "\n".join(line for line in lines if line is not None)
+    return re.sub(r"\n{3,}(?=\S)", "\n\n", kept)  # one empty line between definitions is enough
 
 
 def _summary(node):

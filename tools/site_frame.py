@@ -117,23 +117,40 @@ def frame(page, has_source):
     for table in page.body.find_all("table"):
         heads(page, table)
         table.wrap(new("div", attrs={"class": "table-scroll"}))
+    glance(page)
     for link in [] if has_source else page.body.find_all("a", target="_blank", string="source"):
         link.decompose()
     number_sections(page)
 
 
+def glance(page):
+    """The table of facts before the first section waits folded: a page begins with its question."""
+    section = page.body.find("h2")
+    table = section and section.find_previous("table", class_="facts")
+    if table:
+        fold = table.parent.wrap(page.body.new_tag("details", attrs={"class": "glance"}))
+        names = [text_of(head).lower() for head in table.find_all("th")]
+        fold.insert(0, page.body.new_tag("summary", string="At a glance: " + ", ".join(names)))
+
+
 def heads(page, table):
-    """An empty row of heads goes, an empty head is a cell; a table without heads, of two columns, names its rows."""
+    """An empty head is a cell, an empty row of heads goes; a table without heads, its first cells bold, names its rows."""
     if table.thead and not text_of(table.thead):
         table.thead.decompose()
-        for row in table.find_all("tr"):
-            first = row.find("td")
-            if first and first.find("strong"):
-                first.name, first["scope"] = "th", "row"
+    firsts = [row.find("td") for row in table.find_all("tr")]
+    if not table.thead and all(first and first.find("strong") for first in firsts):
         table["class"] = ["facts"]
+        for first in firsts:
+            first.name, first["scope"] = "th", "row"
     for head in table.find_all("th"):
         if not text_of(head):
             head.name = "td"
+    for code in table.find_all("code"):  # a long name breaks where its words do
+        pieces = re.split(r"(?<=[_.])(?=\w)", code.string or "")
+        if len(pieces) > 1 and len(code.string) > 15:
+            code.clear()
+            for n, piece in enumerate(pieces):
+                code.extend([page.body.new_tag("wbr"), piece] if n else [piece])
 
 
 # ---- Links -----------------------------------------------------------------------------------------------------------
@@ -201,9 +218,9 @@ def sources(page):
     return found
 
 
-NAME = r"(?:de )?[A-Z][\w’'-]+"
+NAME = r"(?:de\s|Mac\s)?[A-Z][\w’'-]+(?::[\w-]+)?"
 CITED = re.compile(
-    rf"({NAME})((?:(?:, (?:and )?| and ){NAME})*)( et al\.)?,? ?(?:\((?:[^()]*?)(\d{{4}})[^()]*\))?"
+    rf"({NAME})((?:(?:,\s(?:and\s)?|\sand\s){NAME})*)(\set\sal\.)?,?\s?(?:\((?:[^()]*?)(\d{{4}})[^()]*\))?"
 )
 
 

@@ -3,6 +3,7 @@
 import base64
 import html
 import inspect
+import itertools
 import posixpath
 import re
 import subprocess
@@ -151,6 +152,15 @@ def output_markdown(page, output, options):
     return fenced(data, "{.output}") if kind == "text/plain" else f"\n{data}\n"
 
 
+def joined(outputs):
+    """What was printed line by line is one output."""
+    for printed, run in itertools.groupby(outputs, lambda o: o["output_type"] == "stream"):
+        if printed:
+            yield {"output_type": "stream", "text": [text for o in run for text in o["text"]]}
+        else:
+            yield from run
+
+
 def summary(words):
     """What stands on a fold: `names` as code, everything else as it is."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words, quote=False))
@@ -197,7 +207,7 @@ def cell_markdown(page, cell, reference=""):
     shown = ""
     if source and options.get("echo", True) and not hidden:
         shown = code_markdown(page, cell, code, cell.metadata.get("language", "python"), reference)
-    written = "".join(output_markdown(page, output, options) for output in outputs)
+    written = "".join(output_markdown(page, output, options) for output in joined(outputs))
     below = written and options.get("output", True)
     below = f"\n::: cell-output\n{written}\n:::\n" if below else ""
     if code.imports and shown and not below and "code-fold" not in options:

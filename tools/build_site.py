@@ -195,7 +195,7 @@ def shared_files(root, style):
     """What all pages load, and the licences of what is in it."""
     files = {}
     for path in PARTS.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.name != "page.html":
             name = path.relative_to(PARTS).as_posix()
             files[f"site/{name}{'' if path.suffix else '.txt'}"] = path.read_bytes()
     files["site/styles.css"] = style.read_bytes()

@@ -1,6 +1,6 @@
 """How the site shows code: docstrings shortened to one line, and folded what does not teach.
 
-`short` is also a processor for nbdev, named in settings.ini: Quarto gets the same code and the same folds.
+`for_quarto` is a processor for nbdev, named in settings.ini: Quarto gets the same code and the same folds.
 """
 
 import ast
@@ -101,3 +101,24 @@ def show(source, directives=(), options=None, draws=False):
         code.folded = options.get("code-summary", label)
         code.after = draws
     return code
+
+
+def for_quarto(cell):
+    """nbdev_docs runs this last on each cell: docstrings shortened, and what is long folded, by Quarto's own options."""
+    if cell.cell_type != "code" or not getattr(cell, "source", ""):
+        return
+    lines = re.match(r"(?:#\|.*\n?)*", cell.source)[0]
+    own = dict(re.findall(r"^#\|\s*([\w-]+):\s*(.*)$", lines, flags=re.M))
+    if own.get("echo") == "false":
+        return
+    source = cell.source[len(lines) :]
+    draws = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+    by_author = own.get("code-summary", "").strip("\"'") not in ("", "Exported source")
+    code = show(source, cell.directives_, {}, draws)
+    options = [f"#| {name}: {value}" for name, value in own.items()]
+    if not by_author:
+        options = [line for line in options if not line.startswith("#| code-")]
+        if code.folded:
+            label = code.folded.replace("`", "").replace('"', "'")
+            options += ["#| code-fold: true", f'#| code-summary: "{label}"']
+    cell.source = "\n".join([*options, code.text])

@@ -243,6 +243,10 @@ def read_page(page, nbs, reference=""):
     head += f"::: description\n{front.get('description', '')}\n:::"
     cells = in_order(cell_markdown(page, cell, reference) for cell in notebook.cells)
     page.body = pandoc(page, "\n\n".join([head, *cells]))
+    sections = {tag["id"] for tag in page.body.find_all(HEADINGS, id=True)}
+    for mark in page.body.select(".defines, .defines > span"):
+        if mark.get("id") in sections:  # where a section has the name of a function, it keeps it
+            del mark["id"]
     page.title, page.description = (
         text_of(page.body.h1),
         text_of(page.body.find(class_="description")),

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 
 from bs4 import NavigableString
-from site_pages import HEADINGS, text_of
+from site_pages import HEADINGS, text_of, walk
 
 KINDS = dict(
     thm="Theorem",
@@ -16,10 +16,11 @@ KINDS = dict(
     cnj="Conjecture",
     exm="Example",
     rem="Remark",
+    eq="Equation",
 )
 KINDS["def"] = "Definition"
 NUMBERED = re.compile(
-    r"(Theorem|Lemma|Proposition|Corollary|Definition|Observation|Problem|Claim)[^;]*\d[^;]*"
+    r"(Theorem|Lemma|Proposition|Corollary|Definition|Observation|Problem|Claim|Equation)[^;]*\d[^;]*"
 )
 
 
@@ -237,10 +238,9 @@ def cited(known, found):
 
 def link_sources(page, known):
     """The names of a paper's authors, followed by its year, lead to the bibliography."""
-    for words in page.body.find_all(string=True):
-        if type(words) is not NavigableString or words.find_parent(
-            ["a", "code", "pre", "math", "summary", "script", "style", *HEADINGS]
-        ):
+    skipped = ("a", "code", "pre", "math", "summary", "script", "style", *HEADINGS)
+    for words in list(walk(page.body, skipped)):
+        if type(words) is not NavigableString:
             continue
         parts, at = [], 0
         for found in CITED.finditer(words):

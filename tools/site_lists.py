@@ -6,7 +6,7 @@ import re
 from copy import copy
 
 from bs4 import BeautifulSoup, NavigableString, Tag
-from site_pages import HEADINGS, Page, SiteError, text_of
+from site_pages import HEADINGS, Page, SiteError, text_of, walk
 
 
 def outline(entries, section=""):
@@ -50,10 +50,8 @@ def search_entries(page):
     title and text."""
     kind = "function" if page.section == "Reference" else "section"
     entries = [["page", page.address, page.label, page.title, []]]
-    for node in page.body.descendants:
-        if type(node) is NavigableString and not node.find_parent(
-            ["pre", "annotation", "summary", *HEADINGS]
-        ):
+    for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
+        if type(node) is NavigableString:
             entries[-1][-1].append(node)
         elif not isinstance(node, Tag) or not node.get("id"):
             continue
@@ -154,4 +152,6 @@ def notation(ordered):
                 box.append(same := copy(table))
                 for tag in same.find_all(id=True):
                     del tag["id"]
+                for link in same.find_all("a", href=re.compile("^#")):
+                    link["href"] = other.address + link["href"]
     return page

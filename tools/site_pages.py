@@ -14,7 +14,7 @@ from pathlib import Path
 import pypandoc
 import site_code
 import yaml
-from bs4 import BeautifulSoup, NavigableString
+from bs4 import BeautifulSoup, NavigableString, Tag
 from execnb.nbio import read_nb
 from nbdev import processors
 from nbdev.process import NBProcessor
@@ -76,12 +76,17 @@ class Page:
         return SiteError(f"{self.notebook}: {text}")
 
 
+def walk(tag, without):
+    """Everything inside a tag in the order of reading; tags of the names `without` come, what is inside them does not."""
+    for child in tag.children:
+        yield child
+        if isinstance(child, Tag) and child.name not in without:
+            yield from walk(child, without)
+
+
 def text_of(tag, without=("pre", "annotation")):
     """The words a reader sees, without code blocks and without the TeX hidden in formulas."""
-    strings = (
-        s for s in tag.descendants if type(s) is NavigableString and not s.find_parent(without)
-    )
-    return " ".join("".join(strings).split())
+    return " ".join("".join(s for s in walk(tag, without) if type(s) is NavigableString).split())
 
 
 def fenced(text, attributes):
@@ -110,7 +115,9 @@ def pandoc(page, markdown):
             "Failing because there were warnings.", ""
         )
         raise page.error("pandoc says: " + " ".join(complaint.split()))
-    return BeautifulSoup(done.stdout, "html.parser")
+    # a link and an id for every line of code are many kilobytes that nobody asked for
+    lines = re.sub(r'<a href="#cb\d+-\d+"[^>]*></a>| id="cb\d+(-\d+)?"', "", done.stdout)
+    return BeautifulSoup(lines, "html.parser")
 
 
 # ---- A notebook ------------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ async function search() {
   for (const { address, chapter, title, text, kind, terms } of found) {
     if (seen.has(chapter + title) || shown.length === 20) continue;
     seen.add(chapter + title);
-    const at = Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = Math.max(0, at - 40);
+    const at = Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
     shown.push(make("a", { href: root + address, onclick: () => { results.hidden = true; } },
       make("strong", { textContent: title }), make("em", { textContent: kind === "page" ? "chapter" : chapter }),
       make("span", { textContent: (start ? "… " : "") + text.slice(start, start + 120) })));

@@ -64,12 +64,12 @@ def _label(tree, text, draws):
     """What stands on the fold of a long cell."""
     shown = [n for n in tree.body if isinstance(n, DEFINITIONS) and n.name[0] != "_"]
     count = len(text.split("\n"))
+    if draws:
+        return "How this figure is drawn"
     if len(shown) == 1:
         what, says = _summary(shown[0])
         return f"{what} {says}" if says else what
     names = [f"`{n.name}`" for n in shown or tree.body if isinstance(n, DEFINITIONS)]
-    if draws:
-        return "How this figure is drawn"
     if names:
         return ", ".join(names)
     checks = any(isinstance(node, ast.Assert) for node in ast.walk(tree))

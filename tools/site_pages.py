@@ -197,13 +197,12 @@ def code_markdown(page, cell, code, language, reference):
 
 
 def cell_markdown(page, cell, reference=""):
-    """Markdown of a cell; imports come back as "\\0" and their code, to stand where code begins."""
+    """Markdown of a cell, in pieces; imports begin with "\\0", for they are to stand where code begins."""
     if cell.cell_type == "markdown":
-        return cell.source.replace(
-            r"\tag{", r"{}\tag{"
-        )  # pandoc 3.9 refuses a \tag that follows a letter or a digit
+        # pandoc 3.9 refuses a \tag that follows a letter or a digit
+        return [cell.source.replace(r"\tag{", r"{}\tag{")]
     if cell.cell_type != "code" or not cell.source or "default_exp" in cell.directives_:
-        return ""
+        return []
     lines = re.match(r"(?:#\|.*\n?)*", cell.source)[0]  # Quarto's cell options: #| key: value
     options = yaml.safe_load(lines.replace("#|", "")) or {}
     source = cell.source[len(lines) :].strip("\n")
@@ -218,21 +217,21 @@ def cell_markdown(page, cell, reference=""):
     below = written and options.get("output", True)
     below = f"\n::: cell-output\n{written}\n:::\n" if below else ""
     if code.imports and shown and not below and "code-fold" not in options:
-        return "\0" + shown
-    return below + shown if code.after else shown + below
+        return ["\0" + shown]
+    return [below, shown] if code.after else [shown, below]
 
 
-def in_order(parts):
-    """Imports are put off until code is first seen: a page begins with its question."""
+def in_order(pieces):
+    """Imports are put off until code is first seen: a page begins with its question, a figure comes before its code."""
     waiting = []
-    for part in parts:
-        if part.startswith("\0"):
-            waiting.append(part[1:])
-        else:
-            if waiting and re.search(r'^```+\{\.python|class="code-fold"', part, flags=re.M):
-                yield from waiting
-                waiting = []
-            yield part
+    for piece in pieces:
+        if piece.startswith("\0"):
+            waiting.append(piece[1:])
+            continue
+        if waiting and re.search(r'^```+\{\.python|class="code-fold"', piece, flags=re.M):
+            yield from waiting
+            waiting = []
+        yield piece
 
 
 def read_page(page, nbs, reference=""):
@@ -248,8 +247,8 @@ def read_page(page, nbs, reference=""):
         raise page.error("the first cell has no title; begin it with '# Title'.")
     head = f"# {front['title']} {{#title-block-header .title}}\n\n"
     head += f"::: description\n{front.get('description', '')}\n:::"
-    cells = in_order(cell_markdown(page, cell, reference) for cell in notebook.cells)
-    page.body = pandoc(page, "\n\n".join([head, *cells]))
+    pieces = [piece for cell in notebook.cells for piece in cell_markdown(page, cell, reference)]
+    page.body = pandoc(page, "\n\n".join([head, *in_order(pieces)]))
     sections = {tag["id"] for tag in page.body.find_all(HEADINGS, id=True)}
     for mark in page.body.select(".defines, .defines > span"):
         if mark.get("id") in sections:  # where a section has the name of a function, it keeps it

@@ -86,7 +86,13 @@ CHAPTER = [
     ),
     new_code_cell(
         '#| fig-cap: "A *pixel*."\n#| fig-alt: "One grey square"\na\nb\nc\nd\ne',
-        outputs=[new_output("display_data", {"image/png": PIXEL, "text/plain": "<Figure>"})],
+        outputs=[
+            new_output(
+                "display_data",
+                {"image/png": PIXEL, "text/plain": "<Figure>"},
+                metadata={"image/png": {"width": 7}},
+            )
+        ],
     ),
     new_code_cell(
         '#| exports\nclass Summer:\n    """Sums, with a memory."""\n\n    ' + "x = 1\n    " * 25
@@ -223,6 +229,7 @@ def test_code_and_outputs_are_shown(book, chapter):
 
 def test_a_figure_has_a_number_a_caption_and_words_for_who_cannot_see_it(chapter):
     figure = BeautifulSoup(chapter, "html.parser").find("figure", id=False)
+    assert figure.img["width"] == "7"  # half its pixels, say: fine on a fine screen
     assert figure.img["alt"] == "One grey square" and not figure.figcaption.has_attr("aria-hidden")
     assert site.text_of(figure.figcaption) == "Figure 1. A pixel."
     fold = figure.find_next("details", class_="code-fold")

@@ -29,6 +29,7 @@ RICHEST_FIRST = [
     "text/latex",
     "text/plain",
 ]
+PICTURES = {"image/png": ".png", "image/svg+xml": ".svg"}
 DIALECT = "markdown+lists_without_preceding_blankline+autolink_bare_uris-raw_tex"
 
 
@@ -146,15 +147,19 @@ def output_markdown(page, output, options):
     if kind is None:
         raise page.error(f"the site cannot show an output of type {', '.join(output['data'])}.")
     data = "".join(output["data"][kind])
-    if kind == "image/png":
-        figure = f"figures/{Path(page.address).stem}-{len(page.files) + 1}.png"
-        page.files[page.resolve(figure)] = base64.b64decode(data)
+    if kind in PICTURES:
+        figure = f"figures/{Path(page.address).stem}-{len(page.files) + 1}{PICTURES[kind]}"
+        page.files[page.resolve(figure)] = (
+            base64.b64decode(data) if kind == "image/png" else data.encode()
+        )
         said = {**output.get("metadata", {}), **output.get("metadata", {}).get(kind, {}), **options}
         caption, label = said.get("fig-cap") or said.get("caption", ""), str(said.get("label", ""))
         alt = said.get("fig-alt") or said.get("alt") or re.sub(r"[*_`$]", "", caption)
         alt = html.escape(alt or "Figure drawn by the code beside it")
-        return f'\n![{caption}]({figure}){{{"#" + label if label.startswith("fig-") else ""} alt="{alt}"}}\n'
-    if kind in ("text/html", "image/svg+xml"):
+        mark = f"#{label}" if label.startswith("fig-") else ""
+        wide = f'width="{said["width"]}"' if "width" in said else ""  # finer than the screen
+        return f'\n![{caption}]({figure}){{{mark} {wide} alt="{alt}"}}\n'
+    if kind == "text/html":
         return fenced(data, "{=html}")
     return fenced(data, "{.output}") if kind == "text/plain" else f"\n{data}\n"
 
@@ -207,7 +212,7 @@ def cell_markdown(page, cell, reference=""):
     options = yaml.safe_load(lines.replace("#|", "")) or {}
     source = cell.source[len(lines) :].strip("\n")
     outputs = cell.get("outputs", [])
-    draws = any("image/png" in output.get("data", {}) for output in outputs)
+    draws = any(not PICTURES.keys().isdisjoint(output.get("data", {})) for output in outputs)
     code = site_code.show(source, cell.directives_, options, draws)
     hidden = {"export", "exporti"}.intersection(cell.directives_) and not code.public
     shown = ""

@@ -119,6 +119,9 @@ def frame(page, has_source):
         heads(page, table)
         table.wrap(new("div", attrs={"class": "table-scroll"}))
     glance(page)
+    for link in page.body.find_all("a", href=True):  # a formula alone has no name to be read out
+        if link.find("math") and not text_of(link, without=("math",)):
+            link["aria-label"] = text_of(link)
     for link in [] if has_source else page.body.find_all("a", target="_blank", string="source"):
         link.decompose()
     number_sections(page)

@@ -4,9 +4,9 @@ Debian's `chromium` (or Chrome) is driven by playwright. Where either is missing
 """
 
 import importlib.util
+import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+sys.path.insert(0, str(ROOT / "tools"))
+
+import measure_pages  # noqa: E402
+
+BROWSER = measure_pages.chromium()
+AXE = importlib.util.find_spec("axe_playwright_python")
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine"),
     pytest.mark.skipif(
@@ -99,7 +104,9 @@ def test_next_leads_through_the_whole_book(tab, folder):
     "words, page",
     [
         ("gaussian mechanism", "accounting.html"),
+        ("gausian mecanism", "accounting.html"),  # typos are forgiven
         ("maxcoverkmeans.fit", "reference/clustering.max_cover_kmeans.html"),
+        ("balle wang", "sources.html"),
     ],
 )
 def test_the_search_finds_and_leads_there(tab, folder, words, page):
@@ -123,6 +130,17 @@ def test_nothing_found_is_said(tab, folder):
     tab.get_by_text("Nothing found.").wait_for(timeout=10_000)
 
 
+def test_the_search_puts_ideas_before_names_and_says_nothing_twice(tab, folder):
+    tab.goto((folder / "tour.html").as_uri())
+    tab.locator("#site-search").fill("sensitivity")
+    tab.locator("#site-results a").first.wait_for(timeout=10_000)
+    found = tab.locator("#site-results a").evaluate_all(
+        "links => links.map(a => [a.pathname.includes('/reference/'), a.innerText.split('\\n')[0]])"
+    )
+    assert not found[0][0] and not found[1][0]
+    assert len({words for _, words in found}) == len(found) > 5
+
+
 def test_a_phone_needs_no_scrolling_sideways(browser, folder):
     tab = browser.new_page(viewport={"width": 390, "height": 800})
     wide = {}
@@ -133,6 +151,137 @@ def test_a_phone_needs_no_scrolling_sideways(browser, folder):
             wide[page.name] = width
     tab.close()
     assert wide == {}
+
+
+def test_a_link_has_a_preview_on_hover_and_on_focus(tab, folder):
+    tab.goto((folder / "private_evolution.html").as_uri())
+    card = tab.locator("#preview")
+    link = tab.locator("main a[data-preview*='#thm-']").first
+    link.scroll_into_view_if_needed()
+    link.hover()
+    card.wait_for(timeout=5_000)
+    assert len(card.inner_text()) > 50 and card.locator(".katex").count() > 0
+    assert card.locator(".katex-error").count() == 0
+    tab.keyboard.press("Escape")
+    card.wait_for(state="hidden", timeout=5_000)
+    tab.mouse.move(0, 0)
+    tab.keyboard.press("Tab")  # so that what follows counts as the keyboard's
+    link.focus()
+    card.wait_for(timeout=5_000)
+    assert tab.trouble == []
+
+
+def test_the_whole_documentation_is_one_click_away(tab, folder):
+    tab.goto((folder / "accounting.html").as_uri() + "#gaussian_mu")
+    fold = tab.locator("#gaussian_mu details.full")
+    fold.locator("summary").click()
+    fold.locator(".documented").wait_for(timeout=5_000)
+    assert "Failure probability" in fold.inner_text()
+    fold.locator("a", has_text="in the reference").click()
+    tab.wait_for_url("**/reference/accounting.html#gaussian_mu")
+    assert tab.trouble == []
+
+
+def test_dark_is_dark_and_stays(browser, folder):
+    tab = browser.new_page(color_scheme="light")
+    tab.goto((folder / "tour.html").as_uri())
+    paper = "parseInt(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])"
+    assert tab.evaluate(paper) > 200
+    for _ in range(2):  # auto, light, dark
+        tab.locator("#theme").click()
+    assert tab.evaluate(paper) < 60
+    tab.goto((folder / "accounting.html").as_uri())
+    assert tab.evaluate(paper) < 60 and tab.locator("#theme").inner_text() == "Dark"
+    tab.close()
+
+
+def test_the_contents_follow_the_reading(tab, folder):
+    for width in (1100, 1440):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.goto((folder / "accounting.html").as_uri())
+        tab.locator("main h2").nth(4).evaluate("h => h.scrollIntoView()")
+        here = tab.locator(".contents a[aria-current]")
+        here.wait_for(timeout=5_000)
+        assert tab.locator("main h2").nth(4).inner_text().startswith(here.inner_text())
+        box = here.bounding_box()
+        assert 0 <= box["y"] < 900 and box["x"] > width / 2
+
+
+def test_the_keyboard_reaches_everything(tab, folder):
+    """What can be clicked or scrolled takes the focus: the skip link first, then the bar, the parts, the text."""
+    tab.goto((folder / "lloyd.html").as_uri())
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.className") == "skip"
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.closest('main') !== null")
+    wanted = tab.evaluate(
+        "[...document.querySelectorAll('main :is(a[href], summary, button, [tabindex])')]"
+        ".filter(e => e.checkVisibility() && e.tabIndex >= 0).length"
+    )
+    tab.evaluate("window.reached = new Set([document.activeElement])")
+    for _ in range(wanted + 5):
+        tab.keyboard.press("Tab")
+        tab.evaluate("window.reached.add(document.activeElement)")
+    reached = tab.evaluate("[...reached].filter(e => e.closest('main')).length")
+    assert reached >= wanted > 20
+    overflowing = (
+        "[...document.querySelectorAll('main pre, main .table-scroll')].filter(e => "
+        "e.checkVisibility() && e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0).length"
+    )
+    assert tab.evaluate(overflowing) == 0
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
+@pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "light"), (1440, "dark")])
+def test_axe_finds_nothing(browser, folder, width, scheme):
+    """No violation of any level; in dark, of contrast."""
+    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    axe = Path(AXE.submodule_search_locations[0], "axe.min.js").read_text("utf8")
+    asked = {"resultTypes": ["violations"], "preload": False}
+    if scheme == "dark":
+        asked["runOnly"] = ["color-contrast"]
+    run = (  # what KaTeX draws is not ours
+        f"axe.run({{ exclude: ['.katex'] }}, {json.dumps(asked)}).then(found => found.violations.map(v => "
+        "v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)).join(' | ')))"
+    )
+    found = {}
+    for page in sorted(folder.rglob("*.html")):
+        tab.goto(page.as_uri())
+        tab.evaluate(axe)
+        if violations := tab.evaluate(run):
+            found[page.name] = violations
+    tab.close()
+    assert not found, "\n".join(f"{name}: {line}" for name in found for line in found[name])
+
+
+LIMITS = {"tour.html": 7, "reference": 75, "": 40}  # screens
+
+
+def test_no_page_is_too_long(browser, folder):
+    """Screens of 1440 x 900, and code: docstrings are on the reference pages alone."""
+    tab = browser.new_page(viewport={"width": measure_pages.WIDTH, "height": measure_pages.SCREEN})
+    rows = {
+        path.relative_to(folder).as_posix(): measure_pages.measure(tab, path)
+        for path in sorted(folder.rglob("*.html"))
+    }
+    tab.close()
+    print(measure_pages.table(rows))
+    for address, (screens, code, docstrings, *_) in rows.items():
+        most = LIMITS.get(address, LIMITS.get(address.partition("/")[0], LIMITS[""]))
+        assert screens <= most, (address, screens)
+        if not address.startswith("reference"):
+            assert docstrings <= 5 and code <= 60, (address, code, docstrings)
+
+
+def test_a_folded_page_prints_short(browser, folder, tmp_path):
+    """Folds stay closed on paper."""
+    tab = browser.new_page()
+    tab.goto((folder / "tour.html").as_uri())
+    tab.pdf(path=tmp_path / "tour.pdf", format="A4")
+    pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "tour.pdf").read_bytes()))
+    tab.close()
+    assert 1 < pages <= 12
 
 
 def test_a_link_to_what_a_proof_holds_opens_the_proof(tab, folder):

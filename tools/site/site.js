@@ -1,27 +1,57 @@
-// Formulas: the page holds MathML with the TeX inside; KaTeX draws it better. What KaTeX cannot draw stays MathML.
-for (const formula of document.querySelectorAll("math")) {
-  const drawn = document.createElement("span"), displayMode = formula.getAttribute("display") === "block";
-  try {
-    katex.render(formula.querySelector("annotation").textContent, drawn, { displayMode });
-    formula.replaceWith(drawn);
-  } catch (error) { console.error(error); }
-}
+const root = document.documentElement.dataset.root;
+const make = (name, attributes, ...children) => { const e = Object.assign(document.createElement(name), attributes); e.append(...children); return e; };
 
-// Chapters and contents: beside the text where there is room, folded above it on a phone.
+// Formulas: the page holds MathML with the TeX inside; KaTeX draws it better. What KaTeX cannot draw stays MathML.
+function draw(where) {
+  for (const formula of where.querySelectorAll("math")) {
+    const drawn = document.createElement("span"), displayMode = formula.getAttribute("display") === "block";
+    try {
+      katex.render(formula.querySelector("annotation").textContent, drawn, { displayMode });
+      formula.replaceWith(drawn);
+    } catch (error) { console.error(error); }
+  }
+}
+draw(document);
+
+// Scripts of the site are loaded when they are needed; they are scripts, not data, so that they load from file:// too.
+const loading = {};
+const load = name => loading[name] ??= new Promise((done, failed) =>
+  document.head.append(make("script", { src: root + "site/" + name, onload: done, onerror: failed })));
+
+// Light, dark, or as the machine has it.
+const theme = document.getElementById("theme"), themes = { "": "Auto", light: "Light", dark: "Dark" };
+const setTheme = value => {
+  document.documentElement.dataset.theme = value;
+  theme.textContent = themes[value];
+  theme.title = theme.ariaLabel = `Colours: ${themes[value]}. Change`;
+  try { localStorage.theme = value; } catch { /* private mode: for this page only */ }
+};
+setTheme(document.documentElement.dataset.theme);
+theme.hidden = false;
+theme.onclick = () => { const all = Object.keys(themes); setTheme(all[(all.indexOf(document.documentElement.dataset.theme) + 1) % 3]); };
+
+// Chapters and contents: beside the text where there is room, folded above it elsewhere.
 for (const part of document.querySelectorAll("[data-open-from]")) {
   const wide = matchMedia(`(min-width: ${part.dataset.openFrom}px)`), fit = () => { part.open = wide.matches; };
   fit(); wide.addEventListener("change", fit);
 }
-document.querySelector(".sidebar [aria-current]")?.scrollIntoView({ block: "nearest" });
-addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach(part => { part.open = true; }));
+const keepInView = (box, link) => {
+  if (link && box.scrollHeight > box.clientHeight) box.scrollTop = link.offsetTop - box.clientHeight / 2;
+};
+const chapters = document.querySelector(".sidebar"), contents = document.querySelector(".contents");
+keepInView(chapters, chapters.querySelector("[aria-current]"));
 
-// A link into a folded proof opens it.
-const unfold = () => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("main details")?.setAttribute("open", "");
+// A link into a fold opens it.
+const unfold = () => {
+  let part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (part?.matches(".defines")) part = part.querySelector("details.code-fold") ?? part;
+  while ((part = part?.closest("details:not([open])"))) part.open = true;
+};
 unfold(); addEventListener("hashchange", unfold);
 
 // Code can be copied, headings linked to.
 for (const block of document.querySelectorAll("main div.sourceCode")) {
-  const button = Object.assign(document.createElement("button"), { className: "copy", textContent: "Copy" });
+  const button = make("button", { className: "copy", type: "button", textContent: "Copy" });
   button.onclick = async () => {
     getSelection().selectAllChildren(block.querySelector("code"));
     await (navigator.clipboard?.writeText(getSelection().toString()) ?? document.execCommand("copy"));
@@ -31,48 +61,112 @@ for (const block of document.querySelectorAll("main div.sourceCode")) {
   block.append(button);
 }
 for (const heading of document.querySelectorAll("main h2[id], main h3[id]"))
-  heading.append(Object.assign(document.createElement("a"), { className: "anchor", href: "#" + heading.id, textContent: "#", ariaLabel: "Link to this section" }));
+  heading.append(make("a", { className: "anchor", href: "#" + heading.id, textContent: "#", ariaLabel: "Link to this section" }));
 
-// The heading in view is marked in the contents.
-const marks = new Map([...document.querySelectorAll(".contents a")].map(a => [decodeURIComponent(a.hash.slice(1)), a]));
-const seen = new IntersectionObserver(entries => entries.filter(e => e.isIntersecting).forEach(entry => {
-  marks.forEach((link, id) => link.classList.toggle("here", id === entry.target.id));
-}), { rootMargin: "0px 0px -70% 0px" });
-marks.forEach((_, id) => seen.observe(document.getElementById(id)));
+// What scrolls sideways can be reached and scrolled by keyboard.
+const kinds = { "table-scroll": "Table", "katex-display": "Formula", sourceCode: "Code", output: "Output" };
+const reachable = new ResizeObserver(entries => entries.forEach(({ target }) => {
+  const name = Object.keys(kinds).find(kind => target.classList.contains(kind)) ?? "Text";
+  if (target.scrollWidth > target.clientWidth + 1) Object.assign(target, { tabIndex: 0, role: "group", ariaLabel: `${name}, scrolls sideways` });
+  else ["tabindex", "role", "aria-label"].forEach(attribute => target.removeAttribute(attribute));
+}));
+const watch = where => where.querySelectorAll("pre, .table-scroll, .katex-display").forEach(box => reachable.observe(box));
+watch(document);
 
-// Search: the index is a script, so that it loads from file:// too. All words must occur; headings count more than text.
-const field = document.getElementById("site-search"), results = document.getElementById("site-results"), root = document.documentElement.dataset.root;
-let index;
-function load() {
-  if (index) return;
-  const script = document.createElement("script");
-  script.src = root + "site/search-index.js"; index = [];
-  script.onload = () => { index = searchIndex; search(); };
-  document.head.append(script);
+// The contents follow the reading.
+const marks = new Map([...contents.querySelectorAll("a")].map(a => [document.getElementById(decodeURIComponent(a.hash.slice(1))), a]));
+const follow = () => {
+  const above = [...marks.keys()].filter(heading => heading.getBoundingClientRect().top < innerHeight * .3), here = marks.get(above.at(-1));
+  if (here?.ariaCurrent) return;
+  marks.forEach(link => { link.ariaCurrent = link === here ? "location" : null; });
+  keepInView(contents, here);
+};
+let waiting = false;
+addEventListener("scroll", () => { if (!waiting) requestAnimationFrame(() => { waiting = false; follow(); }); waiting = true; }, { passive: true });
+follow();
+
+// Previews of definitions, theorems and functions, on hover and on focus; the folds under definitions are filled from the same files.
+const previews = {}, card = document.body.appendChild(make("div", { id: "preview", role: "tooltip", hidden: true }));
+async function preview(where) {
+  const [address, id] = where.split("#");
+  await load(`previews/${address.replace(/html$/, "js")}`);
+  const found = make("div", { innerHTML: previews[address][id] }), there = new URL(root + address, location.href);
+  for (const link of found.querySelectorAll("a[href]")) link.href = new URL(link.getAttribute("href"), there);
+  found.querySelectorAll("[id]").forEach(part => part.removeAttribute("id"));
+  draw(found);
+  return found;
 }
-function search() {
-  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const score = ([, page, heading, text]) => Math.min(...words.map(word =>
-    10 * heading.toLowerCase().startsWith(word) + 10 * heading.toLowerCase().includes(word) + 5 * page.toLowerCase().includes(word) + text.toLowerCase().includes(word)));
-  const found = index.map(entry => [score(entry), entry]).filter(([points]) => words.length && points > 0)
-    .sort(([a], [b]) => b - a).slice(0, 20);
-  results.replaceChildren(...found.map(([, [address, page, heading, text]]) => {
-    const link = Object.assign(document.createElement("a"), { href: root + address });
-    const title = Object.assign(document.createElement("strong"), { textContent: heading ? `${heading} · ${page}` : page });
-    const start = Math.max(0, text.toLowerCase().indexOf(words[0]) - 40);
-    link.append(title, (start ? "… " : "") + text.slice(start, start + 120));
-    link.onclick = () => { results.hidden = true; };
-    return link;
-  }));
-  if (words.length && !found.length) results.textContent = "Nothing found.";
-  results.hidden = !words.length;
+let shownFor = null, timer;
+const hide = () => { clearTimeout(timer); card.hidden = true; shownFor?.removeAttribute("aria-describedby"); shownFor = null; };
+async function show(link) {
+  shownFor = link;
+  const found = await preview(link.dataset.preview);
+  if (shownFor !== link) return;
+  found.querySelectorAll("a").forEach(inner => inner.replaceWith(...inner.childNodes));
+  card.replaceChildren(found);
+  card.hidden = false;
+  const at = link.getBoundingClientRect(), below = at.bottom + 8 + card.offsetHeight < innerHeight || at.top < card.offsetHeight + 70;
+  card.style.left = `${Math.max(8, Math.min(at.left, innerWidth - card.offsetWidth - 16))}px`;
+  card.style.top = `${below ? at.bottom + 8 : at.top - card.offsetHeight - 8}px`;
+  link.setAttribute("aria-describedby", "preview");
 }
-field.onfocus = load;
+for (const link of document.querySelectorAll("a[data-preview]")) {
+  link.addEventListener("mouseenter", () => { hide(); timer = setTimeout(show, 250, link); });
+  link.addEventListener("focus", () => { if (link.matches(":focus-visible")) { hide(); show(link); } });
+  link.addEventListener("mouseleave", () => { timer = setTimeout(hide, 150); });
+  link.addEventListener("blur", hide);
+}
+card.addEventListener("mouseenter", () => clearTimeout(timer));
+card.addEventListener("mouseleave", hide);
+addEventListener("keydown", event => { if (event.key === "Escape") hide(); });
+for (const fold of document.querySelectorAll("details.full")) fold.addEventListener("toggle", async () => {
+  if (fold.dataset.filled) return;
+  fold.dataset.filled = true;
+  const found = await preview(fold.dataset.of);
+  found.className = "documented";
+  fold.querySelector("p").before(found);
+  watch(found);
+});
+
+// Search by MiniSearch: all words, then any; typos forgiven; headings count more than text, sections and definitions more than functions.
+const field = document.getElementById("site-search"), results = document.getElementById("site-results");
+const worth = { page: 2, function: 1 }, usual = 3;
+let engine;
+async function search() {
+  if (!engine) {
+    await load("minisearch/minisearch.js"); await load("search-index.js");
+    engine ??= new MiniSearch({
+      fields: ["title", "text", "chapter"],
+      storeFields: ["kind", "address", "chapter", "title", "text"],
+      searchOptions: {
+        boost: { title: 6, chapter: 2 }, prefix: word => word.length > 2, fuzzy: word => word.length > 4 ? .2 : false,
+        boostDocument: (id, word, { kind }) => worth[kind] ?? usual,
+      },
+    });
+    if (!engine.documentCount) engine.addAll(searchIndex.map(([kind, address, chapter, title, text], id) => ({ id, kind, address, chapter, title, text })));
+  }
+  const words = field.value.trim();
+  let found = engine.search(words, { combineWith: "AND" });
+  if (!found.length) found = engine.search(words);
+  const seen = new Set(), shown = [];
+  for (const { address, chapter, title, text, kind, terms } of found) {
+    if (seen.has(chapter + title) || shown.length === 20) continue;
+    seen.add(chapter + title);
+    const at = Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
+    shown.push(make("a", { href: root + address, onclick: () => { results.hidden = true; } },
+      make("strong", { textContent: title }), make("em", { textContent: kind === "page" ? "chapter" : chapter }),
+      make("span", { textContent: (start ? "… " : "") + text.slice(start, start + 120) })));
+  }
+  results.replaceChildren(...shown);
+  if (words && !shown.length) results.textContent = "Nothing found.";
+  results.hidden = !words;
+}
 field.oninput = search;
 addEventListener("keydown", event => {
   const links = [...results.querySelectorAll("a")], at = links.indexOf(document.activeElement);
   if (event.key === "/" && !/INPUT|TEXTAREA/.test(document.activeElement.tagName)) field.focus();
-  else if (event.key === "Escape") { results.hidden = true; field.blur(); }
+  else if (event.key === "Escape" && !results.hidden) { results.hidden = true; field.blur(); }
+  else if (event.key === "Enter" && document.activeElement === field) links[0]?.click();
   else if (!results.hidden && event.key === "ArrowDown") links[at + 1]?.focus();
   else if (!results.hidden && event.key === "ArrowUp") (links[at - 1] ?? field).focus();
   else return;

@@ -1,0 +1,255 @@
+"""What a page gets beyond pandoc's HTML: numbers, theorem boxes, figures, tables to scroll in, and links."""
+
+import posixpath
+import re
+import unicodedata
+from collections import Counter, defaultdict
+
+from bs4 import NavigableString
+from site_pages import HEADINGS, text_of, walk
+
+KINDS = dict(
+    thm="Theorem",
+    lem="Lemma",
+    cor="Corollary",
+    prp="Proposition",
+    cnj="Conjecture",
+    exm="Example",
+    rem="Remark",
+    eq="Equation",
+)
+KINDS["def"] = "Definition"
+NUMBERED = re.compile(
+    r"(Theorem|Lemma|Proposition|Corollary|Definition|Observation|Problem|Claim|Equation)[^;]*\d[^;]*"
+)
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+def number_theorems(page):
+    """<div id="thm-x"> with a heading becomes "Theorem 1 (heading)". Numbers run per kind and per page.
+
+    A heading that has a number already, as in "Lemma 17; what it says", keeps that one.
+    """
+    counts, new = Counter(), page.body.new_tag
+    for box in page.body.find_all("div", id=True):
+        kind = KINDS.get(box["id"].partition("-")[0])
+        if kind is None:
+            continue
+        heading = box.find(HEADINGS)
+        title = new("strong")
+        if heading and NUMBERED.match(text_of(heading)):
+            title.extend(list(heading.contents))
+            first = title.contents[0]
+            own, semicolon, rest = str(first).partition("; ")
+            if semicolon:
+                first.replace_with(f"{own} ({rest}")
+                title.append(")")
+        else:
+            counts[kind] += 1
+            title.append(f"{kind} {counts[kind]}")
+            if heading:
+                title.extend([" (", *list(heading.contents), ")"])
+        if heading:
+            heading.decompose()
+        if box.find(True) is None or box.find(True).name != "p":
+            box.insert(0, new("p"))
+        label = new("span", attrs={"class": "theorem-title"})
+        label.append(title)
+        box.p.insert(0, label, " ")
+        box["class"] = ["theorem", kind.lower()]
+
+
+def number_sections(page):
+    """Chapter 10, "4. The theorem" is section 10.4, and its second part 10.4.2. Sections that carry no number are counted."""
+    if not page.number:
+        return
+    mark(page, page.body.h1, page.number)
+    headings = page.body.find_all(["h2", "h3"])
+    own = any(h.name == "h2" and re.match(r"\d+\. ", text_of(h)) for h in headings)
+    section, part = 0, 0
+    for heading in headings:
+        if heading.name == "h3":
+            part += 1
+            if section:
+                mark(page, heading, f"{page.number}.{section}.{part}")
+            continue
+        first, part = next(heading.strings), 0
+        found = re.match(r"(\d+)\. ", first)
+        if found:
+            first.replace_with(first.removeprefix(found[0]))
+        section = int(found[1]) if found else 0 if own else section + 1
+        if section:
+            mark(page, heading, f"{page.number}.{section}")
+
+
+def mark(page, heading, number):
+    heading.insert(0, page.body.new_tag("span", string=number, attrs={"class": "number"}), " ")
+
+
+def number_figures(page):
+    """A picture that has a caption is a figure and has a number, whoever wrote it: pandoc, or a cell's HTML."""
+    for number, caption in enumerate(page.body.find_all("figcaption"), 1):
+        label = page.body.new_tag("span", string=f"Figure {number}.", attrs={"class": "number"})
+        caption.attrs.pop(
+            "aria-hidden", None
+        )  # pandoc hides a caption that repeats the picture's text
+        caption.insert(0, label, " ")
+
+
+# ---- Boxes and tables ------------------------------------------------------------------------------------------------
+
+
+def frame(page, has_source):
+    """Captions, callouts and proofs; a table gets a box to scroll in; [source] links go if there is no public source."""
+    new = page.body.new_tag
+    number_figures(page)
+    for box in page.body.select("div[class^=callout-]"):
+        kind, title = box["class"][0], box.find(True)
+        if title is None or title.name not in HEADINGS:
+            title = new("p", string=kind.removeprefix("callout-").capitalize())
+        title.name, title.attrs = "p", {"class": "callout-title"}
+        box.insert(0, title.extract())
+        box["class"] = ["callout", kind]
+    for fold in page.body.select("details > summary"):
+        if text_of(fold).startswith("Proof"):
+            fold.parent["class"] = "proof"
+    for table in page.body.find_all("table"):
+        heads(page, table)
+        table.wrap(new("div", attrs={"class": "table-scroll"}))
+    glance(page)
+    for link in page.body.find_all("a", href=True):  # a formula alone has no name to be read out
+        if link.find("math") and not text_of(link, without=("math",)):
+            link["aria-label"] = text_of(link)
+    for link in [] if has_source else page.body.find_all("a", target="_blank", string="source"):
+        link.decompose()
+    number_sections(page)
+
+
+def glance(page):
+    """The table of facts before the first section waits folded: a page begins with its question."""
+    section = page.body.find("h2")
+    table = section and section.find_previous("table", class_="facts")
+    if table:
+        fold = table.parent.wrap(page.body.new_tag("details", attrs={"class": "glance"}))
+        names = [text_of(head).lower() for head in table.find_all("th")]
+        fold.insert(0, page.body.new_tag("summary", string="At a glance: " + ", ".join(names)))
+
+
+def heads(page, table):
+    """An empty head is a cell, an empty row of heads goes; a table without heads, its first cells bold, names its rows."""
+    if table.thead and not text_of(table.thead):
+        table.thead.decompose()
+    firsts = [row.find("td") for row in table.find_all("tr")]
+    if not table.thead and all(first and first.find("strong") for first in firsts):
+        table["class"] = ["facts"]
+        for first in firsts:
+            first.name, first["scope"] = "th", "row"
+    for head in table.find_all("th"):
+        if not text_of(head):
+            head.name = "td"
+    for code in table.find_all("code"):  # a long name breaks where its words do
+        pieces = re.split(r"(?<=[_.])(?=\w)", code.string or "")
+        if len(pieces) > 1 and len(code.string) > 15:
+            code.clear()
+            for n, piece in enumerate(pieces):
+                code.extend([page.body.new_tag("wbr"), piece] if n else [piece])
+
+
+# ---- Links -----------------------------------------------------------------------------------------------------------
+
+
+def documentation(modules, pages):
+    """Where each exported name is documented: both noisy_sum and mechanisms.noisy_sum -> mechanisms.html#noisy_sum."""
+    there = {f"{page.address}#{tag['id']}" for page in pages for tag in page.body.find_all(id=True)}
+    places = {}
+    for module, names in modules.items():
+        for name, (target, _) in names.items():
+            while target not in there and "." in target.partition("#")[2]:
+                target = target.rpartition(".")[0]  # a method is documented with its class
+            short = name.removeprefix(f"{module}.")
+            for spelling in (
+                (short, f"{module.rpartition('.')[2]}.{short}", name) if target in there else ()
+            ):
+                places.setdefault(spelling, target)
+    return places
+
+
+def link_names(page, places):
+    for code in page.body.find_all("code"):
+        target = places.get(code.get_text().removesuffix("()"))
+        if target and not code.find_parent(["a", "pre", "summary", *HEADINGS]):
+            code.wrap(page.body.new_tag("a", href=page.root + target))
+
+
+def link_pages(page, pages):
+    """Links between notebooks, right in Jupyter, become links between pages. One of a letter or two says where it leads."""
+    for link in page.body.find_all("a", href=re.compile(r"^[^:#]*\.ipynb")):
+        path, hash_, anchor = link["href"].partition("#")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page.notebook), path))
+        if target not in pages:
+            raise page.error(
+                f"links to {target}, which is not on the site; correct the link or add it to _quarto.yml."
+            )
+        link["href"] = page.root + pages[target].address + hash_ + anchor
+        if len(text_of(link)) < 3:
+            link["class"], link["aria-label"] = (
+                "short",
+                f"{text_of(link)}, in {pages[target].label}",
+            )
+
+
+def plain(name):
+    """A surname in small letters without accents."""
+    bare = unicodedata.normalize("NFKD", name)
+    return "".join(c for c in bare if not unicodedata.combining(c)).lower()
+
+
+def sources(page):
+    """The bibliography's entries, by the first of their authors: [(surnames, year, address)].
+
+    An entry is an item of a list that begins <span id="..."></span>**Balle, Wang** (ICML 2018).
+    """
+    found = defaultdict(list)
+    for item in page.body.find_all("li") if page else ():
+        named = item.find("strong")
+        year = re.search(r"\((?:[^()]*?)(\d{4})\)", text_of(item))
+        if named and year and item.find("span", id=True):
+            names = [plain(n) for n in text_of(named).split(", ")]
+            where = f"{page.address}#{item.find('span', id=True)['id']}"
+            found[names[0]].append((names, year[1], where))
+    return found
+
+
+NAME = r"(?:de\s|Mac\s)?[A-Z][\w’'-]+(?::[\w-]+)?"
+CITED = re.compile(
+    rf"({NAME})((?:(?:,\s(?:and\s)?|\sand\s){NAME})*)(\set\sal\.)?,?\s?(?:\((?:[^()]*?)(\d{{4}})[^()]*\))?"
+)
+
+
+def cited(known, found):
+    """The address of what is cited here, None if nothing is."""
+    first, others, more, year = found.groups()
+    names = [plain(n) for n in [first, *re.findall(NAME, others)]]
+    for surnames, published, where in known.get(names[0], ()):
+        same = surnames[: len(names)] == names if more else surnames == names
+        if same and (year == published or (len(names) > 1 and year is None and not more)):
+            return where
+    return None
+
+
+def link_sources(page, known):
+    """The names of a paper's authors, followed by its year, lead to the bibliography."""
+    skipped = ("a", "code", "pre", "math", "summary", "script", "style", *HEADINGS)
+    for words in list(walk(page.body, skipped)):
+        if type(words) is not NavigableString:
+            continue
+        parts, at = [], 0
+        for found in CITED.finditer(words):
+            if where := cited(known, found):
+                link = page.body.new_tag("a", string=found[0].rstrip(), href=page.root + where)
+                parts += [words[at : found.start()], link]
+                at = found.start() + len(found[0].rstrip())
+        if parts:
+            words.replace_with(*parts, words[at:])

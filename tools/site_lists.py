@@ -1,0 +1,157 @@
+"""What is gathered from all pages: contents, search, previews, and the page of notation."""
+
+import json
+import posixpath
+import re
+from copy import copy
+
+from bs4 import BeautifulSoup, NavigableString, Tag
+from site_pages import HEADINGS, Page, SiteError, text_of, walk
+
+
+def outline(entries, section=""):
+    """The pages of a _quarto.yml sidebar, in reading order."""
+    for entry in entries:
+        if isinstance(entry, dict) and "contents" in entry:
+            yield from outline(entry["contents"], entry["section"])
+        else:
+            yield Page(entry if isinstance(entry, str) else entry["href"], section)
+
+
+def navbar(pages, items):
+    for item in items:
+        if item["href"] not in pages:
+            raise SiteError(
+                f"{item['href']}: the navbar in _quarto.yml links to this notebook, the sidebar does not."
+            )
+    return [(pages[item["href"]], item["text"]) for item in items]
+
+
+def parts(ordered):
+    """The sidebar: [(name of the part, its pages)]."""
+    found = []
+    for page in ordered:
+        if not found or found[-1][0] != page.section:
+            found.append((page.section, []))
+        found[-1][1].append(page)
+    return found
+
+
+def contents(page):
+    """[(level, id, words)] of the headings of a page."""
+    return [(h.name, h["id"], text_of(h)) for h in page.body.select("h2[id], h3[id]")]
+
+
+# ---- Search ----------------------------------------------------------------------------------------------------------
+
+
+def search_entries(page):
+    """One entry for each heading and theorem: what it is (page, section, a theorem's kind, function), address, chapter,
+    title and text."""
+    kind = "function" if page.section == "Reference" else "section"
+    entries = [["page", page.address, page.label, page.title, []]]
+    for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
+        if type(node) is NavigableString:
+            entries[-1][-1].append(node)
+        elif not isinstance(node, Tag) or not node.get("id"):
+            continue
+        elif "theorem" in node.get("class", []):
+            title = text_of(node.find(class_="theorem-title"))
+            entries.append(
+                [node["class"][-1], f"{page.address}#{node['id']}", page.label, title, []]
+            )
+        elif node.name in HEADINGS[1:]:
+            entries.append([kind, f"{page.address}#{node['id']}", page.label, text_of(node), []])
+    return [
+        [*entry, " ".join("".join(text).split()).removeprefix(entry[3]).strip()]
+        for *entry, text in entries
+    ]
+
+
+# ---- Previews --------------------------------------------------------------------------------------------------------
+
+
+def until_next(heading):
+    """What stands under a heading of a reference page."""
+    found = []
+    for sibling in heading.next_siblings:
+        if getattr(sibling, "name", None) in ("h2", "h3"):
+            break
+        found.append(sibling)
+    return found
+
+
+def previews(ordered):
+    """What is shown when a link is hovered or focused: {address of a page: {id: HTML}}.
+
+    Of theorems and definitions the box, of functions in a chapter the signature and the summary; the reference pages'
+    entries, whole, fill the folds below definitions.
+    """
+    found = {page.address: {} for page in ordered}
+    signatures = {}
+    for page in ordered:
+        for box in page.body.select("div.theorem[id]"):
+            found[page.address][box["id"]] = "".join(map(str, box.contents))
+        for heading in page.body.select("h2[id], h3[id]") if page.section == "Reference" else ():
+            inside = [part for part in until_next(heading) if isinstance(part, Tag)]
+            found[page.address][heading["id"]] = "".join(map(str, inside))
+            signatures[f"{page.address}#{heading['id']}"] = "".join(map(str, inside[:2]))
+    for page in ordered:
+        for fold in page.body.select("details.full"):
+            where = fold["data-of"]
+            if where in signatures:
+                found[page.address][where.partition("#")[2]] = signatures[where]
+    return {address: entries for address, entries in found.items() if entries}
+
+
+def preview_files(ordered):
+    """Scripts, not data, so that they load from file:// too; and the links that have a preview are marked."""
+    found = previews(ordered)
+    for page in ordered:
+        for link in page.body.find_all("a", href=re.compile("#.")):
+            path, _, anchor = link["href"].partition("#")
+            target = page.resolve(path) if path else page.address
+            if anchor in found.get(target, ()):
+                link["data-preview"] = f"{target}#{anchor}"
+    for address, entries in found.items():
+        text = f"previews[{json.dumps(address)}] = {json.dumps(entries, ensure_ascii=False)};"
+        yield f"site/previews/{address.replace('.html', '.js')}", text.encode()
+
+
+# ---- Notation and words ----------------------------------------------------------------------------------------------
+
+
+def notation(ordered):
+    """The page of symbols and words, gathered from the chapters' own tables and definitions."""
+    page = Page("notation.ipynb", "About the book", "Notation and words", made=True)
+    page.description = (
+        "Every table of symbols in the book, and every definition, with the chapter it comes from."
+    )
+    soup = page.body = BeautifulSoup("", "html.parser")
+
+    def add(parent, name, text="", **attributes):
+        parent.append(tag := soup.new_tag(name, string=text or None, attrs=attributes))
+        return tag
+
+    add(soup, "h1", page.title, **{"id": "title-block-header", "class": "title"})
+    add(soup, "p", page.description, **{"class": "description"})
+    add(soup, "h2", "Words", id="words")
+    words = add(soup, "ul", **{"class": "words"})
+    add(soup, "h2", "Symbols", id="symbols")
+    for other in ordered:
+        for box in other.body.select("div.definition[id]"):
+            title = text_of(box.find(class_="theorem-title"))
+            link = add(add(words, "li"), "a", title, href=f"{other.address}#{box['id']}")
+            link.insert_after(f", {other.label}")
+        for n, table in enumerate(other.body.find_all("table")):
+            heads = [text_of(head) for head in table.select("thead th")]
+            if heads and heads[0] in ("symbol", "guarantee"):
+                heading = add(soup, "h3", id=f"{posixpath.splitext(other.address)[0]}-{n}")
+                add(heading, "a", other.label, href=other.address)
+                box = add(soup, "div", **{"class": "table-scroll"})
+                box.append(same := copy(table))
+                for tag in same.find_all(id=True):
+                    del tag["id"]
+                for link in same.find_all("a", href=re.compile("^#")):
+                    link["href"] = other.address + link["href"]
+    return page

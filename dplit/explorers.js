@@ -82,7 +82,7 @@
     const raised = [...power].map((c) => (c === "-" ? "⁻" : c === "+" ? "" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
     return `${Number(digits) === 1 ? "" : `${Number(digits)} · `}10${raised}`;
   }
-  const percent = (x) => `${(100 * x).toFixed(1)} %`;
+  const percent = (x) => `${(100 * x).toFixed(1)}\u00a0%`;
 
   // A slider with its name and its value, which is a function of where it stands.
   function slider(box, name, [low, high, step], start, value, show) {
@@ -198,7 +198,7 @@
         });
         const except = laplace ? "" : `, except with probability ${number(given.delta)}`;
         const text = `The noise has ${laplace ? "scale" : "standard deviation"} ${number(scale)}. One curve is at most ${number(factor)} times`
-          + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50 %.`;
+          + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50\u00a0%.`;
         return [text, { epsilon, scale, factor, right, density: [density(0), density(1)] }];
       };
     },
@@ -222,9 +222,9 @@
         });
         const said = names.map((name) => {
           const bound = given.bounds[name][i];
-          return `“${name}”: at least ${number(bound)}, ${bound > given.claim ? "more than it claims" : "no contradiction"}`;
+          return `“${name}” at least ${number(bound)}, ${bound > given.claim ? "more than it claims" : "no contradiction"}`;
         });
-        return [`After ${n} runs on each side ${said.join("; ")}.`, { runs: n, bounds: names.map((name) => given.bounds[name][i]) }];
+        return [`After ${n} runs on each side: ${said.join("; ")}.`, { runs: n, bounds: names.map((name) => given.bounds[name][i]) }];
       };
     },
 

@@ -82,7 +82,7 @@
     const raised = [...power].map((c) => (c === "-" ? "⁻" : c === "+" ? "" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
     return `${Number(digits) === 1 ? "" : `${Number(digits)} · `}10${raised}`;
   }
-  const percent = (x) => `${(100 * x).toFixed(1)} %`;
+  const percent = (x) => `${(100 * x).toFixed(1)}\u00a0%`;
 
   // A slider with its name and its value, which is a function of where it stands.
   function slider(box, name, [low, high, step], start, value, show) {
@@ -140,12 +140,12 @@
     add(svg, "path", { d: `M${left},${top}V${bottom}H${right}`, class: "ink" });
     add(svg, "text", { x: right, y: height - 6, "text-anchor": "end" }, xname);
     add(svg, "text", { x: 2, y: 12 }, yname);
-    for (const { points, color = "currentColor", dash = "", name = "", at = 0, under = false } of curves) {
+    for (const { points, color = "currentColor", dash = "", name = "", at = 0, under = false, side = "" } of curves) {
       // what falls out of the picture ends there
       const line = points.filter((_, i) => i === 0 || points[i - 1][1] >= y[0]).map(([a, b]) => `${X(a).toFixed(1)},${Y(b).toFixed(1)}`);
       add(svg, "polyline", { points: line.join(" "), fill: "none", stroke: color, "stroke-width": 2, "stroke-dasharray": dash });
       const [a, b] = points[Math.round(at * (points.length - 1))];
-      const before = X(a) > (left + right) / 2;
+      const before = side ? side === "left" : X(a) > (left + right) / 2;
       add(svg, "text", { x: X(a) + (before ? -6 : 6), y: Y(b) + (under ? 18 : -6), "text-anchor": before ? "end" : "start", class: "name" }, name);
     }
     for (const [a, b] of dots) add(svg, "circle", { cx: X(a), cy: Y(b), r: 5, fill: "currentColor" });
@@ -192,13 +192,13 @@
         chart(svg, {
           x: [-half, half + 1], y: [0, 1.15 * density(0)], xname: "published number", yname: "density",
           curves: [
-            { points: along(-half, half + 1, 180, density), color: WITHOUT, dash: "6 4", name: "without you", at: 4 / 9 },
-            { points: along(-half, half + 1, 180, (v) => density(v - 1)), color: WITH, name: "with you", at: 5 / 9 },
+            { points: along(-half, half + 1, 180, density), color: WITHOUT, dash: "6 4", name: "without you", at: 4 / 9, side: "left" },
+            { points: along(-half, half + 1, 180, (v) => density(v - 1)), color: WITH, name: "with you", at: 5 / 9, side: "right" },
           ],
         });
         const except = laplace ? "" : `, except with probability ${number(given.delta)}`;
         const text = `The noise has ${laplace ? "scale" : "standard deviation"} ${number(scale)}. One curve is at most ${number(factor)} times`
-          + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50 %.`;
+          + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50\u00a0%.`;
         return [text, { epsilon, scale, factor, right, density: [density(0), density(1)] }];
       };
     },
@@ -212,19 +212,19 @@
         chart(svg, {
           x: [given.runs[0], given.runs[last], true], y: [0, top], xname: "runs on each side", yname: given.what,
           curves: [
-            { points: given.runs.map((r) => [r, given.claim]), dash: "2 3", name: "the claim" },
+            { points: given.runs.map((r) => [r, given.claim]), dash: "2 3", name: "the claim", at: 1 },
             ...names.map((name, j) => ({
               points: given.runs.slice(0, i + 1).map((r, k) => [r, given.bounds[name][k]]),
-              color: [WITHOUT, WITH][j % 2], dash: j ? "" : "6 4", name, at: 1,
+              color: [WITHOUT, WITH][j % 2], dash: j ? "" : "6 4", name, at: 1, under: given.bounds[name][i] <= given.claim,
             })),
           ],
           dots: names.map((name) => [n, given.bounds[name][i]]),
         });
         const said = names.map((name) => {
           const bound = given.bounds[name][i];
-          return `${name}: at least ${number(bound)}, ${bound > given.claim ? "more than it claims" : "no contradiction"}`;
+          return `“${name}” at least ${number(bound)}, ${bound > given.claim ? "more than it claims" : "no contradiction"}`;
         });
-        return [`After ${n} runs on each side. ${said.join(". ")}.`, { runs: n, bounds: names.map((name) => given.bounds[name][i]) }];
+        return [`After ${n} runs on each side: ${said.join("; ")}.`, { runs: n, bounds: names.map((name) => given.bounds[name][i]) }];
       };
     },
 

@@ -409,6 +409,11 @@ def paper_chapters_have_the_ten_sections(book):
                 yield f"{name}: the sections are {found}, they must be {SECTIONS}"
 
 
+def path_between(name, other):
+    """How a notebook, which may lie in a folder, links to another one."""
+    return posixpath.relpath(other, posixpath.dirname(name)) + ".ipynb"
+
+
 def answers_answer_the_exercises(book):
     for name, nb in book.items():
         asks = any(title.endswith("Exercises") for _, title in headings(nb, 2))
@@ -430,8 +435,9 @@ def answers_answer_the_exercises(book):
         title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
         if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
             yield f"{name}: its title is not 'Answers: {title}'"
-        back = any(f"](../{chapter}.ipynb#exercises)" in s for _, s in prose(book[name]))
-        if not back or f"](answers/{chapter}.ipynb)" not in asking:
+        there, here = path_between(name, chapter), path_between(chapter, name)
+        back = any(f"]({there}#exercises)" in s for _, s in prose(book[name]))
+        if not back or f"]({here})" not in asking:
             yield f"{name}: exercises and answers must link to each other"
 
 
@@ -680,6 +686,10 @@ def test_no_rule_complains_about_a_good_book():
     more = {"cells": [c for c in more["cells"] if "default_exp" not in text(c)]}
     book = {"10_a": asking, "11_b": link, "30_c": ten, "answers/10_a": answers}
     book["answers/30_c"] = more
+    lesson = chapter(md(ASKING.replace("answers/", "../answers/lessons/")), title="D")
+    solved = chapter(md(ANSWERING.replace("../", "../../lessons/")), title="Answers: D")
+    for name, nb in (("lessons/10_a", lesson), ("answers/lessons/10_a", solved)):
+        book[name] = {"cells": [c for c in nb["cells"] if "default_exp" not in text(c)]}
     complaints = [c for rule in NOTEBOOK_RULES for nb in book.values() for c in rule(nb)]
     assert complaints + [c for rule in BOOK_RULES for c in rule(book)] == []
 

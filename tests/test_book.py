@@ -430,8 +430,10 @@ def answers_answer_the_exercises(book):
         title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
         if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
             yield f"{name}: its title is not 'Answers: {title}'"
-        back = any(f"](../{chapter}.ipynb#exercises)" in s for _, s in prose(book[name]))
-        if not back or f"](answers/{chapter}.ipynb)" not in asking:
+        here, there = posixpath.dirname(chapter) or ".", posixpath.dirname(name)
+        back = f"]({posixpath.relpath(chapter, there)}.ipynb#exercises)"
+        back = any(back in s for _, s in prose(book[name]))
+        if not back or f"]({posixpath.relpath(name, here)}.ipynb)" not in asking:
             yield f"{name}: exercises and answers must link to each other"
 
 

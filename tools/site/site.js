@@ -72,6 +72,7 @@ const reachable = new ResizeObserver(entries => entries.forEach(({ target }) => 
 }));
 const watch = where => where.querySelectorAll("pre, .table-scroll, .katex-display").forEach(box => reachable.observe(box));
 watch(document);
+document.fonts.ready.then(() => { reachable.disconnect(); watch(document); }); // letters that come later make formulas wider
 
 // The contents follow the reading.
 const marks = new Map([...contents.querySelectorAll("a")].map(a => [document.getElementById(decodeURIComponent(a.hash.slice(1))), a]));

@@ -7,10 +7,24 @@ every chapter that takes longer than CHAPTER seconds by the map of the book, and
 them, and what every change must pass (.ci/run) does so too. `slow` is for hours, by hand.
 """
 
+import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+import measure_pages
+
+NO_BROWSER = (
+    "no Chromium or Chrome on this machine"
+    if measure_pages.chromium() is None
+    else "playwright is not installed"
+    if importlib.util.find_spec("playwright") is None
+    else ""
+)
 
 CHAPTER = 4
 # of the tools, the site and what large tables ask of the machine: for later, whole
@@ -76,9 +90,18 @@ def is_for_later(item, long):
     return sum(places) % SWEEPS.get(name, 1) != 0
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """The machine's own Chromium. Tests that ask for it are skipped, and say so, where there is none."""
+    with measure_pages.browser() as opened:
+        yield opened
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     long = long_chapters()
     for item in items:
         if not item.get_closest_marker("slow") and is_for_later(item, long):
             item.add_marker("rest")
+        if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason=NO_BROWSER))

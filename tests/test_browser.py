@@ -18,14 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import measure_pages  # noqa: E402
 
-BROWSER = measure_pages.chromium()
 AXE = importlib.util.find_spec("axe_playwright_python")
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None, reason="playwright is not installed"
-    ),
-]
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +29,6 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("site") / "site"
     subprocess.run([sys.executable, ROOT / "tools" / "build_site.py", "--out", out], check=True)
     return out
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        # without a sandbox: containers run as root, and the pages are our own
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

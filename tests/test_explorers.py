@@ -3,11 +3,9 @@
 Debian's `chromium` (or Chrome) is driven by playwright. Where either is missing, what needs it is skipped and says so.
 """
 
-import importlib.util
 import itertools
 import json
 import math
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -32,11 +30,6 @@ from dplit.audit import epsilon_lower_bound
 from dplit.receipts import Receipt, Release
 
 ROOT = Path(__file__).parent.parent
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
-HAS_DRIVER = importlib.util.find_spec("playwright") is not None
-in_a_browser = pytest.mark.skipif(
-    BROWSER is None or not HAS_DRIVER, reason="no Chromium or Chrome, or no playwright"
-)
 RNG = np.random.default_rng(0)
 SIDES = {
     name: tuple(shift + RNG.laplace(scale=scale, size=(4000, 1)) for shift in (0, 1))
@@ -146,17 +139,6 @@ def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        # without a sandbox: containers run as root, and the pages are our own
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """One page with all of them, and one of them twice."""
     shown = all_of_them()
@@ -207,7 +189,6 @@ def near(a, b, relative=1e-6):
     return math.isclose(a, b, rel_tol=relative, abs_tol=1e-12)
 
 
-@in_a_browser
 def test_prices_are_those_of_the_accounting(tab):
     for position in itertools.product((-1, -0.3, 0.7, 2), (0, 1, 2.4, 3), (-12, -6, -2)):
         if position[1] / 2 - position[0] > 1.2:
@@ -223,7 +204,6 @@ def test_prices_are_those_of_the_accounting(tab):
         assert near(n["sum"], total[0]), n
 
 
-@in_a_browser
 @pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
 def test_neighbours_see_the_noise_that_the_price_asks_for(tab, noise):
     tab.locator("[data-kind=neighbours] select").select_option(noise)
@@ -240,7 +220,6 @@ def test_neighbours_see_the_noise_that_the_price_asks_for(tab, noise):
         assert np.allclose(n["density"], law.pdf([0, 1]), rtol=1e-6)
 
 
-@in_a_browser
 def test_the_bounds_are_those_of_the_audit(tab):
     last = int(tab.locator("[data-kind=audit] input").get_attribute("max"))
     seen = [moved(tab, "audit", [i]) for i in range(last + 1)]
@@ -262,7 +241,6 @@ def receipt_in(tab):
     return n, releases
 
 
-@in_a_browser
 def test_a_receipt_grows_and_shrinks_and_costs_what_a_receipt_costs(tab):
     box = tab.locator("[data-kind=receipt]")
     more = box.get_by_role("button", name="Add this release")
@@ -288,7 +266,6 @@ def test_a_receipt_grows_and_shrinks_and_costs_what_a_receipt_costs(tab):
     assert tab.evaluate("document.activeElement.textContent") == "Add this release"
 
 
-@in_a_browser
 def test_frames_follow_the_arrow_keys(tab):
     slider, images = tab.get_by_role("slider", name="A line rises: frame"), tab.locator("main img")
 
@@ -304,7 +281,6 @@ def test_frames_follow_the_arrow_keys(tab):
         assert tab.locator(".dplit-frames output").inner_text() == label
 
 
-@in_a_browser
 def test_the_keyboard_reaches_every_control_and_each_has_a_name(tab):
     controls = "main :is(input, select, button):not(:disabled)"
     reached = []
@@ -327,7 +303,6 @@ def test_the_keyboard_reaches_every_control_and_each_has_a_name(tab):
     assert slider.get_attribute("aria-valuetext") == "105"
 
 
-@in_a_browser
 def test_a_picture_says_in_words_what_it_shows(tab):
     for picture in tab.locator("svg[role=img]").all():
         sentence = picture.locator("xpath=ancestor::div[@data-kind]/p").last.inner_text()
@@ -335,7 +310,6 @@ def test_a_picture_says_in_words_what_it_shows(tab):
     assert tab.locator(".still").count() == 0
 
 
-@in_a_browser
 def test_on_a_phone_nothing_is_cut_and_letters_keep_their_size(browser, page):
     tab = browser.new_page(viewport={"width": 390, "height": 800})
     tab.goto(page)
@@ -355,7 +329,6 @@ def test_on_a_phone_nothing_is_cut_and_letters_keep_their_size(browser, page):
     tab.close()
 
 
-@in_a_browser
 def test_without_scripts_there_is_a_picture_and_a_sentence(browser, page):
     tab = browser.new_page(java_script_enabled=False)
     tab.goto(page)

@@ -6,6 +6,7 @@ can be seen when it opens: what is folded takes no height. Load times differ fro
 
 import argparse
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 WIDTH, SCREEN = 1440, 900
@@ -41,6 +42,18 @@ def chromium():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+@contextmanager
+def browser():
+    """The machine's own browser, driven by playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        # without a sandbox: containers run as root, and the pages are our own
+        opened = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
 def measure(tab, path):
     """One row of the table, in the order of COLUMNS; `tab` is a playwright page, WIDTH wide."""
     tab.goto(path.as_uri(), wait_until="load")
@@ -60,19 +73,15 @@ def table(rows):
 
 
 def main():
-    from playwright.sync_api import sync_playwright
-
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("site", type=Path, help="a folder that tools/build_site.py has written")
     parser.add_argument("pages", nargs="*", help="addresses, as accounting.html (default: all)")
     asked = parser.parse_args()
     site = asked.site.resolve()
     pages = asked.pages or sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html"))
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": WIDTH, "height": SCREEN})
+    with browser() as opened:
+        tab = opened.new_page(viewport={"width": WIDTH, "height": SCREEN})
         print(table({page: measure(tab, site / page) for page in pages}))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -103,15 +103,20 @@ def show(source, directives=(), options=None, draws=False):
     return code
 
 
+def split(source):
+    """(Quarto's cell options, `#| key: value`, as they are written; the code)."""
+    lines = re.match(r"(?:#\|.*\n?)*", source)[0]
+    return lines, source[len(lines) :]
+
+
 def for_quarto(cell):
     """nbdev_docs runs this last on each cell: docstrings shortened, and what is long folded, by Quarto's own options."""
     if cell.cell_type != "code" or not getattr(cell, "source", ""):
         return
-    lines = re.match(r"(?:#\|.*\n?)*", cell.source)[0]
+    lines, source = split(cell.source)
     own = dict(re.findall(r"^#\|\s*([\w-]+):\s*(.*)$", lines, flags=re.M))
     if own.get("echo") == "false":
         return
-    source = cell.source[len(lines) :]
     draws = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
     by_author = own.get("code-summary", "").strip("\"'") not in ("", "Exported source")
     code = show(source, cell.directives_, {}, draws)

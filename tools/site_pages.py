@@ -147,18 +147,20 @@ def output_markdown(page, output, options):
     if kind is None:
         raise page.error(f"the site cannot show an output of type {', '.join(output['data'])}.")
     data = "".join(output["data"][kind])
+    said = {**output.get("metadata", {}), **output.get("metadata", {}).get(kind, {}), **options}
+    caption, label = said.get("fig-cap") or said.get("caption", ""), str(said.get("label", ""))
     if kind in PICTURES:
         figure = f"figures/{Path(page.address).stem}-{len(page.files) + 1}{PICTURES[kind]}"
         page.files[page.resolve(figure)] = (
             base64.b64decode(data) if kind == "image/png" else data.encode()
         )
-        said = {**output.get("metadata", {}), **output.get("metadata", {}).get(kind, {}), **options}
-        caption, label = said.get("fig-cap") or said.get("caption", ""), str(said.get("label", ""))
         alt = said.get("fig-alt") or said.get("alt") or re.sub(r"[*_`$]", "", caption)
         alt = html.escape(alt or "Figure drawn by the code beside it")
         mark = f"#{label}" if label.startswith("fig-") else ""
         wide = f'width="{said["width"]}"' if "width" in said else ""  # finer than the screen
         return f'\n![{caption}]({figure}){{{mark} {wide} alt="{alt}"}}\n'
+    if kind == "text/html" and caption:  # something to play with
+        return f"\n<figure>\n{fenced(data, '{=html}')}\n<figcaption>{caption}</figcaption>\n</figure>\n"
     if kind == "text/html":
         return fenced(data, "{=html}")
     return fenced(data, "{.output}") if kind == "text/plain" else f"\n{data}\n"
@@ -208,9 +210,8 @@ def cell_markdown(page, cell, reference=""):
         return [cell.source.replace(r"\tag{", r"{}\tag{")]
     if cell.cell_type != "code" or not cell.source or "default_exp" in cell.directives_:
         return []
-    lines = re.match(r"(?:#\|.*\n?)*", cell.source)[0]  # Quarto's cell options: #| key: value
-    options = yaml.safe_load(lines.replace("#|", "")) or {}
-    source = cell.source[len(lines) :].strip("\n")
+    lines, source = site_code.split(cell.source)
+    options, source = yaml.safe_load(lines.replace("#|", "")) or {}, source.strip("\n")
     outputs = cell.get("outputs", [])
     draws = any(not PICTURES.keys().isdisjoint(output.get("data", {})) for output in outputs)
     code = site_code.show(source, cell.directives_, options, draws)
@@ -239,6 +240,11 @@ def in_order(pieces):
         yield piece
 
 
+def titled(title, description):
+    """How every page begins."""
+    return f"# {title} {{#title-block-header .title}}\n\n::: description\n{description}\n:::"
+
+
 def read_page(page, nbs, reference=""):
     """Fill the page from its notebook; `reference` is the address of the page that documents what it exports."""
     notebook = read_nb(nbs / page.notebook)
@@ -250,8 +256,7 @@ def read_page(page, nbs, reference=""):
     front = notebook.frontmatter_
     if "title" not in front:
         raise page.error("the first cell has no title; begin it with '# Title'.")
-    head = f"# {front['title']} {{#title-block-header .title}}\n\n"
-    head += f"::: description\n{front.get('description', '')}\n:::"
+    head = titled(front["title"], front.get("description", ""))
     pieces = [piece for cell in notebook.cells for piece in cell_markdown(page, cell, reference)]
     page.body = pandoc(page, "\n\n".join([head, *in_order(pieces)]))
     sections = {tag["id"] for tag in page.body.find_all(HEADINGS, id=True)}
@@ -323,9 +328,7 @@ def reference(module, chapter):
             if method[0] != "_" and function.__doc__ and ours:
                 shown = Documentation(function, name=f"{name}.{method}", title_level=3)
                 entries.append(shown._repr_markdown_())
-    head = (
-        f"# {page.title} {{#title-block-header .title}}\n\n::: description\n{page.description}\n:::"
-    )
+    head = titled(page.title, page.description)
     where = f"What these names are for, and why they are right: [{chapter.title}](../{chapter.notebook})."
     page.body = pandoc(page, "\n\n".join([head, where, "\n".join(lines), *entries]))
     return page

@@ -49,7 +49,7 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
     TypeError, ValueError
         If it is no whole number, or outside.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, Integral)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
     value = int(value)
     if value < low:

@@ -3,7 +3,7 @@
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
-every chapter that takes longer than CHAPTER seconds by the map of the book, and the answers. `pytest -m rest` runs
+every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons and the answers. `pytest -m rest` runs
 them, and what every change must pass (.ci/run) does so too. `slow` is for hours, by hand.
 """
 
@@ -31,6 +31,7 @@ CHAPTER = 4
 FILES = {
     "test_benchmark",
     "test_browser",
+    "test_explorers",
     "test_mutants",
     "test_scale",
     "test_site",
@@ -66,7 +67,7 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
-# cases of more than two seconds, by pytest -m "not slow" --durations=0 --durations-min=2 tests
+# cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests
 LONG = set((Path(__file__).parent / "long.txt").read_text("utf8").splitlines())
 
 
@@ -82,7 +83,7 @@ def long_chapters():
 
 def is_for_later(item, long):
     if item.path.suffix == ".ipynb":
-        return item.path.stem in long or "answers" in item.path.parts
+        return item.path.stem in long or not {"answers", "lessons"}.isdisjoint(item.path.parts)
     name = item.originalname
     if item.path.stem in FILES or item.nodeid in LONG:
         return True

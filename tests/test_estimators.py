@@ -126,7 +126,7 @@ class Untouchable:
 
 def attributes(model):
     """What a fit has left on a model, hidden or not, properties included."""
-    fitted = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")}
+    fitted = {n for n in dir(model) if n.endswith("_") and n[0] != "_" and hasattr(model, n)}
     return fitted | set(vars(model)) - set(model.get_params())
 
 

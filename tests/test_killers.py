@@ -203,10 +203,12 @@ def test_second_moments_pay_for_rows_that_rounding_made_longer(d):
         neighboring="replace",
     )
     rounded = np.rint(row * steps)
-    assert np.array_equal(event.value, (rounded.T @ rounded)[np.triu_indices(d)])
-    assert event.step == 1 / steps**2
-    assert math.sqrt(2) * np.sum(rounded**2) <= event.sensitivity
-    assert event.sensitivity == pytest.approx(math.sqrt(2) * (steps + math.sqrt(d) / 2) ** 2, rel=1e-12)  # fmt: skip
+    weights = np.where(np.eye(d), 5, 7)  # 7 < 5 sqrt(2)
+    assert np.array_equal(event.value, (weights * (rounded.T @ rounded))[np.triu_indices(d)])
+    assert event.step == 1 / steps**2 / 5
+    assert np.linalg.norm(event.value) <= 5 * np.sum(rounded**2) <= event.sensitivity / math.sqrt(2)
+    longest = 5 * math.sqrt(2) * (steps + math.sqrt(d) / 2) ** 2
+    assert event.sensitivity == pytest.approx(longest, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 10, 10**6, 10**8])

@@ -33,6 +33,7 @@ FILES = {
     "test_browser",
     "test_explorers",
     "test_mutants",
+    "test_pdf",
     "test_scale",
     "test_site",
     "test_statement_checks",

@@ -1,0 +1,45 @@
+"""The lessons on paper: nothing is lost on the way, and nothing that only works in a browser is printed."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+build_pdf = pytest.importorskip("build_pdf", exc_type=ImportError)
+build_site = pytest.importorskip("build_site", exc_type=ImportError)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    names = [
+        path.relative_to(ROOT / "nbs").as_posix()
+        for path in (ROOT / "nbs/lessons").iterdir()
+        if path.suffix == ".ipynb"
+    ]
+    build_site.build(ROOT, out / "site", only=names)
+    found = build_pdf.lessons(out / "site")
+    assert len(found) == len(names) and all(path.is_file() for path in found)
+    return found
+
+
+def test_what_is_printed_is_what_can_be_read(pages, tmp_path):
+    for page in pages:
+        printed, shown = build_pdf.printable(page, tmp_path), page.read_text("utf-8")
+        assert not re.search("<(details|script|button|math)|data:image|<[^>]* hidden", printed)
+        assert printed.count(r"\(") + printed.count(r"\[") > 10
+        assert printed.count("<figcaption") == shown.count("<figcaption") > 3
+        assert printed.count("theorem-title") == shown.count("theorem-title") > 0
+        for picture in re.findall(r'<img[^>]*src="([^"]*)"', printed):
+            assert Path(picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_lesson_fits_on_sixteen_pages(pages, tmp_path):
+    for page in pages:
+        build_pdf.build([page], tmp_path / "lesson.pdf")
+        (count,) = re.findall(rb"/Count (\d+)", (tmp_path / "lesson.pdf").read_bytes())[:1]
+        assert 5 <= int(count) <= 1 + 16  # the first holds the contents

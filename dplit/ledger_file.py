@@ -298,10 +298,9 @@ def _now():
 
 
 def _user():
-    try:
+    with suppress(OSError, KeyError):  # an account may have no name
         return getpass.getuser()
-    except (OSError, KeyError):  # an account without a name
-        return ""
+    return ""
 
 # %% ../nbs/01_ledger_file.ipynb #e7d70ae4
 def _write_schema(connection, limits):
@@ -456,9 +455,11 @@ class Book:
         self._connection, self.limits = _connect(self.path, self.limits, self.patience)
 
     def _disconnect(self):
-        if self._connection is not None:
+        if getattr(self, "_connection", None) is not None:
             self._connection, old = None, self._connection
             old.close()
+
+    __del__ = _disconnect  # Python 3.13 warns of a connection that nobody closed
 
     def close(self):
         """Close this process's connection; the next question opens it again."""

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import json
 import math
 import multiprocessing
@@ -649,6 +650,17 @@ def test_the_file_refuses_what_breaks_an_invariant(tmp_path, name):
         other.execute(statement)
     other.close()
     assert budget.to_dict() == before
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_budget_that_is_forgotten_closes_its_connection(tmp_path, where):
+    budget = in_a_file(tmp_path) if where == "file" else PrivacyBudget(4.0, 1e-5)
+    connection = budget._book._connection
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+    del budget
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_an_allowed_statement_is_allowed(tmp_path):

@@ -411,6 +411,17 @@ BREAKS = {
 }
 
 
+def test_a_figure_that_is_not_described_stops_the_build(tmp_path):
+    root = make_book(tmp_path / "book")
+    chapter = root / "nbs" / "10_noise.ipynb"
+    cells = [cell for cell in json.loads(chapter.read_text("utf-8"))["cells"]]
+    (drawn,) = [cell for cell in cells if "fig-alt" in "".join(cell["source"])]
+    drawn["source"] = "a\nb"
+    chapter.write_text(json.dumps(json.loads(chapter.read_text("utf-8")) | {"cells": cells}))
+    with pytest.raises(site.SiteError, match="^10_noise.ipynb: .*cannot see it"):
+        site.build(root, tmp_path / "out")
+
+
 @pytest.mark.parametrize("extra, message", BREAKS.values(), ids=BREAKS.keys())
 def test_a_break_in_a_chapter_stops_the_build(tmp_path, extra, message):
     with pytest.raises(site.SiteError, match=f"^10_noise.ipynb: .*{message}"):

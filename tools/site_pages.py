@@ -155,7 +155,9 @@ def output_markdown(page, output, options):
             base64.b64decode(data) if kind == "image/png" else data.encode()
         )
         alt = said.get("fig-alt") or said.get("alt") or re.sub(r"[*_`$]", "", caption)
-        alt = html.escape(alt or "Figure drawn by the code beside it")
+        if not alt:
+            raise page.error("a figure says nothing to those who cannot see it: add '#| fig-alt:'.")
+        alt = html.escape(alt)
         mark = f"#{label}" if label.startswith("fig-") else ""
         wide = f'width="{said["width"]}"' if "width" in said else ""  # finer than the screen
         return f'\n![{caption}]({figure}){{{mark} {wide} alt="{alt}"}}\n'

@@ -205,6 +205,11 @@ def code_markdown(page, cell, code, language, reference):
     )
 
 
+def in_words(output):
+    """Whether an output is anything but a picture."""
+    return PICTURES.keys().isdisjoint(output.get("data", {}))
+
+
 def cell_markdown(page, cell, reference=""):
     """Markdown of a cell, in pieces; imports begin with "\\0", for they are to stand where code begins."""
     if cell.cell_type == "markdown":
@@ -215,13 +220,15 @@ def cell_markdown(page, cell, reference=""):
     lines, source = site_code.split(cell.source)
     options, source = yaml.safe_load(lines.replace("#|", "")) or {}, source.strip("\n")
     outputs = cell.get("outputs", [])
-    draws = any(not PICTURES.keys().isdisjoint(output.get("data", {})) for output in outputs)
+    draws = not all(map(in_words, outputs))
     code = site_code.show(source, cell.directives_, options, draws)
     hidden = {"export", "exporti"}.intersection(cell.directives_) and not code.public
     shown = ""
     if source and options.get("echo", True) and not hidden:
         shown = code_markdown(page, cell, code, cell.metadata.get("language", "python"), reference)
-    written = "".join(output_markdown(page, output, options) for output in joined(outputs))
+    # a picture is looked at before what is printed with it
+    seen = sorted(joined(outputs), key=in_words)
+    written = "".join(output_markdown(page, output, options) for output in seen)
     below = written and options.get("output", True)
     below = f"\n::: cell-output\n{written}\n:::\n" if below else ""
     if code.imports and shown and not below and "code-fold" not in options:

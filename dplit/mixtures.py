@@ -191,7 +191,7 @@ def _with(epsilon, mu, exponent):
     a, x = math.expm1(exponent), epsilon - exponent
     mirrored = np.minimum(epsilon, 0)  # below 0 by reflection, where nothing cancels
     mirrored = -np.expm1(mirrored) + np.exp(mirrored) * _without(-mirrored, mu, exponent)
-    if not exponent or (mu and exponent > 8):  # above 0 it is smaller, and beyond 8 not by much
+    if not exponent or (mu and exponent > 8):  # above 0 it is the smaller of the two: a bound
         above = _without(epsilon, mu, exponent)
     elif mu:
         u, half = mu / 2 - x / mu, (x + mu * mu / (2 * a)) * (1 + a) / a

@@ -143,10 +143,16 @@ def _rows(values, name, owner, n_columns=None):
     return rows
 
 
+class _PlainLog(LogFormatter):
+    """Ticks 0.1, 4, 6, 1,000 instead of 10^-1, 4 x 10^0, 6 x 10^0, 10^3."""
+
+    def __call__(self, x, pos=None):
+        return f"{x:,.6g}" if super().__call__(x, pos) else ""
+
+
 def _plain_log_ticks(axis):
-    """Ticks 4, 6, 10 instead of 4 x 10^0, 6 x 10^0, 10^1."""
-    axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
+    axis.set_major_formatter(_PlainLog())
+    axis.set_minor_formatter(_PlainLog(minor_thresholds=(1.5, 0.4)))
 
 
 def _series(i):
@@ -233,10 +239,8 @@ def panels(n, *, height=2.4, abreast=1, **options):
     --------
     >>> fig, axes = panels(2, sharex=True)
     """
-    n, abreast = (
-        check_count(n, "n", "panels", 1, 24),
-        check_count(abreast, "abreast", "panels", 1, 4),
-    )
+    n = check_count(n, "n", "panels", 1, 24)
+    abreast = check_count(abreast, "abreast", "panels", 1, 4)
     lines = -(-n // abreast)
     height = check_between(height, "height", "panels", 0, 20, "(]")
     size = plt.rcParams["figure.figsize"][0], lines * height
@@ -307,10 +311,8 @@ def plot_centers(X, centers, *, true_centers=None, center=None, radius=None, bas
             zorder=1,
         )
     if radius is not None:
-        radius, center = (
-            check_radius(radius, "radius", owner),
-            check_center(center, "center", owner, d),
-        )
+        radius = check_radius(radius, "radius", owner)
+        center = check_center(center, "center", owner, d)
         middle = basis @ (np.zeros(d) if center is None else center)
         ax.add_patch(Circle(middle, radius, fill=False, ls="--", color="0.4", label="public ball"))
     if true_centers is not None:

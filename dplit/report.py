@@ -8,14 +8,13 @@ __all__ = ['NOT_PROTECTED', 'Result', 'plot_columns', 'plot_sizes', 'right_guess
 # %% ../nbs/35_report.ipynb #a8bf8c7b
 import base64
 import html
-import io
 import math
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from .plotting import SERIES, style
+from .plotting import SERIES, _png, style
 from .public import check_kind
 from .receipts import Receipt, _rounded_up
 from .scaling import Column
@@ -76,9 +75,9 @@ def plot_columns(result):
         If it is no result, or its parts do not fit.
     """
     result = _check_result(result, "plot_columns")
-    k, wide = len(result.centers), min(len(result.columns), 3)
+    k, wide = len(result.centers), min(len(result.columns), 2)
     tall = math.ceil(len(result.columns) / wide)
-    size = (2.9 * wide, tall * (0.9 + 0.26 * k))
+    size = (2.3 * wide, tall * (0.9 + 0.26 * k))
     fig, axes = plt.subplots(tall, wide, figsize=size, sharey=True, squeeze=False)
     at = 0
     for ax, column in zip(axes.flat, result.columns, strict=False):
@@ -132,7 +131,7 @@ def _draw_shares(ax, column, shares):
         )
         left = left + shares[:, i]
     ax.set_xlim(0, 1)
-    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, handlelength=1.2)
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.2)
     for text in legend.get_texts():  # a name is no formula
         text.set_parse_math(False)
 
@@ -159,7 +158,7 @@ def plot_sizes(result):
     if result.sizes is None or result.errors is None:
         raise ValueError("result: plot_sizes needs sizes, and this algorithm releases none.")
     k = len(result.sizes)
-    fig, ax = plt.subplots(figsize=(5.5, 0.9 + 0.26 * k))
+    fig, ax = plt.subplots(figsize=(4.6, 0.9 + 0.26 * k))
     look = {"facecolor": "0.92", "edgecolor": SERIES[1]["color"], "height": 0.6}
     ax.barh(range(k), np.maximum(result.sizes, 0), xerr=2 * np.asarray(result.errors), **look)
     ax.set(xlabel="rows (noisy), and two standard errors", ylabel="cluster")
@@ -256,13 +255,12 @@ def _table(head, rows):
 
 def _picture(figure, caption):
     """A figure inside the page, described in words for those who cannot see it."""
-    stored = io.BytesIO()
-    figure.savefig(stored, format="png", dpi=110)
+    figure.set_dpi(min(100, 30_000 / figure.get_figheight()))  # no file holds a longer picture
+    stored, size = _png(figure)
     plt.close(figure)
-    data = base64.b64encode(stored.getvalue()).decode()
-    text = html.escape(caption)
+    data, text = base64.b64encode(stored).decode(), html.escape(caption)
     return (
-        f'<figure><img alt="{text}" src="data:image/png;base64,{data}">'
+        f'<figure><img alt="{text}" width="{size["width"]}" src="data:image/png;base64,{data}">'
         f"<figcaption>{text}</figcaption></figure>"
     )
 

@@ -9,14 +9,10 @@ them, and what every change must pass (.ci/run) does so too. `slow` is for hours
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
-
 import measure_pages
+import pytest
 
 NO_BROWSER = (
     "no Chromium or Chrome on this machine"

@@ -6,20 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import benchmark
+import measure
 import numpy as np
 import pytest
+from peers import balcan, fastlloyd, google_lsh, pe_means_direct
+
+from dplit import PEMeans
+from dplit.accounting import gaussian_mu
+from dplit.mixtures import mixture_delta
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import benchmark  # noqa: E402
-import measure  # noqa: E402
-from peers import balcan, fastlloyd, google_lsh, pe_means_direct  # noqa: E402
-
-from dplit import PEMeans  # noqa: E402
-from dplit.accounting import gaussian_mu  # noqa: E402
-from dplit.mixtures import mixture_delta  # noqa: E402
 
 # iris has 150 rows: delta = n^-1.1 is large
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")

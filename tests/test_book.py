@@ -30,7 +30,7 @@ BOOK = {
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
     public declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
-    quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting explorers weighing sabotage recording audit estimators
+    quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting explorers kept weighing sabotage recording audit estimators
     clustering.lloyd clustering.zoom clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
     clustering.k_noisy_centers clustering.stable_tuples clustering.stable
@@ -307,6 +307,12 @@ def every_cell_that_shows_something_has_its_output_stored(nb):
                 yield f"{where}: no output is stored; run the chapter"
 
 
+def no_cell_ends_in_a_semicolon(nb):
+    for where, cell in demos(nb):
+        if text(cell).rstrip().endswith(";"):  # whether that hides a value depends on the front end
+            yield f"{where}: it ends in a semicolon; write _ = ... for what it must not show"
+
+
 def every_check_ends_by_showing_what_it_checked(nb):
     for where, cell in demos(nb):
         checks = any(isinstance(node, ast.Assert) for node in at_run_time(tree(cell)))
@@ -357,6 +363,7 @@ NOTEBOOK_RULES = [
     the_style_of_figures_is_set_in_plotting_only,
     a_cell_that_shows_the_algorithm_holds_one_public_name,
     every_cell_that_shows_something_has_its_output_stored,
+    no_cell_ends_in_a_semicolon,
     every_check_ends_by_showing_what_it_checked,
     no_output_is_an_error_or_a_warning,
     the_notebook_is_clean,
@@ -621,6 +628,7 @@ BROKEN = [
         every_cell_that_shows_something_has_its_output_stored,
         chapter(code("fig, ax = plt.subplots()\nx = 1")),
     ),
+    (no_cell_ends_in_a_semicolon, chapter(code("x = 1\nx;"))),
     (every_check_ends_by_showing_what_it_checked, chapter(code("for x in (1, 2):\n    assert x"))),
     (no_output_is_an_error_or_a_warning, chapter(code("f()", {"output_type": "error"}))),
     (no_output_is_an_error_or_a_warning, chapter(code("f()", {**SHOWN, "name": "stderr"}))),

@@ -11,12 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import measure_pages
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import measure_pages  # noqa: E402
 
 AXE = importlib.util.find_spec("axe_playwright_python")
 

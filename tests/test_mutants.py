@@ -14,11 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from mutations import mutants_of, names_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = ROOT / "tools" / "mutate.py"
-sys.path.insert(0, str(TOOL.parent))
-from mutations import mutants_of, names_of  # noqa: E402
 
 MODULE = """
 from functools import lru_cache

@@ -1,13 +1,11 @@
 """The lessons on paper: nothing is lost on the way, and nothing that only works in a browser is printed."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
 
 build_pdf = pytest.importorskip("build_pdf", exc_type=ImportError)
 build_site = pytest.importorskip("build_site", exc_type=ImportError)

@@ -10,20 +10,18 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import build_site as site
 import execnb.nbio
 import nbformat
 import pytest
+import site_code
+import site_frame
 import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from site_pages import Page
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import build_site as site  # noqa: E402
-import site_code  # noqa: E402
-import site_frame  # noqa: E402
-from site_pages import Page  # noqa: E402
 
 PIXEL = base64.b64encode(b"\x89PNG a pixel").decode()
 SOURCE = '''#| exports
@@ -414,10 +412,10 @@ BREAKS = {
 def test_a_figure_that_is_not_described_stops_the_build(tmp_path):
     root = make_book(tmp_path / "book")
     chapter = root / "nbs" / "10_noise.ipynb"
-    cells = [cell for cell in json.loads(chapter.read_text("utf-8"))["cells"]]
-    (drawn,) = [cell for cell in cells if "fig-alt" in "".join(cell["source"])]
+    notebook = json.loads(chapter.read_text("utf-8"))
+    (drawn,) = [cell for cell in notebook["cells"] if "fig-alt" in "".join(cell["source"])]
     drawn["source"] = "a\nb"
-    chapter.write_text(json.dumps(json.loads(chapter.read_text("utf-8")) | {"cells": cells}))
+    chapter.write_text(json.dumps(notebook))
     with pytest.raises(site.SiteError, match="^10_noise.ipynb: .*cannot see it"):
         site.build(root, tmp_path / "out")
 

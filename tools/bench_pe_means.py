@@ -10,14 +10,11 @@ first one ended. Sets that come from files are left out where DPLIT_DATA does no
 
 import argparse
 import contextlib
-import json
 import math
-import os
 import time
 import tracemalloc
 import warnings
 from functools import cache, partial
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -27,6 +24,7 @@ from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.geometry import nearest
+from dplit.kept import Kept
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.receipts import Table
@@ -79,22 +77,6 @@ def auc(curve):
     return float(np.trapezoid(curve, EPSILONS))
 
 
-class Results(dict):
-    """Losses by key, stored after every new one."""
-
-    def __init__(self, path):
-        self.path = path and Path(path)
-        super().__init__(json.loads(self.path.read_text()) if path and self.path.exists() else {})
-
-    def get_or(self, key, compute):
-        if key not in self:
-            self[key] = compute()
-            if self.path:
-                self.path.with_suffix(".new").write_text(json.dumps(self, indent=0))
-                os.replace(self.path.with_suffix(".new"), self.path)
-        return self[key]
-
-
 def loss(make, X, epsilon, seed):
     """Mean squared distance to the nearest centre of one fit."""
     model = make(epsilon=epsilon, delta=len(X) ** -1.1, radius=1.0, random_state=seed).fit(X)
@@ -110,7 +92,7 @@ def best_loss(X, k):
 def mean_auc(results, name, method, make, X, seeds):
     """AUC of the mean losses over the seeds."""
     runs = [
-        [results.get_or(f"{name}|{method}|{e}|{s}", partial(loss, make, X, e, s)) for e in EPSILONS]
+        [results.once(f"{name}|{method}|{e}|{s}", partial(loss, make, X, e, s)) for e in EPSILONS]
         for s in range(seeds)
     ]
     return auc(np.mean(runs, axis=0))
@@ -136,10 +118,10 @@ COLUMNS = [*PEERS, "HDPEMeans", "PEMeans"]
 
 def run_auc(sets, seeds, peer_seeds, out):
     """Print the table of AUCs and the geometric means of the targets."""
-    results, lines, ratios, versus = Results(out), [], [], []
+    results, lines, ratios, versus = Kept(out), [], [], []
     for name in available(sets):
         X, k = load(name)
-        base = 3.75 * results.get_or(f"{name}|best", partial(best_loss, X, k))
+        base = 3.75 * results.once(f"{name}|best", partial(best_loss, X, k))
         found = {}
         for method, make in methods(*X.shape, k).items():
             many = seeds if method == "PEMeans" else min(seeds, peer_seeds)
@@ -212,7 +194,7 @@ def exchange(names):
 
 def run_ideas(sets, seeds, out):
     """Print AUC over the default's, set by set, and geometric means."""
-    results, lines, base = Results(out), [], {}
+    results, lines, base = Kept(out), [], {}
     names = list(available(sets))
     for idea, (options, exchanged) in ideas().items():
         row = []

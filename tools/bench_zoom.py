@@ -21,10 +21,11 @@ from functools import cache, partial
 
 import bench_pe_means
 import numpy as np
-from bench_pe_means import EPSILONS, SETS, Results, auc, geometric_mean
+from bench_pe_means import EPSILONS, SETS, auc, geometric_mean
 from sklearn.cluster import KMeans
 
 from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, datasets
+from dplit.kept import Kept
 from dplit.receipts import Table
 
 METHODS = {"PEMeans": PEMeans, "HDPEMeans": HDPEMeans, "MaxCoverKMeans": MaxCoverKMeans}
@@ -62,7 +63,7 @@ def loss(method, name, factor, away, zoom, seed):
 
 def run_loose(methods, sets, factors, away, seeds, out):
     """Print a line for each method, set and ball; the tight ball comes first."""
-    results, lines = Results(out), []
+    results, lines = Kept(out), []
     for method in methods:
         for name in sets:
             tight = None
@@ -72,7 +73,7 @@ def run_loose(methods, sets, factors, away, seeds, out):
                     ask = method, name, factor, a, zoom
                     key = "|".join(map(str, ask))
                     runs = (
-                        results.get_or(f"{key}|{s}", partial(loss, *ask, s)) for s in range(seeds)
+                        results.once(f"{key}|{s}", partial(loss, *ask, s)) for s in range(seeds)
                     )
                     found[zoom] = np.array([*runs])
                 tight = tight or found[False].mean()
@@ -87,13 +88,13 @@ def run_loose(methods, sets, factors, away, seeds, out):
 
 def run_auc(sets, seeds, out):
     """Print the ratio of areas of each set with its standard error, and their geometric mean."""
-    results, lines, ratios = Results(out), [], {}
+    results, lines, ratios = Kept(out), [], {}
     sized = {name: bench_pe_means.load(name) for name in bench_pe_means.available(sets)}
     for name, (X, k) in sorted(sized.items(), key=lambda item: item[1][0].size * item[1][1]):
         areas = {}
         for zoom in (False, True):
             at = partial(bench_pe_means.loss, partial(PEMeans, k, zoom=zoom), X)
-            runs = [[results.get_or(f"{name}|{zoom}|{e}|{s}", partial(at, e, s)) for e in EPSILONS]
+            runs = [[results.once(f"{name}|{zoom}|{e}|{s}", partial(at, e, s)) for e in EPSILONS]
                     for s in range(seeds)]  # fmt: skip
             areas[zoom] = np.array([auc(run) for run in runs])
         off, on = (a.mean() for a in areas.values())

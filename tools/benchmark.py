@@ -527,7 +527,7 @@ def readme_solver():
     return f"""k-medoids beside given sources, 5,000 and 20,000 rows, 100 medoids, over `SourceTargetKMedoids`:
 
 {markdown(head, rows)}
-With 10 medoids and no sources FasterPAM is {few["ratio"]} times faster than ours (run once).
+With 10 medoids and no sources FasterPAM takes {few["ratio"]} times our CPU time (run once).
 """
 
 

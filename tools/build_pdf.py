@@ -50,8 +50,8 @@ def printable(page, folder):
     for tag in body.select(LEFT_OUT):
         tag.decompose()
     for formula in body.find_all("math"):
-        ends = r"\[\]" if formula["display"] == "block" else r"\(\)"
-        formula.replace_with(f"{ends[:2]}{formula.annotation.string}{ends[2:]}")
+        left, right = (r"\[", r"\]") if formula["display"] == "block" else (r"\(", r"\)")
+        formula.replace_with(f"{left}{formula.annotation.string}{right}")
     for link in body.find_all("a"):
         if not link.get("href", "").startswith("http"):
             link.unwrap()

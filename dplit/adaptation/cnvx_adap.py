@@ -264,7 +264,7 @@ def _planned_steps(public, d, sd, given):
         c = raised_share(curvature, sd * math.sqrt(d) / reach, cut, n_iter)
     curvature = np.maximum(curvature, 0) + max(c * curvature[-1], 1e-9 * r**2)
     pull = sd**2 * d / reach**2 / curvature  # how little we believe, direction by direction
-    n_iter = n_iter or min(max(round(2 / max(c, 0.02)), 12), 100)
+    n_iter = n_iter or max(round(2 / max(c, 0.02)), 12)  # at most 100
     return _Steps(start, (V / (curvature + pull)) @ V.T, (V * pull) @ V.T, n_iter)
 
 

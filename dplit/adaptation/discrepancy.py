@@ -624,7 +624,8 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
             f"private_second_moment covers sums over at most 1e8 rows, and got {n}: take fewer of them."
         )
     pairs, step = np.triu_indices(d), radius / _MOMENT_STEPS
-    weights = np.where(pairs[0] == pairs[1], 5, 7)  # 7 < 5 sqrt(2): as short as the Frobenius norm
+    # 7 < 5 sqrt(2): at most five times the Frobenius norm
+    weights = np.where(pairs[0] == pairs[1], 5, 7)
     total = np.zeros(len(pairs[0]), dtype=np.int64)
     for products in map_blocks(lambda start, rows: _whole_products(rows, radius, pairs), X):
         total += products

@@ -248,8 +248,9 @@ def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
     medoids, candidates : ndarray of int
         Indices of rows.
     n_passes : int
-        At most how many passes over the candidates. They are taken in blocks with about a million
-        near pairs each, most often a single one, and a block is left when none of its swaps helps.
+        At most how many passes over the candidates. Where few rows are near to a candidate, they
+        are taken in blocks with about a million near pairs each, most often a single one, and a
+        block is left when none of its swaps helps; else one by one.
     tolerance : float
         A swap must lower the cost by more than this share of it.
 
@@ -280,6 +281,8 @@ def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
     state = _two_nearest(X, d0, X[medoids])
     some, few = np.arange(len(X))[:: 1 + len(X) // 200], candidates[:: 1 + len(candidates) // 500]
     near = np.mean(cdist(X[some], X[few]) < state[3][some, None])  # share of pairs that matter
+    if near > _MANY:
+        return medoids, _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance)
     size = max(1, int(_PAIRS / max(len(X) * near, len(medoids) + 1)))
     n_blocks = -(-len(candidates) // size)
     for i in range(n_passes * n_blocks):
@@ -292,6 +295,7 @@ def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
 
 
 _PAIRS = 2**20
+_MANY = 0.1  # with more near pairs than that, a table of them costs more than it saves
 
 
 def _descend(swaps, tolerance):
@@ -307,6 +311,29 @@ def _descend(swaps, tolerance):
             if swaps.table[j, 0] + change[slot] < needed:
                 swaps.swap(j, slot)
                 n_swaps += 1
+    return n_swaps
+
+# %% ../../nbs/60_source_target.ipynb #60c0ffee
+def _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance):
+    """As FasterPAM is printed: a candidate is swapped in at once if that helps; the number of swaps."""
+    near, second, d1, d2 = state
+    n_swaps, quiet, stale = 0, 0, True
+    for i in range(n_passes * len(candidates)):
+        j = candidates[i % len(candidates)]
+        if stale:
+            loss, needed = _losses(state, len(medoids)), -tolerance * d1.sum()
+        new = cdist(X[j : j + 1], X)[0]
+        gain, shift = _entries_of(new, d1, d2)
+        shift = np.bincount(near, shift, len(medoids) + 1)
+        change = shift[1:] + loss
+        slot = int(change.argmin())
+        stale = gain.sum() + shift[0] + change[slot] < needed
+        n_swaps, quiet = n_swaps + stale, 0 if stale else quiet + 1
+        if quiet == len(candidates):
+            break
+        if stale:
+            medoids[slot] = j
+            _replace(X, d0, medoids, state, slot, new)
     return n_swaps
 
 # %% ../../nbs/60_source_target.ipynb #c4f71191
@@ -332,6 +359,20 @@ def _come(state, slot, new):
     second[between], d2[between] = slot, new[between]
 
 
+def _replace(X, d0, medoids, state, slot, new):
+    """The state after a medoid, at distances `new`, has taken this place: rows of the one that left start afresh."""
+    left = np.flatnonzero((state[0] == slot + 1) | (state[1] == slot + 1))
+    _come(state, slot + 1, new)
+    for old, found in zip(state, _two_nearest(X[left], d0[left], X[medoids]), strict=True):
+        old[left] = found
+
+
+def _losses(state, k):
+    """What each medoid would cost if it left alone."""
+    near, _, d1, d2 = state
+    return np.bincount(near, d2 - d1, k + 1)[1:]
+
+
 def _entries_of(D, first, second):
     """The first and the last term of (10), for pairs at distance D."""
     return np.minimum(D - first, 0), np.minimum(np.maximum(D, first) - second, 0)
@@ -348,11 +389,7 @@ class _Swaps:
         self.table = np.zeros((len(candidates), len(medoids) + 1))
         for rows in _blocks(np.arange(len(X)), 1 + len(candidates) // 16):
             np.add.at(self.table.ravel(), *self._entries(rows))
-        self._count_losses()
-
-    def _count_losses(self):
-        """What each medoid would cost if it left alone."""
-        self.loss = np.bincount(self.near, self.d2 - self.d1, len(self.medoids) + 1)[1:]
+        self.loss = _losses(state, len(medoids))
 
     def _entries(self, rows):
         """(cell, value) of all that these rows add to the table: (10), column 0 and that of their medoid."""
@@ -364,16 +401,12 @@ class _Swaps:
 
     def swap(self, j, slot):
         """Candidate j replaces the medoid in this place."""
-        near, second, d1, d2 = self.near, self.second, self.d1, self.d2
-        self.medoids[slot], slot = self.candidates[j], slot + 1
+        state = near, second, _, d2 = self.near, self.second, self.d1, self.d2
+        self.medoids[slot] = self.candidates[j]
         new = cdist(self.nearby.points[j : j + 1], self.X)[0]
-        left = np.flatnonzero((near == slot) | (second == slot))
-        rows = np.union1d(left, np.flatnonzero(new < d2))
+        rows = np.flatnonzero((near == slot + 1) | (second == slot + 1) | (new < d2))
         cell, value = self._entries(rows)
-        # rows of the one that left start afresh
-        _come((near, second, d1, d2), slot, new)
-        found = _two_nearest(self.X[left], self.d0[left], self.X[self.medoids])
-        near[left], second[left], d1[left], d2[left] = found
+        _replace(self.X, self.d0, self.medoids, state, slot, new)
         short = rows[d2[rows] > self.reach[rows]]
         self.reach[short] = 1.1 * d2[short]
         found = self.nearby.within(self.X[short], self.reach[short])
@@ -382,7 +415,7 @@ class _Swaps:
         now, value_now = self._entries(rows)
         change = np.concatenate([-value, value_now])
         np.add.at(self.table.ravel(), np.concatenate([cell, now]), change)
-        self._count_losses()
+        self.loss = _losses(state, len(self.medoids))
 
 # %% ../../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):
@@ -405,7 +438,7 @@ class SourceTargetKMedoids(BaseEstimator):
         for all rows, those nearest to the medoids.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
-        is kept. Default 5 up to 1000 rows, else 1.
+        is kept. Default 10 up to 1000 rows, else 1.
 
     Attributes
     ----------
@@ -504,7 +537,7 @@ class SourceTargetKMedoids(BaseEstimator):
             order = np.random.default_rng(0).permutation(n)
         few = order[: max(2000, 10 * k)]
         greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
-        starts, more = [greedy], given.n_starts or (5 if n <= 1000 else 1)
+        starts, more = [greedy], given.n_starts or (10 if n <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):
             starts.append(np.random.default_rng(seed).choice(size, k, replace=False))
         ends = [self._descend(X, d0, order[:size], start, n_passes) for start in starts]

@@ -448,7 +448,27 @@ def answers_answer_the_exercises(book):
             yield f"{name}: exercises and answers must link to each other"
 
 
+NO_WORDS = r"<details>.*?</details>|</?\w[^>]*>|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)"
+
+
+def lessons_are_one_sitting(book):
+    """Words, lines of code that are not folded, figures with captions (screens: tests/test_browser.py)."""
+    for name in (name for name in book if name.startswith("lessons/")):
+        nb = book[name]
+        shown = (re.sub(NO_WORDS, "", s, flags=re.S) for _, s in prose(nb))
+        words = sum(len(re.findall(r"[A-Za-z][\w'’-]*", source)) for source in shown)
+        unfolded = [text(c) for _, c in cells(nb) if "code-fold: true" not in text(c)]
+        code = sum(bool(line.strip()) for source in unfolded for line in source.splitlines())
+        figures = [i for i, c in enumerate(nb["cells"]) if "#| fig-cap:" in text(c)]
+        moving = any(re.search(r"\b(frames|\w+_explorer)\(", text(c)) for _, c in cells(nb))
+        if words > 2500 or code > 250:
+            yield f"{name}: it shows {words} words and {code} lines of code, at most 2,500 and 250"
+        if len(figures) < 4 or min(figures) > 3 or not moving:
+            yield f"{name}: give four figures, the first on the first screen, one to play with"
+
+
 BOOK_RULES = [
+    lessons_are_one_sitting,
     no_two_notebooks_export_one_module,
     numbers_are_unique,
     titles_are_unique,
@@ -575,6 +595,9 @@ ANSWERING = """[Back](../10_a.ipynb#exercises)
 """
 ANSWERS = chapter(md(ANSWERING), title="Answers: A title")
 
+FOUR = [code('#| fig-cap: "What is seen."\nfig', SHOWN)] * 4
+PLAYS = code("frames(drawn, labels)", SHOWN)
+
 BROKEN = [
     (the_first_cell_holds_a_title_and_a_description_only, {"cells": [md("# A\n\n> B\n\nMore")]}),
     (the_first_cell_holds_a_title_and_a_description_only, {"cells": [md("# A title")]}),
@@ -658,6 +681,11 @@ BROKEN = [
     ),
     (answers_answer_the_exercises, {"answers/10_a": ANSWERS}),
     (answers_answer_the_exercises, {"10_a": chapter(md("## 10. Exercises"))}),
+    (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR)}),
+    (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR[1:], PLAYS)}),
+    (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR, PLAYS, md("Word " * 2501))}),
+    (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR, PLAYS, code("x = 1\n" * 251))}),
+    (lessons_are_one_sitting, {"lessons/10_a": chapter(md(""), md(""), *FOUR, PLAYS)}),
     *(
         (answers_answer_the_exercises, {"10_a": asking, "answers/10_a": answering})
         for asking, answering in [
@@ -694,7 +722,8 @@ def test_no_rule_complains_about_a_good_book():
     more = {"cells": [c for c in more["cells"] if "default_exp" not in text(c)]}
     book = {"10_a": asking, "11_b": link, "30_c": ten, "answers/10_a": answers}
     book["answers/30_c"] = more
-    lesson = chapter(md(ASKING.replace("answers/", "../answers/lessons/")), title="D")
+    asking = md(ASKING.replace("answers/", "../answers/lessons/"))
+    lesson = chapter(*FOUR, PLAYS, asking, title="D")
     solved = chapter(md(ANSWERING.replace("../", "../../lessons/")), title="Answers: D")
     for name, nb in (("lessons/10_a", lesson), ("answers/lessons/10_a", solved)):
         book[name] = {"cells": [c for c in nb["cells"] if "default_exp" not in text(c)]}

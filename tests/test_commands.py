@@ -542,6 +542,26 @@ def test_names_are_text_and_never_a_program(tmp_path):
         report.plot_sizes(result)
 
 
+def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
+    noise = Noise(0)
+    noise.count(0, mu=0.1)
+    columns = [report.Column(f"c{i}", 0.0, 1000.0) for i in range(59)]
+    columns.insert(30, report.Column("sex", values=("f", "m")))
+    centers = np.full((2, 61), 0.4)
+    telling = {"c3": 3, "sex": 31, "c58": 60}
+    centers[0, [*telling.values()]] = 500.0, 0.9, 500.0
+    result = report.Result(
+        "people", "PEMeans", tuple(columns), (), centers, None, None, noise.receipt(1e-6)
+    )
+    panels = [ax for ax in report.plot_columns(result).axes if ax.get_visible()]
+    drawn = [ax.get_title() for ax in panels]
+    assert len(drawn) == report.MOST_COLUMNS and telling.keys() <= {*drawn}
+    assert drawn == [c.name for c in columns if c.name in drawn]  # in the order of the table
+    assert panels[drawn.index("c58")].lines[0].get_xdata()[0] == 500.0
+    words = Page(report.report(result)).words
+    assert "24 of 60 columns" in words and "c57" in words
+
+
 def test_arguments_are_those_of_argparse():
     with pytest.raises(TypeError):
         commands.arguments(None)

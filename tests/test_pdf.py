@@ -1,4 +1,4 @@
-"""The lessons on paper: nothing is lost on the way, and nothing that only works in a browser is printed."""
+"""The lessons on paper and on slides: nothing is lost on the way, and nothing that only works in a browser is printed."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 build_pdf = pytest.importorskip("build_pdf", exc_type=ImportError)
+build_slides = pytest.importorskip("build_slides", exc_type=ImportError)
 build_site = pytest.importorskip("build_site", exc_type=ImportError)
 
 
@@ -39,5 +40,24 @@ def test_what_is_printed_is_what_can_be_read(pages, tmp_path):
 def test_every_lesson_fits_on_sixteen_pages(pages, tmp_path):
     for page in pages:
         build_pdf.build([page], tmp_path / "lesson.pdf")
-        (count,) = re.findall(rb"/Count (\d+)", (tmp_path / "lesson.pdf").read_bytes())[:1]
-        assert 5 <= int(count) <= 1 + 16  # the first holds the contents
+        assert 5 <= pages_of(tmp_path / "lesson.pdf") <= 1 + 16  # the first holds the contents
+
+
+def pages_of(file):
+    return int(re.findall(rb"/Count (\d+)", file.read_bytes())[0])
+
+
+def test_slides_hold_what_a_class_looks_at_and_no_answer(pages, tmp_path):
+    for page in pages:
+        shown = page.read_text("utf-8")
+        slides = build_slides.slides(build_pdf.printable(page, tmp_path, apart=True))
+        deck = "".join(content for _, content in slides)
+        still = shown.count("<figcaption") - shown.count('class="dplit-frames"')
+        assert deck.count("<figcaption") >= still + 2 * shown.count('class="dplit-frames"')
+        assert deck.count("theorem-title") == shown.count("theorem-title")
+        assert "Predict" in deck and "★" in dict(slides)["Exercises"]
+        assert not re.search("<details|Answers? that run|check_answer", deck)
+        assert max(content.count("\n") for _, content in slides) < 60
+        count = build_slides.build(page, tmp_path / "deck.pdf")
+        assert count == len(slides) == pages_of(tmp_path / "deck.pdf")  # no slide runs over
+        assert 20 <= count <= 50

@@ -8,6 +8,7 @@ draws, and hints are left out; of something to play with, the sentence under it 
 
 import argparse
 import base64
+import copy
 import subprocess
 import sys
 import tempfile
@@ -44,9 +45,28 @@ def lessons(site):
     return [site / "lessons" / f"{path.stem.partition('_')[2]}.html" for path in notebooks]
 
 
-def printable(page, folder):
-    """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder."""
+def one_by_one(body):
+    """Of something to play with, each picture becomes a figure of its own, named by its label."""
+    for box in body.select("figure .dplit-frames"):
+        figure = box.find_parent("figure")
+        for picture in box.find_all("img"):
+            del picture["hidden"]
+            single = BeautifulSoup("<figure></figure>", "html.parser").figure
+            caption = copy.copy(figure.figcaption)
+            caption.append(f" Here: {picture['data-label']}.")
+            single.extend([picture.extract(), caption])
+            figure.insert_before(single)
+        figure.decompose()
+
+
+def printable(page, folder, apart=False):
+    """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder.
+
+    apart: of something to play with, print each picture.
+    """
     body = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").main
+    if apart:
+        one_by_one(body)
     for tag in body.select(LEFT_OUT):
         tag.decompose()
     for formula in body.find_all("math"):

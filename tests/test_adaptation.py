@@ -40,6 +40,7 @@ ESTIMATORS = {
     "profiled, own rounds": partial(Adap, n_iter=None, discrepancy="release"),
     "mixture p": partial(Adap, kappa_1=math.inf),
     "target alone": partial(Adap, alpha=0.0),
+    "target alone, curvature bought": partial(Adap, alpha=0.0, epsilon=30.0),
     "paper": partial(Adap, variant="paper", kappa_2=0.1, kappa_inf=0.1),
     "paper, d public": partial(Adap, variant="paper", discrepancy=0.5),
 }
@@ -825,6 +826,29 @@ def test_rounds_follow_public_numbers_alone():
     assert rounds(1, epsilon=1.0, n_iter=7) == 7
     other = -np.tile(RECORDS, (300, 1))[::-1]
     assert rounds(300, other, epsilon=5.0) == 40
+
+
+def flat_one_way(n, epsilon, seed):
+    """How far the line is off that fits (x, 1) with a small leeway and no source, and its receipt."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    known = {"radius": math.sqrt(2), "weight_radius": 500.0, "target_bound": 400.0}
+    model = CnvxAdap(**known, kappa_1=1600.0, alpha=0.0, random_state=seed)
+    model.set_params(epsilon=epsilon, delta=1e-5)
+    y = 200 * x + 50 + 20 * rng.normal(size=n)
+    slope, level = fit(model, np.c_[x, np.ones(n), y]).coef_ - [200, 50]
+    return math.hypot(slope / math.sqrt(3), level), model.spent_
+
+
+def test_without_a_source_a_tenth_buys_the_curvature_if_noise_leaves_it_visible(monkeypatch):
+    off, receipt = flat_one_way(3000, 10.0, 0)
+    assert [r.label for r in receipt.releases] == ["second moment", "a gradient of the predictor"]
+    assert receipt.releases[0].mu ** 2 == pytest.approx(0.1 * receipt.mu**2, rel=1e-6)
+    assert receipt.epsilon == pytest.approx(10.0, rel=1e-6) and off < 1.5
+    few = flat_one_way(30, 1.0, 0)[1]
+    assert [r.label for r in few.releases] == ["a gradient of the predictor"]
+    monkeypatch.setattr(cnvx_adap, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))
+    assert flat_one_way(3000, 10.0, 0)[0] > 30
 
 
 def test_raised_share_asks_for_more_where_there_is_more_noise():

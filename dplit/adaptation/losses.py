@@ -22,11 +22,19 @@ class Loss:
     n_classes : int
         K, at least 2. PUBLIC.
 
+    Attributes
+    ----------
+    convex : bool
+        PUBLIC. Whether `constants` tells how the loss really curves: so it does if the loss is convex
+        in w. Default False.
+
     Raises
     ------
     TypeError, ValueError
         If n_classes is no whole number of at least 2.
     """
+
+    convex = False
 
     def __init__(self, n_classes=2):
         self.n_classes = check_count(n_classes, "n_classes", type(self).__name__, low=2)
@@ -238,6 +246,8 @@ class LogLoss(Loss):
 
     Two classes have one vector of parameters, more have one for each.
     """
+
+    convex = True
 
     @property
     def _vectors(self):

@@ -383,7 +383,7 @@ def test_the_head_start_forgets_how_much_the_public_sample_weighs():
     given, step = model._given(2, Noise(0)), lattice(2.0)[0]
     X, y = np.rint(rng.uniform(-1, 1, (60, 2)) / step), rng.integers(2, size=60)
     one, other = (
-        ncnvx_adap._head_start(Sample(X, y, step, p, offset), given)
+        ncnvx_adap._head_start(Sample(X, y, step, p, offset), given, 2, rng)
         for p, offset in ((1 / 60, 0.0), (0.1 / 60, 0.7))
     )
     assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

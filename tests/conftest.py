@@ -3,7 +3,7 @@
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
-every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons and the answers. `pytest -m rest` runs
+every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons, the answers and the homework. `pytest -m rest` runs
 them, and what every change must pass (.ci/run) does so too. `slow` is for hours, by hand.
 """
 
@@ -23,6 +23,7 @@ NO_BROWSER = (
 )
 
 CHAPTER = 4
+LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
     "test_benchmark",
@@ -80,7 +81,7 @@ def long_chapters():
 
 def is_for_later(item, long):
     if item.path.suffix == ".ipynb":
-        return item.path.stem in long or not {"answers", "lessons"}.isdisjoint(item.path.parts)
+        return item.path.stem in long or not LATER.isdisjoint(item.path.parts)
     name = item.originalname
     if item.path.stem in FILES or item.nodeid in LONG:
         return True

@@ -27,6 +27,9 @@ BOOK = {
     if not any(part[0] in "._" for part in p.parts)
 }
 
+# on no site: the homework, and its answers
+TEACHERS = {p.stem: json.loads(p.read_text("utf8")) for p in (ROOT / "teachers").glob("*.ipynb")}
+
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
     public declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
@@ -490,6 +493,30 @@ def rule_name(value):
 def test_every_notebook(rule, name):
     complaints = [f"{name}, {complaint}" for complaint in rule(BOOK[name])]
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+@pytest.mark.parametrize("rule", NOTEBOOK_RULES, ids=rule_name)
+def test_every_notebook_for_teachers(rule, name):
+    complaints = [f"{name}, {complaint}" for complaint in rule(TEACHERS[name])]
+    assert not complaints, "\n".join(complaints)
+
+
+def problems(nb):
+    """What is asked, or answered: titles, and the names of the entries of each answer."""
+    asked = [title for _, title in headings(nb, 2) if title[0].isdigit()]
+    for _, cell in cells(nb):
+        for node in tree(cell).body:
+            if isinstance(node, ast.Assign) and dotted(node.targets[0]).startswith("answer_"):
+                asked.append((dotted(node.targets[0]), [key.value for key in node.value.keys]))
+    return sorted(map(str, asked))
+
+
+def test_each_problem_of_the_homework_has_an_answer_that_is_checked():
+    asked, answered = (problems(TEACHERS[name]) for name in ("homework", "homework_answers"))
+    assert asked == answered and len(asked) == 20
+    for where, cell in cells(TEACHERS["homework_answers"]):
+        assert "\nanswer_" not in text(cell) or "\nassert " in text(cell), where
 
 
 @pytest.mark.parametrize("rule", BOOK_RULES, ids=rule_name)

@@ -117,6 +117,32 @@ def test_every_chapter_that_keeps_results_checks_some():
         assert json.loads((BOOK / file).read_text("utf-8")), file
 
 
+def leaves(value):
+    """The numbers and words of a result, in order."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return [leaf for part in parts for leaf in leaves(part)]
+    return [value]
+
+
+def says_the_same(now, then):
+    """All but a fiftieth of the numbers to six digits, and these within four percent: other libraries' solvers, which some
+    chapters compare with, end a little elsewhere on other machines."""
+    pairs = [*zip(leaves(now), leaves(then), strict=True)]
+    off = [(a, b) for a, b in pairs if not _near(a, b, 1e-6)]
+    return len(off) <= 0.02 * len(pairs) and all(
+        isinstance(a, float) and isinstance(b, float) and _near(a, b, 0.04) for a, b in off
+    )
+
+
+def test_little_may_differ_between_machines():
+    then = {"a": [1.0] * 100, "b": "x"}
+    assert says_the_same({"a": [1.0] * 99 + [1.03], "b": "x"}, then)
+    assert not says_the_same({"a": [1.0] * 99 + [1.05], "b": "x"}, then)
+    assert not says_the_same({"a": [1.0] * 97 + [1.01] * 3, "b": "x"}, then)
+    assert not says_the_same({"a": [1.0] * 100, "b": "y"}, then)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
@@ -130,4 +156,4 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
     monkeypatch.delenv("DPLIT_ANEW")
     then, now = (Kept(nbs / CHAPTERS[chapter]).results for nbs in (BOOK, tmp_path / "nbs"))
     assert then.keys() == now.keys()
-    assert not [key for key in then if not _near(now[key], then[key], 1e-6)]
+    assert says_the_same(*([results[key] for key in then] for results in (now, then)))

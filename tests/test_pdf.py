@@ -1,5 +1,6 @@
 """The lessons on paper and on slides: nothing is lost on the way, and nothing that only works in a browser is printed."""
 
+import json
 import re
 from pathlib import Path
 
@@ -43,6 +44,30 @@ def test_every_lesson_fits_on_sixteen_pages(pages, tmp_path):
         assert 5 <= pages_of(tmp_path / "lesson.pdf") <= 1 + 16  # the first holds the contents
 
 
+def numbered_lines(notebook):
+    """How many numbered lines the algorithm of a lesson has: those below the paragraph that begins with Given."""
+    cells = json.loads(notebook.read_text("utf8"))["cells"]
+    prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    below = re.findall(r"\n\*\*Given\*\*.*?\n((?:\d+\. [^\n]*\n)+)", prose, re.S)
+    return len(below[0].splitlines()) if below else 0
+
+
+def test_a_handout_is_one_page_that_holds_every_numbered_line(pages, tmp_path):
+    notebooks = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
+    for page, notebook in zip(pages, notebooks, strict=True):
+        printed = build_pdf.printable(page, tmp_path)
+        sheet = build_pdf.handout(printed)
+        algorithm = sheet.partition("<h2>The algorithm")[2].partition("<h2>")[0]
+        lines = numbered_lines(notebook)
+        assert algorithm.count("<li>") == lines and (lines > 3 or "first_steps" in page.stem)
+        assert sheet.count("theorem-title") == printed.count("theorem-title")
+        assert sheet.rpartition("<h2>What to remember</h2>")[2].count("<li>") == 3
+        build_pdf.build_handouts([page], tmp_path / "handout.pdf")
+        assert pages_of(tmp_path / "handout.pdf") == 1
+    build_pdf.build_handouts(pages, tmp_path / "handouts.pdf")
+    assert pages_of(tmp_path / "handouts.pdf") == len(pages)
+
+
 def pages_of(file):
     return int(re.findall(rb"/Count (\d+)", file.read_bytes())[0])
 
@@ -57,7 +82,8 @@ def test_slides_hold_what_a_class_looks_at_and_no_answer(pages, tmp_path):
         assert deck.count("theorem-title") == shown.count("theorem-title")
         assert "Predict" in deck and "★" in dict(slides)["Exercises"]
         assert not re.search("<details|Answers? that run|check_answer", deck)
-        assert max(content.count("\n") for _, content in slides) < 60
+        lines = (re.sub(r"\n<t[dh]", "", content).count("\n") for _, content in slides)
+        assert max(lines) < 60  # a row of a table is one
         count = build_slides.build(page, tmp_path / "deck.pdf")
         assert count == len(slides) == pages_of(tmp_path / "deck.pdf")  # no slide runs over
         assert 20 <= count <= 50

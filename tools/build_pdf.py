@@ -1,6 +1,8 @@
 """The lessons as one PDF, from the pages of a built site.
 
-    python tools/build_pdf.py SITE [--out lessons.pdf]
+    python tools/build_pdf.py SITE [--handouts] [--out lessons.pdf]
+
+--handouts prints a page of each lesson: its algorithm in numbered lines, its theorems, and what to remember.
 
 pandoc turns the pages into typst, and typst's compiler sets them. Folds stay closed, so imports, code that only
 draws, and hints are left out; of something to play with, the sentence under it is printed; links lead out to the web only.
@@ -25,15 +27,28 @@ HEAD = """
 #set par(justify: true)
 #set figure(numbering: none)
 #show figure.caption: it => text(size: 9pt, it.body)
-#show heading.where(level: 1, outlined: true): it => { pagebreak(weak: true); it }
 #show raw.where(block: true): it => block(fill: luma(245), inset: 6pt, radius: 2pt, width: 100%, text(size: 8pt, it))
 #show table: set text(size: 9pt)
 #let boxed(body) = block(stroke: (left: 2pt + rgb("#2f7fc1")), inset: (left: 8pt, y: 4pt), width: 100%, breakable: false, body)
+"""
+NEW_PAGE = """
+#show heading.where(level: 1, outlined: true): it => { pagebreak(weak: true); it }
+"""
+# a handout is set in the largest type with which it is one page
+ONE_PAGE = """
+#let fitted(body) = layout(space => {
+  for size in (11pt, 10.5pt, 10pt, 9.5pt, 9pt, 8.5pt, 8pt) {
+    let sized = { set text(size: size); body }
+    if measure(block(width: space.width, sized)).height <= space.height or size == 8pt { return sized }
+  }
+})
 """
 BOXES = """
 function Div(box)
   if box.classes:includes("theorem") then
     return {pandoc.RawBlock("typst", "#boxed["), box, pandoc.RawBlock("typst", "]")}
+  elseif box.classes:includes("handout") then
+    return {pandoc.RawBlock("typst", "#page(fitted["), box, pandoc.RawBlock("typst", "])")}
   end
 end
 """
@@ -90,32 +105,67 @@ def printable(page, folder, apart=False):
     return body.decode_contents()
 
 
+def handout(html):
+    """Of a printable lesson its title, sentence, algorithm, theorems and what to remember, as HTML."""
+    body = BeautifulSoup(html, "html.parser")
+    kept = [body.h1, f"<p><em>{str(body.h1.next_sibling).strip()}</em></p>"]
+    given = [p for p in body.find_all("p") if p.get_text().startswith("Given")]
+    for tag in given[:1]:  # First steps has no algorithm
+        kept.append("<h2>The algorithm</h2>")
+        while tag.name != "ol":  # between them a table may say what is given
+            kept.append(tag)
+            tag = tag.find_next_sibling()
+        kept.append(tag)
+    boxes = body.select("div.theorem")
+    kept += [f"<h2>{'The theorem' if len(boxes) == 1 else 'Theorems'}</h2>", *boxes]
+    remember = next(h for h in body.find_all("h2") if h.get_text().endswith("to remember"))
+    kept += ["<h2>What to remember</h2>", remember.find_next_sibling("ol")]
+    return f'<div class="handout">{"".join(map(str, kept))}</div>'
+
+
+def typeset(html, out, head, *options):
+    """A PDF of this HTML; `head` says in typst how it looks, `options` are pandoc's."""
+    with tempfile.TemporaryDirectory() as folder:
+        boxes, book = Path(folder) / "boxes.lua", Path(folder) / "book.typ"
+        boxes.write_text(BOXES)
+        command = [pypandoc.get_pandoc_path(), "--fail-if-warnings", f"--lua-filter={boxes}"]
+        command += ["--from=html+tex_math_single_backslash", "--to=typst", *options]
+        made = subprocess.run(
+            command, input=html, encoding="utf-8", check=True, stdout=subprocess.PIPE
+        )
+        book.write_text(head + made.stdout, encoding="utf-8")
+        typst.compile(str(book), output=str(out), root="/")
+
+
 def build(pages, out):
     """One PDF of these pages, in this order."""
     with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        head, boxes, book = (folder / name for name in ("head.typ", "boxes.lua", "book.typ"))
-        head.write_text(HEAD)
-        boxes.write_text(BOXES)
-        command = [pypandoc.get_pandoc_path(), "--standalone", "--toc", "--toc-depth=1"]
-        command += ["--from=html+tex_math_single_backslash", "--to=typst", f"--output={book}"]
-        command += ["--metadata=title:dplit: the lessons", "--fail-if-warnings"]
-        command += [f"--include-in-header={head}", f"--lua-filter={boxes}"]
-        text = "\n".join(printable(page, folder) for page in pages)
-        subprocess.run(command, input=text, encoding="utf-8", check=True)
-        typst.compile(str(book), output=str(out), root="/")
+        text = "\n".join(printable(page, Path(folder)) for page in pages)
+        head = Path(folder) / "head.typ"
+        head.write_text(HEAD + NEW_PAGE)
+        options = "--standalone", "--toc", "--toc-depth=1", f"--include-in-header={head}"
+        typeset(text, out, "", *options, "--metadata=title:dplit: the lessons")
+
+
+def build_handouts(pages, out):
+    """One PDF, with one page of each of these."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = "\n".join(handout(printable(page, Path(folder))) for page in pages)
+        typeset(text, out, HEAD + ONE_PAGE)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("site", type=Path, help="a folder that tools/build_site.py has written")
-    parser.add_argument("--out", type=Path, default=Path("lessons.pdf"))
+    parser.add_argument("--handouts", action="store_true", help="a page of each lesson")
+    parser.add_argument("--out", type=Path, help="lessons.pdf, or handouts.pdf")
     asked = parser.parse_args()
+    out = asked.out or Path("handouts.pdf" if asked.handouts else "lessons.pdf")
     pages = lessons(asked.site)
     if not pages:
         sys.exit(f"No PDF was made: {asked.site} has no lessons. Build the site first.")
-    build(pages, asked.out)
-    print(f"{len(pages)} lessons in {asked.out}")
+    (build_handouts if asked.handouts else build)(pages, out)
+    print(f"{len(pages)} lessons in {out}")
 
 
 if __name__ == "__main__":

@@ -845,6 +845,8 @@ def test_without_a_source_a_tenth_buys_the_curvature_if_noise_leaves_it_visible(
     assert [r.label for r in receipt.releases] == ["second moment", "a gradient of the predictor"]
     assert receipt.releases[0].mu ** 2 == pytest.approx(0.1 * receipt.mu**2, rel=1e-6)
     assert receipt.epsilon == pytest.approx(10.0, rel=1e-6) and off < 1.5
+    audited = fit(ESTIMATORS["target alone, curvature bought"](), RECORDS).spent_
+    assert [r.label for r in audited.releases][0] == "second moment"
     few = flat_one_way(30, 1.0, 0)[1]
     assert [r.label for r in few.releases] == ["a gradient of the predictor"]
     monkeypatch.setattr(cnvx_adap, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))

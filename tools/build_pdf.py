@@ -34,21 +34,24 @@ HEAD = """
 NEW_PAGE = """
 #show heading.where(level: 1, outlined: true): it => { pagebreak(weak: true); it }
 """
-# a handout is set in the largest type with which it is one page
-ONE_PAGE = """
-#let fitted(body) = layout(space => {
-  for size in (11pt, 10.5pt, 10pt, 9.5pt, 9pt, 8.5pt, 8pt) {
+FITTED = """
+// the first of these sizes of type with which all of it fits into the space, else the last
+#let fitted(sizes, body) = layout(space => {
+  for size in sizes {
     let sized = { set text(size: size); body }
-    if measure(block(width: space.width, sized)).height <= space.height or size == 8pt { return sized }
+    if measure(block(width: space.width, sized)).height <= space.height or size == sizes.last() { return sized }
   }
 })
+"""
+ONE_PAGE = """
+#let handout(body) = page(fitted((11pt, 10.5pt, 10pt, 9.5pt, 9pt, 8.5pt, 8pt), body))
 """
 BOXES = """
 function Div(box)
   if box.classes:includes("theorem") then
     return {pandoc.RawBlock("typst", "#boxed["), box, pandoc.RawBlock("typst", "]")}
   elseif box.classes:includes("handout") then
-    return {pandoc.RawBlock("typst", "#page(fitted["), box, pandoc.RawBlock("typst", "])")}
+    return {pandoc.RawBlock("typst", "#handout["), box, pandoc.RawBlock("typst", "]")}
   end
 end
 """
@@ -151,7 +154,7 @@ def build_handouts(pages, out):
     """One PDF, with one page of each of these."""
     with tempfile.TemporaryDirectory() as folder:
         text = "\n".join(handout(printable(page, Path(folder))) for page in pages)
-        typeset(text, out, HEAD + ONE_PAGE)
+        typeset(text, out, HEAD + FITTED + ONE_PAGE)
 
 
 def main():

@@ -8,15 +8,12 @@ explains them is for the teacher to say; it stays on the page of the lesson. Ans
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import pypandoc
-import typst
 from bs4 import BeautifulSoup
-from build_pdf import lessons, printable
+from build_pdf import FITTED, lessons, printable, typeset
 from PIL import Image
 
 PROGRAM, CHECK = 24, 6  # lines of a program, of a check: longer ones are read in the notebook
@@ -32,17 +29,10 @@ HEAD = """
   align(center, it.body), align(left, text(size: 0.8em, it.caption.body)))
 #let horizontalrule = line(length: 100%)
 #let boxed(body) = block(stroke: (left: 3pt + rgb("#2f7fc1")), inset: (left: 12pt, y: 6pt), width: 100%, body)
-// the largest type with which a slide holds its content
-#let fitted(body) = layout(space => {
-  for size in (22pt, 20pt, 18pt, 16pt, 14pt, 12pt, 11pt, 10pt, 9pt, 8pt) {
-    let sized = { set text(size: size); body }
-    if measure(block(width: space.width, sized)).height <= space.height or size == 8pt { return sized }
-  }
-})
 #let slide(title, body) = {
   pagebreak(weak: true)
   block(height: 1.1cm, text(size: 20pt, weight: "bold", fill: rgb("#2f7fc1"), title))
-  block(height: 1fr, width: 100%, fitted(body))
+  block(height: 1fr, width: 100%, fitted((22pt, 20pt, 18pt, 16pt, 14pt, 12pt, 11pt, 10pt, 9pt, 8pt), body))
 }
 """
 # a heading opens a slide, and what follows is on it
@@ -62,11 +52,6 @@ function Pandoc(doc)
   end
   out:insert(pandoc.RawBlock("typst", "]"))
   return pandoc.Pandoc(out, doc.meta)
-end
-function Div(box)
-  if box.classes:includes("theorem") then
-    return {pandoc.RawBlock("typst", "#boxed["), box, pandoc.RawBlock("typst", "]")}
-  end
 end
 """
 WIDE, HIGH = 390, 265  # points that a picture may take
@@ -139,22 +124,12 @@ def slides(html):
 def build(page, out):
     """The deck of one lesson; returns the number of its slides."""
     with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        parts, deck = folder / "parts.lua", folder / "deck.typ"
+        parts = Path(folder) / "parts.lua"
         parts.write_text(PARTS)
-        found = slides(printable(page, folder, apart=True))
-        command = [
-            pypandoc.get_pandoc_path(),
-            "--from=html+tex_math_single_backslash",
-            "--to=typst",
-        ]
-        command += ["--fail-if-warnings", "--syntax-highlighting=none", f"--lua-filter={parts}"]
+        found = slides(printable(page, Path(folder), apart=True))
         text = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in found)
-        made = subprocess.run(
-            command, input=text, encoding="utf-8", check=True, stdout=subprocess.PIPE
-        )
-        deck.write_text(HEAD + made.stdout, encoding="utf-8")
-        typst.compile(str(deck), output=str(out), root="/")
+        options = f"--lua-filter={parts}", "--syntax-highlighting=none"
+        typeset(text, out, FITTED + HEAD, *options)
     return len(found)
 
 

@@ -177,7 +177,7 @@ def price_explorer(*, noise=20.0, times=100, delta=1e-6):
     epsilon = gaussian_epsilon(delta, np.sqrt(times) / noise)
     said = f"{times} releases with noise {noise:g}: epsilon = {epsilon:.3g} at delta = {delta:g}."
     given = {"noise": noise, "times": times, "delta": delta}
-    return _Explorer("price", "What releases cost together", given, said)
+    return _Explorer("price", "The price of many releases", given, said)
 
 # %% ../nbs/37_explorers.ipynb #4bb34b9d
 def neighbours_explorer(*, epsilon=1.0, delta=1e-5):

@@ -152,7 +152,7 @@ class Regression:
     bounds : tuple of float
         r, Lambda and Y, as the lattices have them.
     kappa_1, kappa_2, kappa_inf : float
-        Prices of weights; kappa_1 is None until the public sample has chosen it.
+        Costs of weights in the objective; kappa_1 is None until the public sample has chosen it.
     n_iter : int or None
         How many noisy gradients; None for a default.
     raise_curvature : float or None
@@ -229,7 +229,7 @@ def public_spread(public, target_bound, given):
         _check_samples([public], owner),
         POSITIVE(target_bound, "target_bound", owner),
     )
-    check_kind(given, "given", owner, Regression, "of bounds and prices")
+    check_kind(given, "given", owner, Regression, "of bounds and costs")
     if not public.counts:
         return (target_bound / 4) ** 2
     alone, kappa_1, w = with_changes(public, p=1 / len(public)), target_bound**2, None
@@ -320,7 +320,7 @@ def adapt_regression(private, public, given, noise, mu):
     """
     owner = "adapt_regression"
     private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
-    check_kind(given, "given", owner, Regression, "of bounds and prices")
+    check_kind(given, "given", owner, Regression, "of bounds and costs")
     (r, Lambda, Y), kappa_1 = given.bounds, given.kappa_1
     diameter = profiled_sensitivity(r, Lambda, Y, kappa_1)
     *bought, mu = _bought_curvature(private, public, given, noise, mu)
@@ -398,7 +398,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         square root; `math.inf`: no record is reweighted. Default: the square of the spread of
         the residuals that the public sample has with its own predictor.
     kappa_2, kappa_inf : float
-        PUBLIC price of uneven weights, and of large ones (a ridge of kappa_inf times the largest
+        PUBLIC cost of uneven weights, and of large ones (a ridge of kappa_inf times the largest
         reference weight).
     discrepancy : float or "release", optional
         What is added to the losses of the source, in their units: a PUBLIC number, or "release":

@@ -273,11 +273,11 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     loss : array_like of shape (n,)
         loss_i + d_i >= 0.
     kappa_1 : float
-        Price of moving a weight, in the units of the loss, > 0; may be infinite.
+        Cost of moving a weight, in the units of the loss, > 0; may be infinite.
     p : float or array_like of shape (n,)
         Reference weight of these records, in [0, 1].
     kappa_2 : float
-        The price of uneven weights (only its product with p matters).
+        The cost of uneven weights in the objective (only its product with p matters).
 
     Returns
     -------

@@ -187,7 +187,7 @@ class Classification:
     bounds : tuple of float
         r and Lambda, as the lattices have them.
     kappa_1, kappa_inf : float
-        Prices of weights.
+        Costs of weights in the objective.
     start : ndarray of shape (D,)
         Where training begins without a public sample.
     n_iter : int or None
@@ -307,7 +307,7 @@ def adapt_classifier(private, public, given, noise, mu):
     """
     owner = "adapt_classifier"
     private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
-    check_kind(given, "given", owner, Classification, "of a loss, bounds and prices")
+    check_kind(given, "given", owner, Classification, "of a loss, bounds and costs")
     (r, Lambda), loss, kappa_1 = given.bounds, given.loss, given.kappa_1
     start, H, gain = _head_start(public, given, private.X.shape[1], noise.public_rng)
     T = given.n_iter or (20 if public.counts else _blind_rounds(private, len(start), mu))
@@ -385,7 +385,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         its square root (up to about 1.3); `math.inf`: no record is reweighted. Default: the loss of
         a guess, ln(number of classes).
     kappa_2, kappa_inf : float
-        PUBLIC price of uneven weights (in `variant="paper"` only), and of large ones (a ridge of
+        PUBLIC cost of uneven weights (in `variant="paper"` only), and of large ones (a ridge of
         kappa_inf times the largest reference weight).
     discrepancy : float
         PUBLIC. What is added to the losses of the source, in nats.

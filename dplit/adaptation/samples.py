@@ -135,7 +135,7 @@ def _check_samples(samples, owner):
 
 
 def _check_run(owner, private, public, noise, mu, n_iter=1, *kappas):
-    """What every algorithm is handed: two samples, the door, a price, a number of rounds, and prices of weights."""
+    """What every algorithm is handed: two samples, the door, a price, a number of rounds, and costs of weights."""
     samples = _check_samples((private, public), owner)
     check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
     mu, n_iter = POSITIVE(mu, "mu", owner), check_count(n_iter, "n_iter", owner)
@@ -347,7 +347,7 @@ class PrivateAdaptation(PrivateEstimator):
             )
         if self.variant == "paper" and self.kappa_1 == math.inf:
             raise ValueError(
-                f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite price.'
+                f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite cost.'
             )
         super()._check_common()
 

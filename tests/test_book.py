@@ -453,10 +453,16 @@ def answers_answer_the_exercises(book):
 
 NO_WORDS = r"<details>.*?</details>|</?\w[^>]*>|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)"
 
+WORKED = {"80_first_aid", "81_two_hospitals", "82_which_kmeans", "84_codebook"}
+WORKED |= {"85_beyond_memory", "86_year_of_questions", "89_from_a_table"}
+
 
 def lessons_are_one_sitting(book):
-    """Words, lines of code that are not folded, figures with captions (screens: tests/test_browser.py)."""
-    for name in (name for name in book if name.startswith("lessons/")):
+    """Words, lines of code that are not folded, figures with captions (screens: tests/test_browser.py).
+
+    Worked examples are as short; they need not have figures to play with.
+    """
+    for name in (name for name in book if name.startswith("lessons/") or name in WORKED):
         nb = book[name]
         shown = (re.sub(NO_WORDS, "", s, flags=re.S) for _, s in prose(nb))
         words = sum(len(re.findall(r"[A-Za-z][\w'’-]*", source)) for source in shown)
@@ -466,12 +472,35 @@ def lessons_are_one_sitting(book):
         moving = any(re.search(r"\b(frames|\w+_explorer)\(", text(c)) for _, c in cells(nb))
         if words > 2500 or code > 250:
             yield f"{name}: it shows {words} words and {code} lines of code, at most 2,500 and 250"
-        if len(figures) < 4 or min(figures) > 4 or not moving:
+        if name not in WORKED and (len(figures) < 4 or min(figures) > 4 or not moving):
             yield f"{name}: give four figures, the first on the first screen, one to play with"
+
+
+WORD = re.compile(r"^\| \*\*(.+?)\*\* \|.*\]\(([\w/]+)\.ipynb#([\w-]+)\) \|$", re.M)
+
+
+def section(nb, slug):
+    """The text of a section, with what its boxes say."""
+    parts = re.split(r"^## (.+)$", "\n".join(source for _, source in prose(nb)), flags=re.M)
+    titles = (re.sub(r"[^\w\s.-]", "", t).strip().lower().replace(" ", "-") for t in parts[1::2])
+    found = {t.lstrip("0123456789.-"): said for t, said in zip(titles, parts[2::2], strict=True)}
+    return found.get(slug, "")
+
+
+def the_glossary_is_short_and_true(book):
+    """At most 25 words, and each stands where the reader is sent."""
+    for name in (name for name in book if name.endswith("_words")):
+        words = WORD.findall("\n".join(source for _, source in prose(book[name])))
+        if not 0 < len(words) <= 25:
+            yield f"{name}: it has {len(words)} words, at most 25"
+        for word, page, slug in words:
+            if not re.search(rf"(\b|var){word}", section(book.get(page, chapter()), slug), re.I):
+                yield f"{name}: {word!r} does not stand in {page}#{slug}"
 
 
 BOOK_RULES = [
     lessons_are_one_sitting,
+    the_glossary_is_short_and_true,
     no_two_notebooks_export_one_module,
     numbers_are_unique,
     titles_are_unique,
@@ -709,6 +738,15 @@ BROKEN = [
     (answers_answer_the_exercises, {"answers/10_a": ANSWERS}),
     (answers_answer_the_exercises, {"10_a": chapter(md("## 10. Exercises"))}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR)}),
+    (lessons_are_one_sitting, {"80_first_aid": chapter(md("Word " * 2501))}),
+    (the_glossary_is_short_and_true, {"94_words": chapter(md("No table."))}),
+    (
+        the_glossary_is_short_and_true,
+        {
+            "94_words": chapter(md("| **noise** | x | [a](10_a.ipynb#b) |")),
+            "10_a": chapter(md("## B\n\nText")),
+        },
+    ),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR[1:], PLAYS)}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR, PLAYS, md("Word " * 2501))}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR, PLAYS, code("x = 1\n" * 251))}),

@@ -42,10 +42,10 @@ def kmeans_loss(X, centers, *, block_size=8192):
     centers = check_points(centers, "centers", "kmeans_loss", (None, X.shape[1]))
     block_size = check_count(block_size, "block_size", "kmeans_loss")
     origin = centers.mean(axis=0)  # far from it the search for the nearest centre loses digits
-    centers, total = centers - origin, 0.0
+    total = 0.0
     for rows in gen_batches(len(X), block_size):
-        x = X[rows] - origin
-        total += np.sum((x - centers[pairwise_distances_argmin(x, centers)]) ** 2)
+        owner = pairwise_distances_argmin(X[rows] - origin, centers - origin)
+        total += np.sum((X[rows] - centers[owner]) ** 2)
     return float(total / len(X))
 
 # %% ../nbs/22_exact.ipynb #7b3d0a9f

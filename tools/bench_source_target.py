@@ -225,6 +225,7 @@ def ways(Xs, Xt, radius, center, seed):
         if price is not both:  # not printed for NNA, and pure noise is smaller
             found[f"NNA {name} paper"] = run(nna, variant="paper", **price)
             found[f"NNA {name} tight"] = run(nna, **price)
+            found[f"NNA {name} tight, clouds"] = run(nna, output="cloud", **price)
             found[f"NNA {name} tight, means"] = run(nna, output="mean", **price)
     rng, at = np.random.default_rng(seed), (Xs, radius, center, seed)
     few = Xs[rng.choice(len(Xs), min(100, len(Xs)), replace=False)]
@@ -255,6 +256,16 @@ def digits(bunch, source, target, seed):
     return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
 
 
+def halves(X, columns, seed):
+    """A table cut in two at random, projected: sources that lie where targets lie."""
+    rng = np.random.default_rng(seed)
+    X = X @ gaussian_projection(X.shape[1], columns, rng)
+    order = rng.permutation(len(X))
+    Xs, Xt = X[order[: len(X) // 2]], X[order[len(X) // 2 :]]
+    center = Xt.mean(axis=0)
+    return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
+
+
 def shares(seeds, mnist, file):
     """Share of the gap between ignoring the sources and seeing them, with a standard error over runs. A list of rows."""
     table = []
@@ -265,6 +276,11 @@ def shares(seeds, mnist, file):
     for name, bunch in pixels.items():
         for a, b in ((1, 7), (5, 2), (9, 6)):
             sets[f"{name} {a} to {b}"] = lambda s, bunch=bunch, a=a, b=b: digits(bunch, a, b, s)
+    nuclei, patients = datasets.load_breast_cancer(), datasets.load_diabetes()
+    for name, bunch, columns in (("nuclei", nuclei, 6), ("patients", patients, 4)):
+        X = (bunch.data - bunch.low) / (bunch.high - bunch.low)
+        sets[f"{name}, halves"] = lambda s, X=X, d=columns: halves(X, d, s)
+    sets["digits, halves"] = lambda s, X=pixels["digits"].data: halves(X, 5, s)
     file, done = Path(file), {}
     for line in file.read_text().splitlines() if file.exists() else []:
         row = json.loads(line)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['target_cells', 'kd_cover', 'average_rms', 'covering_cells', 'cylinder_rms', 'count_tail', 'count_threshold',
-           'affordable_cells', 'cell_clouds']
+           'affordable_cells', 'cell_clouds', 'countable_cells', 'target_spacing', 'target_clouds']
 
 # %% ../../nbs/62_cells.ipynb #b9cc894c
 import math
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
 
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
@@ -201,7 +202,7 @@ def count_tail(x, d, epsilon):
     x : float or ndarray
         In rows, >= 0.
     d : int
-        Columns.
+        Columns; 0 for a count alone, whose noise is Laplace noise.
     epsilon : float
         Price; half of it for neighbours that replace a source.
 
@@ -215,7 +216,7 @@ def count_tail(x, d, epsilon):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "count_tail"
-    x, d = check_numbers(x, "x", owner, 0, math.inf), check_count(d, "d", owner)
+    x, d = check_numbers(x, "x", owner, 0, math.inf), check_count(d, "d", owner, low=0)
     epsilon = POSITIVE(epsilon, "epsilon", owner)
     y = epsilon * x
     return (special.gammaincc(d + 2, y) - y / (d + 1) * special.gammaincc(d + 1, y)) / 2
@@ -229,7 +230,7 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     q : float
         In (0, 1/2).
     d : int
-        Columns.
+        Columns; 0 for a count alone.
     epsilon : float, optional
         Price of cylinder noise; half of it for neighbours that replace a source.
     sigma : float, optional
@@ -246,7 +247,10 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "count_threshold"
-    q, d = check_between(q, "q", owner, 1e-300, 0.5, "[)"), check_count(d, "d", owner, high=2**30)
+    q, d = (
+        check_between(q, "q", owner, 1e-300, 0.5, "[)"),
+        check_count(d, "d", owner, low=0, high=2**30),
+    )
     if (epsilon is None) == (sigma is None):
         raise ValueError(
             f"{owner} needs exactly one of epsilon and sigma: what noise is on a count?"
@@ -324,3 +328,100 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     tries += cells[:, None]
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
     return [points[mine][:n_points] for points, mine in zip(tries, own, strict=True)]
+
+# %% ../../nbs/62_cells.ipynb #62c0de02
+def countable_cells(n, d, *, scale):
+    """How many cells are asked about if their counts are all that is released: between 20 and 1,000, PUBLIC.
+
+    A cell gets 20 / d targets, but at least 2, and at least twice the count below which it is taken
+    for empty.
+
+    Parameters
+    ----------
+    n, d : int
+        Targets, and columns.
+    scale : float
+        Of the Laplace noise of a count, or the standard deviation of Gaussian noise, in rows.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+    """
+    n, d = check_each(check_count, "countable_cells", n=n, d=d)
+    scale = POSITIVE(scale, "scale", "countable_cells")
+    targets = max(20 / d, 2, 2 * count_threshold(1 / 150, 0, epsilon=1 / scale))
+    return int(min(max(n / targets, 20), 1000))
+
+# %% ../../nbs/62_cells.ipynb #62c0de03
+def target_spacing(Xt, some):
+    """Distance of each target to the nearest of some targets, itself apart.
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (n, d)
+        PUBLIC.
+    some : ndarray of int, shape (m,)
+        Indices of rows, at least two.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        In the units of Xt.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+    """
+    [Xt, some] = check_arrays("target_spacing", Xt=(Xt, "n+ d+"), some=(some, "m+"))
+    some = some.astype(int)
+    if len(np.unique(some)) < 2:
+        raise ValueError("some: target_spacing needs at least two targets to compare with.")
+    nearest_two = NearestNeighbors(n_neighbors=2).fit(Xt[some]).kneighbors(Xt)[0]
+    itself = np.isin(np.arange(len(Xt)), some)
+    return nearest_two[np.arange(len(Xt)), itself.astype(int)]
+
+# %% ../../nbs/62_cells.ipynb #62c0de04
+def target_clouds(Xt, cell_of, counts, spacing, rng):
+    """Points in place of counted sources: each beside a target of its cell, in a random direction.
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (n, d)
+        PUBLIC.
+    cell_of : ndarray of int, shape (n,)
+        The cell of each target.
+    counts : ndarray of shape (n_cells,)
+        How many points for each cell, released; at most three for each of its targets are made.
+    spacing : ndarray of shape (n,)
+        How far from a target its point lies, in the units of Xt.
+    rng : Generator
+        It never sees data.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range.
+    """
+    name, tables = "target_clouds", {"Xt": (Xt, "n+ d+"), "cell_of": (cell_of, "n")}
+    tables |= {"counts": (counts, "k+"), "spacing": (spacing, "n")}
+    Xt, cell_of, counts, spacing = check_arrays(name, **tables)
+    rng = np.random.default_rng(check_random_state(rng))
+    chosen = [np.zeros(0, dtype=int)]
+    for cell, count in enumerate(counts):
+        mine = np.flatnonzero(cell_of == cell)
+        rounds = [rng.permutation(mine) for _ in range(3)]  # nobody twice before everybody once
+        chosen.append(np.concatenate(rounds)[: max(int(count), 0)])
+    beside = np.concatenate(chosen)
+    way = rng.normal(size=(len(beside), Xt.shape[1]))
+    way /= np.linalg.norm(way, axis=1, keepdims=True)
+    return Xt[beside] + way * spacing[beside, None]

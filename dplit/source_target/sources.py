@@ -19,16 +19,18 @@ from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
 from ..declared import ABSENT, optional
 from ..estimators import PrivateEstimator
-from ..geometry import nearest
+from ..geometry import NearestCenter, nearest
 from ..mechanisms import mean_in_ball
 from ..public import check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, rounded_down
-from ..rows import check_columns, check_rows, check_same_columns, keep_columns, lattice
+from ..rows import MappedRows, check_columns, check_rows, check_same_columns, keep_columns
+from ..rows import lattice, quantize
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
 from .cells import affordable_cells, average_rms, cell_clouds, count_threshold
-from .cells import covering_cells, cylinder_rms, target_cells
+from .cells import countable_cells, covering_cells, cylinder_rms, target_cells
+from .cells import target_clouds, target_spacing
 from .medoids import source_distance
 
 # %% ../../nbs/63_private_sources.ipynb #7bd1f172
@@ -284,6 +286,34 @@ class NoisyAverageSet(PrivateSources):
         honest = nas_sensitivity(len(cells), self.t) / sigma
         return {"mu": min(gaussian_mu(self.epsilon, self.delta), honest)}
 
+# %% ../../nbs/63_private_sources.ipynb #63c0de02
+_ASKED = 1 / 16  # share of the price that asks where the sources are
+_WITHIN = 2.0  # how many times that distance a source may be from a target to be counted
+
+
+class _Support:
+    """Where the target is, as whole numbers: up to 2,000 of its rows, and how far a target is from the nearest of them."""
+
+    def __init__(self, Xt, radius, center, rng):
+        n = len(Xt)
+        self.some = np.arange(n) if n <= 2000 else np.sort(rng.permutation(n)[:2000])
+        self.spacing = target_spacing(Xt, self.some) if n > 1 else np.zeros(n)
+        (step, self.limit), self.ball = lattice(radius), (radius, center)
+        self.places = quantize(Xt[self.some], *self.ball)
+        self.reach = math.floor(np.quantile(self.spacing, 0.9) / step)
+
+    def bins(self, Xs, of, times=1.0):
+        """For each PRIVATE row what `of` says of the nearest place, its last if none is within so many times `reach`."""
+        find = NearestCenter(self.places, self.limit, whole=True)
+
+        def block_bins(block, at):
+            Q = quantize(block, *self.ball)
+            place = find(Q)
+            apart = ((Q - self.places[place]) ** 2).sum(axis=1)  # whole numbers below 2**53
+            return of[np.where(apart <= (times * self.reach) ** 2, place, -1)]
+
+        return MappedRows(Xs, block_bins, 1)
+
 # %% ../../nbs/63_private_sources.ipynb #75d45ef3
 class NeighborNoisyAverages(PrivateSources):
     """Points that stand for private sources: noisy means, or clouds, of those nearest to each cell of a public target.
@@ -306,9 +336,11 @@ class NeighborNoisyAverages(PrivateSources):
         PUBLIC. A source farther from its cell does not count. Default: nine tenths of the targets
         are within it of their cell, or all where cells are few targets each, fewer than 15 or twice
         the threshold; and at least radius / 10.
-    output : {"cloud", "mean"}
-        For each kept cell its mean and a cloud of points, or the mean alone, which is safer where
-        there are few sources.
+    output : {"cloud", "mean", "count"}, optional
+        PUBLIC. "cloud": for each kept cell its noisy mean and a cloud of points; "mean": the mean
+        alone. "count": noisy counts alone, of smaller cells, and as many points beside their
+        targets, for sources that lie among the targets. Default: a twentieth of the price asks
+        whether clearly most of them do, and decides between "count" and "cloud".
     gamma : float, optional
         PUBLIC. Probability that any empty cell is kept; default: of one cell, 1 / n_cells and at
         most 0.02. If `variant="paper"`, the paper's, default 0.05.
@@ -320,8 +352,10 @@ class NeighborNoisyAverages(PrivateSources):
 
     Attributes
     ----------
-    sources_ : ndarray of shape (<= n, n_features)
+    sources_ : ndarray of shape (<= n, n_features), with counts (<= 3 n, n_features)
         PUBLIC. In the units of the data; none if no cell is kept.
+    output_ : {"cloud", "mean", "count"}
+        PUBLIC. Which of the three it was; not there if `variant="paper"`.
     {spent}
     {n_features}
 
@@ -346,7 +380,7 @@ class NeighborNoisyAverages(PrivateSources):
         "cell_radius": optional(
             partial(check_positive, meaning="in the units of the data, or None")
         ),
-        "output": partial(check_choice, choices=("cloud", "mean")),
+        "output": optional(partial(check_choice, choices=("cloud", "mean", "count"))),
         "gamma": optional(partial(check_between, low=0, high=0.5, ends="()")),
     }
 
@@ -360,7 +394,7 @@ class NeighborNoisyAverages(PrivateSources):
         center: "ArrayLike | None" = None,
         n_cells: int | str | None = None,
         cell_radius: float | None = None,
-        output: str = "cloud",
+        output: str | None = None,
         gamma: float | None = None,
         variant: str = "tight",
         neighboring: str = "add_remove",
@@ -386,11 +420,42 @@ class NeighborNoisyAverages(PrivateSources):
             )
 
     def _release(self, Xs, Xt, noise):
-        release = self._paper if self.variant == "paper" else self._tight
-        return {"sources_": release(Xs, Xt, noise)}
+        if self.variant == "paper":
+            return {"sources_": self._paper(Xs, Xt, noise)}
+        output, share, support = self.output, 1.0, None
+        if output != "cloud" and output != "mean":
+            support = _Support(Xt, self.radius, self.center, noise.public_rng)
+        if output is None:
+            share = 1 - _ASKED
+            output = "count" if self._among(Xs, support, noise) else "cloud"
+        if output == "count":
+            return {"sources_": self._counted(Xs, Xt, support, noise, share), "output_": output}
+        return {"sources_": self._tight(Xs, Xt, noise, share, output), "output_": output}
 
-    def _tight(self, Xs, Xt, noise):
-        price, on_count = self._smaller_noise(Xt.shape[1])
+    def _among(self, Xs, support, noise):
+        """Whether most sources lie among the targets, by more than twice the noise: bought."""
+        inside = support.bins(Xs, np.append(np.ones(len(support.some)), 0))
+        price, _ = self._smaller_noise(Xs.shape[1], _ASKED)
+        outside, within = noise.histogram(inside, 2, **price, label="sources off and among targets")
+        return within > outside + 2 * noise.histogram_scale(**price)
+
+    def _counted(self, Xs, Xt, support, noise, share):
+        """Points beside targets, as many as noisy counts of small cells say."""
+        price, _ = self._smaller_noise(Xt.shape[1], share)
+        scale = noise.histogram_scale(**price)
+        cells = self._cells(Xt, countable_cells(*Xt.shape, scale=scale))
+        owner, n = nearest(Xt, cells), len(cells)
+        q = 0.02 if self.gamma is None else self.gamma / n
+        noisy = {"epsilon": 1 / scale} if "epsilon" in price else {"sigma": scale}
+        bins = support.bins(Xs, np.append(owner[support.some], -1), _WITHIN)
+        counts = noise.histogram(bins, n, **price, label="sources near each cell")
+        counts = np.where(counts >= count_threshold(q, 0, **noisy), counts, 0)
+        found = target_clouds(Xt, owner, counts, support.spacing, noise.public_rng)
+        return clip_to_ball(found, self.radius, self.center)
+
+    def _tight(self, Xs, Xt, noise, share=1.0, output="cloud"):
+        """Noisy means of cells, and clouds around them."""
+        price, on_count = self._smaller_noise(Xt.shape[1], share)
         cells = self._cells(Xt, affordable_cells(*Xt.shape, **on_count))
         n, ball = len(cells), {"radius": self.radius, "center": self.center}
         q = min(0.02, 1 / n) if self.gamma is None else self.gamma / n
@@ -402,12 +467,12 @@ class NeighborNoisyAverages(PrivateSources):
         )
         kept = np.flatnonzero(counts >= threshold)  # line 6
         sources = [cells[kept] + mean_in_ball(sums[kept], counts[kept], r)]  # line 7
-        if self.output == "cloud":
+        if output == "cloud":
             sources += [clouds[j][: int(counts[j] - threshold)] for j in kept]
         return clip_to_ball(np.vstack(sources), **ball)
 
-    def _smaller_noise(self, d):
-        """What to buy, and what that means for the count of a cell, as `count_threshold` takes it."""
+    def _smaller_noise(self, d, share=1.0):
+        """What a share buys, and what that means for the count of a cell, as `count_threshold` takes it."""
         price, twice = self._price(), 2 if self.neighboring == "replace" else 1
         if "mu" in price:
             sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / price["mu"]
@@ -415,8 +480,9 @@ class NeighborNoisyAverages(PrivateSources):
                 self.rho is not None
                 or sigma * math.sqrt(d) <= cylinder_rms(d, self.epsilon / twice)[0]
             ):
-                return price, {"sigma": sigma}
-        return {"epsilon": self.epsilon}, {"epsilon": self.epsilon / twice}
+                root = math.sqrt(share)
+                return {"mu": root * price["mu"]}, {"sigma": sigma / root}
+        return {"epsilon": share * self.epsilon}, {"epsilon": share * self.epsilon / twice}
 
     def _reach(self, Xt, cells, threshold):
         """The PUBLIC radius of the cells: where they are full, outliers should not make the noise larger."""

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
+from sklearn.neighbors import KernelDensity
 
 from dplit import (
     NeighborNoisyAverages,
@@ -203,11 +205,22 @@ def plane_histogram(Xs, radius, center, seed, size=100, n_bins=20):
     return (mean + (found - mean @ plane) @ plane.T) * radius + center
 
 
+def centers_of(X, seed, size=100):
+    """Centres of k-means, without privacy."""
+    return KMeans(min(size, len(X)), n_init=1, random_state=seed).fit(X).cluster_centers_
+
+
+def kernel_draws(X, seed, size=100):
+    """Draws from a Gaussian kernel on the rows, its width by Scott's rule; without privacy."""
+    width = len(X) ** (-1 / (X.shape[1] + 4)) * X.std(axis=0).mean()
+    return KernelDensity(bandwidth=width).fit(X).sample(size, random_state=seed)
+
+
 def ways(Xs, Xt, radius, center, seed):
     """How each method comes by its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
 
     The last ones are generative models, 100 points each as in the paper. "100 true sources" is what a
-    generator has that learns the law exactly, network or not.
+    generator has that learns the rows by heart; centres and kernel draws can do better.
     """
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]
@@ -234,6 +247,8 @@ def ways(Xs, Xt, radius, center, seed):
             NoisyLloyd(100, **both, **ball).fit(Xs).cluster_centers_
         ),
         "100 true sources, open": lambda: few,
+        "100 k-means centres, open": lambda: centers_of(Xs, seed),
+        "100 kernel draws, open": lambda: kernel_draws(Xs, seed),
         "one Gaussian, open": lambda: gaussian_sample(rng, Xs.mean(axis=0), np.cov(Xs.T), 100),
         "one Gaussian": lambda: one_gaussian(*at),
         "8 Gaussians": lambda: mixture(*at),

@@ -294,7 +294,7 @@ def test_a_budget_charges_first_and_refuses_unread(make):
         assert budget.ledger == ()
         model, price = make(delta=1e-4), zcdp_epsilon(model.rho, 1e-4)
     else:
-        price = 2.0
+        price = model.epsilon
     budget = PrivacyBudget(1.01 * price, delta, composition="added")
     assert budget.fit(model, Xs=Xs, Xt=Xt) is model and 0 < budget.spent.epsilon <= price
     assert budget.spent == (model.spent_.epsilon, model.spent_.delta)

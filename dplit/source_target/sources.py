@@ -287,8 +287,7 @@ class NoisyAverageSet(PrivateSources):
         return {"mu": min(gaussian_mu(self.epsilon, self.delta), honest)}
 
 # %% ../../nbs/63_private_sources.ipynb #63c0de02
-_ASKED = 1 / 16  # share of the price that asks where the sources are
-_WITHIN = 2.0  # how many times that distance a source may be from a target to be counted
+_ASKED = 1 / 8  # share of the price that asks where the sources are
 
 
 class _Support:
@@ -300,17 +299,18 @@ class _Support:
         self.spacing = target_spacing(Xt, self.some) if n > 1 else np.zeros(n)
         (step, self.limit), self.ball = lattice(radius), (radius, center)
         self.places = quantize(Xt[self.some], *self.ball)
-        self.reach = math.floor(np.quantile(self.spacing, 0.9) / step)
+        middle, most = np.quantile(self.spacing, (0.5, 0.9))
+        self.near, self.reach = math.floor(middle / step), math.floor(2 * most / step)
 
-    def bins(self, Xs, of, times=1.0):
-        """For each PRIVATE row what `of` says of the nearest place, its last if none is within so many times `reach`."""
+    def bins(self, Xs, of, length):
+        """For each PRIVATE row what `of` says of the nearest place, its last if none is within a length."""
         find = NearestCenter(self.places, self.limit, whole=True)
 
         def block_bins(block, at):
             Q = quantize(block, *self.ball)
             place = find(Q)
             apart = ((Q - self.places[place]) ** 2).sum(axis=1)  # whole numbers below 2**53
-            return of[np.where(apart <= (times * self.reach) ** 2, place, -1)]
+            return of[np.where(apart <= length**2, place, -1)]
 
         return MappedRows(Xs, block_bins, 1)
 
@@ -339,8 +339,8 @@ class NeighborNoisyAverages(PrivateSources):
     output : {"cloud", "mean", "count"}, optional
         PUBLIC. "cloud": for each kept cell its noisy mean and a cloud of points; "mean": the mean
         alone. "count": noisy counts alone, of smaller cells, and as many points beside their
-        targets, for sources that lie among the targets. Default: a twentieth of the price asks
-        whether clearly most of them do, and decides between "count" and "cloud".
+        targets, for sources that lie among the targets. Default: an eighth of the price asks
+        whether they do, and decides between "count" and "cloud".
     gamma : float, optional
         PUBLIC. Probability that any empty cell is kept; default: of one cell, 1 / n_cells and at
         most 0.02. If `variant="paper"`, the paper's, default 0.05.
@@ -433,11 +433,11 @@ class NeighborNoisyAverages(PrivateSources):
         return {"sources_": self._tight(Xs, Xt, noise, share, output), "output_": output}
 
     def _among(self, Xs, support, noise):
-        """Whether most sources lie among the targets, by more than twice the noise: bought."""
-        inside = support.bins(Xs, np.append(np.ones(len(support.some)), 0))
+        """Whether sources lie as near to targets as targets do: bought. Half of all would; a third has to."""
+        inside = support.bins(Xs, np.append(np.ones(len(support.some)), 0), support.near)
         price, _ = self._smaller_noise(Xs.shape[1], _ASKED)
         outside, within = noise.histogram(inside, 2, **price, label="sources off and among targets")
-        return within > outside + 2 * noise.histogram_scale(**price)
+        return within > (within + outside) / 3 + noise.histogram_scale(**price)
 
     def _counted(self, Xs, Xt, support, noise, share):
         """Points beside targets, as many as noisy counts of small cells say."""
@@ -447,7 +447,7 @@ class NeighborNoisyAverages(PrivateSources):
         owner, n = nearest(Xt, cells), len(cells)
         q = 0.02 if self.gamma is None else self.gamma / n
         noisy = {"epsilon": 1 / scale} if "epsilon" in price else {"sigma": scale}
-        bins = support.bins(Xs, np.append(owner[support.some], -1), _WITHIN)
+        bins = support.bins(Xs, np.append(owner[support.some], -1), support.reach)
         counts = noise.histogram(bins, n, **price, label="sources near each cell")
         counts = np.where(counts >= count_threshold(q, 0, **noisy), counts, 0)
         found = target_clouds(Xt, owner, counts, support.spacing, noise.public_rng)

@@ -266,7 +266,7 @@ def released_weights_excess(epsilon, delta, alpha, kappa_1, target_bound):
 
 # %% ../../nbs/71_convex_adaptation.ipynb #4bf1d289
 def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
-    """The best weight of a record, as a share of its reference weight: equation (7).
+    """The best weight of a record, as a share of its reference weight: equation (8).
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def _profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
 
 # %% ../../nbs/71_convex_adaptation.ipynb #98acfa95
 def profiled_loss(loss, kappa_1):
-    """What is left of a loss after the best weight: itself up to kappa_1, then its root: equation (8).
+    """What is left of a loss after the best weight: itself up to kappa_1, then its root: equation (9).
 
     Parameters
     ----------

@@ -71,62 +71,6 @@ def _indices(values, name, owner, n):
         raise ValueError(f"{name}: {owner} needs whole numbers from 0 to one below that of rows.")
     return at.astype(np.int64)
 
-# %% ../../nbs/60_source_target.ipynb #64bafaa0
-_CELLS = 2**17  # distances in one block: 1 MiB
-
-
-def _blocks(rows, width):
-    """The rows in blocks, so that a table of `width` columns for a block fits the cache."""
-    step = max(8, _CELLS // width)
-    return (rows[at : at + step] for at in range(0, len(rows), step))
-
-
-class _Near:
-    """Exact distances of the near pairs only: a product in single precision says which may be near."""
-
-    def __init__(self, points, rows):
-        self.points, self.middle, d = points, points.mean(axis=0), points.shape[1]
-        self.scale = max(float(np.abs(some - self.middle).max()) for some in (points, rows)) or 1.0
-        P = (points - self.middle) / self.scale
-        self.right = np.vstack([-2 * P.T, np.ones(len(P)), (P**2).sum(axis=1)]).astype(np.float32)
-        self.error = (d + 5) * 4 * d * 2.0**-23  # twice what d + 5 roundings of up to 4 d amount to
-
-    def _rough(self, X):
-        """(rows, their squared distances to all points in units of the scale, up to `error`)."""
-        A = (X - self.middle) / self.scale
-        left = np.column_stack([A, (A**2).sum(axis=1), np.ones(len(A))]).astype(np.float32)
-        for rows in _blocks(np.arange(len(X)), len(self.points)):
-            yield rows, left[rows] @ self.right
-
-    def _exact(self, X, rows, near):
-        """(row, point, distance) of the marked pairs, row by row."""
-        row, point = np.divmod(np.flatnonzero(near), len(self.points))
-        row += rows[0]
-        apart = X[row] - self.points[point]
-        return row, point, np.sqrt(np.einsum("ij,ij->i", apart, apart))
-
-    def nearest(self, X):
-        """The distance of each row to its nearest point."""
-        out = np.empty(len(X))
-        for rows, rough in self._rough(X):
-            limit = rough.min(axis=1) + np.float32(3 * self.error)
-            row, _, distance = self._exact(X, rows, rough <= limit[:, None])
-            out[rows] = np.minimum.reduceat(distance, np.searchsorted(row, rows))
-        return out
-
-    def within(self, X, reach):
-        """For each row two arrays: which points are nearer than its reach, and how near."""
-        limit = (1.001 * (reach / self.scale) ** 2 + self.error).astype(np.float32)
-        points, distances = [], []
-        for rows, rough in self._rough(X):
-            row, point, distance = self._exact(X, rows, rough < limit[rows, None])
-            near = distance < reach[row]
-            point, distance = point[near].astype(np.int32), distance[near]
-            cuts = np.searchsorted(row[near], [*rows, rows[-1] + 1]).tolist()
-            points += [point[a:b] for a, b in pairwise(cuts)]
-            distances += [distance[a:b] for a, b in pairwise(cuts)]
-        return points, distances
-
 # %% ../../nbs/60_source_target.ipynb #ed88ce38
 def stc_cost(Xt, sources, medoids, cap=None):
     """Mean distance of a target to its nearest source or chosen medoid: equation (1).
@@ -416,6 +360,62 @@ class _Swaps:
         change = np.concatenate([-value, value_now])
         np.add.at(self.table.ravel(), np.concatenate([cell, now]), change)
         self.loss = _losses(state, len(self.medoids))
+
+# %% ../../nbs/60_source_target.ipynb #64bafaa0
+_CELLS = 2**17  # distances in one block: 1 MiB
+
+
+def _blocks(rows, width):
+    """The rows in blocks, so that a table of `width` columns for a block fits the cache."""
+    step = max(8, _CELLS // width)
+    return (rows[at : at + step] for at in range(0, len(rows), step))
+
+
+class _Near:
+    """Exact distances of the near pairs only: a product in single precision says which may be near."""
+
+    def __init__(self, points, rows):
+        self.points, self.middle, d = points, points.mean(axis=0), points.shape[1]
+        self.scale = max(float(np.abs(some - self.middle).max()) for some in (points, rows)) or 1.0
+        P = (points - self.middle) / self.scale
+        self.right = np.vstack([-2 * P.T, np.ones(len(P)), (P**2).sum(axis=1)]).astype(np.float32)
+        self.error = (d + 5) * 4 * d * 2.0**-23  # twice what d + 5 roundings of up to 4 d amount to
+
+    def _rough(self, X):
+        """(rows, their squared distances to all points in units of the scale, up to `error`)."""
+        A = (X - self.middle) / self.scale
+        left = np.column_stack([A, (A**2).sum(axis=1), np.ones(len(A))]).astype(np.float32)
+        for rows in _blocks(np.arange(len(X)), len(self.points)):
+            yield rows, left[rows] @ self.right
+
+    def _exact(self, X, rows, near):
+        """(row, point, distance) of the marked pairs, row by row."""
+        row, point = np.divmod(np.flatnonzero(near), len(self.points))
+        row += rows[0]
+        apart = X[row] - self.points[point]
+        return row, point, np.sqrt(np.einsum("ij,ij->i", apart, apart))
+
+    def nearest(self, X):
+        """The distance of each row to its nearest point."""
+        out = np.empty(len(X))
+        for rows, rough in self._rough(X):
+            limit = rough.min(axis=1) + np.float32(3 * self.error)
+            row, _, distance = self._exact(X, rows, rough <= limit[:, None])
+            out[rows] = np.minimum.reduceat(distance, np.searchsorted(row, rows))
+        return out
+
+    def within(self, X, reach):
+        """For each row two arrays: which points are nearer than its reach, and how near."""
+        limit = (1.001 * (reach / self.scale) ** 2 + self.error).astype(np.float32)
+        points, distances = [], []
+        for rows, rough in self._rough(X):
+            row, point, distance = self._exact(X, rows, rough < limit[rows, None])
+            near = distance < reach[row]
+            point, distance = point[near].astype(np.int32), distance[near]
+            cuts = np.searchsorted(row[near], [*rows, rows[-1] + 1]).tolist()
+            points += [point[a:b] for a, b in pairwise(cuts)]
+            distances += [distance[a:b] for a, b in pairwise(cuts)]
+        return points, distances
 
 # %% ../../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):

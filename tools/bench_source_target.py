@@ -307,11 +307,12 @@ def shares(seeds, mnist, file):
                 kept.update(new)
                 with file.open("a") as out:
                     out.write(json.dumps({"set": name, "seed": seed, "costs": new}) + "\n")
+    order = [*ways(*sets["synthetic 1"](seeds[0]), seeds[0])]
     for name in sets:
         rows = [done[name, seed] for seed in seeds]
         gap = np.array([row["ignored"] - row["open"] for row in rows])
         print(f"\n{name}: {len(seeds)} runs, k in {ks_of(name)}")
-        for method in rows[0]:
+        for method in order:
             won = np.array([row["ignored"] - row[method] for row in rows])
             share = won.sum() / gap.sum()
             error = np.std(won - share * gap) / np.sqrt(len(seeds)) / gap.mean()

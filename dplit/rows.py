@@ -106,6 +106,7 @@ def _unusable(name, owner, reason):
     flat = "Expected 2D" in reason or "2-dimensional" in reason
     advice = "Reshape your data: one row for each person" if flat else "Mend them row by row"
     advice = "Hand over a dense array" if reason.startswith("Sparse") else advice
+    advice = "Hand over at least one row" if "0 sample" in reason else advice
     return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."
 
 

@@ -10,9 +10,11 @@ import benchmark
 import measure
 import numpy as np
 import pytest
+from bench import chapters, kmeans, publish, readme, redraw, regression, store, tables
+from bench.sets import EPSILONS, SETS
 from peers import balcan, fastlloyd, google_lsh, pe_means_direct
 
-from dplit import PEMeans
+from dplit import PEMeans, datasets
 from dplit.accounting import gaussian_mu
 from dplit.mixtures import mixture_delta
 
@@ -34,7 +36,7 @@ def blobs():
 
 
 def loss(X, centers):
-    return benchmark.datasets.kmeans_loss(X, centers)
+    return datasets.kmeans_loss(X, centers)
 
 
 # --- the peers ---
@@ -170,48 +172,113 @@ def test_the_meter_reads_result_time_and_memory():
 
 def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
     run = (["iris"], ["KMeans", "Google LSH tree", "NoisyLloyd"])
-    benchmark.run_kmeans(*run, 1, tmp_path)
-    first = benchmark.read(tmp_path / "kmeans.csv")
-    benchmark.run_kmeans(*run, 2, tmp_path)
-    both = benchmark.read(tmp_path / "kmeans.csv")
+    kmeans.run(*run, 1, tmp_path)
+    first = store.read(tmp_path / "kmeans.csv")
+    kmeans.run(*run, 2, tmp_path)
+    both = store.read(tmp_path / "kmeans.csv")
     assert len(first) == 11 and len(both) == 22 and both[:11] == first
-    assert {*both[0]} == {*benchmark.FIELDS}
+    assert {*both[0]} == {*kmeans.FIELDS}
     again = tmp_path / "again"
     again.mkdir()
-    benchmark.run_kmeans(*run, 2, again)
+    kmeans.run(*run, 2, again)
     key = ["method", "epsilon", "seed", "loss"]
     lines = [
-        sorted([r[c] for c in key] for r in benchmark.read(p / "kmeans.csv"))
-        for p in (tmp_path, again)
+        sorted([r[c] for c in key] for r in store.read(p / "kmeans.csv")) for p in (tmp_path, again)
     ]
     assert lines[0] == lines[1]  # every fit is seeded
+
+
+def test_a_table_goes_on_where_it_was_stopped_and_is_the_same(tmp_path, monkeypatch):
+    tiny = {"a": regression.synthetic(datasets.make_shifted_regression, 60, 40)}
+    monkeypatch.setattr(regression, "sets", lambda *_: tiny)
+    monkeypatch.setattr(regression, "EPSILONS", (1.0, 5.0))
+    errors, asked = regression.errors, []
+
+    def stopped(data, epsilon, seed):
+        asked.append((epsilon, seed))
+        if asked[-1] == (5.0, 1):
+            raise KeyboardInterrupt
+        return errors(data, epsilon, seed)
+
+    def folder(name):
+        (tmp_path / name).mkdir(exist_ok=True)
+        return tmp_path / name
+
+    whole = regression.run(folder("whole"), 2)
+    monkeypatch.setattr(regression, "errors", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        regression.run(folder("half"), 2)
+    assert not (tmp_path / "half" / "regression.csv").exists()  # half of a table is none
+    with (tmp_path / "half" / "regression_done.jsonl").open("a") as file:
+        file.write('{"set": "a", "epsil')  # a line that was cut off
+    asked[:] = [(5.0, 1)] * 2  # from now on nobody stops it
+    monkeypatch.setattr(regression, "errors", lambda *job: asked.append(job[1:]) or errors(*job))
+    assert regression.run(folder("half"), 2) == whole and len(whole) == 2 * 7
+    assert asked[2:] == [(5.0, 0), (5.0, 1)]  # what was finished is not measured again
+    regression.run(folder("half"), 2)
+    assert len(asked) == 4
+    one, other = ((tmp_path / f / "regression.csv").read_text() for f in ("whole", "half"))
+    assert one == other
+    assert one.splitlines()[0] == ",".join(store.book("regression")[0])
+    regression.run(folder("half"), 1)  # another number of runs is another table
+    assert len(asked) == 6
+
+
+def test_lines_of_older_runs_are_read_and_only_what_is_missing_is_added(tmp_path):
+    """Format of the costs of source and target: two lines of one job add up."""
+    path = tmp_path / "costs.jsonl"
+    old = '{"set": "x", "seed": 3, "costs": {"open": 1.5}}\n'
+    path.write_text(old)
+    key = {"set": str, "seed": int}
+    wanted = {"open", "ignored"}
+
+    def opened():
+        return store.Store(path, key, whole=lambda row: wanted <= {*row["costs"]})
+
+    jobs = [("x", 3), ("y", 3)]
+    assert not any(job in opened() for job in jobs)
+    rows = opened().run(jobs, lambda name, seed: {"costs": {w: 2.0 for w in wanted - {"open"}}})
+    assert rows[0]["costs"] == {"open": 1.5, "ignored": 2.0}
+    lines = path.read_text().splitlines(keepends=True)
+    assert lines[0] == old and len(lines) == 3
+    assert lines[1] == '{"set": "x", "seed": 3, "costs": {"ignored": 2.0}}\n'
+    assert jobs[0] in opened() and jobs[1] not in opened()
+
+
+def test_every_command_of_the_tools_is_there():
+    options = benchmark.command_line()
+    for what in "all kmeans speed max-cover source-target adaptation regression classification package scale chapters tables redraw".split():  # fmt: skip
+        assert options.parse_args([what, "--out", "x"]).what == what
+    for asked in chapters.QUOTED:
+        out = ["--out", "x"] if asked in chapters.STORED else []
+        assert callable(options.parse_args(["chapter", *asked, *out]).run)
 
 
 def test_the_area_is_that_of_the_losses():
     line = {"dataset": "iris", "n": 150, "d": 4, "k": 3, "delta": 0}
     rows = [
         line | {"method": "PEMeans", "epsilon": e, "seed": s, "loss": (s + 1) * e}
-        for e in benchmark.EPSILONS
+        for e in EPSILONS
         for s in (0, 1)
     ]
     rows += [
         line | {"method": "KMeans", "epsilon": "inf", "seed": s, "loss": 2 - s} for s in (0, 1)
     ]
     rows.append(line | {"method": "FastLloyd", "epsilon": 1.0, "seed": 0, "loss": 5})  # not whole
-    aucs, curves = benchmark.summary(rows)
+    aucs, curves = tables.summary(rows)
     areas = {r["method"]: float(r["auc"]) for r in aucs}
     whole = (4**2 - 0.25**2) / 2  # integral of epsilon
     assert areas == pytest.approx({"KMeans": 3.75, "PEMeans": 1.5 * whole}, rel=1e-5)
     assert float(aucs[1]["sd"]) == pytest.approx(whole / np.sqrt(2), rel=1e-2)
     assert [float(r["loss"]) for r in curves if r["method"] == "PEMeans"] == pytest.approx(
-        [1.5 * e for e in benchmark.EPSILONS]
+        [1.5 * e for e in EPSILONS]
     )
 
 
 def test_every_published_figure_has_its_column():
-    assert all(len(row) == len(benchmark.PUBLISHED_METHODS) for row in benchmark.PUBLISHED.values())
-    assert {*benchmark.PUBLISHED_METHODS} <= {*benchmark.METHODS}
-    assert {*benchmark.PUBLISHED} <= {*benchmark.SETS}
+    assert all(len(row) == len(kmeans.PUBLISHED_METHODS) for row in kmeans.PUBLISHED.values())
+    assert {*kmeans.PUBLISHED_METHODS} <= {*kmeans.METHODS}
+    assert {*kmeans.PUBLISHED} <= {*SETS}
 
 
 def test_the_tables_of_the_book_have_what_the_chapter_reads():
@@ -221,7 +288,7 @@ def test_the_tables_of_the_book_have_what_the_chapter_reads():
         ("speed", "cpu_s"),
         ("cover", "ours_s"),
     ):
-        with (benchmark.BOOK / f"{name}.csv").open() as file:
+        with (store.BOOK / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert rows and all(float(r[column]) >= 0 or math.isnan(float(r[column])) for r in rows)
 
@@ -230,39 +297,37 @@ def test_the_tables_of_the_book_have_what_the_chapter_reads():
 
 
 def test_the_readme_says_what_the_tables_of_the_book_say():
-    assert benchmark.readme_section() in benchmark.README.read_text(encoding="utf8")
+    assert readme.section() in readme.README.read_text(encoding="utf8")
 
 
 def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
-    benchmark.README.write_text(
-        "# a\n\n## Measured\n\nold\n\n## Rest\n\n## More\n", encoding="utf8"
-    )
-    benchmark.write_readme()
-    first = benchmark.README.read_text(encoding="utf8")
-    assert first == f"# a\n\n{benchmark.readme_section()}\n## Rest\n\n## More\n"
-    benchmark.write_readme()
-    assert benchmark.README.read_text(encoding="utf8") == first
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    readme.README.write_text("# a\n\n## Measured\n\nold\n\n## Rest\n\n## More\n", encoding="utf8")
+    readme.write_section()
+    first = readme.README.read_text(encoding="utf8")
+    assert first == f"# a\n\n{readme.section()}\n## Rest\n\n## More\n"
+    readme.write_section()
+    assert readme.README.read_text(encoding="utf8") == first
 
 
 def test_every_published_table_is_there_and_is_read_by_the_chapter():
     chapter = (ROOT / "nbs" / "83_benchmarks.ipynb").read_text(encoding="utf8")
-    for part in benchmark.PUBLISHED_PARTS:
-        assert benchmark.read(benchmark.BOOK / f"{part}.csv"), part
+    for part in publish.PARTS:
+        assert store.read(store.BOOK / f"{part}.csv"), part
         assert f'read(\\"{part}\\")' in chapter, part
 
 
 def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
-    monkeypatch.setattr(benchmark, "BOOK", tmp_path / "book")
-    benchmark.write(tmp_path / "auc.csv", [{"dataset": "iris", "method": "PEMeans", "auc": 1.0}])
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    monkeypatch.setattr(store, "BOOK", tmp_path / "book")
+    store.write(tmp_path / "auc.csv", [{"dataset": "iris", "method": "PEMeans", "auc": 1.0}])
     with pytest.raises(SystemExit, match="curves"):
-        benchmark.publish(tmp_path)
-    for part in set(benchmark.PUBLISHED_PARTS) - {"auc"}:
-        benchmark.write(tmp_path / f"{part}.csv", [{"a": 1}])
+        publish.publish(tmp_path)
+    for part in set(publish.PARTS) - {"auc"}:
+        store.write(tmp_path / f"{part}.csv", [{"a": 1}])
     with pytest.raises(SystemExit, match="all peers"):
-        benchmark.publish(tmp_path)
-    assert not benchmark.BOOK.exists() and not benchmark.README.exists()
+        publish.publish(tmp_path)
+    assert not store.BOOK.exists() and not readme.README.exists()
 
 
 # --- what is compared with what ---
@@ -301,7 +366,7 @@ def test_the_readme_says_in_the_same_cell_whose_program_was_run():
                 found += [s for s in line.split(";") if "run once" not in s]
         return found
 
-    section = benchmark.readme_section()
+    section = readme.section()
     assert section.count("(our reading") >= 7 and section.count("(run once") >= 10
     assert unmarked(section) == []
     for mark in ("our reading", "their code", "run once"):
@@ -309,7 +374,7 @@ def test_the_readme_says_in_the_same_cell_whose_program_was_run():
 
 
 def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
-    rows = benchmark.read(benchmark.BOOK / "programs.csv")
+    rows = store.read(store.BOOK / "programs.csv")
     checked = 0
     for r in rows:
         assert r["over"] in ("theirs / ours", "ours / theirs", "program / our reading", "")
@@ -333,24 +398,24 @@ def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
 
 def test_ours_alone_is_drawn_anew_and_published_only_if_whole(tmp_path, monkeypatch, capsys):
     book = tmp_path / "book"
-    for part in benchmark.PUBLISHED_PARTS:
-        benchmark.write(book / f"{part}.csv", benchmark.read(benchmark.BOOK / f"{part}.csv"))
-    published = benchmark.read(book / "auc.csv")
+    for part in publish.PARTS:
+        store.write(book / f"{part}.csv", store.read(store.BOOK / f"{part}.csv"))
+    published = store.read(book / "auc.csv")
     moved = [r for r in published if (r["dataset"], r["method"]) == ("iris", "NoisyLloyd")][0]
     moved["auc"] = str(2 * float(moved["auc"]))  # as if other noise had drawn it
-    benchmark.write(book / "auc.csv", published)
-    monkeypatch.setattr(benchmark, "BOOK", book)
-    monkeypatch.setattr(benchmark, "README", tmp_path / "README.md")
-    monkeypatch.setattr(benchmark, "DRAWN", ["NoisyLloyd"])
+    store.write(book / "auc.csv", published)
+    monkeypatch.setattr(store, "BOOK", book)
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    monkeypatch.setattr(redraw, "DRAWN", ["NoisyLloyd"])
     with pytest.raises(SystemExit, match="letter"):  # other sets are as they were
-        benchmark.run_redraw(["iris"], 10, tmp_path, True)
-    assert benchmark.read(book / "auc.csv") == published
+        redraw.run(["iris"], 10, tmp_path, True)
+    assert store.read(book / "auc.csv") == published
     line = next(l for l in capsys.readouterr().out.splitlines() if l.startswith("NoisyLloyd"))
     assert line.split()[:3] == ["NoisyLloyd", "1", "1"] and float(line.split()[3]) == 0.5
     others = [r for r in published if r["dataset"] != "iris" or r["method"] != "NoisyLloyd"]
-    fresh = benchmark.summary(benchmark.read(tmp_path / "kmeans.csv"))[0]
-    again = benchmark.replaced(published, fresh)
+    fresh = tables.summary(store.read(tmp_path / "kmeans.csv"))[0]
+    again = publish.replaced(published, fresh)
     assert [r for r in again if r in others] == others
     assert float(again[published.index(moved)]["auc"]) == pytest.approx(float(moved["auc"]) / 2)
     few = [r | {"seeds": "3"} for r in published]
-    assert benchmark.replaced(few, fresh) == few  # of other numbers of runs none is replaced
+    assert publish.replaced(few, fresh) == few  # of other numbers of runs none is replaced

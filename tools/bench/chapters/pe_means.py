@@ -1,60 +1,30 @@
-"""PEMeans and HDPEMeans measured: `auc` is their loss beside other methods', `speed` their CPU time, `ideas` what each part of the default is worth.
+"""PEMeans and HDPEMeans: areas beside other methods', CPU time, what each part of the default is worth (chapters 50 to 52)."""
 
-python tools/bench_pe_means.py auc [--sets NAME ...] [--seeds S] [--out FILE]
-python tools/bench_pe_means.py speed
-python tools/bench_pe_means.py ideas [--sets NAME ...] [--seeds S] [--out FILE]
-
-Set OMP_NUM_THREADS=1. With --out, every result is stored at once and a second run goes on where the
-first one ended. Sets that come from files are left out where DPLIT_DATA does not have them.
-"""
-
-import argparse
 import contextlib
 import math
-import time
 import tracemalloc
-import warnings
-from functools import cache, partial
+from functools import partial
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from sklearn.cluster import KMeans
 
+from bench.sets import EPSILONS, SETS, auc, available, blobs, geometric_mean, load
+from bench.store import Store, timed
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.geometry import nearest
-from dplit.kept import Kept
 from dplit.mechanisms import Noise
-from dplit.public import PrivacyWarning
 from dplit.receipts import Table
 
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# from cheap to expensive
-FILES = ["iris", "g2_4", "g2_16", "digits", "g2_64", "g2_128", "s1", "adult", "gas", "letter", "birch2"]  # fmt: skip
-ELONGATED = [f"elong_{k}_{d}" for k, d in ((16, 4), (16, 16), (64, 4), (16, 64), (64, 16), (64, 64))]  # fmt: skip
-BLOBS = [f"sklearn_{k}_{d}" for d in (4, 16, 64, 128) for k in (4, 16, 64)]
-SETS = FILES + ELONGATED + BLOBS
+KEY = {"dataset": str, "method": str, "epsilon": float, "seed": int}
 
 
-@cache
-def load(name):
-    """(rows, k): centred by their mean and scaled to largest norm 1, as the paper does. For benchmarks only: that is not private."""
-    head, _, rest = name.partition("_")
-    if head == "sklearn" or head == "elong":
-        k, d = map(int, rest.split("_"))
-        make = partial(datasets.make_isotropic_blobs, 20_000)
-        make = make if head == "sklearn" else partial(datasets.make_elongated_blobs, 10_000)
-        X = make(d, k, random_state=1).data
-    elif name in ("iris", "digits"):
-        X, k = getattr(datasets, f"load_{name}")().data, {"iris": 3, "digits": 10}[name]
-    else:
-        b = datasets.fetch_clustering({"adult": "adult6"}.get(name, name))
-        X, k = b.data, b.n_clusters
-        if name == "birch2":
-            X = X[np.random.default_rng(0).choice(len(X), 25_000, replace=False)]
-    X = X - X.mean(axis=0)
-    return X / np.linalg.norm(X, axis=1).max(), k
+def store_of(folder, name):
+    """Losses of this chapter, one a line; in memory without a folder."""
+    return Store(folder and folder / f"{name}.csv", KEY, [*KEY, "loss"])
 
 
 def methods(n, d, k):
@@ -72,11 +42,6 @@ def methods(n, d, k):
     return {name: partial(make, k) for name, make in found.items()}
 
 
-def auc(curve):
-    """Area under loss against epsilon, by trapezoids."""
-    return float(np.trapezoid(curve, EPSILONS))
-
-
 def loss(make, X, epsilon, seed):
     """Mean squared distance to the nearest centre of one fit."""
     model = make(epsilon=epsilon, delta=len(X) ** -1.1, radius=1.0, random_state=seed).fit(X)
@@ -89,39 +54,30 @@ def best_loss(X, k):
     return min(datasets.kmeans_loss(X, fit.cluster_centers_) for fit in fits)
 
 
-def mean_auc(results, name, method, make, X, seeds):
+def once(store, job, compute):
+    """One loss of the store."""
+    return float(store.once(job, lambda *_: {"loss": compute()})["loss"])
+
+
+def mean_auc(store, name, method, make, X, seeds):
     """AUC of the mean losses over the seeds."""
     runs = [
-        [results.once(f"{name}|{method}|{e}|{s}", partial(loss, make, X, e, s)) for e in EPSILONS]
+        [once(store, (name, method, e, s), partial(loss, make, X, e, s)) for e in EPSILONS]
         for s in range(seeds)
     ]
     return auc(np.mean(runs, axis=0))
-
-
-def geometric_mean(values):
-    return math.exp(np.mean(np.log(values)))
-
-
-def available(sets):
-    for name in sets:
-        try:
-            load(name)
-        except FileNotFoundError:
-            print(f"{name}: no file, left out")
-        else:
-            yield name
 
 
 PEERS = ["PE paper", "HDPE paper", "NoisyLloyd", "MaxCover"]
 COLUMNS = [*PEERS, "HDPEMeans", "PEMeans"]
 
 
-def run_auc(sets, seeds, peer_seeds, out):
+def run_auc(sets, seeds, peer_seeds, folder):
     """Print the table of AUCs and the geometric means of the targets."""
-    results, lines, ratios, versus = Kept(out), [], [], []
+    results, lines, ratios, versus = store_of(folder, "chapter_pe_means_auc"), [], [], []
     for name in available(sets):
         X, k = load(name)
-        base = 3.75 * results.once(f"{name}|best", partial(best_loss, X, k))
+        base = 3.75 * once(results, (name, "best", math.inf, 0), partial(best_loss, X, k))
         found = {}
         for method, make in methods(*X.shape, k).items():
             many = seeds if method == "PEMeans" else min(seeds, peer_seeds)
@@ -192,9 +148,9 @@ def exchange(names):
         yield
 
 
-def run_ideas(sets, seeds, out):
+def run_ideas(sets, seeds, folder):
     """Print AUC over the default's, set by set, and geometric means."""
-    results, lines, base = Kept(out), [], {}
+    results, lines, base = store_of(folder, "chapter_pe_means_ideas"), [], {}
     names = list(available(sets))
     for idea, (options, exchanged) in ideas().items():
         row = []
@@ -203,7 +159,7 @@ def run_ideas(sets, seeds, out):
             options_here = {o: len(X) if v == "n" else v for o, v in options.items()}
             with exchange(exchanged):
                 make = partial(PEMeans, k, **options_here)
-                row.append(mean_auc(results, name, f"idea: {idea}", make, X, seeds))
+                row.append(mean_auc(results, name, idea, make, X, seeds))
             base.setdefault(name, row[-1])
             row[-1] /= base[name]
         lines.append([idea, *(f"{r:.3f}" for r in row), f"{geometric_mean(row):.3f}"])
@@ -212,19 +168,6 @@ def run_ideas(sets, seeds, out):
 
 
 # Speed -------------------------------------------------------------------------------------------
-
-
-def timed(function):
-    """(result, CPU seconds)."""
-    start = time.process_time()
-    result = function()
-    return result, time.process_time() - start
-
-
-def blobs(n):
-    b = datasets.make_isotropic_blobs(n, 16, 16, random_state=1)
-    X = b.data - b.data.mean(axis=0)
-    return X / np.linalg.norm(X, axis=1).max()
 
 
 def run_speed():
@@ -259,18 +202,16 @@ def run_speed():
     print(f"n = 1e6, the default: {seconds:.1f} CPU s")
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("what", choices=["auc", "speed", "ideas"])
-    parser.add_argument("--sets", nargs="+", choices=SETS)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--peer-seeds", type=int, default=10)
-    parser.add_argument("--out")
-    args = parser.parse_args()
-    warnings.simplefilter("ignore", PrivacyWarning)  # iris: delta is large
-    if args.what == "auc":
-        run_auc(args.sets or SETS, args.seeds, args.peer_seeds, args.out)
-    elif args.what == "ideas":
-        run_ideas(args.sets or IDEA_SETS, args.seeds, args.out)
-    else:
-        run_speed()
+def options(parser):
+    """Sub-commands of the chapter."""
+    parts = parser.add_subparsers(dest="part", required=True)
+    areas = parts.add_parser("auc", help="loss beside other methods'")
+    parts.add_parser("speed", help="CPU time").set_defaults(run=lambda asked: run_speed())
+    worth = parts.add_parser("ideas", help="what each part of the default is worth")
+    for part, sets in ((areas, SETS), (worth, IDEA_SETS)):
+        part.add_argument("--sets", nargs="+", choices=SETS, default=sets)
+        part.add_argument("--seeds", type=int, default=10)
+        part.add_argument("--out", type=Path, help="folder that keeps what is finished")
+    areas.add_argument("--peer-seeds", type=int, default=10)
+    areas.set_defaults(run=lambda a: run_auc(a.sets, a.seeds, a.peer_seeds, a.out))
+    worth.set_defaults(run=lambda a: run_ideas(a.sets, a.seeds, a.out))

@@ -1,18 +1,11 @@
-"""Benchmarks of the convex adaptation chapter. DPLIT_DATA is the folder of gas.npz, if there is one.
+"""Convex adaptation beside other methods, and what each part of it is worth (chapter 71)."""
 
-python tools/bench_adaptation.py adapt    # without privacy: mixtures, KMM, DM, reweighting; 10 splits each
-python tools/bench_adaptation.py reach    # where Algorithm 1 loses: its excess and the profiled one, by n
-python tools/bench_adaptation.py ladder   # from the printed noise to the default
-python tools/bench_adaptation.py private  # relative error by n and epsilon, in the shape of the paper's Figure 1
-python tools/bench_adaptation.py speed    # m = 1e5, n = 1e4, d = 50
-"""
-
-import argparse
 import math
 import time
 
 import numpy as np
 
+from bench.regression import error, ridge, sets
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu
 from dplit.adaptation import convex as co
@@ -20,89 +13,11 @@ from dplit.adaptation.discrepancy import (
     discrepancy_minimization,
     kernel_mean_matching,
     labeled_discrepancy,
-    private_second_moment,
 )
 from dplit.adaptation.samples import Sample, squared_errors
-from dplit.mechanisms import Noise
 
 ALPHAS = (0.0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
 KAPPAS = (0.05, 0.1, 0.25, 0.6, 1.5, 4.0)
-
-
-# ---------------------------------------------------------------- data: source, target, test
-
-
-def scaled(X, y, source):
-    """Columns and labels in units of the source's own spread (public), a column of ones, rows of length about 1."""
-    mean, sd = X[source].mean(axis=0), X[source].std(axis=0) + 1e-12
-    Z = np.c_[(X - mean) / sd, np.ones(len(X))] / (1.5 * math.sqrt(X.shape[1] + 1))
-    Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1.0)
-    return Z, np.clip((y - y[source].mean()) / y[source].std(), -4, 4)
-
-
-def synthetic(make, m, n, **options):
-    def draw(seed):
-        data = make(m, n + 2000, 20, random_state=seed, **options)
-        rows = np.c_[data.Xt, data.yt]
-        return (data.Xs, data.ys), rows[:n], rows[n:], data.weight_radius, data.target_bound
-
-    return draw
-
-
-def real(X, y, source, n, m=None):
-    Z, labels = scaled(X, y, source)
-    w = np.linalg.lstsq(Z[source], labels[source], rcond=None)[0]
-
-    def draw(seed):
-        rng = np.random.default_rng(seed)
-        here, there = (
-            rng.permutation(np.flatnonzero(source))[:m],
-            rng.permutation(np.flatnonzero(~source)),
-        )
-        rows = np.c_[Z[there], labels[there]]
-        size = n if n < len(rows) else n * len(rows) // 442
-        return (Z[here], labels[here]), rows[:size], rows[size:], 4 * np.linalg.norm(w), 4.0
-
-    return draw
-
-
-def sets(m, sizes, m_synthetic):
-    found = {}
-    for n in sizes[0]:
-        found[f"turned by 0.4, n={n}"] = synthetic(datasets.make_shifted_regression, m_synthetic, n)
-        found[f"turned by 0.7, n={n}"] = synthetic(
-            datasets.make_shifted_regression, m_synthetic, n, angle=0.7
-        )
-        found[f"contaminated, n={n}"] = synthetic(datasets.make_contaminated_source, m_synthetic, n)
-    try:
-        gas = datasets.fetch_clustering("gas").data
-        year = gas[:, 11]
-        pool = (year <= 2013) | (year == 2015)
-        for n in sizes[1]:
-            found[f"gas turbines, n={n}"] = real(
-                gas[pool][:, :9], gas[pool, 10], year[pool] <= 2013, n, m
-            )
-    except FileNotFoundError as error:
-        print(error)
-    diabetes = datasets.load_diabetes()
-    sex = diabetes.data[:, 1] == 1
-    columns = np.delete(diabetes.data, 1, axis=1)
-    found["diabetes by sex"] = real(columns, diabetes.target, sex, 160)
-    old = diabetes.data[:, 0] >= np.quantile(diabetes.data[:, 0], 0.6)
-    found["diabetes by age"] = real(diabetes.data, diabetes.target, ~old, 120)
-    return found
-
-
-def ridge(X, y, q, strength):
-    H = (X * q[:, None]).T @ X + strength * np.eye(X.shape[1])
-    return np.linalg.solve(H, X.T @ (q * y))
-
-
-def error(w, rows):
-    return float(np.mean((rows[:, :-1] @ w - rows[:, -1]) ** 2))
-
-
-# ---------------------------------------------------------------- without privacy
 
 
 def adapt(seeds):
@@ -153,9 +68,6 @@ def adapt(seeds):
         print(f"{name:30}", *(f"{a:8.3f} ({b:.3f})" for a, b in zip(mean, spread, strict=True)))
 
 
-# ---------------------------------------------------------------- where Algorithm 1 loses
-
-
 def reach(seeds):
     kappa_1, alpha, _Lambda, Y = 0.25, 0.5, 3.2, 4.5
     print("n, excess of (6): Algorithm 1; its predictor with the best weights; the default")
@@ -183,9 +95,6 @@ def reach(seeds):
             joint = co.joint_objective(u, printed.coef_, X, y, p, offset=0.0, kappa_1=kappa_1)
             gaps.append([joint - best, phi(printed.coef_) - best, phi(fit(**price).coef_) - best])
         print(n, *(f"{v:.4f}" for v in np.mean(gaps, axis=0)))
-
-
-# ---------------------------------------------------------------- the ladder
 
 
 def ladder(seeds):
@@ -251,64 +160,6 @@ def ladder(seeds):
         print(f"{name:20} {'':8} {np.mean(risks):8.2f} ({np.std(risks):.2f})")
 
 
-# ---------------------------------------------------------------- with privacy
-
-
-def private(seeds):
-    """Nothing is tuned: alpha = 0.1, everything else by default. Relative to least squares on all target records. A list of rows."""
-    found = []
-    methods = {
-        "source": {"alpha": 1.0},
-        "np": {"private": False, "epsilon": None},
-        "Alg. 1": {"variant": "paper"},
-        "mixture p": {"kappa_1": math.inf},
-        "target": {"alpha": 0.0},
-        "adapted": {},
-    }
-    head = [*methods, "private DM"]
-    print(f"{'set, epsilon':36}", *(f"{name:>14}" for name in head))
-    for name, draw in sets(4000, ((300, 1000, 3000, 10_000), (300, 1000, 3000)), 4000).items():
-        for epsilon in (0.5, 1.0, 5.0, 10.0):
-            table = []
-            for seed in range(seeds):
-                (Xs, ys), rows, test, Lambda, Y = draw(seed)
-                base = error(
-                    ridge(test[:, :-1], test[:, -1], np.full(len(test), 1 / len(test)), 1e-9), test
-                )
-                bounds = {"radius": 1.0, "weight_radius": Lambda, "target_bound": Y}
-                line = []
-                for options in methods.values():
-                    settings = {
-                        "epsilon": epsilon,
-                        "delta": 1e-5,
-                        "alpha": 0.1,
-                        "random_state": seed,
-                    }
-                    model = CnvxAdap(**bounds, **settings | options)
-                    w = model.fit(rows[:, :-1], rows[:, -1], Xs=Xs, ys=ys).coef_
-                    line.append(error(w, test) / base)
-                moment = private_second_moment(
-                    rows[:, :-1], radius=1.0, mu=gaussian_mu(epsilon, 1e-5),
-                    noise=Noise(seed, neighboring="replace"),
-                )  # fmt: skip
-                q = discrepancy_minimization(Xs, moment=moment)
-                line.append(error(ridge(Xs, ys, q, 1e-6), test) / base)
-                table.append(line)
-            mean, spread = np.mean(table, axis=0), np.std(table, axis=0)
-            print(
-                f"{name + f', {epsilon:g}':36}",
-                *(f"{a:7.2f} ({b:.2f})" for a, b in zip(mean, spread, strict=True)),
-                flush=True,
-            )
-            for method, a, b in zip(head, mean, spread, strict=True):
-                row = {"set": name, "epsilon": epsilon, "method": method, "runs": seeds}
-                found.append(row | {"error": f"{a:.4g}", "sd": f"{b:.2g}"})
-    return found
-
-
-# ---------------------------------------------------------------- speed
-
-
 def speed(seeds):
     data = datasets.make_shifted_regression(100_000, 10_000, 50, random_state=0)
     bounds = {"radius": 1.0, "weight_radius": data.weight_radius, "target_bound": data.target_bound}
@@ -336,12 +187,18 @@ def speed(seeds):
     clock("discrepancy", lambda: labeled_discrepancy(data.Xt, data.yt, data.Xs, data.ys, 14.0))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("what", choices=["adapt", "reach", "ladder", "private", "speed"])
-    parser.add_argument("--seeds", type=int, default=None, help="draws or splits")
-    asked = parser.parse_args()
-    default = {"adapt": 10, "reach": 3, "ladder": 5, "private": 3, "speed": 3}[asked.what]
-    globals()[asked.what](asked.seeds or default)
+PARTS = {  # name -> (function, draws or splits, what it prints)
+    "adapt": (adapt, 10, "without privacy: mixtures, KMM, DM, reweighting"),
+    "reach": (reach, 3, "where Algorithm 1 loses: its excess and the profiled one, by n"),
+    "ladder": (ladder, 5, "from the printed noise to the default"),
+    "speed": (speed, 3, "m = 1e5, n = 1e4, d = 50"),
+}
+
+
+def options(parser):
+    """Sub-commands of the chapter."""
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, (function, seeds, text) in PARTS.items():
+        part = parts.add_parser(name, help=text)
+        part.add_argument("--seeds", type=int, default=seeds, help="draws or splits")
+        part.set_defaults(run=lambda asked, function=function: function(asked.seeds))

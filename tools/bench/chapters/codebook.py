@@ -1,11 +1,8 @@
-"""Private codebooks of MNIST digits, whole or cut into parts: bits, distortion, digits read.
+"""Private codebooks of MNIST digits, whole or cut into parts: bits, distortion, digits read (chapter 84).
 
-python tools/bench_codebook.py [--epsilon E] [--seeds S]
-
-Set OMP_NUM_THREADS=1, and DPLIT_DATA to the folder that holds mnist_t10k.npz. Two CPU minutes.
+Needs DPLIT_DATA, the folder that holds mnist_t10k.npz. Two CPU minutes.
 """
 
-import argparse
 import math
 import warnings
 
@@ -55,11 +52,15 @@ def transmit(images, squares, books):
     return arrived
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def options(parser):
+    """Options of the chapter, which has one table."""
     parser.add_argument("--epsilon", type=float, default=2.0)
     parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
+    parser.set_defaults(run=lambda asked: run(asked.epsilon, asked.seeds))
+
+
+def run(epsilon, n_seeds):
+    """Print a line for each form, and the table."""
     mnist = datasets.fetch_mnist()
     order = np.random.default_rng(0).permutation(len(mnist.data))
     archive, public = mnist.data[order[:9000]], mnist.data[order[9000:]]
@@ -77,9 +78,8 @@ def main():
     for parts, k in FORMS:
         squares = cut(parts)
         open_ = judge(squares, exact_books(archive, squares, k))
-        seeds = range(options.seeds)
         runs = [
-            judge(squares, private_books(archive, squares, k, options.epsilon, s)) for s in seeds
+            judge(squares, private_books(archive, squares, k, epsilon, s)) for s in range(n_seeds)
         ]
         private = np.median(runs, axis=0)
         bits = parts * round(math.log2(k))
@@ -99,7 +99,3 @@ def main():
         "read, private",
     ]
     print(Table(head, rows)._repr_markdown_())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,27 +1,27 @@
 """Beyond memory, measured: rows in a memory map on this disk, from 1e5 to as many as asked for.
 
-python tools/bench_scale.py [--rows 1e8] [--folder DIR] [--picture FILE.png] [--dask]
-
-Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8; --folder says where), passes over
+Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8) into the folder of results, passes over
 its first 1e5, 1e6, ... rows, and deletes it. Each line: the finite-number check, and one round of
 NoisyLloyd with 16 clusters, beside numpy's own sum over the same map and beside a round that numpy
 makes without privacy; and the most memory that a whole fit took (pages of the file apart, which the
-system may drop at any time). With --dask the last size is fitted through dask's threads too, and
+system may drop at any time). With dask the last size is fitted through dask's threads too, and
 the bits are compared. Set OMP_NUM_THREADS=1.
 """
 
-import argparse
 import importlib
 import re
 import shutil
 import tempfile
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from bench.store import write
 from dplit import NoisyLloyd
 from dplit.geometry import NearestCenter, sphere_packing
 from dplit.mechanisms import Noise
@@ -32,7 +32,7 @@ D, K, RADIUS, BLOCK = 16, 16, 1.0, 2**18
 PASSES = "sum", "check", "round", "numpy_round"
 
 
-def write(path, n):
+def write_rows(path, n):
     """Sixteen groups in the unit ball, written block by block."""
     rng = np.random.default_rng(0)
     homes = sphere_packing(K, D, 0.7, rng).astype(np.float32)
@@ -111,7 +111,7 @@ def measure(X):
         fitted = model().fit(X)
     times = (
         seconds(lambda: X.sum(axis=0, dtype=float), repeat),
-        seconds(lambda: check_rows(X, "bench_scale"), repeat),
+        seconds(lambda: check_rows(X, "scale"), repeat),
         seconds(ours, repeat),
         seconds(lambda: numpy_round(X, centers), repeat),
     )
@@ -163,35 +163,38 @@ def check(n, folder=None, dask=True):
         )
 
 
-def run(n, folder=None, picture=None, dask=True):
+def show(sizes, results):
+    """Print the table of times and memory, and how the time of a round grows."""
+    lines = [
+        (
+            f"{m:.0e}",
+            *(f"{wall:.3g} ({cpu:.3g})" for wall, cpu in times),
+            " ".join(f"{ratio:.1f}" for ratio in times[2] / times[0]),
+            " ".join(f"{ratio:.2f}" for ratio in times[2] / times[3]),
+            f"{1e9 * times[2][1] / m:.0f}",
+            f"{peak:.0f}",
+        )
+        for m, (times, peak, _) in zip(sizes, results, strict=True)
+    ]
+    head = ["rows", "numpy's sum", "check", "our round", "numpy's round"]
+    head += ["round / sum", "round / numpy's round", "CPU ns a row", "peak of a fit, MB"]
+    print("Seconds: wall (processor); ratios: wall, processor.")
+    print(Table(head, lines))
+    logs = np.log([[m, times[2][1]] for m, (times, *_) in zip(sizes, results, strict=True)])
+    slope = np.polyfit(*logs.T, 1)[0] if len(sizes) > 1 else 1.0
+    print(f"processor time of our round grows like rows to the power {slope:.2f}")
+
+
+def passes(n, folder=None, picture=None, dask=True):
     """Write n rows, pass over the first 1e5, 1e6, ... of them, delete them. A list of rows, one a size."""
-    check(n, folder, dask)
     with tempfile.TemporaryDirectory(dir=folder) as folder:
         path = Path(folder, "rows.npy")
-        print(
-            f"writing {4e-9 * n * D:.1f} GB: {seconds(lambda: write(path, n))[0]:.0f} s", flush=True
-        )
+        wall, _ = seconds(lambda: write_rows(path, n))
+        print(f"writing {4e-9 * n * D:.1f} GB: {wall:.0f} s", flush=True)
         rows = np.load(path, mmap_mode="r")
         sizes = [m for m in 10 ** np.arange(5, 12) if m < n] + [n]
         results = [measure(rows[:m]) for m in sizes]
-        lines = [
-            (
-                f"{m:.0e}",
-                *(f"{wall:.3g} ({cpu:.3g})" for wall, cpu in times),
-                " ".join(f"{ratio:.1f}" for ratio in times[2] / times[0]),
-                " ".join(f"{ratio:.2f}" for ratio in times[2] / times[3]),
-                f"{1e9 * times[2][1] / m:.0f}",
-                f"{peak:.0f}",
-            )
-            for m, (times, peak, _) in zip(sizes, results, strict=True)
-        ]
-        head = ["rows", "numpy's sum", "check", "our round", "numpy's round"]
-        head += ["round / sum", "round / numpy's round", "CPU ns a row", "peak of a fit, MB"]
-        print("Seconds: wall (processor); ratios: wall, processor.")
-        print(Table(head, lines))
-        logs = np.log([[m, times[2][1]] for m, (times, *_) in zip(sizes, results, strict=True)])
-        slope = np.polyfit(*logs.T, 1)[0] if len(sizes) > 1 else 1.0
-        print(f"processor time of our round grows like rows to the power {slope:.2f}")
+        show(sizes, results)
         if picture:
             draw(sizes, results, picture)
         found = [
@@ -204,15 +207,9 @@ def run(n, folder=None, picture=None, dask=True):
         return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=float, default=1e8)
-    parser.add_argument("--folder", help="where the file goes; default: the system's")
-    parser.add_argument("--picture", help="seconds against rows, as a figure")
-    parser.add_argument("--dask", action="store_true", help="needs the extra of that name")
-    args = parser.parse_args()
-    run(int(args.rows), args.folder, args.picture, args.dask)
-
-
-if __name__ == "__main__":
-    main()
+def run(folder, rows, picture=None, dask=True):
+    """scale.csv, in a process of its own: what others freed would hide what it takes."""
+    check(rows, folder, dask)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        found = fresh.submit(passes, rows, folder, picture, dask).result()
+    write(folder / "scale.csv", found)

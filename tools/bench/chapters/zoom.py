@@ -1,10 +1,4 @@
-"""What the private zoom is worth: `loose` where the radius is too large, `auc` what it costs where it is right.
-
-python tools/bench_zoom.py loose [--sets NAME ...] [--factors F ...] [--away A ...] [--methods M ...] [--seeds S] [--out FILE]
-python tools/bench_zoom.py auc [--sets NAME ...] [--seeds S] [--out FILE]
-
-Set OMP_NUM_THREADS=1. With --out, every result is stored at once and a second run goes on where the
-first one ended.
+"""What the private zoom is worth where the radius is too large, and what it costs where it is right (chapter 33).
 
 loose: every set is scaled to largest norm 1 (which reads the data: for benchmarks only); the public
 ball has a radius of F, and its centre lies A (F - 1) from the middle of the rows. Losses are sums of
@@ -16,16 +10,17 @@ PEMeans with the zoom, over those without. Sets that come from files are left ou
 not have them.
 """
 
-import argparse
 from functools import cache, partial
+from pathlib import Path
 
-import bench_pe_means
 import numpy as np
-from bench_pe_means import EPSILONS, SETS, auc, geometric_mean
 from sklearn.cluster import KMeans
 
+from bench import sets as right
+from bench.chapters import pe_means
+from bench.sets import EPSILONS, SETS, auc, geometric_mean
+from bench.store import Store
 from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, datasets
-from dplit.kept import Kept
 from dplit.receipts import Table
 
 METHODS = {"PEMeans": PEMeans, "HDPEMeans": HDPEMeans, "MaxCoverKMeans": MaxCoverKMeans}
@@ -33,6 +28,7 @@ METHODS = {"PEMeans": PEMeans, "HDPEMeans": HDPEMeans, "MaxCoverKMeans": MaxCove
 BLOBS = {"blobs_2": (5000, 2, 8), "blobs_10": (5000, 10, 10), "blobs_80": (20_000, 80, 40)}
 TAILS = {"lognormal": (5000, 2, 8), "t_2": (5000, 2, 8), "t_2, 5 columns": (10_000, 5, 10)}
 LOOSE = BLOBS | TAILS
+ASK = {"method": str, "dataset": str, "factor": float, "away": float, "zoom": str, "seed": int}
 
 
 @cache
@@ -61,40 +57,46 @@ def loss(method, name, factor, away, zoom, seed):
     return datasets.kmeans_loss(X, model.cluster_centers_) / best
 
 
-def run_loose(methods, sets, factors, away, seeds, out):
+def measure(*job):
+    """What is stored of one fit."""
+    *ask, zoom, seed = job
+    return {"loss": loss(*ask, zoom == "on", seed)}
+
+
+def run_loose(methods, sets, factors, away, seeds, folder):
     """Print a line for each method, set and ball; the tight ball comes first."""
-    results, lines = Kept(out), []
+    path = folder and folder / "chapter_zoom_loose.csv"
+    results, lines = Store(path, ASK, [*ASK, "loss"]), []
     for method in methods:
         for name in sets:
             tight = None
             for factor, a in [(1.0, 0.0), *((f, a) for f in factors for a in away)]:
                 found = {}
-                for zoom in (False, True):
-                    ask = method, name, factor, a, zoom
-                    key = "|".join(map(str, ask))
+                for zoom in ("off", "on"):
                     runs = (
-                        results.once(f"{key}|{s}", partial(loss, *ask, s)) for s in range(seeds)
+                        results.once((method, name, factor, a, zoom, s), measure)["loss"]
+                        for s in range(seeds)
                     )
-                    found[zoom] = np.array([*runs])
-                tight = tight or found[False].mean()
+                    found[zoom] = np.array([*map(float, runs)])
+                tight = tight or found["off"].mean()
                 cells = [
                     f"{v.mean():.3f} +- {v.std() / np.sqrt(seeds):.3f}" for v in found.values()
                 ]
-                lines.append([method, name, f"{factor:g}", a, *cells, f"{found[True].mean() / tight:.3f}"])  # fmt: skip
+                lines.append([method, name, f"{factor:g}", a, *cells, f"{found['on'].mean() / tight:.3f}"])  # fmt: skip
                 print(*lines[-1], flush=True)
     head = ["method", "rows", "radius x", "away", "no zoom", "zoom", "zoom / tight, no zoom"]
     print(Table(head, lines))
 
 
-def run_auc(sets, seeds, out):
+def run_auc(sets, seeds, folder):
     """Print the ratio of areas of each set with its standard error, and their geometric mean."""
-    results, lines, ratios = Kept(out), [], {}
-    sized = {name: bench_pe_means.load(name) for name in bench_pe_means.available(sets)}
+    results, lines, ratios = pe_means.store_of(folder, "chapter_zoom_auc"), [], {}
+    sized = {name: right.load(name) for name in right.available(sets)}
     for name, (X, k) in sorted(sized.items(), key=lambda item: item[1][0].size * item[1][1]):
         areas = {}
         for zoom in (False, True):
-            at = partial(bench_pe_means.loss, partial(PEMeans, k, zoom=zoom), X)
-            runs = [[results.once(f"{name}|{zoom}|{e}|{s}", partial(at, e, s)) for e in EPSILONS]
+            at = partial(pe_means.loss, partial(PEMeans, k, zoom=zoom), X)
+            runs = [[pe_means.once(results, (name, f"zoom {zoom}", e, s), partial(at, e, s)) for e in EPSILONS]
                     for s in range(seeds)]  # fmt: skip
             areas[zoom] = np.array([auc(run) for run in runs])
         off, on = (a.mean() for a in areas.values())
@@ -107,19 +109,19 @@ def run_auc(sets, seeds, out):
     print(f"{len(ratios)} sets, {seeds} seeds: geometric mean {geometric_mean([*ratios.values()]):.4f}, worst {ratios[worst]:.4f} ({worst})")  # fmt: skip
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+def options(parser):
+    """Sub-commands of the chapter."""
     parts = parser.add_subparsers(dest="part", required=True)
-    loose, areas = parts.add_parser("loose"), parts.add_parser("auc")
+    loose = parts.add_parser("loose", help="balls that are too large")
+    areas = parts.add_parser("auc", help="balls that are right")
     for part, sets in ((loose, LOOSE), (areas, SETS)):
         part.add_argument("--sets", nargs="+", choices=sets, default=list(sets))
         part.add_argument("--seeds", type=int, default=5)
-        part.add_argument("--out")
-    loose.add_argument("--factors", nargs="+", type=float, default=[10, 100, 1000])
+        part.add_argument("--out", type=Path, help="folder that keeps what is finished")
+    loose.add_argument("--factors", nargs="+", type=float, default=[10.0, 100.0, 1000.0])
     loose.add_argument("--away", nargs="+", type=float, default=[0.0, 0.9])
     loose.add_argument("--methods", nargs="+", choices=METHODS, default=["PEMeans"])
-    args = parser.parse_args()
-    if args.part == "auc":
-        run_auc(args.sets, args.seeds, args.out)
-    else:
-        run_loose(args.methods, args.sets, args.factors, args.away, args.seeds, args.out)
+    loose.set_defaults(
+        run=lambda a: run_loose(a.methods, a.sets, a.factors, a.away, a.seeds, a.out)
+    )
+    areas.set_defaults(run=lambda a: run_auc(a.sets, a.seeds, a.out))

@@ -1,18 +1,13 @@
-"""k-tuples measured: `count` is the speed of the counting beside a triple loop, `fit` the time of each estimator, `samples` the samples that a test of the paper needs.
+"""k-tuples: how fast they are counted beside a triple loop, what a fit takes, how many samples a test needs (chapter 40).
 
-python tools/bench_k_tuples.py count [--tuples N]
-python tools/bench_k_tuples.py fit
-python tools/bench_k_tuples.py samples [--clusters K] [--dimensions D] [--distances R ...] [--runs N]
-
-Set OMP_NUM_THREADS=1. CPU seconds differ from machine to machine, their ratios much less.
+CPU seconds differ from machine to machine, their ratios much less.
 """
 
-import argparse
 import math
-import time
 
 import numpy as np
 
+from bench.store import timed
 from dplit import KAverages, KNoisyCenters, StableTupleMean
 from dplit.clustering.k_tuples import count_unpartitioned
 from dplit.geometry import nearest
@@ -20,13 +15,6 @@ from dplit.receipts import Table
 
 DELTA = math.exp(-28)
 SHAPES = [(2, 1), (2, 16), (8, 4)]
-
-
-def timed(function):
-    """(result, CPU seconds)."""
-    start = time.process_time()
-    result = function()
-    return result, time.process_time() - start
 
 
 def centers_of(k, d, R):
@@ -52,12 +40,12 @@ def triple_loop(T1, T2, separation):
     return np.array(counts)
 
 
-def count(options):
+def count(asked):
     """Blocks against loops, over arrays as one writes them first and over plain lists."""
     rows = []
     for k, d in SHAPES:
         rng = np.random.default_rng(0)
-        T = centers_of(k, d, 100.0) + 0.1 * rng.normal(size=(options.tuples, k, d))
+        T = centers_of(k, d, 100.0) + 0.1 * rng.normal(size=(asked.tuples, k, d))
         fast, blocks = min(
             (timed(lambda T=T: count_unpartitioned(T[:15], T, 7.0)) for _ in range(5)),
             key=lambda pair: pair[1],
@@ -71,7 +59,7 @@ def count(options):
     print(Table(head, rows))
 
 
-def fit(options):
+def fit(asked):
     """CPU seconds of one fit."""
     rows, price = [], {"epsilon": 1.0, "delta": DELTA, "random_state": 0}
     for k, d in SHAPES:
@@ -112,7 +100,7 @@ def fewest_samples(make, n, R, k, d, runs):
     return math.inf
 
 
-def samples(options):
+def samples(asked):
     """One of the paper's tests."""
     price = {"epsilon": 1.0, "delta": DELTA}
     methods = {
@@ -128,27 +116,25 @@ def samples(options):
         (
             R,
             *(
-                f"{fewest_samples(make, n, R, options.clusters, options.dimensions, options.runs):.2g}"
+                f"{fewest_samples(make, n, R, asked.clusters, asked.dimensions, asked.runs):.2g}"
                 for make, n in methods.values()
             ),
         )
-        for R in options.distances
+        for R in asked.distances
     ]
     print(Table(["R", *methods], rows))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(required=True)
+def options(parser):
+    """Sub-commands of the chapter."""
+    commands = parser.add_subparsers(dest="part", required=True)
     for command in (count, fit, samples):
-        sub = commands.add_parser(command.__name__)
-        sub.set_defaults(run=command)
+        part = commands.add_parser(command.__name__, help=command.__doc__)
+        part.set_defaults(run=command)
         if command is count:
-            sub.add_argument("--tuples", type=int, default=4296)
+            part.add_argument("--tuples", type=int, default=4296)
         if command is samples:
-            sub.add_argument("--clusters", type=int, default=2)
-            sub.add_argument("--dimensions", type=int, default=1)
-            sub.add_argument("--distances", type=float, nargs="+", default=[32, 128, 512])
-            sub.add_argument("--runs", type=int, default=20)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
+            part.add_argument("--clusters", type=int, default=2)
+            part.add_argument("--dimensions", type=int, default=1)
+            part.add_argument("--distances", type=float, nargs="+", default=[32, 128, 512])
+            part.add_argument("--runs", type=int, default=20)

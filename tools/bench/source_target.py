@@ -1,16 +1,10 @@
-"""Benchmarks of the source-target chapter: the solver against its peers, and shares of the gap with 30 runs.
+"""Sources and targets: the solver against its peers, and what private sources are worth, as shares of the gap.
 
-python tools/bench_source_target.py solver [--runs 1]   # n = 5000 and 20000; FasterPAM needs `pip install kmedoids`
-python tools/bench_source_target.py shares [--runs 30] [--first 0] [--mnist] [--file costs.jsonl]
-
-FasterPAM holds a matrix of all distances, 1.6 GB at n = 20000. `shares` keeps the costs of every run
-in the file and goes on where it was stopped. Seeds count from `--first`: defaults were chosen on seeds
-below 1000, so figures to quote take others.
+Of chapter 60: `solver [--runs 1]` (n = 5000 and 20000; FasterPAM needs `pip install kmedoids` and holds
+a matrix of all distances, 1.6 GB at n = 20000) and `shares [--runs 30] [--first 0] [--mnist]`. Seeds
+count from --first: defaults were chosen on seeds below 1000, so figures to quote take others.
 """
 
-import argparse
-import json
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.neighbors import KernelDensity
 
+from bench.store import Store, table, timed, write
 from dplit import (
     NeighborNoisyAverages,
     NoisyAverageSet,
@@ -105,43 +100,44 @@ WAYS = {
 }
 
 
-def solver(runs, sizes=(5000, 20_000), k=100):
-    """Cost and CPU time of each solver over ours; means over runs, each with data of its own. A list of rows."""
-    table = []
-    print(
-        f"{'n / m / d / data':24s} {'solver':24s} {'cost':>9s} {'over ours':>10s} {'s':>7s} {'over ours':>10s}"
-    )
-    for n in sizes:
-        for d in (2, 8):
-            for blobs in (False, True):
-                found = {}
-                for seed in range(runs):
-                    rng, m = np.random.default_rng(seed), min(n, 10_000)
-                    X, S = rng.normal(size=(n, d)), rng.normal(size=(m, d)) + 1
-                    if blobs:
-                        X += rng.normal(size=(30, d))[rng.integers(30, size=n)] * 5
-                    for name, run in WAYS.items():
-                        if name == "FasterPAM" and not kmedoids:
-                            continue
-                        start = time.process_time()
-                        medoids = run(X, S, k)
-                        seconds = time.process_time() - start
-                        found.setdefault(name, []).append((stc_cost(X, S, medoids), seconds))
-                cost0, seconds0 = np.array(found["ours"]).T
-                for name, rows in found.items():
-                    cost, seconds = np.array(rows).T
-                    data = "blobs" if blobs else "gauss"
-                    dear, slow = np.mean(cost / cost0), seconds.sum() / seconds0.sum()
-                    print(
-                        f"{f'{n} / {m} / {d} / {data}':24s} {name:24s} {cost.mean():9.5f} "
-                        f"{dear:10.4f} {seconds.mean():7.2f} {slow:10.2f}",
-                        flush=True,
-                    )
-                    row = {"n": n, "m": m, "d": d, "data": data, "solver": name, "runs": runs}
-                    row |= {"cost": f"{cost.mean():.5f}", "cost_over_ours": f"{dear:.4f}"}
-                    row |= {"cpu_s": f"{seconds.mean():.3g}", "time_over_ours": f"{slow:.3g}"}
-                    table.append(row)
-    return table
+SOLVER = {"n": int, "d": int, "data": str, "runs": int}
+
+
+def solve(n, d, data, runs, k=100):
+    """Cost and CPU time of each solver over ours; means over runs, each with data of its own."""
+    found, m = {}, min(n, 10_000)
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        X, S = rng.normal(size=(n, d)), rng.normal(size=(m, d)) + 1
+        if data == "blobs":
+            X += rng.normal(size=(30, d))[rng.integers(30, size=n)] * 5
+        for name, run in WAYS.items():
+            if name == "FasterPAM" and not kmedoids:
+                continue
+            medoids, seconds = timed(lambda run=run, X=X, S=S: run(X, S, k))
+            found.setdefault(name, []).append((stc_cost(X, S, medoids), seconds))
+    rows, (cost0, seconds0) = [], np.array(found["ours"]).T
+    for name, pairs in found.items():
+        cost, seconds = np.array(pairs).T
+        dear, slow = np.mean(cost / cost0), seconds.sum() / seconds0.sum()
+        row = {"n": n, "m": m, "d": d, "data": data, "solver": name, "runs": runs}
+        row |= {"cost": f"{cost.mean():.5f}", "cost_over_ours": f"{dear:.4f}"}
+        rows.append(row | {"cpu_s": f"{seconds.mean():.3g}", "time_over_ours": f"{slow:.3g}"})
+    return {"rows": rows}
+
+
+def show_solver(line):
+    """Print what the solvers did on one set."""
+    for row in line["rows"]:
+        *place, name, _, cost, dear, seconds, slow = row.values()
+        print(f"{' / '.join(map(str, place)):24s} {name:24s} {cost:>9s} {dear:>10s} {seconds:>7s} {slow:>10s}", flush=True)  # fmt: skip
+
+
+def solver(runs, sizes=(5000, 20_000), path=None):
+    """The table of the solvers, a few lines for each set."""
+    print(f"{'n / m / d / data':24s} {'solver':24s} {'cost':>9s} {'over ours':>10s} {'s':>7s} {'over ours':>10s}")  # fmt: skip
+    jobs = [(n, d, data, runs) for n in sizes for d in (2, 8) for data in ("gauss", "blobs")]
+    return table(path, SOLVER, jobs, solve, show_solver)
 
 
 def moments(noise, X, mu):
@@ -281,9 +277,8 @@ def halves(X, columns, seed):
     return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
 
 
-def shares(seeds, mnist, file):
-    """Share of the gap between ignoring the sources and seeing them, with a standard error over runs. A list of rows."""
-    table = []
+def share_sets(mnist):
+    """name -> function of the seed that draws sources and targets."""
     sets = {f"synthetic {kind}": (lambda s, kind=kind: synthetic(kind, s)) for kind in (1, 2, 3)}
     pixels = {"digits": datasets.load_digits()}
     if mnist:
@@ -296,30 +291,37 @@ def shares(seeds, mnist, file):
         X = (bunch.data - bunch.low) / (bunch.high - bunch.low)
         sets[f"{name}, halves"] = lambda s, X=X, d=columns: halves(X, d, s)
     sets["digits, halves"] = lambda s, X=pixels["digits"].data: halves(X, 5, s)
-    file, done = Path(file), {}
-    for line in file.read_text().splitlines() if file.exists() else []:
-        row = json.loads(line)
-        done.setdefault((row["set"], row["seed"]), {}).update(row["costs"])
-    for seed in seeds:
-        for name, draw in sets.items():
-            kept = done.setdefault((name, seed), {})
-            if new := costs(draw(seed), seed, ks_of(name), kept):
-                kept.update(new)
-                with file.open("a") as out:
-                    out.write(json.dumps({"set": name, "seed": seed, "costs": new}) + "\n")
+    return sets
+
+
+def share_rows(name, rows, order):
+    """Share of the gap that each method closes on one set, with its standard error over runs; printed too."""
+    found, gap = [], np.array([row["ignored"] - row["open"] for row in rows])
+    print(f"\n{name}: {len(rows)} runs, k in {ks_of(name)}")
+    for method in order:
+        won = np.array([row["ignored"] - row[method] for row in rows])
+        share = won.sum() / gap.sum()
+        error = np.std(won - share * gap) / np.sqrt(len(rows)) / gap.mean()
+        print(f"  {method:28s} {share:6.0%} +- {error:.0%}", flush=True)
+        row = {"set": name, "method": method, "runs": len(rows)}
+        found.append(row | {"share": f"{share:.4f}", "error": f"{error:.4f}"})
+    return found
+
+
+def shares(seeds, mnist, file):
+    """Share of the gap between ignoring the sources and seeing them. `file` keeps the costs of every run. A list of rows."""
+    sets = share_sets(mnist)
     order = [*ways(*sets["synthetic 1"](seeds[0]), seeds[0])]
-    for name in sets:
-        rows = [done[name, seed] for seed in seeds]
-        gap = np.array([row["ignored"] - row["open"] for row in rows])
-        print(f"\n{name}: {len(seeds)} runs, k in {ks_of(name)}")
-        for method in order:
-            won = np.array([row["ignored"] - row[method] for row in rows])
-            share = won.sum() / gap.sum()
-            error = np.std(won - share * gap) / np.sqrt(len(seeds)) / gap.mean()
-            print(f"  {method:28s} {share:6.0%} +- {error:.0%}", flush=True)
-            row = {"set": name, "method": method, "runs": len(seeds)}
-            table.append(row | {"share": f"{share:.4f}", "error": f"{error:.4f}"})
-    return table
+    key = {"set": str, "seed": int}
+    store = Store(file, key, whole=lambda row: {*order} <= {*row["costs"]})
+
+    def measure(name, seed):
+        known = store.rows.get((name, seed), {"costs": {}})["costs"]
+        return {"costs": costs(sets[name](seed), seed, ks_of(name), known)}
+
+    store.run([(name, seed) for seed in seeds for name in sets], measure)
+    of = {name: [store.rows[name, seed]["costs"] for seed in seeds] for name in sets}
+    return [row for name, rows in of.items() for row in share_rows(name, rows, order)]
 
 
 def ks_of(name):
@@ -338,17 +340,34 @@ def costs(bunch, seed, ks, known):
     return found
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["solver", "shares"])
-    parser.add_argument("--runs", type=int)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--mnist", action="store_true")
-    parser.add_argument("--file", default="source_target_costs.jsonl")
-    options = parser.parse_args()
-    if options.what == "solver":
-        solver(options.runs or 1)
-    else:
-        shares(
-            range(options.first, options.first + (options.runs or 30)), options.mnist, options.file
-        )
+def run(folder, seeds):
+    """Solvers: solver.csv. The share of the gap that private sources close: shares.csv."""
+    solver(1, path=folder / "solver.csv")
+    fresh = range(1000, 1000 + (seeds or 30))  # defaults were chosen on seeds below
+    try:
+        datasets.fetch_mnist()
+        mnist = True
+    except FileNotFoundError as error:
+        print(f"MNIST is left out: {error}")
+        mnist = False
+    write(folder / "shares.csv", shares(fresh, mnist, folder / "source_target_costs.jsonl"))
+
+
+def options(parser):
+    """Sub-commands of the chapter."""
+    parts = parser.add_subparsers(dest="part", required=True)
+    part = parts.add_parser("solver", help="cost and time beside other solvers")
+    part.add_argument("--runs", type=int, default=1)
+    part.set_defaults(run=lambda asked: solver(asked.runs))
+    part = parts.add_parser("shares", help="what private sources are worth")
+    part.add_argument("--runs", type=int, default=30)
+    part.add_argument("--first", type=int, default=0, help="first seed")
+    part.add_argument("--mnist", action="store_true")
+    part.add_argument("--out", type=Path, help="folder that keeps the costs of every run")
+    part.set_defaults(run=run_shares)
+
+
+def run_shares(asked):
+    """Shares of the sub-command."""
+    file = asked.out and asked.out / "source_target_costs.jsonl"
+    shares(range(asked.first, asked.first + asked.runs), asked.mnist, file)

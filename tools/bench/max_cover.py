@@ -1,23 +1,21 @@
-"""MaxCoverKMeans measured: `cover` is its speed beside a direct reading of Algorithm 2, `loss` its centres beside other methods'.
+"""MaxCoverKMeans measured: its losses beside other methods', its speed beside a direct reading of Algorithm 2.
 
-python tools/bench_max_cover.py cover [--rows N ...] [--dimensions D ...]
-python tools/bench_max_cover.py loss [--data NAME ...] [--clusters K ...] [--seeds S]
-
-Set OMP_NUM_THREADS=1. CPU seconds differ from machine to machine, their ratios much less.
+Of chapter 30: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
+`cover [--rows N ...] [--dimensions D ...]`. CPU seconds differ from machine to machine, their ratios much less.
 """
 
-import argparse
 import math
-import time
 import tracemalloc
 import warnings
 from itertools import product
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
+from bench.store import table, timed, write
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
 from dplit.balls import uniform_in_ball
 from dplit.clustering.max_cover import grid_set_cover
@@ -25,13 +23,6 @@ from dplit.mechanisms import Noise
 from dplit.receipts import Table
 
 RADIUS, PICKS, EXPONENT = 0.08, 16, 0.02  # one level of the cover
-
-
-def timed(function):
-    """(result, CPU seconds)."""
-    start = time.process_time()
-    result = function()
-    return result, time.process_time() - start
 
 
 def peak_megabytes(function):
@@ -261,47 +252,79 @@ def loss_row(name, method, X, seeds):
     return [name, f"{np.mean(losses):.4g}", f"{np.std(losses, ddof=seeds > 1):.2g}", f"{np.mean(cpu):.2f}", ""]  # fmt: skip
 
 
-def loss(names, clusters, seeds):
-    """Print one table for each data set and number of clusters. All their lines, as a list of rows."""
-    found, asked = [], seeds
+KEY = {"dataset": str, "k": int, "runs": int}
+
+
+def loss_jobs(names, clusters, seeds):
+    """(data set, clusters, seeds) of every table, without the sets whose file is missing."""
     for name in names:
-        seeds = asked or SEEDS.get(name, 8)
         for k in clusters or CLUSTERS.get(name, (8, 16)):
             try:
-                X, center, radius = load(name, k)
+                load(name, k)
             except FileNotFoundError as error:
                 print(f"\n{name} is skipped: {error}")
                 break
-            n, d = X.shape
-            ways = methods(n, k, {"center": center, "radius": radius})
-            once = "KMeans, 10 restarts", "the mean alone"
-            rows = [loss_row(m, f, X, 1 if m in once else seeds) for m, f in ways.items()]
-            peak = peak_megabytes(lambda f=ways["MaxCoverKMeans"], x=X: f(x, 0))
-            print(f"\n{name}: {n} x {d}, k = {k}, epsilon = 1, delta = n^-1.5, {seeds} seeds;")
-            print(f"peak memory of a MaxCoverKMeans fit {peak:.0f} MB beyond {X.nbytes / 1e6:.0f} MB of data")  # fmt: skip
-            print(Table(["method", "loss", "sd", "CPU s", "note"], rows), flush=True)
-            head = {"dataset": name, "n": n, "d": d, "k": k, "runs": seeds}
-            fields = "method", "loss", "sd", "cpu_s", "note"
-            found += [head | dict(zip(fields, row, strict=True)) for row in rows]
-    return found
+            yield name, k, seeds or SEEDS.get(name, 8)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def loss_table(name, k, seeds):
+    """Rows of all methods on one data set; what is not drawn runs once."""
+    X, center, radius = load(name, k)
+    n, d = X.shape
+    ways = methods(n, k, {"center": center, "radius": radius})
+    once = "KMeans, 10 restarts", "the mean alone"
+    rows = [loss_row(m, f, X, 1 if m in once else seeds) for m, f in ways.items()]
+    peak = peak_megabytes(lambda: ways["MaxCoverKMeans"](X, 0))
+    head = {"dataset": name, "n": n, "d": d, "k": k, "runs": seeds}
+    fields = "method", "loss", "sd", "cpu_s", "note"
+    rows = [head | dict(zip(fields, row, strict=True)) for row in rows]
+    return {"rows": rows, "peak_mb": peak, "data_mb": X.nbytes / 1e6}
+
+
+def show(line):
+    """Print the table of one data set."""
+    d, *_ = line["rows"]
+    print(f"\n{d['dataset']}: {d['n']} x {d['d']}, k = {d['k']}, epsilon = 1, delta = n^-1.5, {d['runs']} seeds;")  # fmt: skip
+    print(f"peak memory of a MaxCoverKMeans fit {line['peak_mb']:.0f} MB beyond {line['data_mb']:.0f} MB of data")  # fmt: skip
+    rows = [[*row.values()][5:] for row in line["rows"]]
+    print(Table(["method", "loss", "sd", "CPU s", "note"], rows), flush=True)
+
+
+def loss(names, clusters, seeds, path=None):
+    """One table for each data set and number of clusters, all their lines in a CSV file."""
+    return table(path, KEY, loss_jobs(names, clusters, seeds), loss_table, show)
+
+
+COVER = "n d predicate rows_left ours_s by_record_s loops_s as_printed_s fastest_over_ours loops_over_ours printed_over_ours peak_mb".split()  # fmt: skip
+LEVELS = [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True), (20000, 3, True), (20000, 3, False)]  # fmt: skip
+
+
+def run(folder, seeds):
+    """Losses: max_cover.csv. One level of covers beside the printed algorithm read directly, same choices: cover.csv."""
+    loss(["syn64", "digits"], None, seeds, folder / "max_cover.csv")
+    rows = []
+    for n, d, snap in LEVELS:
+        rows.append(dict(zip(COVER, cover_row(n, d, snap), strict=True)))
+        print(*rows[-1].values(), flush=True)
+    write(folder / "cover.csv", rows)
+
+
+def options(parser):
+    """Sub-commands of the chapter."""
     parts = parser.add_subparsers(dest="part", required=True)
     part = parts.add_parser("cover", help="speed of one level of covers")
     part.add_argument("--rows", type=int, nargs="+", default=[1000, 5000, 20000])
     part.add_argument("--dimensions", type=int, nargs="+", default=[2, 3, 4])
+    part.set_defaults(run=lambda asked: cover(asked.rows, asked.dimensions))
     part = parts.add_parser("loss", help="losses of the methods")
     part.add_argument("--data", nargs="+", default=ALL, help="syn64, digits, mnist10k, blobs_n_d")
     part.add_argument("--clusters", type=int, nargs="+", help="default: those of the data set")
     part.add_argument("--seeds", type=int, help="default: 8, of digits 20")
-    given = parser.parse_args()
-    if given.part == "cover":
-        cover(given.rows, given.dimensions)
-    else:
-        loss(given.data, given.clusters, given.seeds)
+    part.add_argument("--out", type=Path, help="folder that keeps what is finished")
+    part.set_defaults(run=run_loss)
 
 
-if __name__ == "__main__":
-    main()
+def run_loss(asked):
+    """Losses of the sub-command, which go into a table of their own."""
+    path = asked.out and asked.out / "chapter_max_cover.csv"
+    loss(asked.data, asked.clusters, asked.seeds, path)

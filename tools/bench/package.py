@@ -1,0 +1,13 @@
+"""Noise and passes beside numpy and scikit-learn: package.csv."""
+
+import measure
+
+from bench.store import write
+from dplit.receipts import Table
+
+
+def run(folder):
+    """Measure and print it, over a million rows."""
+    rows = measure.measure(1_000_000)
+    print(Table(["what", "measured"], rows))
+    write(folder / "package.csv", [{"what": a, "measured": b} for a, b in rows])

@@ -1245,7 +1245,7 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         np.array([-1.0, 0.0]),
         np.array([1.0, 0.0]),
     ]
-    own = {} if price.get("variant") else {"cell_radius": 0.3}
+    own = {} if price.get("variant") else {"cell_radius": 0.3, "output": "cloud"}
     model = NeighborNoisyAverages(
         radius=radius, n_cells="all", neighboring=neighboring, random_state=0, **own, **price
     )

@@ -8,7 +8,10 @@ them, and what every change must pass (.ci/run) does so too. `slow` is for hours
 """
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import measure_pages
@@ -26,6 +29,7 @@ CHAPTER = 4
 LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
+    "test_axe",
     "test_benchmark",
     "test_browser",
     "test_explorers",
@@ -94,6 +98,20 @@ def browser():
     """The machine's own Chromium. Tests that ask for it are skipped, and say so, where there is none."""
     with measure_pages.browser() as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The built site: the folder DPLIT_SITE names, or one built now."""
+    if built := os.environ.get("DPLIT_SITE"):
+        return Path(built).resolve()
+    out = tmp_path_factory.mktemp("site") / "site"
+    subprocess.run(
+        [sys.executable, "tools/build_site.py", "--out", out],
+        check=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    return out
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses

@@ -3,30 +3,10 @@
 Debian's `chromium` (or Chrome) is driven by playwright. Where either is missing, these tests are skipped and say so.
 """
 
-import importlib.util
-import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import measure_pages
 import pytest
-
-ROOT = Path(__file__).parent.parent
-
-AXE = importlib.util.find_spec("axe_playwright_python")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The built site: the folder DPLIT_SITE names, or one built now."""
-    if built := os.environ.get("DPLIT_SITE"):
-        return Path(built).resolve()
-    out = tmp_path_factory.mktemp("site") / "site"
-    subprocess.run([sys.executable, ROOT / "tools" / "build_site.py", "--out", out], check=True)
-    return out
 
 
 @pytest.fixture
@@ -212,31 +192,6 @@ def test_the_keyboard_reaches_everything(tab, folder):
     assert tab.evaluate(overflowing) == 0
 
 
-@pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
-@pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "light"), (1440, "dark")])
-def test_axe_finds_nothing(browser, folder, width, scheme):
-    """No violation of any level; in dark, of contrast."""
-    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    axe = Path(AXE.submodule_search_locations[0], "axe.min.js").read_text("utf8")
-    asked = {"resultTypes": ["violations"], "preload": False}
-    if scheme == "dark":
-        asked["runOnly"] = ["color-contrast"]
-    run = (  # what KaTeX draws is not ours
-        f"axe.run({{ exclude: ['.katex'] }}, {json.dumps(asked)}).then(found => found.violations.map(v => "
-        "v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)).join(' | ')))"
-    )
-    found = {}
-    for page in sorted(folder.rglob("*.html")):
-        tab.goto(page.as_uri())
-        tab.evaluate(TWO_FRAMES)  # the page looks for what scrolls after its first frame
-        tab.evaluate(axe)
-        if violations := tab.evaluate(run):
-            found[page.name] = violations
-    tab.close()
-    assert not found, "\n".join(f"{name}: {line}" for name in found for line in found[name])
-
-
-TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LIMITS = {"tour.html": 7, "benchmarks.html": 45, "reference": 75, "lessons": 25, "": 30}  # screens
 
 

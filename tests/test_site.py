@@ -16,6 +16,8 @@ import nbformat
 import pytest
 import site_code
 import site_frame
+import site_lists
+import site_text
 import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -301,6 +303,20 @@ def test_ways_out(tmp_path, book, chapter):
     site.build(make_book(tmp_path / "book", settings=settings), tmp_path / "out")
     text = (tmp_path / "out" / "noise.html").read_text("utf8")
     assert '<a href="https://example.org/edit/main/nbs/10_noise.ipynb">Edit this page</a>' in text
+
+
+def test_programs_can_read_the_lessons(book):
+    """A list of the pages, and every lesson as text: no picture, no fold, each fence closed."""
+    listing = (book / "llms.txt").read_text(encoding="utf-8")
+    assert "](noise.html): " in listing and "reference/" not in listing
+    sidebar = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))["website"]
+    pages = [*site_lists.outline(sidebar["sidebar"]["contents"])]
+    text = site_text.lessons(ROOT / "nbs", pages)
+    for path in (ROOT / "nbs" / "lessons").glob("*.ipynb"):
+        first, *_, last = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert "".join(first["source"]).strip() in text and "".join(last["source"]).strip() in text
+    assert "base64" not in text and "code-fold" not in text and "Figure: " in text
+    assert len(re.findall("^```", text, re.M)) % 2 == 0 and text.count("```python\n") > 100
 
 
 def test_every_module_has_a_reference_page(book):

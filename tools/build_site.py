@@ -4,9 +4,9 @@
 
 Each notebook goes through nbdev's own processing and is written out as Markdown; pandoc turns that into HTML (site_pages). Code is
 shortened and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
-of notation (site_lists). Whatever would be wrong on the site (a broken link, malformed TeX, a forgotten chapter) stops the build with
-one sentence that names the notebook. Page addresses and the ids of headings are those Quarto would give. Nothing is written before
-everything has been checked.
+of notation (site_lists). The lessons are written as plain text too (site_text). Whatever would be wrong on the site (a broken link,
+malformed TeX, a forgotten chapter) stops the build with one sentence that names the notebook. Page addresses and the ids of headings
+are those Quarto would give. Nothing is written before everything has been checked.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from urllib.parse import unquote
 import jinja2
 import site_frame
 import site_lists
+import site_text
 import yaml
 from site_pages import SiteError, read_page, reference, reference_name, text_of
 
@@ -187,6 +188,9 @@ def build(root=ROOT, out="_site", only=()):
         f"const searchIndex = {json.dumps(index, ensure_ascii=False)};".encode()
     )
     files |= render(ordered, pages, nbs, settings, website, only)
+    if not only:
+        files["llms.txt"] = site_text.listing(website, ordered).encode()
+        files["llms-full.txt"] = site_text.lessons(nbs, ordered).encode()
     write(files, out)
     return ordered
 

@@ -265,7 +265,9 @@ def test_a_cell_is_asked_about_for_so_many_targets(monkeypatch, d, least):
     monkeypatch.setattr(sources, "neighbor_noisy_averages", averages)
     Xt = np.random.default_rng(0).uniform(-0.5, 0.5, (40 * least, d))
     with pytest.raises(InterruptedError):
-        NeighborNoisyAverages(epsilon=8.0, radius=1.0, random_state=0).fit(Xs=Xt, Xt=Xt)
+        NeighborNoisyAverages(epsilon=8.0, radius=1.0, output="cloud", random_state=0).fit(
+            Xs=Xt, Xt=Xt
+        )
     assert asked == [40]
 
 

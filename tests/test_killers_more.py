@@ -1043,7 +1043,7 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
     noted("neighbor_noisy_averages", lambda *args: (counts[:, None] * [0.25, 0.5], counts))
     model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells=4, gamma=gamma, output=output, neighboring="replace")  # fmt: skip
     noise = Noise(0, neighboring="replace")
-    released = model._tight(np.zeros((5, 2)), Xt, noise)
+    released = model._tight(np.zeros((5, 2)), Xt, noise, output=output)
     (q, d), known = asked["count_threshold"]
     assert (q, d) == (0.02 if gamma is None else 0.3 / 4, 2)
     assert known == {"epsilon": 0.4}  # under replace two counts move

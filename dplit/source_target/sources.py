@@ -343,7 +343,7 @@ class NeighborNoisyAverages(PrivateSources):
         whether they do, and decides between "count" and "cloud".
     gamma : float, optional
         PUBLIC. Probability that any empty cell is kept; default: of one cell, 1 / n_cells and at
-        most 0.02. If `variant="paper"`, the paper's, default 0.05.
+        most 0.02, and 0.02 if counts alone are released. If `variant="paper"`, the paper's, default 0.05.
     variant : {"tight", "paper"}
         "paper": the noise and threshold of Algorithm 2 and Theorems 5.11 and 5.13 as printed, for
         the diameter 2 * radius. The receipt says what it is worth.

@@ -297,18 +297,18 @@ class _Support:
         n = len(Xt)
         self.some = np.arange(n) if n <= 2000 else np.sort(rng.permutation(n)[:2000])
         self.spacing = target_spacing(Xt, self.some) if n > 1 else np.zeros(n)
-        (step, self.limit), self.ball = lattice(radius), (radius, center)
+        (step, limit), self.ball = lattice(radius), (radius, center)
         self.places = quantize(Xt[self.some], *self.ball)
+        self.find = NearestCenter(self.places, limit, whole=True)
         middle, most = np.quantile(self.spacing, (0.5, 0.9))
         self.near, self.reach = math.floor(middle / step), math.floor(2 * most / step)
 
     def bins(self, Xs, of, length):
         """For each PRIVATE row what `of` says of the nearest place, its last if none is within a length."""
-        find = NearestCenter(self.places, self.limit, whole=True)
 
         def block_bins(block, at):
             Q = quantize(block, *self.ball)
-            place = find(Q)
+            place = self.find(Q)
             apart = ((Q - self.places[place]) ** 2).sum(axis=1)  # whole numbers below 2**53
             return of[np.where(apart <= length**2, place, -1)]
 
@@ -333,7 +333,8 @@ class NeighborNoisyAverages(PrivateSources):
         PUBLIC. How many cells, "all" for one at each target; default as many as `affordable_cells`
         says ("all" if `variant="paper"`).
     cell_radius : float, optional
-        PUBLIC. A source farther from its cell does not count. Default: nine tenths of the targets
+        PUBLIC. A source farther from its cell does not count, but where counts alone are released:
+        there one counts that is not twice as far from a target as targets are. Default: nine tenths of the targets
         are within it of their cell, or all where cells are few targets each, fewer than 15 or twice
         the threshold; and at least radius / 10.
     output : {"cloud", "mean", "count"}, optional
@@ -343,7 +344,8 @@ class NeighborNoisyAverages(PrivateSources):
         whether they do, and decides between "count" and "cloud".
     gamma : float, optional
         PUBLIC. Probability that any empty cell is kept; default: of one cell, 1 / n_cells and at
-        most 0.02, and 0.02 if counts alone are released. If `variant="paper"`, the paper's, default 0.05.
+        most 0.02, and 0.02 if counts alone are released. If `variant="paper"`, the paper's,
+        default 0.05.
     variant : {"tight", "paper"}
         "paper": the noise and threshold of Algorithm 2 and Theorems 5.11 and 5.13 as printed, for
         the diameter 2 * radius. The receipt says what it is worth.
@@ -422,8 +424,8 @@ class NeighborNoisyAverages(PrivateSources):
     def _release(self, Xs, Xt, noise):
         if self.variant == "paper":
             return {"sources_": self._paper(Xs, Xt, noise)}
-        output, share, support = self.output, 1.0, None
-        if output != "cloud" and output != "mean":
+        output, share = self.output, 1.0
+        if output in (None, "count"):
             support = _Support(Xt, self.radius, self.center, noise.public_rng)
         if output is None:
             share = 1 - _ASKED

@@ -258,13 +258,17 @@ def synthetic(kind, seed):
     return b.Xs, b.Xt, b.radius, b.center
 
 
-def digits(bunch, source, target, seed):
-    """Two digits, projected to 8 columns; the ball is around the public target, with a margin of a half."""
-    W = gaussian_projection(bunch.data.shape[1], 8, np.random.default_rng(seed))
-    X = (bunch.data - bunch.center) @ W
-    Xs, Xt = X[bunch.target == source], X[bunch.target == target]
+def with_ball(Xs, Xt):
+    """(sources, target, radius, center): a ball around the public target, with a margin of a half."""
     center = Xt.mean(axis=0)
     return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
+
+
+def digits(bunch, source, target, seed):
+    """Two digits, projected to 8 columns."""
+    W = gaussian_projection(bunch.data.shape[1], 8, np.random.default_rng(seed))
+    X = (bunch.data - bunch.center) @ W
+    return with_ball(X[bunch.target == source], X[bunch.target == target])
 
 
 def halves(X, columns, seed):
@@ -272,9 +276,7 @@ def halves(X, columns, seed):
     rng = np.random.default_rng(seed)
     X = X @ gaussian_projection(X.shape[1], columns, rng)
     order = rng.permutation(len(X))
-    Xs, Xt = X[order[: len(X) // 2]], X[order[len(X) // 2 :]]
-    center = Xt.mean(axis=0)
-    return Xs, Xt, 1.5 * np.linalg.norm(Xt - center, axis=1).max(), center
+    return with_ball(X[order[: len(X) // 2]], X[order[len(X) // 2 :]])
 
 
 def share_sets(mnist):

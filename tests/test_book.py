@@ -163,10 +163,15 @@ def ids(nb):
     return [i for _, s in prose(nb) for i in re.findall(r"<\w+[^>]*\bid=[\"']([^\"']+)", s)]
 
 
+def slug(title):
+    """The id that the site gives a heading."""
+    words = re.sub(r"[^\w\s.-]", "", title).strip().lower()
+    return words.replace(" ", "-").lstrip("0123456789.-")
+
+
 def anchors(nb):
     """Whatever a link may point at: ids, headings as the site names them, exported names."""
-    titles = (re.sub(r"[^\w\s.-]", "", title).strip().lower() for _, title in headings(nb, "1,6"))
-    slugs = {title.replace(" ", "-").lstrip("0123456789.-") for title in titles}
+    slugs = {slug(title) for _, title in headings(nb, "1,6")}
     exported = {name.lower() for _, cell in cells(nb) if is_export(cell) for name in defined(cell)}
     return {*ids(nb), *slugs, *exported}
 
@@ -479,12 +484,10 @@ def lessons_are_one_sitting(book):
 WORD = re.compile(r"^\| \*\*(.+?)\*\* \|.*\]\(([\w/]+)\.ipynb#([\w-]+)\) \|$", re.M)
 
 
-def section(nb, slug):
+def section(nb, anchor):
     """The text of a section, with what its boxes say."""
     parts = re.split(r"^## (.+)$", "\n".join(source for _, source in prose(nb)), flags=re.M)
-    titles = (re.sub(r"[^\w\s.-]", "", t).strip().lower().replace(" ", "-") for t in parts[1::2])
-    found = {t.lstrip("0123456789.-"): said for t, said in zip(titles, parts[2::2], strict=True)}
-    return found.get(slug, "")
+    return dict(zip(map(slug, parts[1::2]), parts[2::2], strict=True)).get(anchor, "")
 
 
 def the_glossary_is_short_and_true(book):
@@ -493,9 +496,9 @@ def the_glossary_is_short_and_true(book):
         words = WORD.findall("\n".join(source for _, source in prose(book[name])))
         if not 0 < len(words) <= 25:
             yield f"{name}: it has {len(words)} words, at most 25"
-        for word, page, slug in words:
-            if not re.search(rf"(\b|var){word}", section(book.get(page, chapter()), slug), re.I):
-                yield f"{name}: {word!r} does not stand in {page}#{slug}"
+        for word, page, anchor in words:
+            if not re.search(rf"(\b|var){word}", section(book.get(page, chapter()), anchor), re.I):
+                yield f"{name}: {word!r} does not stand in {page}#{anchor}"
 
 
 BOOK_RULES = [

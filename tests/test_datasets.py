@@ -105,6 +105,8 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
         exact.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
     )  # bytes do not wrap round
     assert abs(exact.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
+    far = [[0.0] * 3, [1e17] * 3]  # their mean holds no digit of a row
+    assert exact.kmeans_loss(X, far) == pytest.approx((X**2).sum(axis=1).mean())
     for bad in (C[:, :2], C[:0], C[0]):
         with pytest.raises(ValueError, match="centers: kmeans_loss needs an array"):
             exact.kmeans_loss(X, bad)

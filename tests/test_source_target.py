@@ -38,6 +38,7 @@ from dplit import (
     SourceTargetKMedoids,
     audit,
     datasets,
+    mechanisms,
 )
 from dplit import source_target as so
 from dplit.accounting import gaussian_mu, zcdp_epsilon
@@ -48,6 +49,7 @@ from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize
 from dplit.samplers import gauge
+from dplit.source_target.sources import _Support
 
 RADIUS = 4.0
 Xt = np.random.default_rng(5).normal(size=(40, 2))  # PUBLIC
@@ -530,7 +532,7 @@ def test_odd_tables_give_finite_sources(make, rows, target):
         assert len(model.sources_) == min(5, len(target))
     elif model.variant != "paper":
         assert np.all(np.linalg.norm(model.sources_, axis=1) <= RADIUS * (1 + 1e-9))
-        assert len(model.sources_) <= max(3 * len(target), 2)
+        assert len(model.sources_) <= max((3 if model.output_ == "count" else 1) * len(target), 2)
 
 
 def test_defaults_work_for_small_targets_and_every_target_as_a_cell():
@@ -913,3 +915,79 @@ def test_help_is_complete_and_its_examples_print_what_they_say(kind):
     assert "by name" in kind.fit.__doc__  # swapped, the sources would be published
     for example in doctest.DocTestFinder(recurse=False).find(kind):
         assert doctest.DocTestRunner().run(example).failed == 0
+
+
+# ---------------------------------------------------------------- counts alone
+
+
+@both
+def test_one_source_moves_one_count_and_asks_nobody_else(neighboring):
+    """Hostile rows included: far ones, equal ones, ties; in company and alone a row has the same bin."""
+    for d in (1, 2, 7):
+        rng = np.random.default_rng(d)
+        target = rng.integers(-2, 3, size=(60, d)) / 2.0  # many ties
+        support = _Support(target, RADIUS, None, rng)
+        of, moved = np.append(rng.integers(9, size=60), -1), set()
+        rows = np.vstack([target[:9], rng.normal(size=(9, d)), [[1e300] * d], [[1e-320] * d]])
+        count = partial(mechanisms._exact_counts, n_bins=9)
+        for length in (support.near, support.reach):
+            whole = count(support.bins(rows, of, length))
+            alone = sum(count(support.bins(row[None], of, length)) for row in rows)
+            assert np.array_equal(whole, alone)
+            for i in range(len(rows)):
+                other = np.delete(rows, i, axis=0)
+                if neighboring == "replace":
+                    other = np.vstack([other, rows[(i + 1) % len(rows)]])
+                moved.add(int(np.abs(whole - count(support.bins(other, of, length))).sum()))
+        assert max(moved) == mechanisms.histogram_sensitivity(neighboring)[0]
+
+
+def test_a_source_counts_where_it_is_near_enough_and_in_the_cell_of_its_nearest_target():
+    rng = np.random.default_rng(1)
+    target, rows = rng.normal(size=(50, 2)), 2 * rng.normal(size=(300, 2))
+    support = _Support(target, 9.0, None, rng)
+    apart = np.linalg.norm(rows[:, None] - target, axis=2)
+    among = np.linalg.norm(target[:, None] - target, axis=2) + 99 * np.eye(50)
+    assert support.spacing == pytest.approx(among.min(axis=1))
+    of = np.append(np.arange(50), -1)
+    for length, times, share in ((support.near, 1, 0.5), (support.reach, 2, 0.9)):
+        limit = times * np.quantile(among.min(axis=1), share)
+        wanted = np.where(apart.min(axis=1) <= limit, apart.argmin(axis=1), -1)
+        found = mechanisms._exact_counts(support.bins(rows, of, length), 50)
+        assert np.array_equal(found, np.bincount(wanted[wanted >= 0], minlength=50))
+
+
+@pytest.mark.parametrize("outside, within, output", [(55, 35, "count"), (56, 34, "cloud")])
+def test_counts_are_taken_above_a_third_by_more_than_the_noise(
+    monkeypatch, outside, within, output
+):
+    """Of 90 answers a third is 30, and an eighth of the price has noise of the scale 4."""
+
+    def histogram(noise, bins, n_bins, **_):
+        return np.array([outside, within]) if n_bins == 2 else np.zeros(n_bins)
+
+    monkeypatch.setattr(Noise, "histogram", histogram)
+    model = NeighborNoisyAverages(epsilon=2.0, radius=RADIUS, n_cells=5, random_state=0)
+    assert fit(model, Xs).output_ == output
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_a_count_alone_has_laplace_noise(epsilon):
+    x = np.linspace(0, 30, 50)
+    assert so.count_tail(x, 0, epsilon) == pytest.approx(np.exp(-epsilon * x) / 2)
+    q = so.count_tail(so.count_threshold(1e-4, 0, epsilon=epsilon), 0, epsilon)
+    assert q == pytest.approx(1e-4)
+    per_cell = max(20 / 4, 2, 2 * so.count_threshold(1 / 150, 0, epsilon=epsilon))
+    assert so.countable_cells(3000, 4, scale=1 / epsilon) == max(int(3000 / per_cell), 20)
+
+
+def test_points_stand_beside_targets_of_their_cell_three_times_at_most():
+    rng = np.random.default_rng(0)
+    target, cell_of = 10.0 * np.arange(12)[:, None] + np.zeros((12, 2)), np.repeat([0, 1, 2], 4)
+    spacing = np.linspace(0.1, 1.0, 12)
+    points = so.target_clouds(target, cell_of, np.array([3.9, 99.0, -2.0]), spacing, rng)
+    beside = np.linalg.norm(points[:, None] - target, axis=2).argmin(axis=1)
+    assert np.linalg.norm(points - target[beside], axis=1) == pytest.approx(spacing[beside])
+    taken = np.bincount(beside, minlength=12)
+    assert sorted(taken[:4]) == [0, 1, 1, 1] and taken[4:8].tolist() == [3] * 4
+    assert not taken[8:].any()

@@ -118,32 +118,29 @@ def test_every_chapter_that_keeps_results_checks_some():
         assert json.loads((BOOK / file).read_text("utf-8")), file
 
 
-def leaves(value, name=""):
-    """The numbers and words of a result, in order, each with the names it lies under."""
-    if isinstance(value, dict):
-        return [leaf for key, part in value.items() for leaf in leaves(part, f"{name}/{key}")]
-    if isinstance(value, list):
-        return [leaf for part in value for leaf in leaves(part, name)]
-    return [(name, value)]
+def leaves(value):
+    """The numbers and words of a result, in order."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return [leaf for part in parts for leaf in leaves(part)]
+    return [value]
 
 
 def says_the_same(now, then):
-    """All numbers to six digits; those of kernel mean matching, which another library's solver ends a little elsewhere on
-    other machines, within four percent."""
+    """All but a fiftieth of the numbers to six digits, and these within four percent: other libraries' solvers, which some
+    chapters compare with, end a little elsewhere on other machines."""
     if not _near(now, then, math.inf):  # names, lengths, words and whole numbers
         return False
-    pairs = zip(leaves(now), leaves(then), strict=True)
-    return all(_near(a, b, 0.04 if "/KMM" in name else 1e-6) for (name, a), (_, b) in pairs)
+    pairs = [*zip(leaves(now), leaves(then), strict=True)]
+    off = [(a, b) for a, b in pairs if not _near(a, b, 1e-6)]
+    return len(off) <= 0.02 * len(pairs) and all(_near(a, b, 0.04) for a, b in off)
 
 
 def test_little_may_differ_between_machines():
-    then = {"KMM": [1.0] * 100, "b": "x"}
-    assert says_the_same({"KMM": [1.0] * 99 + [1.03], "b": "x"}, then)
-    assert not says_the_same({"KMM": [1.0] * 99 + [1.05], "b": "x"}, then)
-    assert not says_the_same({"KMM": [1.0] * 100, "b": "y"}, then)
     then = {"a": [1.0] * 100, "b": "x"}
-    assert says_the_same({"a": [1.0] * 99 + [1 + 1e-8], "b": "x"}, then)
-    assert not says_the_same({"a": [1.0] * 99 + [1.01], "b": "x"}, then)
+    assert says_the_same({"a": [1.0] * 99 + [1.03], "b": "x"}, then)
+    assert not says_the_same({"a": [1.0] * 99 + [1.05], "b": "x"}, then)
+    assert not says_the_same({"a": [1.0] * 97 + [1.01] * 3, "b": "x"}, then)
     assert not says_the_same({"a": [1.0] * 100, "b": "y"}, then)
     assert not says_the_same({"a": [1.0] * 100, "c": "x"}, then)
     assert not says_the_same({"a": [1.0] * 99, "b": "x"}, then)
@@ -163,4 +160,4 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
     monkeypatch.delenv("DPLIT_ANEW")
     then, now = (Kept(nbs / CHAPTERS[chapter]).results for nbs in (BOOK, tmp_path / "nbs"))
     assert then.keys() == now.keys()
-    assert says_the_same(now, then)
+    assert says_the_same(*([results[key] for key in then] for results in (now, then)))

@@ -4,7 +4,6 @@ Below the rules, the book must pass them all, and a tiny broken notebook must fa
 """
 
 import ast
-import configparser
 import functools
 import inspect
 import json
@@ -14,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import release
 import yaml
 
 import dplit
@@ -571,10 +571,8 @@ def test_every_notebook_is_in_the_navigation():
     assert {f"{name}.ipynb" for name in BOOK} == {*listed}, "the sidebar in _quarto.yml differs"
 
 
-def test_the_version_in_the_settings_is_that_of_the_package():
-    settings = configparser.ConfigParser()
-    settings.read(ROOT / "settings.ini", encoding="utf8")
-    assert settings["DEFAULT"]["version"] == dplit.__version__, "run nbdev_export"
+def test_settings_package_citation_and_changelog_name_one_version():
+    assert {*release.versions().values()} == {dplit.__version__}, "run nbdev_export"
 
 
 def test_the_package_offers_the_names_of_the_contract_that_exist_so_far():

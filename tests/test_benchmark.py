@@ -10,13 +10,14 @@ import benchmark
 import measure
 import numpy as np
 import pytest
-from bench import chapters, kmeans, publish, readme, redraw, regression, store, tables
+from bench import chapters, gan, kmeans, publish, readme, redraw, regression, store, tables
 from bench.sets import EPSILONS, SETS
-from peers import balcan, fastlloyd, google_lsh, pe_means_direct
+from peers import apart, balcan, fastlloyd, google_lsh, pe_means_direct
+from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 
 from dplit import PEMeans, datasets
 from dplit.accounting import gaussian_mu
-from dplit.mixtures import mixture_delta
+from dplit.mixtures import mixture_delta, poisson_gaussian_delta
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / "tools"
@@ -152,6 +153,79 @@ def test_the_direct_reading_is_the_printed_algorithm(blobs):
     noisy = np.array([5.0, 3, 2, -1, 0.5])
     assert pe_means_direct.kept(noisy, 8).tolist() == [5, 3, 0, 0, 0]
     assert pe_means_direct.kept(noisy, 8.5).tolist() == [5, 3, 2, 0, 0]
+
+
+@pytest.mark.parametrize("rate, times", [(0.25, 20), (1.0, 20)])
+def test_the_network_spends_what_it_may_and_no_more(rate, times):
+    noise = noise_multiplier(3.0, 1e-6, rate, times)
+    assert 0.99e-6 < poisson_gaussian_delta(3.0, 1 / noise, rate, times) <= 1e-6
+    all_rows = times**0.5 / gaussian_mu(3.0, 1e-6)  # one Gaussian release, however many steps
+    assert noise == pytest.approx(all_rows, rel=1e-3) if rate == 1 else noise < all_rows
+
+
+class Echo(Gan):
+    """Draws the rows it is asked to learn, far out, and keeps the job."""
+
+    def __init__(self, folder):
+        pass
+
+    def ask(self, rows, **job):
+        self.rows, self.job = np.array(rows), job
+        return (5 * self.rows).tolist()
+
+
+def test_the_network_sees_the_unit_ball_and_answers_in_ours():
+    echo, X, center = Echo(None), np.array([[3.0, 1.0], [90.0, 1.0]]), np.array([2.0, 1.0])
+    points = echo.draw(X, 4.0, center, epsilon=3.0, delta=1e-6, seed=0)
+    assert echo.rows == pytest.approx(np.array([[0.25, 0], [1, 0]]))
+    assert points == pytest.approx(np.array([[6.0, 1], [6, 1]]))
+    assert echo.job["noise"] == noise_multiplier(3.0, 1e-6, SETTINGS["rate"], SETTINGS["steps"] * CRITIC_STEPS)  # fmt: skip
+    echo.draw(X, 4.0, center, epsilon=math.inf, delta=0.0, seed=0)
+    assert echo.job["noise"] == 0
+
+
+def test_a_worker_of_another_environment_answers_line_by_line(tmp_path, monkeypatch):
+    program = "import json, sys\nfor l in sys.stdin: print(2 * json.loads(l)['a'], flush=True)"
+    (tmp_path / "twice.py").write_text(program)
+    monkeypatch.setattr(apart, "environment", lambda folder, name, requirements: sys.executable)
+    monkeypatch.setattr(apart.Apart, "NAME", "twice", raising=False)
+    monkeypatch.setattr(apart.Apart, "REQUIREMENTS", [], raising=False)
+    monkeypatch.setattr(apart.Apart, "WORKER", tmp_path / "twice.py", raising=False)
+    worker = apart.Apart(tmp_path)
+    assert [worker.ask(a=a) for a in (1, 21)] == [2, 42]
+    worker.process.kill()
+
+
+def test_the_network_learns_where_rows_lie_and_noise_drowns_them():
+    """Only where JAX is: the tool gives it an environment of its own."""
+    pytest.importorskip("optax")
+    from jax import random
+    from peers.gan_worker import train
+
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.6, 0.3], [0.0, -0.6]], 300, axis=0) + 0.03 * rng.normal(size=(600, 2))
+    job = {"critic_steps": CRITIC_STEPS, "hidden": HIDDEN, **SETTINGS, "steps": 1000, "size": 100}
+
+    def error(noise):
+        points = np.array(train(X, random.key(1), noise=noise, **job))
+        near = np.linalg.norm(X[:, None] - points, axis=2)
+        return near.min(axis=0).mean() + near.min(axis=1).mean()
+
+    assert error(0.0) < 0.25 < error(1e4)
+
+
+def test_lines_of_the_network_stand_beside_the_others(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.uniform(-0.5, 0.5, (200, 2)), rng.uniform(0, 1, (60, 2))
+    monkeypatch.setattr(gan, "share_sets", lambda mnist: {"here": lambda seed: (Xs, Xt, 2.0, np.zeros(2))})  # fmt: skip
+    monkeypatch.setattr(gan, "mnist_is_there", lambda: False)
+    monkeypatch.setattr(gan, "worker", Echo)
+    old = [{"set": "here", "method": m, "runs": "30", "share": "0.5", "error": "0.1"} for m in ("A", *gan.PRICES)]  # fmt: skip
+    store.write(tmp_path / "shares.csv", old)
+    gan.run(tmp_path, 2)
+    first, *rest = store.read(tmp_path / "shares.csv")
+    assert first == old[0] and [r["method"] for r in rest] == [*gan.PRICES]
+    assert all(r["runs"] == "2" and float(r["share"]) < 1 for r in rest)
 
 
 # --- the measuring ---

@@ -319,7 +319,8 @@ def shares(seeds, mnist, file):
 
     def measure(name, seed):
         known = store.rows.get((name, seed), {"costs": {}})["costs"]
-        return {"costs": costs(sets[name](seed), seed, ks_of(name), known)}
+        bunch = sets[name](seed)
+        return {"costs": costs(bunch, ways(*bunch, seed), ks_of(name), known)}
 
     store.run([(name, seed) for seed in seeds for name in sets], measure)
     of = {name: [store.rows[name, seed]["costs"] for seed in seeds] for name in sets}
@@ -330,11 +331,10 @@ def ks_of(name):
     return (3, 6, 9, 15) if name in ("synthetic 2", "synthetic 3") else (3, 5, 10, 20)
 
 
-def costs(bunch, seed, ks, known):
+def costs(bunch, releases, ks, known=()):
     """Cost for each method that is not known yet, summed over the numbers of medoids."""
-    Xs, Xt, radius, center = bunch
-    found = {}
-    for method, release in ways(Xs, Xt, radius, center, seed).items():
+    (Xs, Xt, *_), found = bunch, {}
+    for method, release in releases.items():
         if method not in known:
             rows = release()
             fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt=Xt, sources=rows) for k in ks]
@@ -342,17 +342,22 @@ def costs(bunch, seed, ks, known):
     return found
 
 
+def mnist_is_there():
+    """Whether MNIST can be had; says so if not."""
+    try:
+        datasets.fetch_mnist()
+    except FileNotFoundError as error:
+        print(f"MNIST is left out: {error}")
+        return False
+    return True
+
+
 def run(folder, seeds):
     """Solvers: solver.csv. The share of the gap that private sources close: shares.csv."""
     solver(1, path=folder / "solver.csv")
     fresh = range(1000, 1000 + (seeds or 30))  # defaults were chosen on seeds below
-    try:
-        datasets.fetch_mnist()
-        mnist = True
-    except FileNotFoundError as error:
-        print(f"MNIST is left out: {error}")
-        mnist = False
-    write(folder / "shares.csv", shares(fresh, mnist, folder / "source_target_costs.jsonl"))
+    file = folder / "source_target_costs.jsonl"
+    write(folder / "shares.csv", shares(fresh, mnist_is_there(), file))
 
 
 def options(parser):

@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
-from . import LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
+from . import __version__, LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
 from . import commands as files
 from .plotting import plot_images
 from .receipts import Table
@@ -146,6 +147,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="python -m dplit", description="Differential privacy, literately."
     )
+    parser.add_argument("--version", action="version", version=f"dplit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     add = commands.add_parser("tour", help="cluster digits privately: the default")
     add.set_defaults(run=tour)
@@ -170,10 +172,12 @@ def main(argv=None):
     add.add_argument("--begin", **told, help="make the file, with this limit")
 
     argv = sys.argv[1:] if argv is None else argv
-    named = argv and (argv[0] in commands.choices or argv[0] in ("-h", "--help"))
+    named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help", "--version"))
     options = parser.parse_args(argv if named else ["tour", *argv])
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: print(f"dplit: {said}", file=sys.stderr)
+            options.run(options)
     except (ValueError, TypeError, OSError, LedgerError) as problem:
         return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
     return 0

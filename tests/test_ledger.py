@@ -1334,7 +1334,9 @@ def test_with_bounds_a_search_needs_no_other_bound():
         model(radius=None, bounds=(low, high), random_state=0), grid, blobs(), epsilon=0.5
     )
     assert found.best_params_ == {"n_clusters": 2}
-    with pytest.raises(ValueError, match="number of columns does"):  # which only the table would tell
+    with pytest.raises(
+        ValueError, match="number of columns does"
+    ):  # which only the table would tell
         Plan.of(model(radius=None, bounds=(-4.0, 4.0)), grid, None, 0.5, None)
 
 

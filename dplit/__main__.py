@@ -18,7 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
-from . import __version__, LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
+from . import LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
 from . import commands as files
 from .plotting import plot_images
 from .receipts import Table
@@ -147,7 +147,6 @@ def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="python -m dplit", description="Differential privacy, literately."
     )
-    parser.add_argument("--version", action="version", version=f"dplit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     add = commands.add_parser("tour", help="cluster digits privately: the default")
     add.set_defaults(run=tour)
@@ -172,7 +171,7 @@ def main(argv=None):
     add.add_argument("--begin", **told, help="make the file, with this limit")
 
     argv = sys.argv[1:] if argv is None else argv
-    named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help", "--version"))
+    named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help"))
     options = parser.parse_args(argv if named else ["tour", *argv])
     try:
         with warnings.catch_warnings():

@@ -544,7 +544,7 @@ def _lines(result):
     numbers = np.column_stack(parts)
     return head, [[i, *(f"{x:.10g}" for x in row)] for i, row in enumerate(numbers, 1)]
 
-
+# %% ../nbs/36_commands.ipynb #c6cb31c8
 WIDE = 100  # signs of a line
 
 

@@ -159,7 +159,7 @@ def _telling(result):
     first = np.argsort(apart, kind="stable")[::-1][:MOST_COLUMNS]
     return [pairs[i] for i in sorted(first)]
 
-
+# %% ../nbs/35_report.ipynb #c27c5083
 def _draw_range(ax, column, centers, errors):
     """Centres of a column and two standard errors to either side, in its PUBLIC range."""
     places, color = range(len(centers)), SERIES[1]["color"]

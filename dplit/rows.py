@@ -102,16 +102,12 @@ def _checked(X, owner, name, **options):
     # raised out here, so that the quoting error does not travel along
     raise kind(_unusable(name, owner, reason))
 
-
+# %% ../nbs/02_rows.ipynb #ae0c2e51
 def _unusable(name, owner, reason):
     flat = "Expected 2D" in reason or "2-dimensional" in reason
     advice = "Reshape your data: one row for each person" if flat else "Mend them row by row"
-    words = "could not convert" in reason or "not numbers" in reason
-    advice = (
-        "Leave columns of words and dates out, or declare the words to a BoundedScaler"
-        if words
-        else advice
-    )
+    if "could not convert" in reason or "not numbers" in reason:
+        advice = "Leave columns of words and dates out, or declare the words to a BoundedScaler"
     advice = "Hand over a dense array" if reason.startswith("Sparse") else advice
     advice = "Hand over at least one row" if "0 sample" in reason else advice
     return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."

@@ -152,18 +152,6 @@ def test_bad_rows_are_refused_with_the_same_sentence_everywhere(value, da, tmp_p
         ESTIMATORS["NoisyLloyd"]().fit(both)
 
 
-def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
-    for rows, advice in (
-        (np.zeros((0, 4)), "at least one row"),
-        (np.zeros((7, 0)), "Mend them"),
-        (np.array([["a", "b"]] * 7), "BoundedScaler"),
-        (np.array([["2024-03-01"]] * 7, dtype="datetime64[D]"), "BoundedScaler"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=advice) as caught:
-            check_rows(rows, "anybody")
-        assert "shape=" not in str(caught.value) and "7" not in str(caught.value)
-
-
 def words():
     return np.where(X == X[5, 1], f"<{X[5, 1]}>", X.astype(object))
 

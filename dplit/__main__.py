@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -170,10 +171,12 @@ def main(argv=None):
     add.add_argument("--begin", **told, help="make the file, with this limit")
 
     argv = sys.argv[1:] if argv is None else argv
-    named = argv and (argv[0] in commands.choices or argv[0] in ("-h", "--help"))
+    named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help"))
     options = parser.parse_args(argv if named else ["tour", *argv])
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: print(f"dplit: {said}", file=sys.stderr)
+            options.run(options)
     except (ValueError, TypeError, OSError, LedgerError) as problem:
         return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
     return 0

@@ -61,11 +61,13 @@ def _as_table(charges):
 
 def _total_line(ledger):
     spent, left = ledger.spent, ledger.remaining
+    settled = [r for r in ledger.receipts if r and 0 < r.epsilon < math.inf]
+    more = f"; or {ledger.fits(receipt=settled[-1])} more like the last settled" if settled else ""
     return (
         f"spent: epsilon = {_rounded_up(spent.epsilon)} of {ledger.epsilon:g} at delta = "
         f"{ledger.delta:g}, all charges composed; neighbours: "
         f"{ledger.neighboring or 'not yet named'}\n"
-        f"left: epsilon = {left.epsilon:.4g}, or delta = {left.delta:.4g}"
+        f"left: a pure epsilon of {left.epsilon:.4g}; or a delta of {left.delta:.4g}{more}"
     )
 
 # %% ../nbs/16_ledger.ipynb #a05a0184
@@ -433,7 +435,8 @@ def _file_of(path, wanted):
     if not path.exists():
         if wanted is None:
             raise FileNotFoundError(
-                f"there is no ledger {path}: give epsilon and delta to make one."
+                f"there is no ledger {path}: give epsilon and delta to make one "
+                "(python -m dplit ledger FILE --begin EPSILON DELTA)."
             )
         create(path, wanted)
     return path
@@ -640,7 +643,8 @@ class PrivacyBudget(Till):
             What the choice may cost beside the fits, dimensionless.
         bound : float, optional
             PUBLIC: a row's loss counts as 0 below 0 and as `bound` above it, in the loss's units.
-            Default: the square of the estimator's radius, with the default scorer.
+            Default, with the default scorer: the square of the estimator's radius, or the number of
+            columns for which it declares `bounds` (needed if these are one number for all columns).
         label : str
             PUBLIC words for the ledger.
 

@@ -96,15 +96,18 @@ def _checked(X, owner, name, **options):
         return check_array(X, input_name=name, **options)
     except Exception as error:  # a cell may raise anything when asked for its number
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        text = re.sub(r"\(\d+,", "(,", re.split(r":|\n|\. ", str(error))[0].rstrip("."))
+        text = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
+        text = re.sub(r" \(shape=\(.*?\)\)", "", text)  # which counts the rows
         reason = text if text.startswith(_SAFE_WORDS) else "its entries are not numbers"
     # raised out here, so that the quoting error does not travel along
     raise kind(_unusable(name, owner, reason))
 
-
+# %% ../nbs/02_rows.ipynb #ae0c2e51
 def _unusable(name, owner, reason):
     flat = "Expected 2D" in reason or "2-dimensional" in reason
     advice = "Reshape your data: one row for each person" if flat else "Mend them row by row"
+    if "could not convert" in reason or "not numbers" in reason:
+        advice = "Leave columns of words and dates out, or declare the words to a BoundedScaler"
     advice = "Hand over a dense array" if reason.startswith("Sparse") else advice
     advice = "Hand over at least one row" if "0 sample" in reason else advice
     return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."

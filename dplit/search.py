@@ -128,12 +128,12 @@ class Plan(NamedTuple):
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
         epsilon, _ = check_price(epsilon, 0.0, f"the choice among {len(models)} {name}")
         if scorer is None and bound is None:
-            bound = getattr(models[0], "radius", None)  # none beside `bounds`
-            bound = None if bound is None else bound**2
+            bound = _squared_radius(models[0])
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
                 f"search over {name}: give one neighbouring relation for all candidates, and a "
-                f"public bound > 0 on the loss of a row (bound={bound!r})."
+                f"public bound > 0 on the loss of a row (bound={bound!r}; the number of columns does, "
+                "where bounds are declared)."
             )
         bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
         price = {
@@ -152,6 +152,16 @@ class Plan(NamedTuple):
         return cls(models, settings, scorer, bound, epsilon, estimator.random_state, price)
 
 # %% ../nbs/87_search.ipynb #f5c82b1c
+def _squared_radius(model):
+    """Of an estimator's PUBLIC ball, or of the cube of its `bounds`; None if these are one number for all columns."""
+    bounds = getattr(model, "bounds", None)
+    if bounds is None:
+        radius = getattr(model, "radius", None)
+        return None if radius is None else radius**2
+    columns = [len(end) for end in bounds if hasattr(end, "items") or np.ndim(end)]
+    return columns[0] if columns else None
+
+
 def carry_out(plan, X):
     """Fit every candidate of a plan that has been paid for, and choose one.
 

@@ -393,6 +393,20 @@ def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):
     assert np.array_equal(scaler.transform(many[:2]), scaler.transform(many)[:2])
 
 
+def test_a_whole_number_of_a_category_may_be_written_as_pandas_writes_it(tmp_path):
+    """1.0 is the value 1, unless the list itself has 1.0; a name that only ends so stays what it is."""
+    cells = ["1", "1.0", "2.00", " 3.0 ", "10.0", "v.0", "1.05", ""]
+    write(tmp_path / "wards.csv", {"ward": cells, "age": ["30"] * len(cells)})
+    for values, found in (
+        (["1", "2", "3", "10", "v"], [0, 0, 1, 2, 3, None, None, None]),
+        (["1", "1.0", "v.0"], [0, 1, None, None, None, 2, None, None]),
+    ):
+        scaler = BoundedScaler(low={"age": 0}, high={"age": 120}, categories={"ward": values})
+        scaler.fit(commands._Block({"ward": np.empty(0), "age": np.empty(0)}))
+        shares = scaler.in_units(commands.read_rows(tmp_path / "wards.csv", scaler))[:, :-1]
+        assert [row.argmax() if row.max() > 0.5 else None for row in shares] == found
+
+
 def test_a_file_s_name_is_no_pattern(tmp_path):
     polars = pytest.importorskip("polars")
     (tmp_path / "b.csv").write_text("column,low,high\nage,0,100\n")
@@ -560,6 +574,65 @@ def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
     assert panels[drawn.index("c58")].lines[0].get_xdata()[0] == 500.0
     words = Page(report.report(result)).words
     assert "24 of 60 columns" in words and "c57" in words
+
+
+def test_clusters_that_may_be_empty_are_named_and_choose_no_picture():
+    """Two standard errors of 10 rows: 21 rows are some, 19 and -5 may be nobody."""
+    noise = Noise(0)
+    noise.count(0, mu=0.1)
+    columns = tuple(report.Column(f"c{i}", 0.0, 1.0) for i in range(30))
+    centers = np.full((4, 30), 0.5)
+    centers[0, :24], centers[1, :24] = 0.4, 0.6  # as far apart as the real clusters get
+    centers[2:, 24:] = [[0.0], [1.0]]
+    result = report.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
+    assert report.doubts(result) == "" and result.sizes is None
+    result = result._replace(sizes=np.array([21.0, 900, 19, -5]), errors=np.full(4, 10.0))
+    assert report.doubts(result).startswith("Clusters 3 and 4 have no more rows than")
+    assert [column.name for column, _ in report._telling(result)] == [f"c{i}" for i in range(24)]
+    assert report.doubts(result) in Page(report.report(result)).words
+    one = result._replace(sizes=np.array([19.0, 900, 900, 900]))
+    assert report.doubts(one).startswith("Cluster 1 has no more rows")
+    with pytest.raises(TypeError):
+        report.doubts("a result")
+
+
+def test_a_wide_table_is_shown_on_its_side(table, tmp_path, monkeypatch, capsys):
+    """Forty columns would be a line of hundreds of signs; the file keeps one line a cluster."""
+    rng = np.random.default_rng(0)
+    names = [f"c{i:02}" for i in range(40)]
+    write(tmp_path / "wide.csv", {n: [f"{x:.3f}" for x in rng.normal(size=50)] for n in names})
+    (tmp_path / "wide.json").write_text(json.dumps(dict.fromkeys(names, [-4, 4])))
+    line = asked(tmp_path, tmp_path / "out", "--seed", 0, table="wide.csv", bounds="wide.json")
+    assert here(tmp_path, monkeypatch, *line) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert (
+        max(len(row) for row in said if row.startswith(("cluster", "c0", "size"))) < commands.WIDE
+    )
+    assert [row.split()[0] for row in said if re.match(r"c\d\d ", row)] == names
+    assert len((tmp_path / "out" / "centers.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_a_sentence_and_an_unknown_command_is_told_the_known_ones(
+    table, tmp_path, monkeypatch, capsys
+):
+    more = ["--method", "KTupleKMeans", "--epsilon", 0.05, "--seed", 0]  # too little to agree on
+    assert here(tmp_path, monkeypatch, *asked(table, tmp_path / "out", *more)) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("dplit: KTupleKMeans abstained") and ".py" not in told
+    with pytest.raises(SystemExit):
+        here(tmp_path, monkeypatch, "clutser")
+    assert "choose from" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_named_and_nothing_is_charged(table, tmp_path, monkeypatch):
+    PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-5).close()
+    (tmp_path / "out").write_text("a file")
+    line = asked(table, tmp_path / "out", "--ledger", tmp_path / "a.ledger")
+    said = here(tmp_path, monkeypatch, *line)
+    assert "out is no folder" in said and "Errno" not in said
+    with PrivacyBudget.open(tmp_path / "a.ledger") as budget:
+        assert not budget.ledger
 
 
 def test_arguments_are_those_of_argparse():

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import re
 import resource
 import shutil
 import sqlite3
@@ -47,7 +48,7 @@ from dplit.charges import declared_price, worst_settled_delta
 from dplit.filters import Spending
 from dplit.ledger_file import SCHEMA, Sums, exact_sum, on_network_disk
 from dplit.receipts import Receipt, Release
-from dplit.search import STEPS, bounded_loss, squared_distances
+from dplit.search import STEPS, Plan, bounded_loss, squared_distances
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}
@@ -1319,6 +1320,36 @@ def test_a_search_is_on_one_receipt_and_one_row():
     assert fits == pytest.approx(2 * gaussian_mu(1.0, 1e-6) ** 2, rel=1e-6)
     assert [r.epsilon for r in found.spent_.releases if r.epsilon] == [0.5]
     assert row.epsilon == found.spent_.epsilon < 2.5 and budget.receipts == (found.spent_,)
+
+
+def test_with_bounds_a_search_needs_no_other_bound():
+    """The cube of d columns has the squared radius d; a ball's squared radius is as before."""
+    low, high = [-4.0, -2.0], [4.0, 2.0]
+    grid = {"n_clusters": [1, 2]}
+    for bounds in ((low, high), (-4.0, high), ({0: -4.0, 1: -2.0}, 4.0)):
+        plan = Plan.of(model(radius=None, bounds=bounds), grid, None, 0.5, None)
+        assert plan.bound == 2.0
+    assert Plan.of(model(), grid, None, 0.5, None).bound == 16.0
+    found = PrivacyBudget(10.0, 1e-3).search(
+        model(radius=None, bounds=(low, high), random_state=0), grid, blobs(), epsilon=0.5
+    )
+    assert found.best_params_ == {"n_clusters": 2}
+    with pytest.raises(
+        ValueError, match="number of columns does"
+    ):  # which only the table would tell
+        Plan.of(model(radius=None, bounds=(-4.0, 4.0)), grid, None, 0.5, None)
+
+
+def test_a_printed_ledger_says_how_many_more_like_the_last_there_is_room_for():
+    budget = PrivacyBudget(4.0, 1e-5)
+    assert "more like" not in str(budget)
+    budget.fit(model(), blobs())
+    told = int(re.search(r"or (\d+) more like the last settled", str(budget))[1])
+    for _ in range(told):
+        budget.fit(model(), blobs())
+    with pytest.raises(BudgetExceeded):
+        budget.fit(model(), blobs())
+    assert "or 0 more" in str(budget)
 
 
 def test_a_search_is_paid_for_wholly_or_not_begun():

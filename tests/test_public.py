@@ -32,7 +32,7 @@ from dplit import (
 from dplit.declared import ABSENT
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
-from dplit.rows import quantize
+from dplit.rows import check_rows, quantize
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
 pytestmark = [
@@ -440,3 +440,15 @@ def test_a_center_that_is_no_number_is_refused():
 
 def test_absent_is_not_none():
     assert ABSENT is not None and issubclass(PrivacyWarning, UserWarning)
+
+
+def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
+    for rows, advice in (
+        (np.zeros((0, 4)), "at least one row"),
+        (np.zeros((7, 0)), "Mend them"),
+        (np.array([["a", "b"]] * 7), "BoundedScaler"),
+        (np.array([["2024-03-01"]] * 7, dtype="datetime64[D]"), "BoundedScaler"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=advice) as caught:
+            check_rows(rows, "anybody")
+        assert "shape=" not in str(caught.value) and "7" not in str(caught.value)

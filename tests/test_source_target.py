@@ -802,6 +802,25 @@ def test_swap_changes_are_what_brute_force_says():
         assert candidates[j] in medoids
 
 
+def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps():
+    n, S = 40, None  # without sources every medoid would be missed
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    d0, m = so.source_distance(X, S), so.medoids
+    start, columns = np.arange(3), np.arange(1, n, 2)
+    pairs, cost = m._pairs(X), lambda some: so.stc_cost(X, S, some) * n
+    promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
+
+    def change(some, j):
+        return min(cost(np.r_[np.delete(some, i), j]) for i in range(3)) - cost(some)
+
+    others = [i for i, j in enumerate(columns) if j not in start]
+    found = [change(start, columns[i]) for i in others]
+    assert np.allclose(promised[others], found, atol=1e-4 * cost(start))
+    end, total = m._in_rounds(X, d0, start, pairs, 100)
+    assert total == pytest.approx(cost(end)) and cost(end) < cost(start)
+    assert min(change(end, j) for j in range(n) if j not in end) > -1e-5 * total
+
+
 def test_near_pairs_are_all_near_pairs_and_exact():
     rng = np.random.default_rng(0)
     for d, scale, far in ((2, 1.0, 0.0), (8, 1e-9, 0.0), (3, 1.0, 1e5), (64, 1e6, 0.0)):

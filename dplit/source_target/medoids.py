@@ -417,28 +417,115 @@ class _Near:
             distances += [distance[a:b] for a, b in pairwise(cuts)]
         return points, distances
 
+# %% ../../nbs/60_source_target.ipynb #5eed0101
+_FEW = 30  # medoids; with more, most pairs are far and `swap_medoids` leaves them out
+_HELD = 2000  # rows whose distances are kept: 16 MB in single precision
+
+
+def _few_medoids(X, d0, k, n_rounds):
+    """Rows of X: from the best of some starts on a sample, each swapped in rounds, on with all rows."""
+    X = X - X.mean(axis=0)
+    scale = float(np.abs(X).max()) or 1.0  # then single precision neither overflows nor loses a row
+    X, d0 = X / scale, np.minimum(d0 / scale, 2 * math.sqrt(X.shape[1]) + 1)
+    some = np.sort(np.random.default_rng(0).permutation(len(X))[: max(500, 10 * k)])
+    pairs, ends = _pairs(X[some]), []
+    for seed in range(3 if len(X) > 200 else 10):
+        order = np.random.default_rng(seed).permutation(some)
+        few = np.searchsorted(some, np.sort(order[: max(len(some) // 2, k)]))
+        greedy, _ = greedy_medoids(X[some[few]], d0[some[few]], k)
+        ends.append(_in_rounds(X[some], d0[some], few[greedy], pairs, n_rounds))
+    medoids = some[min(ends, key=lambda end: end[1])[0]]
+    if len(some) < len(X):
+        medoids, _ = _in_rounds(X, d0, medoids, _pairs(X), n_rounds)
+    return medoids
+
+
+def _pairs(X):
+    """A function of rows and columns: their distances in single precision, a new array."""
+    if len(X) > _HELD:
+        return lambda rows, columns: cdist(X[rows], X[columns]).astype(np.float32)
+    D = np.empty((len(X), len(X)), dtype=np.float32)
+    for rows in _blocks(np.arange(len(X)), len(X)):
+        D[rows] = cdist(X[rows], X)
+    return lambda rows, columns: (
+        D[rows] if len(columns) == len(X) else np.take(D[rows], columns, axis=1)
+    )
+
+# %% ../../nbs/60_source_target.ipynb #5eed0102
+def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
+    """(medoids, sum of distances): a round tries the best candidate of each cluster, as single precision has it.
+
+    The next round looks at clusters whose rows have changed hands, and at all when none of them helps.
+    """
+    medoids, k, columns = medoids.copy(), len(medoids), np.arange(len(X))
+    state = near, _, d1, d2 = _two_nearest(X, d0, X[medoids])
+    for _ in range(n_rounds):
+        promised, where = _promised(pairs, state, k, columns), near[columns]
+        order = np.lexsort((promised, where))
+        order = order[np.diff(where[order], prepend=-1) > 0]  # the first of each cluster
+        order, moved = (
+            order[np.argsort(promised[order], kind="stable")],
+            np.zeros(k + 1, dtype=bool),
+        )
+        needed = -tolerance * d1.sum()
+        for j in columns[order[promised[order] < needed]]:
+            new, before = cdist(X[j : j + 1], X)[0], near.copy()
+            gain, shift = _entries_of(new, d1, d2)
+            change = np.bincount(near, shift, k + 1)
+            change = gain.sum() + change[0] + change[1:] + _losses(state, k)
+            slot = int(change.argmin())
+            if change[slot] < needed:
+                medoids[slot] = j
+                _replace(X, d0, medoids, state, slot, new)
+                moved[near[before != near]] = moved[slot + 1] = True
+                needed = -tolerance * d1.sum()
+        if not moved.any() and len(columns) == len(X):
+            break
+        columns = np.flatnonzero(moved[near] if moved.any() else near >= 0)
+        if len(columns) > 0.7 * len(X):
+            columns = np.arange(len(X))
+    return medoids, d1.sum()
+
+
+def _promised(pairs, state, k, columns):
+    """What each candidate would change with the medoid that it had best replace: (10), in single precision."""
+    near, _, d1, d2 = state
+    d1, d2 = d1.astype(np.float32), d2.astype(np.float32)
+    whole, table = np.zeros(len(columns)), np.zeros((k + 1, len(columns)), dtype=np.float32)
+    for rows in _blocks(np.argsort(near, kind="stable"), len(columns)):
+        D, first = pairs(rows, columns), d1[rows, None]
+        whole += np.minimum(D, first).sum(axis=0) - first.sum()
+        np.maximum(D, first, out=D)
+        D -= d2[rows, None]
+        starts = np.flatnonzero(np.diff(near[rows], prepend=-1))  # rows come cluster by cluster
+        table[near[rows[starts]]] += np.add.reduceat(np.minimum(D, 0, out=D), starts, axis=0)
+    return whole + table[0] + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
+
 # %% ../../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
     `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
-    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Memory O(n d),
-    beside a table of candidates by medoids and about a million near pairs.
+    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Up to 30 medoids
+    of at most `n_candidates` rows, and `n_starts` not given: three greedy starts (ten up to 200 rows) on halves of a sample
+    (500 rows, or ten for each medoid), swapped in rounds that look at all candidates at once; the best
+    goes on with all rows. Memory O(n d), beside a table of candidates by medoids, about a million near
+    pairs, and all distances of at most 2000 rows, 16 MB.
 
     Parameters
     ----------
     n_clusters : int
         How many medoids to choose; all rows, if there are no more.
     n_passes : int
-        At most how many passes of swaps; 0 stops after the greedy.
+        At most how many passes of swaps, or of thirty rounds each; 0 stops after the greedy.
     n_candidates : int
         How many rows may become medoids in a pass. If there are more rows: first a random sample of
         so many, from a fixed seed, with distances counted for the sample only; then in each pass,
         for all rows, those nearest to the medoids.
     n_starts : int, optional
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
-        is kept. Default 10 up to 1000 rows, else 1.
+        is kept. Default 3 up to 1000 rows, else 1, save for few medoids (above).
 
     Attributes
     ----------
@@ -532,21 +619,28 @@ class SourceTargetKMedoids(BaseEstimator):
             sources = _check_public_table(sources, "sources", owner, X.shape[1])
         d0 = source_distance(X, sources)
         k, n = min(k, len(X)), len(X)
-        order, size = np.arange(n), min(max(n_candidates, k), n)
-        if n > min(size, 2000):
-            order = np.random.default_rng(0).permutation(n)
-        few = order[: max(2000, 10 * k)]
-        greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
-        starts, more = [greedy], given.n_starts or (10 if n <= 1000 else 1)
-        for seed in range(1, more if n_passes else 1):
-            starts.append(np.random.default_rng(seed).choice(size, k, replace=False))
-        ends = [self._descend(X, d0, order[:size], start, n_passes) for start in starts]
-        cost = lambda chosen: float(np.minimum(d0, source_distance(X, X[chosen])).mean())
-        medoids = min(ends, key=cost)
+        size, cost = min(max(n_candidates, k), n), lambda chosen: _cost(X, d0, chosen)
+        if given.n_starts is None and n_passes and k <= _FEW and size == n:
+            medoids = _few_medoids(X, d0, k, 30 * n_passes)
+        else:
+            medoids = min(self._ends(X, d0, k, size, n_passes, given.n_starts), key=cost)
         given.medoid_indices_, given.cluster_centers_ = medoids, X[medoids]
         given.cost_ = cost(medoids)
         settle(self, given)
         return self
+
+    @classmethod
+    def _ends(cls, X, d0, k, size, n_passes, n_starts):
+        """Where swaps end from each start: the greedy choice, then random ones."""
+        n, order = len(X), np.arange(len(X))
+        if n > min(size, 2000):
+            order = np.random.default_rng(0).permutation(n)
+        few = order[: max(2000, 10 * k)]
+        greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
+        starts, more = [greedy], n_starts or (3 if n <= 1000 else 1)
+        for seed in range(1, more if n_passes else 1):
+            starts.append(np.random.default_rng(seed).choice(size, k, replace=False))
+        return [cls._descend(X, d0, order[:size], start, n_passes) for start in starts]
 
     @staticmethod
     def _descend(X, d0, sample, start, n_passes):
@@ -562,6 +656,11 @@ class SourceTargetKMedoids(BaseEstimator):
                 break
             tried = np.union1d(tried, fresh)
         return medoids
+
+
+def _cost(X, d0, medoids):
+    """Mean distance of a row to its nearest source or medoid."""
+    return float(np.minimum(d0, source_distance(X, X[medoids])).mean())
 
 
 def _check_public_table(X, name, owner, n_features=None):

@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.neighbors import KernelDensity
 
+from bench import medoids
 from bench.store import Store, table, timed, write
 from dplit import (
     NeighborNoisyAverages,
@@ -366,12 +367,25 @@ def options(parser):
     part = parts.add_parser("solver", help="cost and time beside other solvers")
     part.add_argument("--runs", type=int, default=1)
     part.set_defaults(run=lambda asked: solver(asked.runs))
+    part = parts.add_parser(
+        "grid", help="without sources, one thread, beside FasterPAM: 2 to 1,000 medoids"
+    )
+    part.add_argument("--sizes", type=int, nargs="+", choices=medoids.RUNS, default=[*medoids.RUNS])
+    part.add_argument("--ks", type=int, nargs="+", default=[*medoids.KS])
+    part.add_argument("--share", type=float, default=1.0, help="of the runs")
+    part.add_argument("--out", type=Path, help="folder that keeps finished lines, and the table")
+    part.set_defaults(run=run_grid)
     part = parts.add_parser("shares", help="what private sources are worth")
     part.add_argument("--runs", type=int, default=30)
     part.add_argument("--first", type=int, default=0, help="first seed")
     part.add_argument("--mnist", action="store_true")
     part.add_argument("--out", type=Path, help="folder that keeps the costs of every run")
     part.set_defaults(run=run_shares)
+
+
+def run_grid(asked):
+    """The grid of the sub-command."""
+    medoids.grid(asked.out and asked.out / "medoids.csv", asked.sizes, asked.ks, asked.share)
 
 
 def run_shares(asked):

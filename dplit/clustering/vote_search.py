@@ -7,6 +7,7 @@ __all__ = ['grid_radius', 'vote_grid', 'vote_rows', 'vote_rule', 'nearest_member
 
 # %% ../../nbs/51_vote_search.ipynb #e572b0fb
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -113,40 +114,51 @@ def _best(G, slope, offset):
     return at, score
 
 # %% ../../nbs/51_vote_search.ipynb #005847f5
+_FEW = 1200  # members: looking at every pair is as fast
+
+
 def _grouped_search(P, slope, offset, n_elite):
     """The search of `nearest_member`, without the pairs that the triangle inequality rules out."""
     n_each = len(P) // n_elite - 1
     home = np.r_[np.arange(n_elite), np.repeat(np.arange(n_elite), n_each)]
     away = np.sqrt(((P - P[home]).astype(float) ** 2).sum(axis=1))
-    is_far, is_mutant = away > np.quantile(away[n_elite:], 0.95), np.arange(len(P)) >= n_elite
-    part = lambda members: (members, np.ascontiguousarray(slope[:, members]), offset[members])
-    far = part(np.flatnonzero(is_far))
-    near = [part(np.flatnonzero((home == j) & is_mutant & ~is_far)) for j in range(n_elite)]
-    reach = np.array([away[members].max(initial=0) for members, *_ in near])
+    is_far, is_elite = away > np.quantile(away[n_elite:], 0.95), np.arange(len(P)) < n_elite
+    part = lambda chosen: (
+        np.flatnonzero(chosen),
+        np.ascontiguousarray(slope[:, chosen]),
+        offset[chosen],
+    )
+    _, *elite = part(is_elite)
+    for_all, near = part(is_elite | is_far), [part((home == j) & ~is_far) for j in range(n_elite)]
+    reach = np.array([away[members].max() for members, *_ in near], dtype=np.float32)
+
+    def show(G, members, slope, offset):
+        """The best of some members for each row, its score and its index in one number: of more scores, and of equal ones' lower indices, the larger."""
+        at, score = _best(G, slope, offset)
+        return score.astype(np.int64) * 2**32 - members[at]
+
+    def show_near(G, cells):
+        ends = np.searchsorted(cells, np.arange(n_elite + 1))  # cells increase
+        found = [show(G[i:j], *near[cell]) for cell, (i, j) in enumerate(pairwise(ends))]
+        return np.concatenate(found)
 
     def search(G):
-        G, everyone = G.astype(np.float32), np.arange(len(G))
-        to_elite = G @ slope[:, :n_elite] - offset[:n_elite]
+        G = G.astype(np.float32)
+        to_elite = G @ elite[0]
+        to_elite -= elite[1]
         own = to_elite.argmax(axis=1)
-        vote, score = own.copy(), to_elite[everyone, own]
-
-        def show(rows, members, slope, offset):
-            if len(rows) and len(members):
-                at, new = _best(G[rows], slope, offset)
-                at, old = members[at], score[rows]
-                better = (new > old) | ((new == old) & (at < vote[rows]))
-                vote[rows[better]], score[rows[better]] = at[better], new[better]
-
-        show(everyone, *far)
-        for j in range(n_elite):
-            show(np.flatnonzero(own == j), *near[j])
-        # |x - member| >= |x - centre| - reach; squares are whole numbers, roots need the slack
-        length2 = (G.astype(float) ** 2).sum(axis=1)
-        nearest = np.sqrt(length2 - score)
-        open_ = np.sqrt(length2[:, None] - to_elite) <= nearest[:, None] + reach + 1e-6
-        open_[everyone, own] = False
-        for j in range(n_elite):
-            show(np.flatnonzero(open_[:, j]), *near[j])
+        order = np.argsort(own, kind="stable")  # rows of one centre lie together
+        G, own, to_elite = G[order], own[order], to_elite[order]
+        best = np.maximum(show(G, *for_all), show_near(G, own))
+        # |x - member| >= |x - centre| - reach, in squares; 64 is more than single precision rounds
+        score = -(-best >> 32).astype(np.float32)
+        nearest = np.sqrt(np.einsum("ij,ij->i", G, G) - score)
+        open_ = to_elite >= (score - 64)[:, None] - (2 * nearest[:, None] + reach) * reach
+        open_[np.arange(len(G)), own] = False
+        cells, rows = np.nonzero(open_.T)
+        np.maximum.at(best, rows, show_near(G[rows], cells))
+        vote = np.empty(len(G), dtype=np.int64)
+        vote[order] = -best % 2**32
         return vote
 
     return search
@@ -176,7 +188,7 @@ def vote_rule(population, n_elite=0):
         raise ValueError(f"n_elite={n_elite}: vote_rule needs equally many mutants of each centre.")
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
     slope, offset = 2 * P.T, (P * P).sum(axis=1)  # score 2 q.p - |p|^2: the largest is the nearest
-    if n_elite == 0 or len(P) < 33 * n_elite:  # too small to gain
+    if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
         return lambda G: _best(G.astype(np.float32), slope, offset)[0]
     return _grouped_search(P, slope, offset, n_elite)
 

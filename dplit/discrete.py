@@ -205,16 +205,21 @@ class Journal:
             Equal releases in a row are one.
         """
         self._sealed = True
-        lines = [
-            replace(first, times=sum(r.times for r in (first, *same)))
-            for first, *same in (list(g) for _, g in groupby(self._page))
-        ]
+        lines = [_together(list(equal)) for _, equal in groupby(self._page)]
         return Receipt(lines, self.neighboring, delta, self.private, title)
 
-    def _pass(self, *event, body=()):
+    def _pass(self, label, mechanism, value, outcome, *rest, body=()):
         self._check_open()
-        event = Event(*event, self._branch, body, self._share)
-        return event.outcome if self._watcher is None else self._watcher(event)
+        if self._watcher is None:
+            return outcome
+        known = label, mechanism, value, outcome, *rest
+        return self._watcher(Event(*known, self._branch, body, self._share))
+
+
+def _together(equal):
+    """Equal releases as one."""
+    times = sum(r.times for r in equal)
+    return equal[0] if times == equal[0].times else replace(equal[0], times=times)
 
 # %% ../nbs/06_discrete.ipynb #4c695cb2
 class Pages(Journal):

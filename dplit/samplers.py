@@ -158,7 +158,7 @@ def geometric_int(bits, scale, size):
     result = np.floor(value)
     unsure = np.abs(value - result - 0.5) + scale * error > 0.5
     result = result.astype(np.int64)
-    for i in np.flatnonzero(unsure):
+    for i in unsure.nonzero()[0]:
         result[i] = _exact_geometric(bits, int(words[i]), scale)
     return result
 
@@ -227,7 +227,7 @@ def _upper_quantile(u):
     """The x with 1 - Phi(x) = u <= 1/2."""
     # ndtri has a slower branch for small u: take both branches always, or the time would tell the size
     small = u < _SPLIT
-    tail, bulk = special.ndtri(np.where(small, u, _SPLIT)), special.ndtri(np.where(small, 0.25, u))
+    tail, bulk = special.ndtri(np.minimum(u, _SPLIT)), special.ndtri(np.where(small, 0.25, u))
     return -np.where(small, tail, bulk)
 
 
@@ -246,7 +246,7 @@ def _half_gaussian_int(bits, scale, size):
     result = np.rint(value)
     unsure = 0.5 - np.abs(value - result) < scale * error
     result = result.astype(np.int64)
-    for i in np.flatnonzero(unsure):
+    for i in unsure.nonzero()[0]:
         result[i] = _exact_gaussian(bits, int(words[i]), scale)
     return sign * result
 

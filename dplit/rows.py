@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import lru_cache, partial, wraps
 from itertools import pairwise
 from typing import TypeVar
@@ -342,7 +343,7 @@ def lattice(radius):
 
 def _length(Q, norm):
     """Length of integer rows: squared for norm 2. Exact wherever it does not exceed the limit (it only grows when it rounds)."""
-    return np.einsum("ij,ij->i", Q, Q) if norm == 2 else np.abs(Q).sum(axis=1)
+    return (Q * Q) @ np.ones(Q.shape[1]) if norm == 2 else np.abs(Q).sum(axis=1)
 
 # %% ../nbs/02_rows.ipynb #9d493037
 def quantize(X, radius, center=None, norm=2):
@@ -512,16 +513,13 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     def run(start):
         return function(start, _doubles(X[start : start + block_rows]))
 
-    # no setting is held while the caller has the turn: it may never come back, or in another thread
-    if len(blocks) < 8:
-        with _blas, _openmp:
-            results = list(map(run, blocks))
-        yield from results
-        return
-    with ThreadPoolExecutor(os.cpu_count(), initializer=_openmp.__enter__) as pool:
+    many, cores = len(blocks) >= 8, os.cpu_count()  # handing a block to a thread takes its time
+    pool = ThreadPoolExecutor(cores, initializer=_openmp.__enter__) if many and cores != 1 else None
+    with pool or nullcontext():
         for first in range(0, len(blocks), 256):  # a bounded number in flight
-            with _blas:
-                results = list(pool.map(run, blocks[first : first + 256]))
+            # no setting is held while the caller has the turn: it may never come back, or in another thread
+            with _blas, _openmp:
+                results = list((pool.map if pool else map)(run, blocks[first : first + 256]))
             yield from results
 
 

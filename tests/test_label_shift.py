@@ -380,6 +380,7 @@ def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(name):
     assert np.array_equal(model.classes_, [0, 1, 2]) and model.target_proportions_.min() > 0
     given = model.estimator or LogisticRegression(max_iter=1000)
     alone = clone(given).fit(Xs, ys)  # the source alone
+    assert str(model.estimator_.get_params()) == str(given.get_params())
     assert np.array_equal(model.estimator_.predict_proba(Xt), alone.predict_proba(Xt))
 
 

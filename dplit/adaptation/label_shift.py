@@ -136,8 +136,8 @@ def _bins_alone(model, X, classes):
             row[0] = X[i]
             try:
                 said = np.asarray(model.predict(row)).reshape(1)
-            except Exception:  # raised below, so that an error that quotes a row does not travel along
-                failed = True
+            except Exception:
+                failed = True  # raised below: an error that quotes a row must not travel along
                 break
             bins[i] = next(iter(np.flatnonzero(said == classes)), -1)
     if failed:
@@ -178,7 +178,9 @@ def _source_classes(ys, n, owner):
     except TypeError:  # words beside numbers
         classes, codes = np.empty(0, dtype=object), ys
     if classes.dtype.kind not in "biufUS" or not np.all(classes == classes) or len(classes) < 2:
-        raise ValueError(f"ys: {owner} needs labels that are numbers or words, two classes at least.")
+        raise ValueError(
+            f"ys: {owner} needs labels that are numbers or words, two classes at least."
+        )
     if len(codes) != n:
         raise ValueError(f"Xs and ys differ in length: {owner} needs a label each.")
     return classes, codes
@@ -285,7 +287,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
-        rows, source = check_rows(Xt, owner, "Xt", ensure_min_samples=0), check_rows(Xs, owner, "Xs")
+        source = check_rows(Xs, owner, "Xs")
+        rows = check_rows(Xt, owner, "Xt", ensure_min_samples=0)
         if rows.shape[1] != source.shape[1]:
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
         classes, codes = _source_classes(ys, len(source), owner)
@@ -316,7 +319,10 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             bins, what = _bins_alone(model, rows, classes), "predictions for the target"
             confusion = _confusion(model, source, codes, K)
         price = {"epsilon": self.epsilon}
-        counts, scale = noise.histogram(bins, K, **price, label=what), noise.histogram_scale(**price)
+        counts, scale = (
+            noise.histogram(bins, K, **price, label=what),
+            noise.histogram_scale(**price),
+        )
         found = counts if known is not None else black_box_counts(confusion, counts, shares, scale)
         return {
             "classes_": classes,

@@ -319,10 +319,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             bins, what = _bins_alone(model, rows, classes), "predictions for the target"
             confusion = _confusion(model, source, codes, K)
         price = {"epsilon": self.epsilon}
-        counts, scale = (
-            noise.histogram(bins, K, **price, label=what),
-            noise.histogram_scale(**price),
-        )
+        scale = noise.histogram_scale(**price)
+        counts = noise.histogram(bins, K, **price, label=what)
         found = counts if known is not None else black_box_counts(confusion, counts, shares, scale)
         return {
             "classes_": classes,

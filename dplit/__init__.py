@@ -5,7 +5,7 @@ __version__ = "0.3.0"
 from .charges import BudgetExceeded
 from .ledger import PrivacyBudget
 from .ledger_file import LedgerError
-from .adaptation import CnvxAdap, NCnvxAdap
+from .adaptation import CnvxAdap, LabelShiftClassifier, NCnvxAdap
 from .clustering import (
     HDPEMeans,
     KAverages,
@@ -27,6 +27,7 @@ __all__ = [
     "KNoisyCenters",
     "KTupleGaussianMixture",
     "KTupleKMeans",
+    "LabelShiftClassifier",
     "LedgerError",
     "MaxCoverKMeans",
     "NCnvxAdap",

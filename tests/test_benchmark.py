@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from bench import chapters, gan, kmeans, publish, readme, redraw, regression, store, tables
 from bench.sets import EPSILONS, SETS
-from peers import apart, balcan, fastlloyd, google_lsh, pe_means_direct
+from peers import apart, balcan, fastlloyd, google_lsh, linear, pe_means_direct
 from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 
 from dplit import PEMeans, datasets
 from dplit.accounting import gaussian_mu
-from dplit.mixtures import mixture_delta, poisson_gaussian_delta
+from dplit.mechanisms import Noise
+from dplit.mixtures import mixture_delta, poisson_gaussian_delta, poisson_gaussian_epsilon
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / "tools"
@@ -231,6 +232,48 @@ def test_lines_of_the_network_stand_beside_the_others(tmp_path, monkeypatch):
 # --- the measuring ---
 
 
+BOUNDS = {"radius": 1.0, "weight_radius": 3.0, "target_bound": 2.0}
+
+
+def line(n=20_000, seed=0):
+    """Rows of the unit ball, labels within their bound, and the least squares of both."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, size=(n, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=n)
+    return X, y, np.linalg.lstsq(X, y, rcond=None)[0]
+
+
+def test_ada_ssp_with_hardly_any_noise_is_least_squares_and_it_spends_what_it_may():
+    X, y, best = line()
+    noise = Noise(0, neighboring="replace")
+    w = linear.ada_ssp(X, y, **BOUNDS, noise=noise, mu=1e4, delta=1e-5)
+    assert np.allclose(w, best, atol=1e-2)
+    for epsilon in (0.5, 5.0):
+        noise = Noise(0, neighboring="replace")
+        price = {"mu": gaussian_mu(epsilon, 1e-5), "delta": 1e-5}
+        w = linear.ada_ssp(X[:50], y[:50], **BOUNDS, noise=noise, **price)
+        assert noise.receipt(1e-5).epsilon == pytest.approx(epsilon, rel=1e-6)
+        assert np.linalg.norm(w) <= 3.0 * (1 + 1e-9)
+
+
+def test_minibatch_sgd_comes_near_least_squares_where_noise_is_small():
+    X, y, best = line()
+    off = {}
+    for epsilon in (0.05, 5.0):
+        paid = {"epsilon": epsilon, "delta": 1e-5, "seed": 0, "setting": (0.1, 400, 4.0)}
+        off[epsilon] = np.linalg.norm(linear.minibatch_sgd(X, y, **BOUNDS, **paid) - best)
+    assert off[5.0] < 0.1 < off[0.05]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
+@pytest.mark.parametrize(("rate", "times"), [(0.1, 100), (0.02, 400)])
+def test_poisson_samples_are_bought_for_the_whole_price(epsilon, rate, times):
+    mu = linear.sampled_mu(epsilon, 1e-5, rate, times)
+    spent = poisson_gaussian_epsilon(1e-5, mu, rate, times)
+    assert spent == pytest.approx(epsilon, rel=2e-3)
+    assert mu > gaussian_mu(epsilon, 1e-5) / np.sqrt(times)  # samples are worth something
+
+
 def test_the_meter_reads_result_time_and_memory():
     """In a process of its own: what this one frees on the way would be missing from the peak."""
     program = (
@@ -287,7 +330,7 @@ def test_a_table_goes_on_where_it_was_stopped_and_is_the_same(tmp_path, monkeypa
         file.write('{"set": "a", "epsil')  # a line that was cut off
     asked[:] = [(5.0, 1)] * 2  # from now on nobody stops it
     monkeypatch.setattr(regression, "errors", lambda *job: asked.append(job[1:]) or errors(*job))
-    assert regression.run(folder("half"), 2) == whole and len(whole) == 2 * 7
+    assert regression.run(folder("half"), 2) == whole and len(whole) == 2 * 9
     assert asked[2:] == [(5.0, 0), (5.0, 1)]  # what was finished is not measured again
     regression.run(folder("half"), 2)
     assert len(asked) == 4

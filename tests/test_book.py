@@ -40,7 +40,7 @@ ORDER = """
     clustering.vote_search clustering.private_evolution clustering.pe_means
     source_target.medoids source_target.cells source_target.averages source_target.sources
     adaptation.discrepancy adaptation.samples adaptation.convex adaptation.cnvx_adap
-    adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap
+    adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap adaptation.label_shift
     source_target
     report commands
     __init__ __main__
@@ -48,7 +48,7 @@ ORDER = """
 CONTRACT = """
     PrivacyBudget BudgetExceeded LedgerError NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
-    SourceTargetKMedoids CnvxAdap NCnvxAdap
+    SourceTargetKMedoids CnvxAdap NCnvxAdap LabelShiftClassifier
 """.split()
 SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|6. The algorithm
 7. Does it hold|8. What|9. On real data|10. Exercises""".replace("\n", "|").split("|")

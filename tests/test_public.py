@@ -18,6 +18,7 @@ from dplit import (
     KNoisyCenters,
     KTupleGaussianMixture,
     KTupleKMeans,
+    LabelShiftClassifier,
     MaxCoverKMeans,
     NCnvxAdap,
     NeighborNoisyAverages,
@@ -78,6 +79,7 @@ FITS = {
     "CnvxAdap, printed": (CnvxAdap, REACH | {"target_bound": 4.0, "variant": "paper"}, LABELLED),
     "NCnvxAdap": (NCnvxAdap, REACH | {"classes": [0, 1]}, WORDS),
     "NCnvxAdap, printed": (NCnvxAdap, REACH | {"classes": [0, 1], "variant": "paper"}, WORDS),
+    "LabelShiftClassifier": (LabelShiftClassifier, {"epsilon": 1.0, "random_state": 0}, WORDS),
 }
 every = pytest.mark.parametrize("name", FITS)
 COUNTS = {"n_clusters", "n_iter", "n_components", "n_lloyd", "n_picks", "n_votes", "n_refine"}
@@ -195,7 +197,7 @@ def test_a_parameter_that_changes_during_a_fit_changes_nothing(name):
         model.fit(**tables)
     assert repr(model.spent_) == repr(calm.spent_)
     for attribute, value in vars(calm).items():
-        if attribute.endswith("_") and attribute != "spent_":
+        if attribute.endswith("_") and attribute not in ("spent_", "estimator_"):
             assert np.array_equal(getattr(model, attribute), value), attribute
 
 
@@ -334,7 +336,11 @@ def test_labels_and_sources_that_do_not_fit_are_refused_before_they_are_paid_for
 
 
 def test_a_receipt_names_the_table_that_it_protects():
-    for name, words in (("NoisyAverageSet", "protects: Xs"), ("CnvxAdap", "protects: the target")):
+    for name, words in (
+        ("NoisyAverageSet", "protects: Xs"),
+        ("CnvxAdap", "protects: the target"),
+        ("LabelShiftClassifier", "protects: the target"),
+    ):
         model, tables = make(name)
         assert words in str(model.fit(**tables).spent_)
 

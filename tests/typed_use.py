@@ -52,6 +52,8 @@ def adaptations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         epsilon=1.0, delta=1e-5, radius=2.0, weight_radius=3.0, classes=["no", "yes"]
     )
     share: float = regression.fit(X, y).predict(X).mean()
+    shifted = dplit.LabelShiftClassifier(epsilon=1.0).fit(X, Xs=X, ys=y > 0)
+    print(shifted.fit(X, y > 0, Xs=X, ys=y > 0).predict(X))
     labels: np.ndarray = classifier.fit(X, y > 0, Xs=X, ys=y > 0).predict(X)
     return labels if share > 0 else classifier.predict_proba(X)
 

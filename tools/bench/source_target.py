@@ -86,7 +86,7 @@ def faster_pam(X, S, k):
     for at in range(0, len(X), 500):
         rows = slice(at, at + 500)
         clipped[rows] = np.minimum(cdist(X[rows], X), d0[rows, None])
-    return kmedoids.fasterpam(clipped, k, random_state=0).medoids.astype(int)
+    return kmedoids.fasterpam(clipped, k, random_state=0, n_cpu=1).medoids.astype(int)
 
 
 def ours(X, S, k, **options):

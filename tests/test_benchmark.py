@@ -1,16 +1,29 @@
 """The measuring tool and the peers it measures: a peer that is read wrongly would flatter us."""
 
 import csv
+import itertools
 import math
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import benchmark
 import measure
 import numpy as np
 import pytest
-from bench import chapters, gan, kmeans, publish, readme, redraw, regression, store, tables
+from bench import (
+    chapters,
+    gan,
+    growth,
+    kmeans,
+    publish,
+    readme,
+    redraw,
+    regression,
+    store,
+    tables,
+)
 from bench.sets import EPSILONS, SETS
 from peers import apart, balcan, fastlloyd, google_lsh, linear, pe_means_direct
 from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
@@ -404,10 +417,30 @@ def test_the_tables_of_the_book_have_what_the_chapter_reads():
         ("curves", "loss"),
         ("speed", "cpu_s"),
         ("cover", "ours_s"),
+        ("growth", "n"),
+        ("cluster", "client_cpu_s"),
     ):
         with (store.BOOK / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert rows and all(float(r[column]) >= 0 or math.isnan(float(r[column])) for r in rows)
+
+
+def test_a_point_of_growth_says_what_stopped_it(monkeypatch):
+    measure = partial(growth.measure, path=None, limit=20)
+    assert measure("NoisyLloyd", "columns", 300, 2, 2)["status"] == ""
+    refused = measure("KTupleKMeans", "clusters", 300, 16, 1000)
+    assert refused["status"].startswith("refused: n_clusters=1000 with 16 columns")
+    monkeypatch.setattr(growth, "work", lambda *args: lambda: np.ones(2**40))
+    assert measure("any", "columns", 300, 2, 2)["status"] == "memory"
+    monkeypatch.setattr(growth, "work", lambda *args: partial(sum, itertools.repeat(1)))
+    stopped = growth.measure("any", "columns", 300, 2, 2, path=None, limit=1)
+    assert (stopped["status"], stopped["cpu_s"]) == ("time", 1)
+
+
+def test_exponents_are_those_of_the_upper_half():
+    sizes = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    assert growth.exponent(sizes, np.where(sizes < 4, 7.0, sizes**1.5)) == pytest.approx(1.5)
+    assert math.isnan(growth.exponent(sizes[:1], sizes[:1]))
 
 
 # --- the README ---

@@ -1,6 +1,8 @@
 """Rows in memory, in a memory map and on dask give the same releases, bit for bit, and no partition's error quotes a row."""
 
 import logging
+import os
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -95,8 +97,6 @@ def test_two_worker_processes_release_the_same_bits(make, cluster, da):
 
 def test_the_workers_did_the_work(cluster, da):
     """Each partition says where it was: in both workers, and not here."""
-    import os
-
     where = set(map_blocks(lambda start, rows: os.getpid(), da.zeros((64, 2), chunks=(4, 2))))
     assert where == set(cluster.run(os.getpid).values()) and os.getpid() not in where
 
@@ -124,6 +124,43 @@ def test_the_door_takes_dask_arrays_and_groups_of_every_kind(da):
         assert np.array_equal(votes, Noise(0).histogram(groups, 2, mu=1.0))
     with pytest.raises(ValueError, match="same rows"):
         Noise(0).sums(X, radius=4.0, groups=mapped(X.copy()), n_groups=2, mu=0.5)
+
+
+def read_or_die(path, visits, us):
+    """The rows of a Parquet file; if somebody else's process is told ours, the third who comes dies."""
+    import polars
+
+    with visits.open("ab") as file:
+        file.write(b".")
+    if us not in (0, os.getpid()) and visits.stat().st_size == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return polars.read_parquet(path).to_numpy()
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("name", ["NoisyLloyd", "PEMeans"])
+def test_four_workers_over_parquet_files_one_of_them_killed_release_the_same_bits(
+    name, da, tmp_path
+):
+    """In the third pass of several: its part is made again elsewhere, and no noise is drawn twice."""
+    distributed = pytest.importorskip("distributed", reason=NO_DASK)
+    polars = pytest.importorskip("polars", reason="polars writes the Parquet files of this test")
+    delayed, parts = pytest.importorskip("dask").delayed, []
+    for i, rows in enumerate(np.array_split(X, 6)):
+        polars.from_numpy(rows).write_parquet(path := tmp_path / f"{i}.parquet")
+        read = delayed(read_or_die)(path, tmp_path / f"visits-{i}", os.getpid() if i == 4 else 0)
+        parts.append(da.from_delayed(read, rows.shape, rows.dtype))
+    settings = {"n_workers": 4, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(processes=True, **settings) as machines,
+        distributed.Client(machines) as client,
+    ):
+        before = set(client.run(os.getpid).values())
+        found = released(ESTIMATORS[name], da.concatenate(parts))
+        client.wait_for_workers(4)
+        after = set(client.run(os.getpid).values())
+    assert len(before) == 4 and before - after  # somebody did die
+    assert found == released(ESTIMATORS[name], X)
 
 
 # ---------------------------------------------------------------- bad rows

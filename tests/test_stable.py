@@ -1,6 +1,7 @@
 """Stable clusters: one row changes one part, the prices add up, and data that pass are replayed too."""
 
 import math
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -9,10 +10,11 @@ from sklearn.exceptions import NotFittedError
 from test_estimators import COMMON, Untouchable
 from threadpoolctl import threadpool_limits
 
-from dplit import KTupleGaussianMixture, KTupleKMeans, audit, datasets
+from dplit import KTupleGaussianMixture, KTupleKMeans, PrivacyBudget, audit, datasets
 from dplit.accounting import gaussian_mu, gdp_composition
-from dplit.clustering import stable
+from dplit.clustering import stable, stable_tuples
 from dplit.exact import kmeans_loss
+from dplit.mechanisms import Noise
 
 KINDS = pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -227,3 +229,28 @@ def test_a_price_at_which_no_number_of_parts_agrees_names_its_owner(kind):
         model = kind(2, epsilon=1e-3, delta=1e-6, radius=1.0, n_tuples=n_tuples)
         with pytest.raises(ValueError, match=f"epsilon=0.001: {kind.__name__}.*larger epsilon"):
             model.fit(None)
+
+
+@pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
+def test_parts_that_would_be_compared_for_days_are_refused_before_the_budget(kind):
+    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    budget = PrivacyBudget(epsilon=2.0, delta=1e-5)
+    with pytest.raises(
+        ValueError, match=r"^n_clusters=1000 with 16 columns: .*; choose fewer"
+    ) as e:
+        budget.fit(kind(1000, **price), np.zeros((10, 16)))
+    assert budget.spent.epsilon == 0 and "\n" not in str(e.value)
+    kind(300, **price)._check_shape(16)  # hours, but not days
+
+
+def test_many_clusters_take_no_table_of_all_pairs_in_all_parts():
+    """Parts by clusters by columns, and clusters squared; not parts by clusters squared."""
+    n, k, d = 300, 60, 2
+    T = np.random.default_rng(0).normal(size=(k, d)) + np.zeros((n, k, d))
+    tracemalloc.start()
+    stable_tuples.stable_tuple_mean(
+        T, separation=10.0, outliers=0.1, mu=3.0, eta=1e-6, beta=0.05, noise=Noise(0)
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * n * k * (d + 1) + 2**22 < 8 * n * k**2

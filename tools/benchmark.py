@@ -12,6 +12,9 @@ gan             the same of a generative network: its lines of shares.csv, in DI
 adaptation      regression and classification with a public source; or one of them: regression, classification
 package         noise and passes, beside numpy and scikit-learn
 scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
+growth          time and memory of each clustering along rows, columns and clusters, each curve up to --limit
+                seconds of a fit
+cluster         a fit by one and two worker processes over Parquet files of four million rows
 chapters        what else chapters quote from a tool, as text
 tables [--book] sums up what is there; --book puts it where the chapter and the README read it
 
@@ -42,7 +45,9 @@ from pathlib import Path
 from bench import (
     chapters,
     classification,
+    cluster,
     gan,
+    growth,
     kmeans,
     max_cover,
     package,
@@ -63,6 +68,7 @@ OPTIONS = {
     "--methods": {"nargs": "+", "choices": kmeans.METHODS, "default": kmeans.METHODS, "metavar": "NAME"},
     "--seeds": {"type": int, "help": "runs; the default is that of the published tables"},
     "--rows": {"type": float, "default": 1e8, "help": "of the largest memory map"},
+    "--limit": {"type": float, "default": 120, "help": "processor seconds of a fit, where a curve stops"},
     "--picture": {"type": Path, "help": "seconds against rows, as a figure"},
     "--no-dask": {"action": "store_true", "help": "leave out the fit by dask's threads"},
     "--data": {"nargs": "+", "choices": classification.PROBLEMS, "default": [*classification.PROBLEMS]},
@@ -103,11 +109,17 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     "adaptation": (run_adaptation, "--seeds"),
     "package": (lambda asked: package.run(asked.out),),
     "scale": (run_scale, "--rows", "--picture", "--no-dask"),
+    "growth": (
+        lambda asked: growth.run(asked.out, int(asked.rows), asked.limit),
+        "--rows",
+        "--limit",
+    ),
+    "cluster": (lambda asked: cluster.run(asked.out, 4_000_000),),
     "chapters": (lambda asked: chapters.run(asked.out),),
     "tables": (run_tables, "--book"),
 }
 OTHERS = {
-    "all": (run_all, "--sets", "--methods", "--seeds", "--rows", "--book"),
+    "all": (run_all, "--sets", "--methods", "--seeds", "--rows", "--limit", "--book"),
     # whoever fits alone sees the tables at once
     "kmeans": (lambda asked: (run_kmeans(asked), run_tables(asked)), "--sets", "--methods", "--seeds", "--book"),
     "regression": (lambda asked: regression.run(asked.out, asked.seeds or 10), "--seeds"),

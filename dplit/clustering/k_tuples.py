@@ -131,12 +131,15 @@ def separations(T):
 
 def _separations(T):
     n, k, d = T.shape
-    total = np.zeros((k, k, n))
-    for column in np.moveaxis(T, 2, 0):  # coordinate by coordinate: each tuple is by itself
-        points = np.ascontiguousarray(column.T)
-        total += (points[:, None] - points) ** 2
-    total[np.arange(k), np.arange(k)] = np.inf
-    nearest_other = total.min(axis=1).T
+    nearest_other = np.empty((n, k))
+    for start in range(0, n, step := max(1, _CELLS // k**2)):
+        block = T[start : start + step]
+        total = np.zeros((k, k, len(block)))
+        for column in np.moveaxis(block, 2, 0):  # coordinate by coordinate: each tuple is by itself
+            points = np.ascontiguousarray(column.T)
+            total += (points[:, None] - points) ** 2
+        total[np.arange(k), np.arange(k)] = np.inf
+        nearest_other[start : start + step] = total.min(axis=1).T
     return np.where(nearest_other < 1e-200, 0.0, nearest_other)
 
 # %% ../../nbs/40_k_tuples.ipynb #684d6af1
@@ -176,14 +179,24 @@ def count_unpartitioned(T1, T2, separation):
     m, k, d = len(usable), *T1.shape[1:]
     reach = (squared[usable] / separation**2).reshape(m * k, 1)
     centers, good = T1[usable].reshape(m * k, d), np.zeros(m, dtype=np.int64)
-    for start in range(0, len(T2) if m else 0, step := max(32, _CELLS // max(m * k, 1))):
-        block = T2[start : start + step]
-        hits = np.zeros((m * k, len(block)), dtype=np.int16)
-        for j in range(k):  # pair by pair differences: no product of sums, no tolerance
-            hits += cdist(centers, block[:, j], "sqeuclidean") <= reach
-        good += (hits == 1).reshape(m, k, -1).all(axis=1).sum(axis=1)
+    few = min(max(m, 1), max(1, _CELLS // (32 * k)))  # tuples of T1 at a time
+    for first in range(0, m, few):
+        balls = slice(first * k, (first + few) * k)
+        for start in range(0, len(T2), step := max(32, _CELLS // (few * k))):
+            inside = _hits(centers[balls], T2[start : start + step], reach[balls]) == 1
+            good[first : first + few] += (
+                inside.reshape(-1, k, inside.shape[1]).all(axis=1).sum(axis=1)
+            )
     total[usable] = good
     return len(T2) - total
+
+
+def _hits(centers, T, reach):
+    """How many points of each tuple a ball holds, for each ball: pair by pair differences, no product of sums."""
+    hits = np.zeros((len(centers), len(T)), dtype=np.int16)
+    for j in range(T.shape[1]):
+        hits += cdist(centers, T[:, j], "sqeuclidean") <= reach
+    return hits
 
 
 _CELLS = 2**17  # numbers in one block

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -264,7 +265,7 @@ def cell_means(Q, start, radius, price, noise):
     step, limit = lattice(radius)
     C = np.rint(clip_to_ball(start, radius) / step)
     cells = NearestCenter(C, limit, whole=True)(Q)
-    apart = ((C[:, None] - C) ** 2).sum(axis=2) + np.diag(np.full(k, np.inf))
+    apart = cdist(C, C, "sqeuclidean") + np.diag(np.full(k, np.inf))
     reach = np.sqrt(np.minimum(apart.min(axis=1), 4.0 * limit**2)) if k > 1 else 2.0 * limit
     reach = np.maximum(reach * np.ones(k), 2.0**10)
     moved = Q - C[cells]  # whole numbers: lengths are exact
@@ -278,6 +279,20 @@ def cell_means(Q, start, radius, price, noise):
     centers = clip_to_ball((C + width[:, None] * shift) * step, radius)
     return Found(centers, counts, width * step), Inside(scaled - shift[cells], cells)
 
+# %% ../../nbs/41_stable_clusters.ipynb #0b772a4c
+_STEPS = 2e14  # half a nanosecond each
+
+
+def _check_steps(n_parts, n_clusters, d, owner):
+    """Refuse what PUBLIC numbers say would compare parts for days."""
+    steps = (n_parts * n_clusters) ** 2 * d
+    if steps > _STEPS:
+        raise ValueError(
+            f"n_clusters={n_clusters} with {d} columns: {owner} would compare {n_parts:,} parts with "
+            f"each other, point by point, in {steps:.0e} steps, more than a day of one core "
+            f"({_STEPS:.0e}); choose fewer clusters, or fewer columns."
+        )
+
 # %% ../../nbs/41_stable_clusters.ipynb #0b772a4d
 _AROUND = "its centres are noisy means around public starting points, of little use"
 
@@ -286,8 +301,9 @@ class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
     {privacy}
-    Running time depends on X. All rows are brought into memory, those of a memory map or a dask
-    array too.
+    Running time depends on X, and is at most in proportion to the square of `n_tuples` times
+    `n_clusters`; what would take more than about a day is refused. All rows are brought into memory,
+    those of a memory map or a dask array too.
 
     Parameters
     ----------
@@ -379,9 +395,13 @@ class KTupleKMeans(PrivateKMeans):
     def _memory(self, n_features):
         if self.n_clusters == 1:
             return super()._memory(n_features)
-        n_parts = self._n_parts()
-        pairs = 8 * self.n_clusters**2 * (n_features + n_parts)
-        return super()._memory(n_features) + 2 * pairs + 24 * n_parts * self.n_clusters * n_features
+        tuples = 40 * self._n_parts() * self.n_clusters * (n_features + 1)
+        return super()._memory(n_features) + 24 * self.n_clusters**2 + tuples
+
+    def _check_shape(self, n_features):
+        super()._check_shape(n_features)
+        if self.n_clusters > 1:
+            _check_steps(self._n_parts(), self.n_clusters, n_features, type(self).__name__)
 
     def _smallest_mu(self):
         return min(mu for mu in self._prices()[1:] if mu)

@@ -56,12 +56,13 @@ def seconds(function, repeat=1):
 
 def numpy_round(X, centers):
     """A round of Lloyd's as numpy has it: one thread, no privacy, no clipping, block by block."""
-    sums, counts, half = np.zeros((K, D)), np.zeros(K), (centers**2).sum(axis=1) / 2
+    k, half = len(centers), (centers**2).sum(axis=1) / 2
+    sums, counts = np.zeros(centers.shape), np.zeros(k)
     for i in range(0, len(X), 2**13):
         rows = X[i : i + 2**13].astype(float)
         labels = (rows @ centers.T - half).argmax(axis=1)
-        counts += np.bincount(labels, minlength=K)
-        sums += (labels == np.arange(K)[:, None]).astype(float) @ rows
+        counts += np.bincount(labels, minlength=k)
+        sums += (labels == np.arange(k)[:, None]).astype(float) @ rows
     return sums, counts
 
 

@@ -7,6 +7,7 @@ __all__ = ['Event', 'Coverage', 'watch', 'Journal', 'Pages', 'one_price', 'Noise
 
 # %% ../nbs/06_discrete.ipynb #1444bfeb
 import math
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -127,6 +128,8 @@ class Journal:
         self._list = self._page  # of the receipt; a procedure writes on a page of its own
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
         self._branch, self._groups, self._share = None, 0, 1.0
+        # whether a procedure's price covers the page, and which thread's page it is
+        self._priced, self._thread, self._lock = False, None, threading.RLock()
 
     @property
     def releases(self):
@@ -155,6 +158,12 @@ class Journal:
                 "Noise, and add the receipts. Receipt(noise.releases, noise.neighboring, delta) says "
                 "on the way what was spent so far."
             )
+        if self._thread not in (None, threading.get_ident()):
+            raise RuntimeError(
+                "another thread is in a procedure or a branch of this Noise, and what passes now would "
+                "be taken for a part of it: ask when that has ended, or ask a Noise of your own, and "
+                "add the receipts."
+            )
 
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
@@ -167,10 +176,11 @@ class Journal:
         Raises
         ------
         RuntimeError
-            If the receipt was handed out already.
+            If the receipt was handed out already, or another thread is in a procedure or a branch.
         """
-        self._check_open()
-        self._page.append(release)
+        with self._lock:
+            self._check_open()
+            self._page.append(release)
 
     def tail(self, eta, label="a bound that fails"):
         """Write down a failure that everybody can see; its probability is added to delta in full.
@@ -185,7 +195,7 @@ class Journal:
         Raises
         ------
         RuntimeError
-            If the receipt was handed out already.
+            As `write`.
         """
         self.write(Release(label, "tail", epsilon=0.0, delta=eta))
 
@@ -203,8 +213,19 @@ class Journal:
         -------
         Receipt
             Equal releases in a row are one.
+
+        Raises
+        ------
+        RuntimeError
+            Inside a procedure or a branch, whose price is not on the list yet.
         """
-        self._sealed = True
+        with self._lock:
+            if self._page is not self._list:
+                raise RuntimeError(
+                    "a procedure or a branch of this Noise has not ended, and its price is written "
+                    "when it has: ask for the receipt after it."
+                )
+            self._sealed = True
         lines = [
             replace(first, times=sum(r.times for r in (first, *same)))
             for first, *same in (list(g) for _, g in groupby(self._page))
@@ -221,13 +242,16 @@ class Pages(Journal):
     """Parts of a journal that are priced together, for less than they would cost one by one."""
 
     @contextmanager
-    def _new_page(self, branch, share):
-        before = self._page, self._branch, self._share
-        self._page, self._branch, self._share = [], branch, share
+    def _new_page(self, branch, share, priced):
+        with self._lock:
+            self._check_open()
+            before = self._page, self._branch, self._share, self._priced, self._thread
+            self._page, self._branch, self._share = [], branch, share
+            self._priced, self._thread = priced, threading.get_ident()
         try:
             yield self._page
         finally:
-            self._page, self._branch, self._share = before
+            self._page, self._branch, self._share, self._priced, self._thread = before
 
     def parallel(self, branches):
         """Run procedures of which each sees the rows of its own group only; together they cost what one costs.
@@ -255,14 +279,14 @@ class Pages(Journal):
         """
         self._check_open()
         self._groups += 1
-        group, results, made = self._groups, [], []
+        around, group, results, made = self._page, self._groups, [], []
         try:
             for i, branch in enumerate(branches):
-                with self._new_page((group, i), self._share) as page:
+                with self._new_page((group, i), self._share, self._priced) as page:
                     made.append(page)
                     results.append(branch())
         finally:  # what was begun is paid
-            self._page += _paid(made, self.neighboring)
+            around += _paid(made, self.neighboring)
         if any(page != made[0] for page in made):
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "
@@ -286,16 +310,27 @@ class Pages(Journal):
         Noise
             This door.
 
+        Raises
+        ------
+        ValueError
+            If nothing pays: without a release, and not inside another procedure.
+
         References
         ----------
         For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
         """
         self._check_open()
+        if release is None and not self._priced:
+            raise ValueError(
+                "release=None: only inside another procedure is there a price that covers this one; "
+                "say what goes on the receipt."
+            )
+        around = self._page
         try:
-            with self._new_page(self._branch, share):
+            with self._new_page(self._branch, share, True):
                 yield self
         finally:  # what was begun is paid
-            self._page += [] if release is None else [release]
+            around += [] if release is None else [release]
 
 
 def _paid(pages, neighboring):

@@ -19,7 +19,7 @@ import numpy as np
 from .public import check_between, check_count, check_neighboring, check_random_state
 from .public import rounded_down
 from .receipts import Receipt, Release
-from .rows import _floats
+from .rows import _floats, _is_masked
 from .samplers import Bits, _race, distinct_int, gaussian_int, knorm_int, laplace_int
 
 # %% ../nbs/06_discrete.ipynb #d6d20956
@@ -535,14 +535,14 @@ class Discrete(Pages):
         Raises
         ------
         ValueError
-            If the value is not whole, the body does not fit it, or sensitivity, step or price is
+            If the value is not whole or is masked, the body does not fit it, or sensitivity, step or price is
             not a finite number > 0.
         """
-        value, body = np.asarray(value), tuple(body or ())
+        masked, value, body = _is_masked(value), np.asarray(value), tuple(body or ())
         width = sum(check_count(n, "columns", "Noise.whole") for n, _ in body) or 1
-        if value.dtype.kind not in "iu" or value.size % width:
+        if masked or value.dtype.kind not in "iu" or value.size % width:
             raise ValueError(
-                "Noise.whole needs whole numbers, as many in each row as the body has columns."
+                "Noise.whole needs whole numbers, none masked, as many in each row as the body has columns."
             )
         body = tuple((int(n), _positive(radius, "a radius of the body")) for n, radius in body)
         sensitivity, step = _positive(sensitivity, "sensitivity"), _positive(step, "step")

@@ -224,11 +224,10 @@ def test_names_are_found_where_they_used_to_be(module):
 
 def test_only_a_priced_procedure_may_go_unlisted():
     """A procedure without a price, or in a branch without one, would release for nothing."""
-    ask = lambda noise: noise.count(3, mu=1.0)
 
     def unpriced(noise):
         with noise.procedure():
-            ask(noise)
+            noise.count(3, mu=1.0)
 
     for route in (unpriced, lambda noise: noise.parallel([partial(unpriced, noise)])):
         noise = Noise(0)

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -103,6 +104,39 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
+# %% ../nbs/06_discrete.ipynb #a3c75df8
+class _Page(NamedTuple):
+    """Lines that are priced together, and who may write them."""
+
+    lines: list
+    branch: tuple | None = None
+    share: float = 1.0
+    priced: bool = False  # whether a procedure's price covers them
+    thread: int | None = None  # whose they are; None: everybody's
+
+    def check_thread(self):
+        if self.thread not in (None, threading.get_ident()):
+            raise RuntimeError(_MEANWHILE)
+
+
+_LATE = (
+    "this Noise has written its receipt, which would not tell what passes now: ask a new "
+    "Noise, and add the receipts. Receipt(noise.releases, noise.neighboring, delta) says "
+    "on the way what was spent so far."
+)
+_MEANWHILE = (
+    "another thread is in a procedure or a branch of this Noise, and what passes now would be taken "
+    "for a part of it: ask when that has ended, or ask a Noise of your own, and add the receipts."
+)
+_EARLY = (
+    "a procedure or a branch of this Noise has not ended, and its price is written when it has: ask "
+    "for the receipt after it."
+)
+_UNPAID = (
+    "release=None: only inside another procedure is there a price that covers this one; say what "
+    "goes on the receipt."
+)
+
 # %% ../nbs/06_discrete.ipynb #a3c75df9
 class Journal:
     """What has passed the door: written once, line by line, and sealed by its receipt.
@@ -124,17 +158,17 @@ class Journal:
 
     def __init__(self, neighboring="add_remove", private=True):
         self._neighboring, self.private = check_neighboring(neighboring), private
-        self._page, self._sealed = [], False
-        self._list = self._page  # of the receipt; a procedure writes on a page of its own
+        self._page, self._sealed, self._groups = _Page([]), False, 0
+        self._list = self._page.lines  # of the receipt; a procedure writes on a page of its own
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
-        self._branch, self._groups, self._share = None, 0, 1.0
-        # whether a procedure's price covers the page, and which thread's page it is
-        self._priced, self._thread, self._lock = False, None, threading.RLock()
+        self._lock = threading.RLock()
+
+    _branch = property(lambda self: self._page.branch)
 
     @property
     def releases(self):
         """What has gone out so far, in order. PUBLIC."""
-        return tuple(self._page)
+        return tuple(self._page.lines)
 
     @property
     def listed(self):
@@ -153,17 +187,8 @@ class Journal:
 
     def _check_open(self):
         if self._sealed:
-            raise RuntimeError(
-                "this Noise has written its receipt, which would not tell what passes now: ask a new "
-                "Noise, and add the receipts. Receipt(noise.releases, noise.neighboring, delta) says "
-                "on the way what was spent so far."
-            )
-        if self._thread not in (None, threading.get_ident()):
-            raise RuntimeError(
-                "another thread is in a procedure or a branch of this Noise, and what passes now would "
-                "be taken for a part of it: ask when that has ended, or ask a Noise of your own, and "
-                "add the receipts."
-            )
+            raise RuntimeError(_LATE)
+        self._page.check_thread()
 
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
@@ -180,7 +205,7 @@ class Journal:
         """
         with self._lock:
             self._check_open()
-            self._page.append(release)
+            self._page.lines.append(release)
 
     def tail(self, eta, label="a bound that fails"):
         """Write down a failure that everybody can see; its probability is added to delta in full.
@@ -220,21 +245,18 @@ class Journal:
             Inside a procedure or a branch, whose price is not on the list yet.
         """
         with self._lock:
-            if self._page is not self._list:
-                raise RuntimeError(
-                    "a procedure or a branch of this Noise has not ended, and its price is written "
-                    "when it has: ask for the receipt after it."
-                )
+            if self._page.lines is not self._list:
+                raise RuntimeError(_EARLY)
             self._sealed = True
         lines = [
             replace(first, times=sum(r.times for r in (first, *same)))
-            for first, *same in (list(g) for _, g in groupby(self._page))
+            for first, *same in (list(g) for _, g in groupby(self._list))
         ]
         return Receipt(lines, self.neighboring, delta, self.private, title)
 
     def _pass(self, *event, body=()):
         self._check_open()
-        event = Event(*event, self._branch, body, self._share)
+        event = Event(*event, self._branch, body, self._page.share)
         return event.outcome if self._watcher is None else self._watcher(event)
 
 # %% ../nbs/06_discrete.ipynb #4c695cb2
@@ -245,13 +267,12 @@ class Pages(Journal):
     def _new_page(self, branch, share, priced):
         with self._lock:
             self._check_open()
-            before = self._page, self._branch, self._share, self._priced, self._thread
-            self._page, self._branch, self._share = [], branch, share
-            self._priced, self._thread = priced, threading.get_ident()
+            before = self._page
+            self._page = _Page([], branch, share, priced, threading.get_ident())
         try:
-            yield self._page
+            yield self._page.lines
         finally:
-            self._page, self._branch, self._share, self._priced, self._thread = before
+            self._page = before
 
     def parallel(self, branches):
         """Run procedures of which each sees the rows of its own group only; together they cost what one costs.
@@ -279,15 +300,15 @@ class Pages(Journal):
         """
         self._check_open()
         self._groups += 1
-        around, group, results, made = self._page, self._groups, [], []
+        page, group, results, made = self._page, self._groups, [], []
         try:
             for i, branch in enumerate(branches):
-                with self._new_page((group, i), self._share, self._priced) as page:
-                    made.append(page)
+                with self._new_page((group, i), page.share, page.priced) as lines:
+                    made.append(lines)
                     results.append(branch())
         finally:  # what was begun is paid
-            around += _paid(made, self.neighboring)
-        if any(page != made[0] for page in made):
+            page.lines.extend(_paid(made, self.neighboring))
+        if any(lines != made[0] for lines in made):
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "
                 "and the receipt has the sum of them all."
@@ -320,17 +341,14 @@ class Pages(Journal):
         For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
         """
         self._check_open()
-        if release is None and not self._priced:
-            raise ValueError(
-                "release=None: only inside another procedure is there a price that covers this one; "
-                "say what goes on the receipt."
-            )
-        around = self._page
+        page = self._page
+        if release is None and not page.priced:
+            raise ValueError(_UNPAID)
         try:
-            with self._new_page(self._branch, share, True):
+            with self._new_page(page.branch, share, True):
                 yield self
         finally:  # what was begun is paid
-            around += [] if release is None else [release]
+            page.lines.extend([] if release is None else [release])
 
 
 def _paid(pages, neighboring):

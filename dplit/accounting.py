@@ -400,7 +400,8 @@ def zcdp_delta(epsilon: "ArrayLike", rho: "ArrayLike") -> float | np.ndarray:
         log_x = np.minimum(log_x, 300)  # true at every alpha, as above
         x = np.exp(log_x)
         log_delta = x * (x * r - (e - r)) - x * np.logaddexp(0, -log_x) - np.log1p(x)
-        delta = np.minimum(np.exp(log_delta) * (1 + _MARGIN), 1)
+        # what underflows is no promise of zero
+        delta = np.minimum(np.exp(log_delta) * (1 + _MARGIN) + 5e-324, 1)
     return _scalar(np.where(free, 0.0, np.where(certain, 1.0, delta)))
 
 # %% ../nbs/10_accounting.ipynb #124234f5

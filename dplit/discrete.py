@@ -7,18 +7,20 @@ __all__ = ['Event', 'Coverage', 'watch', 'Journal', 'Pages', 'one_price', 'Noise
 
 # %% ../nbs/06_discrete.ipynb #1444bfeb
 import math
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
 from .public import check_between, check_count, check_neighboring, check_random_state
 from .public import rounded_down
 from .receipts import Receipt, Release
-from .rows import _floats
+from .rows import _floats, _is_masked
 from .samplers import Bits, _race, distinct_int, gaussian_int, knorm_int, laplace_int
 
 # %% ../nbs/06_discrete.ipynb #d6d20956
@@ -102,6 +104,39 @@ def watch(watcher):
     finally:
         _watcher.reset(token)
 
+# %% ../nbs/06_discrete.ipynb #a3c75df8
+class _Page(NamedTuple):
+    """Lines that are priced together, and who may write them."""
+
+    lines: list
+    branch: tuple | None = None
+    share: float = 1.0
+    priced: bool = False  # whether a procedure's price covers them
+    thread: int | None = None  # whose they are; None: everybody's
+
+    def check_thread(self):
+        if self.thread not in (None, threading.get_ident()):
+            raise RuntimeError(_MEANWHILE)
+
+
+_LATE = (
+    "this Noise has written its receipt, which would not tell what passes now: ask a new "
+    "Noise, and add the receipts. Receipt(noise.releases, noise.neighboring, delta) says "
+    "on the way what was spent so far."
+)
+_MEANWHILE = (
+    "another thread is in a procedure or a branch of this Noise, and what passes now would be taken "
+    "for a part of it: ask when that has ended, or ask a Noise of your own, and add the receipts."
+)
+_EARLY = (
+    "a procedure or a branch of this Noise has not ended, and its price is written when it has: ask "
+    "for the receipt after it."
+)
+_UNPAID = (
+    "release=None: only inside another procedure is there a price that covers this one; say what "
+    "goes on the receipt."
+)
+
 # %% ../nbs/06_discrete.ipynb #a3c75df9
 class Journal:
     """What has passed the door: written once, line by line, and sealed by its receipt.
@@ -123,15 +158,17 @@ class Journal:
 
     def __init__(self, neighboring="add_remove", private=True):
         self._neighboring, self.private = check_neighboring(neighboring), private
-        self._page, self._sealed = [], False
-        self._list = self._page  # of the receipt; a procedure writes on a page of its own
+        self._page, self._sealed, self._groups = _Page([]), False, 0
+        self._list = self._page.lines  # of the receipt; a procedure writes on a page of its own
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
-        self._branch, self._groups, self._share = None, 0, 1.0
+        self._lock = threading.RLock()
+
+    _branch = property(lambda self: self._page.branch)
 
     @property
     def releases(self):
         """What has gone out so far, in order. PUBLIC."""
-        return tuple(self._page)
+        return tuple(self._page.lines)
 
     @property
     def listed(self):
@@ -150,11 +187,8 @@ class Journal:
 
     def _check_open(self):
         if self._sealed:
-            raise RuntimeError(
-                "this Noise has written its receipt, which would not tell what passes now: ask a new "
-                "Noise, and add the receipts. Receipt(noise.releases, noise.neighboring, delta) says "
-                "on the way what was spent so far."
-            )
+            raise RuntimeError(_LATE)
+        self._page.check_thread()
 
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
@@ -167,10 +201,11 @@ class Journal:
         Raises
         ------
         RuntimeError
-            If the receipt was handed out already.
+            If the receipt was handed out already, or another thread is in a procedure or a branch.
         """
-        self._check_open()
-        self._page.append(release)
+        with self._lock:
+            self._check_open()
+            self._page.lines.append(release)
 
     def tail(self, eta, label="a bound that fails"):
         """Write down a failure that everybody can see; its probability is added to delta in full.
@@ -185,7 +220,7 @@ class Journal:
         Raises
         ------
         RuntimeError
-            If the receipt was handed out already.
+            As `write`.
         """
         self.write(Release(label, "tail", epsilon=0.0, delta=eta))
 
@@ -203,9 +238,17 @@ class Journal:
         -------
         Receipt
             Equal releases in a row are one.
+
+        Raises
+        ------
+        RuntimeError
+            Inside a procedure or a branch, whose price is not on the list yet.
         """
-        self._sealed = True
-        lines = [_together(list(equal)) for _, equal in groupby(self._page)]
+        with self._lock:
+            if self._page.lines is not self._list:
+                raise RuntimeError(_EARLY)
+            self._sealed = True
+        lines = [_together(list(equal)) for _, equal in groupby(self._list)]
         return Receipt(lines, self.neighboring, delta, self.private, title)
 
     def _pass(self, label, mechanism, value, outcome, *rest, body=()):
@@ -213,7 +256,7 @@ class Journal:
         if self._watcher is None:
             return outcome
         known = label, mechanism, value, outcome, *rest
-        return self._watcher(Event(*known, self._branch, body, self._share))
+        return self._watcher(Event(*known, self._branch, body, self._page.share))
 
 
 def _together(equal):
@@ -226,13 +269,15 @@ class Pages(Journal):
     """Parts of a journal that are priced together, for less than they would cost one by one."""
 
     @contextmanager
-    def _new_page(self, branch, share):
-        before = self._page, self._branch, self._share
-        self._page, self._branch, self._share = [], branch, share
+    def _new_page(self, branch, share, priced):
+        with self._lock:
+            self._check_open()
+            before = self._page
+            self._page = _Page([], branch, share, priced, threading.get_ident())
         try:
-            yield self._page
+            yield self._page.lines
         finally:
-            self._page, self._branch, self._share = before
+            self._page = before
 
     def parallel(self, branches):
         """Run procedures of which each sees the rows of its own group only; together they cost what one costs.
@@ -260,15 +305,15 @@ class Pages(Journal):
         """
         self._check_open()
         self._groups += 1
-        group, results, made = self._groups, [], []
+        page, group, results, made = self._page, self._groups, [], []
         try:
             for i, branch in enumerate(branches):
-                with self._new_page((group, i), self._share) as page:
-                    made.append(page)
+                with self._new_page((group, i), page.share, page.priced) as lines:
+                    made.append(lines)
                     results.append(branch())
         finally:  # what was begun is paid
-            self._page += _paid(made, self.neighboring)
-        if any(page != made[0] for page in made):
+            page.lines.extend(_paid(made, self.neighboring))
+        if any(lines != made[0] for lines in made):
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "
                 "and the receipt has the sum of them all."
@@ -291,16 +336,24 @@ class Pages(Journal):
         Noise
             This door.
 
+        Raises
+        ------
+        ValueError
+            If nothing pays: without a release, and not inside another procedure.
+
         References
         ----------
         For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
         """
         self._check_open()
+        page = self._page
+        if release is None and not page.priced:
+            raise ValueError(_UNPAID)
         try:
-            with self._new_page(self._branch, share):
+            with self._new_page(page.branch, share, True):
                 yield self
         finally:  # what was begun is paid
-            self._page += [] if release is None else [release]
+            page.lines.extend([] if release is None else [release])
 
 
 def _paid(pages, neighboring):
@@ -505,14 +558,14 @@ class Discrete(Pages):
         Raises
         ------
         ValueError
-            If the value is not whole, the body does not fit it, or sensitivity, step or price is
+            If the value is not whole or is masked, the body does not fit it, or sensitivity, step or price is
             not a finite number > 0.
         """
-        value, body = np.asarray(value), tuple(body or ())
+        masked, value, body = _is_masked(value), np.asarray(value), tuple(body or ())
         width = sum(check_count(n, "columns", "Noise.whole") for n, _ in body) or 1
-        if value.dtype.kind not in "iu" or value.size % width:
+        if masked or value.dtype.kind not in "iu" or value.size % width:
             raise ValueError(
-                "Noise.whole needs whole numbers, as many in each row as the body has columns."
+                "Noise.whole needs whole numbers, none masked, as many in each row as the body has columns."
             )
         body = tuple((int(n), _positive(radius, "a radius of the body")) for n, radius in body)
         sensitivity, step = _positive(sensitivity, "sensitivity"), _positive(step, "step")

@@ -130,7 +130,8 @@ def mixture_delta(
         else:
             sides = (side(epsilon - losses, mu, exponent) for side in (_without, _with))
             worst = max(float(chances @ side) for side in sides)
-    return min(worst * (1 + 1e-10), 1.0)
+    least = 5e-324 if mu or exponent else 0.0  # what underflows is no promise of zero
+    return min(worst * (1 + 1e-10) + least, 1.0)
 
 
 def _check_pure(pure):

@@ -55,7 +55,7 @@ def check_rows(X, owner, name="X", partitions=False, **options):
 
     """
     finite = options.pop("ensure_all_finite", True)
-    if np.ma.is_masked(X):
+    if _is_masked(X):
         raise ValueError(
             f"{name} has masked cells: {owner} would read through the mask. Leave these rows out, or "
             "fill the cells, row by row."
@@ -71,6 +71,11 @@ def check_rows(X, owner, name="X", partitions=False, **options):
         worst = sum(map_blocks(_worst, rows, reduce=sum))
         _checked([[worst]], owner, name)
     return rows
+
+
+def _is_masked(X):
+    """Whether a table has masked cells, or a list a row that has."""
+    return np.ma.is_masked(X) or isinstance(X, (list, tuple)) and any(map(np.ma.is_masked, X))
 
 
 def _worst(start, rows):
@@ -271,7 +276,7 @@ def _difference(known, given):
 # %% ../nbs/02_rows.ipynb #95f702ad
 def _table(X):
     """Rows as they are, if they are a numeric table; anything else as an array, or an error that quotes nothing."""
-    if not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
+    if _is_masked(X) or not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
         X = check_rows(X, "Noise", ensure_min_samples=0, ensure_all_finite=False)
         X = _floats(X, "X")
     if len(X.shape) != 2 or X.shape[1] == 0:
@@ -284,26 +289,29 @@ def _table(X):
 def _floats(values, name):
     """Numbers as float64, or an error that quotes nothing."""
     try:
-        return np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        if array.dtype.kind != "c" and not _is_masked(values):
+            return array.astype(float, copy=False)
     except Exception:  # a cell may raise anything when asked for its number
         pass
     # raised out here, so that the quoting error does not travel along
-    raise ValueError(f"{name} must hold numbers.")
+    raise ValueError(f"{name} must hold numbers, real and unmasked.")
 
 
 def _one_each(values, name, whole=False, length=None):
     """A one-dimensional array with one entry for each row, or an error that quotes nothing."""
+    masked = _is_masked(values)
     try:
         values = np.asarray(values)
     except ValueError:
         values = np.zeros((0, 0))
     if values.size == 0 and values.ndim == 1:
         values = values.astype(np.int64)
-    kinds = "iub" if whole else "iubf"
-    if values.ndim != 1 or values.dtype.kind not in kinds or length not in (None, len(values)):
+    good = not masked and values.ndim == 1 and values.dtype.kind in ("iub" if whole else "iubf")
+    if not good or length not in (None, len(values)):
         what = "a whole number" if whole else "an entry"
         raise ValueError(
-            f"{name} must hold {what} for each row: a one-dimensional array as long as the rows."
+            f"{name} must hold {what} for each row: a one-dimensional array as long as the rows, unmasked."
         )
     return values
 
@@ -525,6 +533,10 @@ def map_blocks(function, X, block_rows=None, reduce=None):
 
 def _doubles(rows):
     """A block as float64. What is too large becomes infinity without a word: a warning would tell."""
+    if np.ma.is_masked(rows):
+        raise ValueError(
+            "X has masked cells, which a pass over blocks would read: fill them, row by row."
+        )
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(rows, dtype=float)
 

@@ -1084,3 +1084,13 @@ def test_sampled_releases_are_priced_wherever_they_are_accepted(mu, rate):
             true = p * tail(start - mu) - (level - 1 + p) * tail(start)
             found = mixtures.poisson_gaussian_delta(epsilon, mu, rate)
             assert true <= found <= float(true) * 1.05 + 1e-15
+
+
+def test_what_underflows_is_not_promised_to_be_zero():
+    """A delta below the smallest float is rounded up to it; 0 is said only where it is true."""
+    assert ac.gaussian_delta(60.0, 0.1) == ac.zcdp_delta(60.0, 0.005) == 5e-324
+    assert mixtures.mixture_delta(60.0, mu=0.1, pure=[(1.0, 1)]) == 5e-324
+    assert mixtures.mixture_delta(60.0, pure=[(1.0, 1)], exponent=1e-3) == 5e-324
+    assert mixtures.mixture_delta(1.0, pure=[(1.0, 1)]) == ac.zcdp_delta(60.0, 0.0) == 0
+    spent = receipts.Receipt([gaussian(0.1), pure(1.0)], "add_remove")
+    assert spent.delta_at(60.0) > 0

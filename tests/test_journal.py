@@ -1,6 +1,7 @@
 """What passes the door is written once, and how much noise there will be is known before the question."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -216,3 +217,71 @@ def test_names_are_found_where_they_used_to_be(module):
     names = BEFORE[module].split()
     assert {*names} <= {*module.__all__} and all(hasattr(module, name) for name in names)
     assert not hasattr(module, "no_such_name") and not hasattr(module, "_without")
+
+
+# ---------------------------------------------------------------- pages that are priced together
+
+
+def test_only_a_priced_procedure_may_go_unlisted():
+    """A procedure without a price, or in a branch without one, would release for nothing."""
+
+    def unpriced(noise):
+        with noise.procedure():
+            noise.count(3, mu=1.0)
+
+    for route in (unpriced, lambda noise: noise.parallel([partial(unpriced, noise)])):
+        noise = Noise(0)
+        with pytest.raises(ValueError, match="release=None"):
+            route(noise)
+        assert noise.receipt(1e-6).releases == ()  # and nothing was released
+    noise = Noise(0)
+    with noise.procedure(COUNT):
+        unpriced(noise)
+        noise.parallel([partial(unpriced, noise)])
+    assert noise.receipt().releases == (COUNT,)
+
+
+@pytest.mark.parametrize("inside", ["procedure", "parallel"])
+def test_there_is_no_receipt_before_a_page_is_priced(inside):
+    """It would have no line of what was released before, nor of what is being released."""
+    noise, early = Noise(0), []
+    noise.count(3, mu=1.0)
+
+    def step():
+        noise.count(3, epsilon=0.5)
+        with pytest.raises(RuntimeError, match="has not ended"):
+            early.append(noise.receipt(1e-6))
+
+    if inside == "procedure":
+        with noise.procedure(COUNT):
+            step()
+    else:
+        noise.parallel([step])
+    receipt = noise.receipt(1e-6)
+    assert not early and [r.mechanism for r in receipt.releases] == ["gaussian", "laplace"]
+
+
+@pytest.mark.parametrize("inside", ["procedure", "parallel"])
+def test_no_other_thread_releases_on_an_open_page(inside):
+    """There its release would be taken for a part of what the page's price covers, and not be paid."""
+    noise = Noise(0)
+
+    def meanwhile():
+        with ThreadPoolExecutor(1) as pool:
+            for ask in (lambda: noise.count(3, mu=3.0), lambda: noise.parallel([]), step):
+                with pytest.raises(RuntimeError, match="another thread"):
+                    pool.submit(ask).result()
+        noise.count(3, epsilon=0.5)
+
+    def step():
+        with noise.procedure(COUNT):
+            raise AssertionError("nothing inside was to run")
+
+    if inside == "procedure":
+        with noise.procedure(COUNT):
+            meanwhile()
+    else:
+        noise.parallel([meanwhile])
+    with ThreadPoolExecutor(1) as pool:  # and now it may
+        pool.submit(lambda: noise.count(3, mu=0.1)).result()
+    assert [r.mechanism for r in noise.receipt(1e-6).releases] == ["laplace", "gaussian"]

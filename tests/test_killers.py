@@ -461,7 +461,7 @@ def test_every_choice_and_sample_is_shown_whole_to_an_auditor():
     inside = []
     with watch(lambda event: inside.append(event) or event.outcome):
         noise = Noise(0)
-        with noise.procedure(share=0.25):
+        with noise.procedure(receipts.Release("both", "other", epsilon=1.0), share=0.25):
             noise.parallel([lambda: noise.count(1, mu=1.0), lambda: noise.count(2, mu=1.0)])
         noise.count(3, mu=1.0)
     assert [event.share for event in inside] == [0.25, 0.25, 1.0]

@@ -29,7 +29,7 @@ from dplit import mechanisms as me
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_between
-from dplit.rows import lattice, map_blocks, quantize
+from dplit.rows import MappedRows, lattice, map_blocks, quantize
 from dplit.samplers import Bits
 
 SAMPLERS = {"laplace": samplers.laplace_int, "gaussian": samplers.gaussian_int}
@@ -1024,3 +1024,36 @@ def test_intervals_are_checked_and_printed_as_they_are(value, ends, good):
 def test_no_number_is_no_number_of_an_interval(value):
     with pytest.raises(TypeError, match="share"):
         check_between(value, "share", "Somebody", 0, 1)
+
+
+MASKED = np.ma.array([[1, 2], [3, 4]], mask=[[0, 0], [1, 0]])
+THROUGH_A_MASK = {
+    "sums": lambda noise: noise.sums(MASKED, radius=9.0, mu=1.0),
+    "groups": lambda noise: noise.sums(np.ones((2, 1)), radius=9.0, mu=1.0, groups=MASKED[:, 0]),
+    "mean": lambda noise: noise.mean(MASKED, radius=9.0, mu=1.0),
+    "count": lambda noise: noise.count(MASKED[:, 0] > 0, mu=1.0),
+    "histogram": lambda noise: noise.histogram(MASKED[:, 0], 5, mu=1.0),
+    "lengths": lambda noise: noise.lengths(MASKED, np.array([1.0, 9.0]), mu=1.0),
+    "vote": lambda noise: noise.vote(MASKED[:, 0], 5, epsilon=1.0),
+    "laplace": lambda noise: noise.laplace(MASKED, sensitivity=1.0, epsilon=1.0),
+    "whole": lambda noise: noise.whole(MASKED, sensitivity=1.0, mu=1.0),
+    "exponential": lambda noise: noise.exponential(MASKED[:, 0], epsilon=1.0),
+    "mapped": lambda noise: noise.sum(MappedRows(MASKED, lambda b, at: b), radius=9.0, mu=1.0),
+    "rows in a list": lambda noise: noise.sums(list(MASKED), radius=9.0, mu=1.0),
+}
+
+
+@pytest.mark.parametrize("name", THROUGH_A_MASK)
+def test_no_question_reads_through_a_mask(name):
+    """Whoever masked a cell has said that it must not be used, by hand-made programs neither."""
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="mask"):
+        THROUGH_A_MASK[name](noise)
+    assert noise.releases == ()
+
+
+def test_half_of_a_complex_number_is_not_released():
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="real"):
+        noise.laplace(np.array([1 + 2j]), sensitivity=1.0, epsilon=1.0)
+    assert noise.releases == ()

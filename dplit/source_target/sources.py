@@ -75,7 +75,7 @@ radius : float
 center : array_like of shape (n_features,), optional
     PUBLIC centre of the ball, default the origin.""",
     }
-    # a budget counts on both: one release, whose price public numbers alone decide
+    # a budget counts on both: public numbers alone decide what every release costs
     _fixed_price = True
     _only_gaussian = property(lambda self: self.rho is not None)
 

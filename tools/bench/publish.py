@@ -3,9 +3,7 @@
 from bench import readme, store, tables
 from bench.store import read, write
 
-PARTS = (
-    "auc curves speed cover max_cover solver shares regression classification package scale".split()
-)
+PARTS = "auc curves speed cover max_cover solver shares regression classification shifts package scale".split()
 
 
 def replaced(published, fresh):

@@ -370,7 +370,7 @@ def least_right(n, scale, n_classes):
     guess = 1 / n_classes
     return n * (guess + 0.15 * (1 - guess)) - _NOT_NEGATIVE(scale, "scale", owner)
 
-
+# %% ../../nbs/76_ncnvx_adap.ipynb #9a4d0012
 def guarded_gain(right, n):
     """How much adaptation may gain, from how many of n private records the source's model gets right.
 

@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from .public import check_between, check_count, check_neighboring, check_random_state
 from .public import rounded_down
-from .receipts import Receipt, Release
+from .receipts import Receipt, Release, _together
 from .rows import _floats, _is_masked
 from .samplers import Bits, _race, distinct_int, gaussian_int, knorm_int, laplace_int
 
@@ -248,8 +247,7 @@ class Journal:
             if self._page.lines is not self._list:
                 raise RuntimeError(_EARLY)
             self._sealed = True
-        lines = [_together(list(equal)) for _, equal in groupby(self._list)]
-        return Receipt(lines, self.neighboring, delta, self.private, title)
+        return Receipt(_together(self._list), self.neighboring, delta, self.private, title)
 
     def _pass(self, label, mechanism, value, outcome, *rest, body=()):
         self._check_open()
@@ -257,12 +255,6 @@ class Journal:
             return outcome
         known = label, mechanism, value, outcome, *rest
         return self._watcher(Event(*known, self._branch, body, self._page.share))
-
-
-def _together(equal):
-    """Equal releases as one."""
-    times = sum(r.times for r in equal)
-    return equal[0] if times == equal[0].times else replace(equal[0], times=times)
 
 # %% ../nbs/06_discrete.ipynb #4c695cb2
 class Pages(Journal):

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import ROUND_CEILING, Context
 from functools import partial
+from itertools import groupby
 from numbers import Integral, Real
 
 from collections.abc import Callable
@@ -412,6 +413,16 @@ def _read(given):
     for line in lines:
         _check_mechanism(line["mechanism"])
     return tuple(Release(**line) for line in lines), head
+
+# %% ../nbs/04_receipts.ipynb #6098e527
+def _together(releases):
+    """Equal releases in a row as one."""
+    found = []
+    for _, equal in groupby(releases):
+        first, *others = equal
+        times = first.times + sum(r.times for r in others)
+        found.append(replace(first, times=times) if others else first)
+    return found
 
 # %% ../nbs/04_receipts.ipynb #6098e528
 def _rounded_up(value, digits=4):

@@ -10,6 +10,7 @@ max-cover       losses of MaxCoverKMeans, and its speed beside the printed algor
 source-target   solvers of k-medoids with a target, and what private sources are worth
 gan             the same of a generative network: its lines of shares.csv, in DIR or else in the book
 adaptation      regression and classification with a public source; or one of them: regression, classification
+shifts          what the guard of NCnvxAdap is worth where the source is wrong in one of many ways
 package         noise and passes, beside numpy and scikit-learn
 scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
 growth          time and memory of each clustering along rows, columns and clusters, each curve up to --limit
@@ -30,8 +31,8 @@ Each part writes DIR/*.csv. What is finished of one (a fit, a process, a group o
 and whoever starts it again goes on from there; to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
-of everything; by default 10 of k-means and adaptation, 8 of max cover (20 on digits), 30 of shares (10 of gan). Set
-OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
+of everything; by default 10 of k-means, adaptation and shifts, 8 of max cover (20 on digits), 30 of shares
+(10 of gan). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
 can't be downloaded. diffprivlib, and JAX for gan, are installed once into DIR.
 
@@ -55,6 +56,7 @@ from bench import (
     redraw,
     regression,
     scale,
+    shifts,
     source_target,
     speed,
 )
@@ -107,6 +109,7 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     "source-target": (lambda asked: source_target.run(asked.out, asked.seeds), "--seeds"),
     "gan": (lambda asked: gan.run(asked.out, asked.seeds or 10), "--seeds"),
     "adaptation": (run_adaptation, "--seeds"),
+    "shifts": (lambda asked: shifts.run(asked.out, asked.seeds or 10), "--seeds"),
     "package": (lambda asked: package.run(asked.out),),
     "scale": (run_scale, "--rows", "--picture", "--no-dask"),
     "growth": (

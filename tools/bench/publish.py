@@ -3,7 +3,9 @@
 from bench import readme, store, tables
 from bench.store import read, write
 
-PARTS = "auc curves speed cover max_cover solver shares regression classification shifts package scale"
+PARTS = (
+    "auc curves speed cover max_cover solver shares regression classification shifts package scale"
+)
 PARTS = [*PARTS.split(), "growth", "cluster"]
 
 

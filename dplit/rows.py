@@ -103,7 +103,8 @@ def _checked(X, owner, name, **options):
     except Exception as error:  # a cell may raise anything when asked for its number
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
-        text = re.sub(r" \(shape=\(.*?\)\)", "", text)  # which counts the rows
+        text = re.sub(r"\(\d+,", "(,", text)  # how many rows there are
+        text = re.sub(r" \(shape=\(, [1-9].*?\)\)", "", text)
         reason = text if text.startswith(_SAFE_WORDS) else "its entries are not numbers"
     # raised out here, so that the quoting error does not travel along
     raise kind(_unusable(name, owner, reason))
@@ -116,6 +117,7 @@ def _unusable(name, owner, reason):
         advice = "Leave columns of words and dates out, or declare the words to a BoundedScaler"
     advice = "Hand over a dense array" if reason.startswith("Sparse") else advice
     advice = "Hand over at least one row" if "0 sample" in reason else advice
+    advice = "Hand over at least one column" if "0 feature" in reason else advice
     return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."
 
 

@@ -3,10 +3,8 @@
 from bench import readme, store, tables
 from bench.store import read, write
 
-PARTS = (
-    "auc curves speed cover max_cover solver shares regression classification shifts package scale"
-)
-PARTS = [*PARTS.split(), "growth", "cluster"]
+PARTS = "auc curves speed cover max_cover solver medoids shares regression classification".split()
+PARTS += "shifts package scale growth cluster".split()
 
 
 def replaced(published, fresh):

@@ -419,7 +419,7 @@ class _Near:
 
 # %% ../../nbs/60_source_target.ipynb #5eed0101
 _FEW = 30  # medoids; with more, most pairs are far and `swap_medoids` leaves them out
-_HELD = 2000  # rows whose distances are kept: 16 MB in single precision
+_HELD = 2000  # rows whose distances are all kept: 16 MB in single precision
 
 
 def _few_medoids(X, d0, k, n_rounds):
@@ -441,9 +441,7 @@ def _few_medoids(X, d0, k, n_rounds):
 
 
 def _pairs(X):
-    """A function of rows and columns: their distances in single precision, a new array."""
-    if len(X) > _HELD:
-        return lambda rows, columns: cdist(X[rows], X[columns]).astype(np.float32)
+    """A function of rows and columns, at most `_HELD`: their distances in single precision, a new array."""
     D = np.empty((len(X), len(X)), dtype=np.float32)
     for rows in _blocks(np.arange(len(X)), len(X)):
         D[rows] = cdist(X[rows], X)
@@ -508,9 +506,9 @@ class SourceTargetKMedoids(BaseEstimator):
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
     `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
     exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Up to 30 medoids
-    of at most `n_candidates` rows, and `n_starts` not given: three greedy starts (ten up to 200 rows) on halves of a sample
-    (500 rows, or ten for each medoid), swapped in rounds that look at all candidates at once; the best
-    goes on with all rows. Memory O(n d), beside a table of candidates by medoids, about a million near
+    of at most 2000 rows, all of them candidates, and `n_starts` not given: three greedy starts (ten up to 200 rows) on
+    halves of a sample (500 rows, or ten for each medoid), swapped in rounds that look at all candidates at
+    once; the best goes on with all rows. Memory O(n d), beside a table of candidates by medoids, about a million near
     pairs, and all distances of at most 2000 rows, 16 MB.
 
     Parameters
@@ -620,7 +618,7 @@ class SourceTargetKMedoids(BaseEstimator):
         d0 = source_distance(X, sources)
         k, n = min(k, len(X)), len(X)
         size, cost = min(max(n_candidates, k), n), lambda chosen: _cost(X, d0, chosen)
-        if given.n_starts is None and n_passes and k <= _FEW and size == n:
+        if given.n_starts is None and n_passes and k <= _FEW and size == n <= _HELD:
             medoids = _few_medoids(X, d0, k, 30 * n_passes)
         else:
             medoids = min(self._ends(X, d0, k, size, n_passes, given.n_starts), key=cost)

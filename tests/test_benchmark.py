@@ -271,11 +271,13 @@ def test_ada_ssp_with_hardly_any_noise_is_least_squares_and_it_spends_what_it_ma
 
 def test_minibatch_sgd_comes_near_least_squares_where_noise_is_small():
     X, y, best = line()
-    off = {}
-    for epsilon in (0.05, 5.0):
-        paid = {"epsilon": epsilon, "delta": 1e-5, "seed": 0, "setting": (0.1, 400, 4.0)}
-        off[epsilon] = np.linalg.norm(linear.minibatch_sgd(X, y, **BOUNDS, **paid) - best)
-    assert off[5.0] < 0.1 < off[0.05]
+
+    def off(epsilon):
+        paid = {"epsilon": epsilon, "delta": 1e-5, "setting": (0.1, 400, 4.0)}
+        fits = [linear.minibatch_sgd(X, y, **BOUNDS, **paid, seed=seed) for seed in range(6)]
+        return np.mean([np.linalg.norm(w - best) for w in fits])
+
+    assert off(5.0) < 0.01 and off(0.05) > 0.04
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
@@ -461,10 +463,11 @@ def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
 
 
 def test_every_published_table_is_there_and_is_read_by_the_chapter():
-    chapter = (ROOT / "nbs" / "83_benchmarks.ipynb").read_text(encoding="utf8")
+    chapters = [ROOT / "nbs" / f"{name}.ipynb" for name in ("83_benchmarks", "85_beyond_memory")]
+    benchmarks, beyond = (path.read_text(encoding="utf8") for path in chapters)
     for part in publish.PARTS:
         assert store.read(store.BOOK / f"{part}.csv"), part
-        assert f'read(\\"{part}\\")' in chapter, part
+        assert f'read(\\"{part}\\")' in benchmarks or f"{part}.csv" in beyond, part
 
 
 def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
@@ -513,7 +516,7 @@ def test_the_readme_says_in_the_same_cell_whose_program_was_run():
             if line.startswith("|") and any(p in head for p in peers):
                 found += [c for c in cells if c != "-" and not any(m in c for m in marks)]
             elif not line.startswith("|") and any(p in line for p in ("FasterPAM", "C++")):
-                found += [s for s in line.split(";") if "run once" not in s]
+                found += [s for s in line.split(";") if not any(m in s for m in marks)]
         return found
 
     section = readme.section()

@@ -354,8 +354,10 @@ def mnist_is_there():
 
 
 def run(folder, seeds):
-    """Solvers: solver.csv. The share of the gap that private sources close: shares.csv."""
+    """Solvers: solver.csv, medoids.csv. The share of the gap that private sources close: shares.csv."""
     solver(1, path=folder / "solver.csv")
+    if medoids.kmedoids:
+        medoids.grid(folder / "medoids.csv", [n for n in medoids.RUNS if n < 20_000], share=0.3)
     fresh = range(1000, 1000 + (seeds or 30))  # defaults were chosen on seeds below
     file = folder / "source_target_costs.jsonl"
     write(folder / "shares.csv", shares(fresh, mnist_is_there(), file))

@@ -261,15 +261,17 @@ class Pages(Journal):
     """Parts of a journal that are priced together, for less than they would cost one by one."""
 
     @contextmanager
-    def _new_page(self, branch, share, priced):
+    def _new_page(self, price, **changes):
         with self._lock:
             self._check_open()
-            before = self._page
-            self._page = _Page([], branch, share, priced, threading.get_ident())
+            before, own = self._page, {"lines": [], "thread": threading.get_ident()}
+            page = self._page = before._replace(**own, **changes)
         try:
-            yield self._page.lines
-        finally:
-            self._page = before
+            yield page.lines
+        finally:  # what was begun is paid, and before anybody may ask for the receipt
+            with self._lock:
+                before.lines.extend(price(page.lines))
+                self._page = before
 
     def parallel(self, branches):
         """Run procedures of which each sees the rows of its own group only; together they cost what one costs.
@@ -295,16 +297,15 @@ class Pages(Journal):
         McSherry (SIGMOD 2009). Under replace a row may leave one group for another: two branches
         are paid.
         """
-        self._check_open()
-        self._groups += 1
-        page, group, results, made = self._page, self._groups, [], []
-        try:
+        results, made = [], []
+        # a page for the group too: nobody comes in between two branches
+        with self._new_page(lambda lines: lines + _paid(made, self.neighboring)):
+            self._groups += 1
+            group = self._groups
             for i, branch in enumerate(branches):
-                with self._new_page((group, i), page.share, page.priced) as lines:
+                with self._new_page(lambda lines: [], branch=(group, i)) as lines:
                     made.append(lines)
                     results.append(branch())
-        finally:  # what was begun is paid
-            page.lines.extend(_paid(made, self.neighboring))
         if any(lines != made[0] for lines in made):
             raise ValueError(
                 "parallel branches must make the same releases; these did not, "
@@ -338,14 +339,11 @@ class Pages(Journal):
         For a sample: Balle, Barthe, Gaboardi (NeurIPS 2018), Theorem 9; see `subsampled`.
         """
         self._check_open()
-        page = self._page
-        if release is None and not page.priced:
+        if release is None and not self._page.priced:
             raise ValueError(_UNPAID)
-        try:
-            with self._new_page(page.branch, share, True):
-                yield self
-        finally:  # what was begun is paid
-            page.lines.extend([] if release is None else [release])
+        paid = [] if release is None else [release]
+        with self._new_page(lambda lines: paid, share=share, priced=True):
+            yield self
 
 
 def _paid(pages, neighboring):

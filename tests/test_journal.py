@@ -285,3 +285,21 @@ def test_no_other_thread_releases_on_an_open_page(inside):
     with ThreadPoolExecutor(1) as pool:  # and now it may
         pool.submit(lambda: noise.count(3, mu=0.1)).result()
     assert [r.mechanism for r in noise.receipt(1e-6).releases] == ["laplace", "gaussian"]
+
+
+def test_nobody_comes_in_between_two_branches():
+    """What the branches before released is not on the list yet: a receipt would be without it."""
+    noise, early = Noise(0), []
+
+    def branches():
+        for _ in range(2):
+            yield partial(noise.count, 3, epsilon=0.5)
+            with pytest.raises(RuntimeError, match="has not ended"):
+                early.append(noise.receipt())
+            with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="another thread"):
+                pool.submit(noise.count, 3, epsilon=0.1).result()
+            noise.count(3, epsilon=0.25)  # in this thread, and of no branch: is listed too
+
+    noise.parallel(branches())
+    assert not early and [r.epsilon for r in noise.releases] == [0.25, 0.25, 0.5]
+    assert noise.receipt().epsilon == 1.0

@@ -4,10 +4,12 @@ import doctest
 import math
 import pickle
 import warnings
+from decimal import Decimal
 from functools import partial
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -29,7 +31,7 @@ from test_estimators import (
 )
 from test_estimators import listen as listen_to
 
-from dplit import BudgetExceeded, LabelShiftClassifier, PrivacyBudget, audit
+from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
 from dplit.adaptation import label_shift as ls
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
@@ -135,6 +137,32 @@ def test_a_model_that_looks_at_the_table_sees_one_row():
     at_once = lambda model, X, classes: model.predict(X)  # noqa: E731
     with mock.patch.object(ls, "_bins_alone", at_once):
         assert audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
+
+
+class Remembering(Centering):
+    """Compares a row with those that it was shown before, draws numbers of its own, and keeps it all."""
+
+    def fit(self, X, y):
+        self.seen_, self.random_ = [], np.random.default_rng(0)
+        return super().fit(X, y)
+
+    def predict(self, X):
+        self.seen_.append(X)  # the table itself, not a copy
+        mean = np.concatenate([rows[:, 0].copy() for rows in self.seen_]).mean()
+        return (X[:, 0] > mean + self.random_.normal()).astype(int) + (len(self.seen_) > 3)
+
+
+def test_a_model_that_remembers_rows_meets_each_for_the_first_time():
+    """Else one row moves the bins of all that come after it, and `estimator_` hands the rows out."""
+    model = MAKE(Remembering())
+    for neighboring in ("add_remove", "replace"):
+        model.set_params(neighboring=neighboring)
+        pairs = audit.neighbors(3, 3.0, neighboring=neighboring, n_random=6)
+        assert not audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
+    assert not model.fit(Xt, **SOURCE).estimator_.seen_
+    with mock.patch.object(ls.copy, "deepcopy", lambda model: model):
+        assert audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
+        assert MAKE(Remembering()).fit(Xt, **SOURCE).estimator_.seen_
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -343,6 +371,39 @@ def test_labels_outside_the_classes_are_refused_before_any_release_and_not_quote
     with mock.patch.multiple(Noise, _add=released), pytest.raises(ValueError) as caught:
         model.fit(Xt, labels, **SOURCE)
     assert "yt" in str(caught.value) and not attributes(model)
+
+
+class Loud:
+    """A label that quotes itself when it is compared."""
+
+    def __eq__(self, other):
+        raise ValueError("label 4711")
+
+    __hash__ = None
+
+
+STRANGE = {
+    "quotes itself": Loud(),
+    "missing, in a cell": pd.NA,
+    "an array in a cell": np.array([0, 4711]),
+    "a column in a cell": pd.Series([0, 4711]),
+    "a signalling NaN": Decimal("sNaN"),
+}
+
+
+@pytest.mark.parametrize("kind", [*STRANGE, "records of fields"])
+@pytest.mark.parametrize("adaptation", [False, True])
+def test_labels_that_cannot_be_compared_are_outside_the_classes(kind, adaptation):
+    labels = yt.astype(object)
+    if kind in STRANGE:
+        labels[5] = STRANGE[kind]
+    else:
+        labels = np.zeros(len(yt), dtype=[("a", int)])
+    ball = {"radius": 9.0, "weight_radius": 1.0, "classes": [0, 1, 2]}
+    model = NCnvxAdap(epsilon=1.0, delta=1e-6, **ball) if adaptation else MAKE()
+    with pytest.raises(ValueError, match="yt holds a label that is none of") as caught:
+        model.fit(Xt, labels, **SOURCE)
+    assert caught.value.__context__ is None and not attributes(model)
 
 
 def test_a_model_that_warns_of_a_row_is_not_heard(recwarn):

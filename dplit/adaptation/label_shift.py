@@ -6,6 +6,7 @@
 __all__ = ['shrunk_proportions', 'black_box_counts', 'shift_excess_bound', 'LabelShiftClassifier']
 
 # %% ../../nbs/77_label_shift.ipynb #78e96654
+import copy
 import inspect
 import math
 import warnings
@@ -19,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from .samples import _one_column
+from .samples import _one_column, _places
 from ..declared import check_arrays
 from ..estimators import PrivateEstimator
 from ..public import check_between, check_count, check_epsilon, check_neighboring
@@ -133,13 +134,13 @@ def _bins_alone(model, X, classes):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # one would tell of a row
         for i in range(len(X)):
-            row[0] = X[i]
+            row[0], fresh = X[i], copy.deepcopy(model)  # which remembers no row before
             try:
-                said = np.asarray(model.predict(row)).reshape(1)
+                said = np.asarray(fresh.predict(row)).reshape(1)
+                bins[i] = next(iter(np.flatnonzero(said == classes)), -1)
             except Exception:
                 failed = True  # raised below: an error that quotes a row must not travel along
                 break
-            bins[i] = next(iter(np.flatnonzero(said == classes)), -1)
     if failed:
         raise ValueError(
             "Xt cannot be used: the source's model does not predict each of its rows. Try the model "
@@ -301,13 +302,13 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         owner, labels = type(self).__name__, _one_column(yt, "yt", type(self).__name__)
         if len(labels) != n:
             raise ValueError(f"Xt and yt differ in length: {owner} needs a label each.")
-        known = labels[:, None] == classes[None]
-        if not np.all(np.any(known, axis=1)):
+        places = _places(labels, classes)
+        if np.any(places < 0):
             raise ValueError(
                 f"yt holds a label that is none of the source's: {owner} needs all classes in ys. "
                 "Mend the labels row by row."
             )
-        return known.argmax(axis=1)
+        return places
 
     def _release(self, rows, known, source, codes, classes, noise):
         K, model = len(classes), self.estimator

@@ -93,7 +93,7 @@ class Loss:
         raise NotImplementedError
 
     def scores(self, w, X):
-        """One score for each class; the largest decides.
+        """One score for each class, by that record and w alone; the largest decides.
 
         Parameters
         ----------

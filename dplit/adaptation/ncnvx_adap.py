@@ -22,7 +22,7 @@ from .convex import _profile_weights, _profiled_loss
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
-from .samples import PrivateAdaptation, Sample
+from .samples import PrivateAdaptation, Sample, _places
 from .samples import _check_run, _check_samples, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
@@ -592,13 +592,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             )
 
     def _labels(self, y, name):
-        known = y[:, None] == self.classes[None]
-        if not np.all(np.any(known, axis=1)):
+        places = _places(y, self.classes)
+        if np.any(places < 0):
             raise ValueError(
                 f"{name} holds a label that is none of `classes`: NCnvxAdap needs all classes "
                 "declared in advance. Mend the labels row by row."
             )
-        return known.argmax(axis=1)
+        return places
 
     def _release(self, private, public, noise):
         if self.protect == "target":

@@ -296,6 +296,15 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
+
+def _places(labels, classes):
+    """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
+    try:
+        known = np.asarray(labels[:, None] == classes[None], dtype=bool)
+    except Exception:  # which may quote a label; all are refused
+        return np.full(len(labels), -1)
+    return np.where(known.any(axis=1), known.argmax(axis=1), -1)
+
 # %% ../../nbs/73_samples.ipynb #5d0c9be7
 _WORDS = {  # what both estimators say of what they share
     "price_and_radius": """epsilon, delta : float

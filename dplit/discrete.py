@@ -113,9 +113,13 @@ class _Page(NamedTuple):
     priced: bool = False  # whether a procedure's price covers them
     thread: int | None = None  # whose they are; None: everybody's
 
-    def check_thread(self):
-        if self.thread not in (None, threading.get_ident()):
+    def check_asker(self):
+        here = self.thread == threading.get_ident() and any(page is self for page in _inside.get())
+        if self.thread is not None and not here:
             raise RuntimeError(_MEANWHILE)
+
+
+_inside = ContextVar("inside", default=())  # open pages; each task of a thread has its own
 
 
 _LATE = (
@@ -124,8 +128,8 @@ _LATE = (
     "on the way what was spent so far."
 )
 _MEANWHILE = (
-    "another thread is in a procedure or a branch of this Noise, and what passes now would be taken "
-    "for a part of it: ask when that has ended, or ask a Noise of your own, and add the receipts."
+    "another thread or task is in a procedure or a branch of this Noise, and what passes now would "
+    "be taken for a part of it: ask when that has ended, or ask a Noise of your own, and add the receipts."
 )
 _EARLY = (
     "a procedure or a branch of this Noise has not ended, and its price is written when it has: ask "
@@ -187,7 +191,7 @@ class Journal:
     def _check_open(self):
         if self._sealed:
             raise RuntimeError(_LATE)
-        self._page.check_thread()
+        self._page.check_asker()
 
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
@@ -200,7 +204,7 @@ class Journal:
         Raises
         ------
         RuntimeError
-            If the receipt was handed out already, or another thread is in a procedure or a branch.
+            If the receipt was handed out already, or another thread or task is in a procedure or a branch.
         """
         with self._lock:
             self._check_open()
@@ -266,9 +270,12 @@ class Pages(Journal):
             self._check_open()
             before, own = self._page, {"lines": [], "thread": threading.get_ident()}
             page = self._page = before._replace(**own, **changes)
+        around = _inside.get()
+        _inside.set((*around, page))
         try:
             yield page.lines
         finally:  # what was begun is paid, and before anybody may ask for the receipt
+            _inside.set(around)
             with self._lock:
                 before.lines.extend(price(page.lines))
                 self._page = before
@@ -316,6 +323,8 @@ class Pages(Journal):
     @contextmanager
     def procedure(self, release=None, share=1.0):
         """Releases made inside are paid by one release, because a theorem of its own prices them together.
+
+        All of them, whoever asks: a generator must not `yield` inside to somebody who asks too.
 
         Parameters
         ----------

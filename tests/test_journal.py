@@ -1,5 +1,6 @@
 """What passes the door is written once, and how much noise there will be is known before the question."""
 
+import asyncio
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -303,3 +304,41 @@ def test_nobody_comes_in_between_two_branches():
     noise.parallel(branches())
     assert not early and [r.epsilon for r in noise.releases] == [0.25, 0.25, 0.5]
     assert noise.receipt().epsilon == 1.0
+
+
+@pytest.mark.parametrize("inside", ["procedure", "parallel"])
+def test_no_other_task_of_a_thread_releases_on_an_open_page(inside):
+    noise, refused = Noise(0), []
+
+    async def steps():
+        noise.count(3, epsilon=0.25)
+        await asyncio.sleep(0)  # now the other one has its turn
+        await asyncio.create_task(its_own())
+
+    async def its_own():
+        noise.count(3, epsilon=0.25)
+
+    async def procedure():
+        with noise.procedure(COUNT):
+            await steps()
+
+    def branch():  # an event loop of its own: its tasks begin inside
+        asyncio.run(steps())
+
+    async def other():
+        for ask in (lambda: noise.count(3, epsilon=50.0), lambda: noise.parallel([])):
+            with pytest.raises(RuntimeError, match="another thread or task"):
+                ask()
+            refused.append(ask)
+
+    async def both():
+        await asyncio.gather(procedure(), other())
+        noise.count(3, mu=0.1)  # and now it may
+
+    if inside == "procedure":
+        asyncio.run(both())
+        assert len(refused) == 2
+        assert [r.mechanism for r in noise.receipt(1e-6).releases] == ["laplace", "gaussian"]
+    else:
+        noise.parallel([branch] * 2)
+        assert noise.receipt().epsilon == 0.5

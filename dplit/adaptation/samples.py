@@ -296,7 +296,7 @@ def _one_column(y, name, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     return array
 
-
+# %% ../../nbs/73_samples.ipynb #5d0c9be8
 def _places(labels, classes):
     """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
     try:

@@ -573,6 +573,16 @@ def table_of(name, rows):
     return seen[0]
 
 
+@pytest.mark.parametrize("weight", [0, -1.0, 1001, 1e14])
+def test_a_weight_beyond_its_range_is_refused_before_anything_is_released(weight):
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="weight"):
+        so.neighbor_noisy_averages(
+            np.zeros((4, 2)), np.zeros((2, 2)), radius=1.0, epsilon=1.0, noise=noise, weight=weight
+        )
+    assert noise.releases == ()
+
+
 @pytest.mark.parametrize("name", ["NAS", "NNA"])
 @given(rows=tables, extra=st.tuples(small, small))
 @settings(max_examples=150, deadline=None)

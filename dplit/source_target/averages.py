@@ -357,7 +357,7 @@ def neighbor_noisy_averages(
     cell_radius : float, optional
         PUBLIC, in the units of Xs.
     weight : float
-        PUBLIC weight of a count beside a sum; K-norm noise is the same for every weight.
+        PUBLIC weight of a count beside a sum, at most 1000; K-norm noise is the same for every weight.
     mu, epsilon : float
         Price of all cells together, exactly one of them: Gaussian noise, or K-norm noise.
     laplace : bool
@@ -381,12 +381,12 @@ def neighbor_noisy_averages(
     owner = "neighbor_noisy_averages"
     Xs, cells, radius, center = _ball_tables(Xs, cells, radius, center, owner)
     cell_radius = optional(check_radius)(cell_radius, "cell_radius", owner)
-    weight, laplace = POSITIVE(weight, "weight", owner), check_flag(laplace, "laplace", owner)
+    laplace = check_flag(laplace, "laplace", owner)
     check_kind(noise, "noise", owner, Noise, "such as Noise()")
     (step, limit), (n, d) = lattice(radius), cells.shape
     C = quantize(cells, radius, center)
     reach = limit if cell_radius is None else min(math.ceil(cell_radius / step), 2 * limit)
-    share = max(1, round(weight * reach))
+    share = max(1, round(check_between(weight, "weight", owner, 1e-100, 1000) * reach))
     assign = NearestCenter(C, limit, whole=True)
 
     def block_table(start, block):

@@ -60,7 +60,7 @@ FITS = {
     "_release_centers": (NoisyLloyd(2, **BALL), {"X": X}),
     "_check_size": (StableTupleMean(**ONCE), {"T": T}),
     "_check_tables": (NoisyAverageSet(t=20, **BALL), {"Xs": X, "Xt": X}),
-    "_descend": (SourceTargetKMedoids(2), {"Xt": X}),
+    "_descend": (SourceTargetKMedoids(2, n_starts=1), {"Xt": X}),
     "_labels": (CnvxAdap(**BALL, **BOUNDS), {"Xt": X, "yt": X[:, 0]}),
 }
 

@@ -719,7 +719,9 @@ class CountsTheAbsent(Greedy):
 class CheapReceipt(Greedy):
     def open(self, noise):
         choose = super().open(noise)
-        noise._page.lines[-1] = replace(noise.releases[-1], exponent=noise.releases[-1].exponent / 2)
+        noise._page.lines[-1] = replace(
+            noise.releases[-1], exponent=noise.releases[-1].exponent / 2
+        )
         return choose
 
 

@@ -29,11 +29,11 @@ CHAPTER = 4
 LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
-    "test_axe",
     "test_benchmark",
     "test_browser",
     "test_explorers",
     "test_mutants",
+    "test_pages",
     "test_pdf",
     "test_scale",
     "test_site",
@@ -98,6 +98,13 @@ def browser():
     """The machine's own Chromium. Tests that ask for it are skipped, and say so, where there is none."""
     with measure_pages.browser() as opened:
         yield opened
+
+
+@pytest.fixture
+def tab(browser):
+    """A tab of its own that notes what goes wrong in it."""
+    with measure_pages.watched(browser) as tab:
+        yield tab
 
 
 @pytest.fixture(scope="module")

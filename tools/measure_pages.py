@@ -54,6 +54,28 @@ def browser():
         opened.close()
 
 
+@contextmanager
+def watched(browser):
+    """A tab that notes, in `trouble`, what goes wrong in it and what leaves the folder."""
+    tab = browser.new_page(viewport={"width": WIDTH, "height": SCREEN})
+    tab.trouble = []
+
+    def asked(request):
+        if not request.url.startswith(("file:", "data:")):
+            tab.trouble.append(f"leaves the folder: {request.url}")
+
+    def said(line):
+        if line.type == "error":
+            tab.trouble.append(f"console: {line.text}")
+
+    tab.on("pageerror", lambda error: tab.trouble.append(f"error: {error}"))
+    tab.on("requestfailed", lambda request: tab.trouble.append(f"failed: {request.url}"))
+    tab.on("request", asked)
+    tab.on("console", said)
+    yield tab
+    tab.close()
+
+
 def measure(tab, path):
     """One row of the table, in the order of COLUMNS; `tab` is a playwright page, WIDTH wide."""
     tab.goto(path.as_uri(), wait_until="load")

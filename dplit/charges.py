@@ -476,6 +476,24 @@ class Rule(NamedTuple):
         epsilon = _largest(lambda e: admits(e, 0.0), self.epsilon)
         return Spent(epsilon, _largest(lambda d: admits(0.0, d), self.delta))
 
+    def closed(self, asked, receipt, first):
+        """`settled`, for a fit that was admitted by this rule.
+
+        Parameters
+        ----------
+        asked : Row
+            As it was reserved.
+        receipt : Receipt
+        first : bool
+            Whether nothing was charged before it.
+
+        Returns
+        -------
+        Row
+        """
+        alone = first and not self.admits(replace(asked.counts, fits=2), _HAIR)
+        return settled(asked, receipt, alone)
+
     def fits(self, total, each, last):
         """How many charges there is room for beside a total.
 
@@ -487,15 +505,16 @@ class Rule(NamedTuple):
         Returns
         -------
         int
+            At most 2^60: there is no end to what counts nothing.
         """
 
         def have_room(n):
             return self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
 
         few, many = 0, 1
-        while have_room(many):
+        while few < 2**60 and have_room(many):
             few, many = many, 2 * many
-        while many - few > 1:
+        while many - few > 1 and few < 2**60:
             middle = (few + many) // 2
             few, many = (middle, many) if have_room(middle) else (few, middle)
         return few

@@ -11,16 +11,15 @@ import math
 import os
 import uuid
 import warnings
-from dataclasses import replace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from .charges import _HAIR, Charge, Model, Row, Rule, Spent, check_price, check_relation
-from .charges import check_tables, declared_price, gaussian_bound, problem, settled
-from .filters import SHARES, Shares, Spending
+from .charges import Charge, Model, Row, Rule, Spent, check_price, check_relation
+from .charges import check_tables, declared_price, gaussian_bound, problem
+from .filters import SHARES, Shares
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, _user, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta, check_kind
@@ -71,6 +70,18 @@ def _total_line(ledger):
     )
 
 # %% ../nbs/16_ledger.ipynb #a05a0184
+def _like(price, delta, receipt):
+    """What to reserve for a fit like this: an estimator, a price, or one with such a receipt."""
+    if hasattr(price, "fit"):
+        return Row.priced(**declared_price(price))
+    if price is None and receipt is not None:
+        price, delta = receipt.epsilon, receipt.delta
+    price, promise = check_price(price, delta, "fits"), {}
+    if receipt is not None:
+        promise = {"fixed": True} if receipt.mu is None else {"bound": gaussian_bound(*price)}
+    return Row.priced(*price, "fits", **promise)
+
+
 class Pages:
     """The rows of a ledger, read.
 
@@ -154,14 +165,15 @@ class Ledger(Pages):
         return self._rule.remaining(self._look().total())
 
     def fits(
-        self, epsilon: float | None = None, delta: float = 0.0, *, receipt: Receipt | None = None
+        self, epsilon: Any = None, delta: float = 0.0, *, receipt: Receipt | None = None
     ) -> int:
         """How many more fits of one price the limit has room for.
 
         Parameters
         ----------
         epsilon, delta : float
-            The price of each, dimensionless.
+            The price of each, dimensionless; or, in place of both, the estimator to be fitted:
+            of one with Gaussian noise alone more fit than of a price.
         receipt : Receipt, optional
             Of one such fit, in place of the price or beside it, that is promised to be fixed or
             bounded (see `reserve`). Each fit is then counted as its receipt counts once it is
@@ -170,19 +182,16 @@ class Ledger(Pages):
         Returns
         -------
         int
+            At most 2^60: there is no end to what counts nothing.
 
         Raises
         ------
         TypeError, ValueError
             If the price is impossible.
         """
-        if epsilon is None and receipt is not None:
-            epsilon, delta = receipt.epsilon, receipt.delta
-        last = each = Spending.claim(*check_price(epsilon, delta, "fits"))
-        if receipt is not None:
-            each = Spending.of(receipt)
-            last = last if receipt.mu is None else each
-        return self._rule.fits(self._look().total(), each, last)
+        row, state = _like(epsilon, delta, receipt), self._look()
+        after = row if receipt is None else self._rule.closed(row, receipt, first=not state.seen)
+        return self._rule.fits(state.total(), after.counts, row.counts)
 
     def to_dict(self) -> dict:
         """Everything a ledger holds, in words that JSON knows; an infinite number is None.
@@ -238,8 +247,8 @@ def _close(budget, entry, event, receipt=None):
             state, wrong = budget._read(connection), ""
             row = asked = Row.asked(_open_charge(connection, entry))
             if receipt is not None:
-                alone = entry == 1 and not budget._rule.admits(replace(asked.counts, fits=2), _HAIR)
-                wrong, row = problem(asked, receipt), settled(asked, receipt, alone)
+                wrong = problem(asked, receipt)
+                row = budget._rule.closed(asked, receipt, first=entry == 1)
             state = _append(connection, state, event, entry, budget._who, row, asked.counts)
         budget._state = state
     return wrong

@@ -533,6 +533,49 @@ def test_fits_counts_what_still_fits():
     assert done == n > 10 > by_price
 
 
+def charged_until_refused(budget, receipt=None, **asked):
+    for n in range(150):
+        try:
+            entry = budget.reserve(**asked)
+        except BudgetExceeded:
+            return n
+        budget.settle(entry, receipt)
+    raise AssertionError("the limit is too wide for this test")
+
+
+@pytest.mark.parametrize("before", [0.0, 0.1])
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.5])
+@pytest.mark.parametrize("price", [(1.0, 1e-6), (0.8, 1e-7)])
+@pytest.mark.parametrize("limit", [(1.0, 1e-6), (1.2, 1e-6), (2.0, 1e-5)])
+def test_as_many_fit_as_can_be_charged(limit, price, share, before):
+    """Receipts below their price, a first fit that is admitted for being alone, and estimators."""
+    asked = dict(zip(("epsilon", "delta"), price, strict=True)) | {"neighboring": "add_remove"}
+    model = NoisyLloyd(2, epsilon=price[0], delta=price[1], radius=4.0)
+    receipt = gaussians(share * gaussian_mu(*price), delta=price[1])
+    ways = [
+        (price, {}, asked),
+        (price, {"receipt": receipt}, asked | {"gaussian": True, "receipt": receipt}),
+        ((model,), {}, asked | {"gaussian": True}),
+    ]
+    for args, told, charged in ways:
+        budget = PrivacyBudget(*limit)
+        if before:
+            budget.charge(before)
+        said = budget.fits(*args, **told)
+        assert said == charged_until_refused(budget, **charged)
+
+
+def test_fits_of_an_estimator_and_of_nothing():
+    budget, model = PrivacyBudget(4.0, 1e-5), PEMeans(2, epsilon=1.0, delta=1e-6, radius=4.0)
+    assert budget.fits(model) == 14 and budget.fits(1.0, 1e-6) == 1
+    assert budget.fits(1.0, 1e-6, receipt=gaussians(delta=1e-6)) == 2**60
+    with pytest.raises(TypeError, match="cannot be charged"):
+        budget.fits(GridSearchCV(model, {}))
+    budget.charge(0.1, neighboring="replace")
+    with pytest.raises(ValueError, match="different neighbours"):
+        budget.fits(model)
+
+
 def test_the_short_cut_of_the_check_agrees_with_the_filter():
     rng, answers = np.random.default_rng(0), []
     for composition in ("composed", "added"):

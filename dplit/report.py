@@ -25,7 +25,8 @@ class Result(NamedTuple):
 
     `centers` has the shape (k, outputs of all `columns`), in the columns' units, with shares for the
     values of a category; `sizes` and `errors` (k,), or None, are noisy numbers of rows and the
-    standard errors of their noise; `center_errors`, or None, are those of the centres' noise.
+    standard errors of their noise; `center_errors`, or None, are those of the centres' noise; `why`
+    says why that method was taken.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Result(NamedTuple):
     errors: np.ndarray | None
     receipt: Receipt
     center_errors: np.ndarray | None = None
+    why: str = ""
 
 
 def _check_result(result, owner):
@@ -273,6 +275,8 @@ def _sentences(result):
         f"The table was clustered into {k} groups by {result.method}, with random noise that hides each "
         f"single row. Compared are the table {relation}."
     )
+    if result.why:
+        yield f"That method was taken because {result.why}. No row was asked."
     if not receipt.private:
         yield (
             "The noise came from a seed or is private on paper only. Whoever knows the seed can take "

@@ -2,12 +2,14 @@
 
 import argparse
 import csv
+import datetime
 import json
 import math
 import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from functools import partial
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -281,6 +283,74 @@ def test_bounds_in_json(tmp_path, table):
     )
 
 
+AS_MADE = {  # by pandas, spreadsheets and people: (the table, the bounds)
+    "an index": (lambda t: re.sub(r"(?m)^", "7,", t).replace("7,", ",", 1).removesuffix("7,"), BOUNDS),
+    "spaces in names": (lambda t: t.replace("age", " age in years ", 1), BOUNDS.replace("age", "age in years")),
+    "a byte order mark": (lambda t: "\ufeff" + t, "\ufeff" + BOUNDS),
+    "semicolons": (lambda t: t.replace(",", ";"), BOUNDS.replace(",", ";")),
+    "CRLF": (lambda t: t.replace("\n", "\r\n"), BOUNDS.replace("\n", "\r\n")),
+    "quoted numbers": (lambda t: re.sub(r"([^,\n]+)", r'"\1"', t), BOUNDS),
+    "an empty last line": (lambda t: t + "\n", BOUNDS + "\n"),
+    "no last line end": (lambda t: t.removesuffix("\n"), BOUNDS.removesuffix("\n")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", AS_MADE)
+def test_tables_as_people_make_them_give_the_same_answer(table, tmp_path, monkeypatch, change):
+    tables, centers = (table / "people.csv").read_text(), []
+    for name, (make, bounds) in {"plain": (str, BOUNDS), "other": AS_MADE[change]}.items():
+        (tmp_path / f"{name}.csv").write_bytes(make(tables).encode())
+        (tmp_path / f"{name}-bounds.csv").write_bytes(bounds.encode())
+        PrivacyBudget.open(tmp_path / f"{name}.ledger", 1.0, 1e-5).close()
+        more = ["--ledger", f"{name}.ledger", "--seed", 0, "--method", "NoisyLloyd"]
+        files = {"table": f"{name}.csv", "bounds": f"{name}-bounds.csv"}
+        assert here(tmp_path, monkeypatch, *asked(tmp_path, name, *more, **files)) == 0
+        centers.append((tmp_path / name / "centers.csv").read_text().split("\n", 1)[1])
+        with PrivacyBudget.open(tmp_path / f"{name}.ledger") as budget:
+            assert [row.state for row in budget.ledger] == ["settled"]
+    assert centers[0] == centers[1]
+
+
+REFUSED = {  # (the first line, the bounds, what is said): all of it public
+    "two names alike": ("name,age,age,region", BOUNDS, "same name"),
+    "no names": (",,age,income,region", BOUNDS, "both have none"),
+    "capitals": ("name,Age,income,region", BOUNDS, "capitals differ"),
+    "capitals in the bounds": ("name,age,income,region", BOUNDS.replace("age", "AGE"), "capitals differ"),
+    "an unknown column": ("name,years,income,region", BOUNDS, "'age' is not among"),
+    "another separator": ("name|age|income|region", BOUNDS, "is not among the 1 names"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_a_wrong_first_line_is_told_before_a_charge(table, tmp_path, monkeypatch, change):
+    head, bounds, told = REFUSED[change]
+    (tmp_path / "t.csv").write_text(f"{head}\nperson-1,41.25,41000.125,north\n")
+    (tmp_path / "b.csv").write_text(bounds)
+    PrivacyBudget.open(tmp_path / "l", 1.0, 1e-5).close()
+    before = (tmp_path / "l").read_bytes()
+    line = asked(tmp_path, tmp_path / "out", "--ledger", "l", table="t.csv", bounds="b.csv")
+    said = here(tmp_path, monkeypatch, *line)
+    assert told in said and "person-1" not in said and "41" not in said
+    assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("many", "method"), [(32, "PEMeans"), (33, "HDPEMeans")])
+def test_the_bounds_choose_the_method_and_the_page_says_why(tmp_path, monkeypatch, many, method):
+    """Each value of a list counts as a column; no row is asked, and whoever names a method gets it."""
+    bounds = "column,low,high,values\nage,0,120,\nward,,,"
+    (tmp_path / "b.csv").write_text(bounds + "|".join(map(str, range(many - 1))) + "\n")
+    (tmp_path / "t.csv").write_text(",ward,age\n" + "0,1,30\n" * 500)
+    for more, taken, why in (
+        ([], method, f"{many} columns, each value of a list counted as one, are"),
+        (["--method", "NoisyLloyd"], "NoisyLloyd", "it was asked for"),
+    ):
+        line = asked(tmp_path, tmp_path / taken, "--seed", 0, *more, table="t.csv", bounds="b.csv")
+        assert here(tmp_path, monkeypatch, *line) == 0
+        page = Page((tmp_path / taken / "report.html").read_text(encoding="utf-8"))
+        assert f"by {taken}, with random noise" in page.words
+        assert f"taken because {why}" in page.words and "a column without a name" in page.words
+
+
 # ---------------------------------------------------------------- what it refuses
 
 WRONG_BOUNDS = {
@@ -338,6 +408,7 @@ SPOILED = {
     "empty": "person-x,,41000.125,north",
     "not a number": "person-x,nan,41000.125,north",
     "infinite": "person-x,1e999,41000.125,north",
+    "Python's own way": "person-x,41.25,41_000.125,north",
     "too few cells": "person-x,41.25",
     "too many cells": "person-x,41.25,41000.125,north,south",
     "bytes": "person-\xff,41.25,41000.125,\xfe",
@@ -361,6 +432,77 @@ def test_a_spoiled_row_is_refused_and_not_quoted(table, tmp_path, row):
     with PrivacyBudget.open(tmp_path / "a.ledger") as budget:
         assert [row.state for row in budget.ledger] == ["failed"]
     assert "was charged epsilon = 1" in told
+
+
+def test_a_number_is_written_in_plain_digits():
+    """What Python's float, or numpy, reads as a number and nobody wrote as one."""
+    plain = ["1", " 2.5\t", "-3e2", "+.5", "4.", "1E-3"]
+    assert commands._floats(plain, "x", "t").tolist() == [1, 2.5, -300, 0.5, 4, 0.001]
+    for cell in (
+        "1_0",
+        "1\0",
+        "\uff11\uff12",
+        "\u0663",
+        "1\u00a0",
+        "0x1p3",
+        "e",
+        "1 0",
+        "infinity",
+        "",
+    ):
+        with pytest.raises(ValueError, match="'x' has a cell") as caught:
+            commands._floats(["1", cell], "x", "t")
+        assert cell in ("", "e") or cell not in str(caught.value)
+    mixed = [True, 2, Decimal("2.5"), "3"]
+    assert commands._floats(mixed, "x", "t").tolist() == [1, 2, 2.5, 3]
+
+
+ODD = {
+    "date": [datetime.date(2020, 1, 1)],
+    "datetime": [datetime.datetime(2020, 1, 1, 12)],
+    "time": [datetime.time(12)],
+    "duration": [datetime.timedelta(1)],
+    "list": [[1.0, 2.0]],
+    "struct": [{"a": 1.0}],
+    "binary": [b"1"],
+}
+
+
+@pytest.mark.parametrize("bounds", ["x,0,9,", "x,,,a|b"], ids=["range", "list"])
+@pytest.mark.parametrize("kind", ODD)
+def test_a_type_of_parquet_that_is_no_number_is_refused_unread_and_uncharged(
+    tmp_path, monkeypatch, kind, bounds
+):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"y": [1.0], "x": ODD[kind]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text(f"column,low,high,values\n{bounds}\ny,0,9,\n")
+    monkeypatch.setattr(commands, "_polars_cells", lambda *_: pytest.fail("the table was read"))
+    PrivacyBudget.open(tmp_path / "l", 1.0, 1e-5).close()
+    line = asked(tmp_path, tmp_path / "out", "--ledger", "l", table="a.parquet", bounds="b.csv")
+    told = here(tmp_path, monkeypatch, *line)
+    assert f"'x' is of the type {kind}" in told and "charged" not in told
+    with PrivacyBudget.open(tmp_path / "l") as budget:
+        assert not budget.ledger and not (tmp_path / "out").exists()
+
+
+def test_types_of_parquet_that_are_numbers_or_words_are_read(tmp_path):
+    polars = pytest.importorskip("polars")
+    columns = {
+        "flag": [True, False],
+        "price": [Decimal("1.50"), Decimal("2")],
+        "small": polars.Series([1, 2], dtype=polars.Int8),
+        "text": ["1.5", "2"],
+        "kind": polars.Series(["a", "b"], dtype=polars.Categorical),
+    }
+    polars.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
+    four = [*columns][:4]
+    scaler = commands._scaler(
+        {"low": dict.fromkeys(four, 0), "high": dict.fromkeys(four, 2), "categories": {"kind": ["a", "b"]}},
+        [*columns],
+    )  # fmt: skip
+    rows = scaler.in_units(commands.read_rows(tmp_path / "a.parquet", scaler))
+    assert np.allclose(rows, [[1, 1.5, 1, 1.5, 1, 0], [0, 2, 2, 2, 0, 1]])
 
 
 def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):

@@ -5,6 +5,7 @@ Below the rules, the book must pass them all, and a tiny broken notebook must fa
 
 import ast
 import functools
+import hashlib
 import inspect
 import json
 import posixpath
@@ -12,6 +13,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import release
 import yaml
@@ -806,3 +808,24 @@ def test_a_stray_path_or_host_is_found(parts):
 
 def test_an_ordinary_path_is_no_stranger():
     assert not [*strangers("a", "nbs/work/x, ~/tmp, the specification, `work/main`")]
+
+
+@pytest.mark.parametrize("lesson", [name for name in BOOK if name.startswith("lessons/")])
+def test_whoever_answers_with_something_else_is_asked_for_a_number(lesson):
+    """Words, lists and the like end in a sentence; a number in any form is compared with the answer."""
+    cells = ("".join(cell["source"]) for cell in BOOK[lesson]["cells"])
+    (cell,) = (text for text in cells if "def check_answer" in text)
+    body = [
+        node
+        for node in ast.parse(cell).body
+        if getattr(node, "name", "") == "check_answer"
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("ANSWERS", "KEYS"))
+    ]
+    world = {"hashlib": hashlib, "sha256": hashlib.sha256}
+    exec(compile(ast.Module(body, []), lesson, "exec"), world)
+    check = world["check_answer"]
+    for odd in ("two", "", [1, 2], (), {}, np.zeros(3), 1j, 10**400, print):
+        assert check(1, odd).endswith("please give one number.")
+    assert "no answer yet" in check(1, None)
+    told = {check(1, x) for x in (-98765, -98765.0, "-98765", np.float64(-98765), np.int64(-98765))}
+    assert len(told) == 1 and "not yet" in told.pop()

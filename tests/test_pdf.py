@@ -32,6 +32,10 @@ def test_what_is_printed_is_what_can_be_read(pages, tmp_path):
         printed, shown = build_pdf.printable(page, tmp_path), page.read_text("utf-8")
         assert not re.search("<(details|script|button|math)|data:image|<[^>]* hidden", printed)
         assert printed.count(r"\(") + printed.count(r"\[") > 10
+        for formula in re.findall(r"\\\((.*?)\\\)|\\\[(.*?)\\\]", printed, re.S):
+            assert not re.search(
+                r"(?<!left)(?<!right)(?<!left\\)(?<!right\\)\||[vV]ert", "".join(formula)
+            )
         assert printed.count("<figcaption") == shown.count("<figcaption") > 3
         assert printed.count("theorem-title") == shown.count("theorem-title") > 0
         for picture in re.findall(r'<img[^>]*src="([^"]*)"', printed):
@@ -45,11 +49,11 @@ def test_every_lesson_fits_on_sixteen_pages(pages, tmp_path):
 
 
 def numbered_lines(notebook):
-    """How many numbered lines the algorithm of a lesson has: those below the paragraph that begins with Given."""
+    """How many numbered lines the algorithms of a lesson have: those from the paragraph that begins with Given to the next heading."""
     cells = json.loads(notebook.read_text("utf8"))["cells"]
     prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    below = re.findall(r"\n\*\*Given\*\*.*?\n((?:\d+\. [^\n]*\n)+)", prose, re.S)
-    return len(below[0].splitlines()) if below else 0
+    below = prose.partition("\n**Given**")[2].partition("\n#")[0]
+    return len(re.findall(r"^\d+\. ", below, re.M))
 
 
 def test_a_handout_is_one_page_that_holds_every_numbered_line(pages, tmp_path):

@@ -11,6 +11,7 @@ draws, and hints are left out; of something to play with, the sentence under it 
 import argparse
 import base64
 import copy
+import re
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,15 @@ def one_by_one(body):
         figure.decompose()
 
 
+def _paired(formula):
+    """TeX whose bars stand in pairs: pandoc takes others for operators, and sets space around them."""
+    formula = re.sub(r"\\[bB]ig+[lr]?(?=\\?\|)", "", formula)
+    formula = re.sub(
+        r"\\[lr]([vV])ert\b ?", lambda found: {"v": "|", "V": r"\|"}[found[1]], formula
+    )
+    return re.sub(r"(?<!left)(?<!right)(\\?\|)(.+?)(?<!right)\1", r"\\left\1\2\\right\1", formula)
+
+
 def printable(page, folder, apart=False):
     """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder.
 
@@ -89,7 +99,7 @@ def printable(page, folder, apart=False):
         tag.decompose()
     for formula in body.find_all("math"):
         left, right = (r"\[", r"\]") if formula["display"] == "block" else (r"\(", r"\)")
-        formula.replace_with(f"{left}{formula.annotation.string}{right}")
+        formula.replace_with(f"{left}{_paired(formula.annotation.string)}{right}")
     for link in body.find_all("a"):
         if not link.get("href", "").startswith("http"):
             link.unwrap()
@@ -115,10 +125,10 @@ def handout(html):
     given = [p for p in body.find_all("p") if p.get_text().startswith("Given")]
     for tag in given[:1]:  # First steps has no algorithm
         kept.append("<h2>The algorithm</h2>")
-        while tag.name != "ol":  # between them a table may say what is given
-            kept.append(tag)
-            tag = tag.find_next_sibling()
-        kept.append(tag)
+        part = [tag, *tag.find_next_siblings()]
+        end = next(i for i, other in enumerate(part) if other.name in ("h2", "h3"))
+        last = max(i for i, other in enumerate(part[:end]) if other.name == "ol")
+        kept += part[: last + 1]  # between them stands what else is given, or a second algorithm
     boxes = body.select("div.theorem")
     kept += [f"<h2>{'The theorem' if len(boxes) == 1 else 'Theorems'}</h2>", *boxes]
     remember = next(h for h in body.find_all("h2") if h.get_text().endswith("to remember"))

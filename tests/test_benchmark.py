@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bench import (
     chapters,
+    classification,
     gan,
     growth,
     kmeans,
@@ -25,11 +26,13 @@ from bench import (
     tables,
 )
 from bench.sets import EPSILONS, SETS
-from peers import apart, balcan, fastlloyd, google_lsh, linear, pe_means_direct
+from peers import apart, balcan, fastlloyd, google_lsh, library, linear, pe_means_direct
 from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
+from sklearn.linear_model import LogisticRegression
 
 from dplit import PEMeans, datasets
 from dplit.accounting import gaussian_mu
+from dplit.balls import clip_to_ball
 from dplit.mechanisms import Noise
 from dplit.mixtures import mixture_delta, poisson_gaussian_delta, poisson_gaussian_epsilon
 
@@ -78,6 +81,37 @@ def test_the_centres_of_a_peer_stay_in_the_domain(fit, blobs):
     centers = fit(blobs[:50], 7, epsilon=0.05, delta=1e-4, seed=0)
     assert np.isfinite(centers).all() and len(centers) <= 7
     assert np.abs(centers).max() <= max(1, np.abs(blobs).max()) + 1e-9
+
+
+def test_objective_perturbation_gets_rows_of_norm_1_and_its_answers_come_back_in_our_units(
+    tmp_path,
+):
+    """With the library in the place of scikit-learn: the same separators as on the rows themselves."""
+
+    class Plain(library.Library):
+        def __init__(self, folder):
+            self.folder = folder
+
+        def ask(self, data, epsilon, seed, strengths):
+            *rows, y = np.load(data).T
+            assert np.linalg.norm(rows, axis=0).max() <= 1 + 1e-12
+            free = {"fit_intercept": False, "tol": 1e-10, "max_iter": 1000}
+            models = [LogisticRegression(C=C, **free).fit(np.array(rows).T, y) for C in strengths]
+            return {"w": [model.coef_[0].tolist() for model in models]}
+
+    rng = np.random.default_rng(0)
+    X = clip_to_ball(rng.normal(size=(300, 3)) * 2, 2.0)
+    y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+    far = np.vstack([X[:-1], 50 * X[-1:] / np.linalg.norm(X[-1])])  # is shortened to the radius
+    for rows in (X, far):
+        ask = {"radius": 2.0, "epsilon": 1.0, "seed": 0, "strengths": [0.4, 40.0]}
+        found = Plain(tmp_path).separate(rows, y, **ask)
+        for C, w in zip((0.4, 40.0), found, strict=True):  # |2 w|^2 costs four times |w|^2
+            free = {"fit_intercept": False, "tol": 1e-10, "max_iter": 1000}
+            same = LogisticRegression(C=C / 4, **free).fit(clip_to_ball(rows, 2.0), y).coef_[0]
+            assert w == pytest.approx(same, rel=1e-3)
+            line = classification.Line(w)
+            assert line.score(X, y) == pytest.approx(np.mean((X @ same > 0) == y), abs=0.01)
 
 
 @pytest.mark.parametrize("epsilon, delta", [(0.25, 1e-5), (1.0, 1e-5), (4.0, 1e-3)])

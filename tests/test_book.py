@@ -41,8 +41,8 @@ ORDER = """
     clustering.k_noisy_centers clustering.stable_tuples clustering.stable
     clustering.vote_search clustering.private_evolution clustering.pe_means
     source_target.medoids source_target.cells source_target.averages source_target.sources
-    adaptation.discrepancy adaptation.samples adaptation.convex adaptation.cnvx_adap
-    adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap adaptation.label_shift
+    adaptation.discrepancy adaptation.local_discrepancy adaptation.samples adaptation.convex
+    adaptation.cnvx_adap adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap adaptation.label_shift
     source_target
     report commands
     __init__ __main__

@@ -6,13 +6,14 @@ DPLIT_DATA is the folder of adult.csv.gz and letter.npz, if there is one.
 import itertools
 import math
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
+from peers.library import Library
 from sklearn.linear_model import LogisticRegression
 
 from bench.store import table
-from dplit import NCnvxAdap, datasets
+from dplit import LabelShiftClassifier, NCnvxAdap, datasets
 from dplit.adaptation import losses as lo
 from dplit.adaptation.cnvx_adap import choose_in_public
 from dplit.adaptation.discrepancy import kernel_mean_matching
@@ -21,7 +22,8 @@ DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 KNOWN = {"radius": 2.0, "classes": [0, 1]}
 GRID = {"weight_radius": [5.0, 10.0, 20.0, 40.0], "expected_gain": [0.01, 0.03, 0.1]}
-KEY = {"set": str, "n": int, "runs": int}
+STRENGTHS = [10 ** (k / 2) for k in range(-5, 4)]  # C of objective perturbation
+KEY = {"set": str, "n": int, "runs": int, "group": str}
 
 # Data: source, target, public order of the source -------------------------------------------------
 
@@ -122,15 +124,19 @@ def steep(share):
     return loss
 
 
+def logistic():
+    return LogisticRegression(C=1000.0, fit_intercept=False, max_iter=2000)
+
+
 def kmm(Xs, ys, Xt, yt, alpha=0.2):
     weights = np.r_[alpha * kernel_mean_matching(Xs, Xt), np.full(len(yt), (1 - alpha) / len(yt))]
-    model = LogisticRegression(C=1000.0, fit_intercept=False, max_iter=2000)
-    return model.fit(np.vstack([Xs, Xt]), np.r_[ys, yt], sample_weight=weights)
+    return logistic().fit(np.vstack([Xs, Xt]), np.r_[ys, yt], sample_weight=weights)
 
 
-def choose(data, n):
-    """Weight radius and expected gain, chosen in public."""
-    Xs, ys, *_, near = data
+@cache
+def choose(name, n):
+    """Weight radius and expected gain, chosen in public: on the source, which is the same in all splits."""
+    Xs, ys, *_, near = draw(problem(name), PROBLEMS[name][1], n, 0)
     asked = NCnvxAdap(epsilon=1.0, **KNOWN, delta=DELTA, random_state=0)
     size = min(n, int(near.sum()) // 2)
     return choose_in_public(asked, GRID, Xs, ys, near, n_target=size)[0]
@@ -168,17 +174,63 @@ def private_fits(data, chosen, epsilon, seed):
     return fits
 
 
-def measure(name, n, runs):
-    """Accuracy on fresh target records; only DP-GD is tuned on them (best of 9)."""
-    found, chosen = {}, None
+class Line:
+    """Class 1 on one side of w x = 0, class 0 on the other."""
+
+    def __init__(self, w):
+        self.w = w
+
+    def score(self, X, y):
+        return np.mean((X @ self.w > 0) == y)
+
+
+worker = cache(Library)  # one for all fits
+
+
+def adaptation(name, data, n, seed, folder):
+    chosen = choose(name, n)
+    fits = exact_fits(data, chosen)
+    for epsilon in EPSILONS:
+        fits |= private_fits(data, chosen, epsilon, seed)
+    return fits
+
+
+def label_shift(name, data, n, seed, folder):
+    """The model of the source, and one histogram of private labels; pure epsilon, replaced records as everywhere here."""
+    Xs, ys, Xt, yt, *_ = data
+    paid = {"neighboring": "replace", "random_state": seed}
+    return {
+        f"label shift, eps {e:g}": LabelShiftClassifier(logistic(), epsilon=e, **paid).fit(
+            Xt, yt, Xs=Xs, ys=ys
+        )
+        for e in EPSILONS
+    }
+
+
+def objective_perturbation(name, data, n, seed, folder):
+    """diffprivlib's logistic regression of the target alone; pure epsilon; it has a name with each of its nine settings."""
+    fit = partial(worker(folder).separate, *data[2:4], radius=KNOWN["radius"], strengths=STRENGTHS)
+    return {
+        (f"objective perturbation, eps {e:g}", C): Line(w)
+        for e in EPSILONS
+        for C, w in zip(STRENGTHS, fit(epsilon=e, seed=seed), strict=True)
+    }
+
+
+GROUPS = {  # what is measured in one go
+    "adaptation": adaptation,
+    "label shift": label_shift,
+    "objective perturbation": objective_perturbation,
+}
+
+
+def measure(name, n, runs, group, folder):
+    """Accuracy on fresh target records; only what has settings (DP-GD, objective perturbation) is tuned on them: best of 9."""
+    found = {}
     for seed in range(runs):
         data = draw(problem(name), PROBLEMS[name][1], n, seed)
-        chosen = chosen or choose(data, n)
-        fits = exact_fits(data, chosen)
-        for epsilon in EPSILONS:
-            fits |= private_fits(data, chosen, epsilon, seed)
         *_, Xe, ye, _ = data
-        for method, model in fits.items():
+        for method, model in GROUPS[group](name, data, n, seed, folder).items():
             found.setdefault(method, []).append(model.score(Xe, ye))
     best = {}
     for method, scores in found.items():
@@ -189,13 +241,13 @@ def measure(name, n, runs):
     for method, scores in best.items():
         row = head | {"method": method, "runs": runs, "accuracy": f"{np.mean(scores):.4f}"}
         rows.append(row | {"sd": f"{np.std(scores):.4f}"})
-    return {"rows": rows, "chosen": chosen}
+    return {"rows": rows}
 
 
 def show(line):
     """Print the accuracies on one set."""
     first, *_ = line["rows"]
-    print(f"\n{first['set']}: m={first['m']}, n={first['n']}, d={first['d']}; chosen in public: {line['chosen']}")  # fmt: skip
+    print(f"\n{first['set']}: m={first['m']}, n={first['n']}, d={first['d']}; {line['group']}")
     for row in line["rows"]:
         print(f"  {row['method']:24s} {row['accuracy']} ({row['sd']})", flush=True)
 
@@ -204,5 +256,7 @@ def run(folder, seeds, names=tuple(PROBLEMS)):
     """classification.csv"""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        jobs = [(name, n, seeds) for name in names if there(name) for n in PROBLEMS[name][2]]
-        return table(folder / "classification.csv", KEY, jobs, measure, show)
+        sets = [(name, n) for name in names if there(name) for n in PROBLEMS[name][2]]
+        jobs = [(*one, seeds, group) for one in sets for group in GROUPS]
+        fit = partial(measure, folder=folder)
+        return table(folder / "classification.csv", KEY, jobs, fit, show)

@@ -929,6 +929,8 @@ def test_few_medoids_start_on_halves_of_a_sample_and_end_on_all_rows(
     if sample < n:
         (all_rows, d0, start, *_), (best, _) = rounds[-1]
         assert np.allclose(all_rows, (X - X.mean(axis=0)) / scale) and {*d0} == {8**0.5 + 1}
+        some = np.sort(np.random.default_rng(0).permutation(n)[:500])  # a seed of its own
+        assert all(np.array_equal(a[0], all_rows[some]) for a, _ in rounds[:starts])
         came = [rounds[0][0][0][end[0]] for _, end in rounds[:starts]]
         assert any(np.array_equal(X0, all_rows[start]) for X0 in came)
     assert np.array_equal(found, best)

@@ -460,14 +460,11 @@ def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
     for _ in range(n_rounds):
         promised, where = _promised(pairs, state, k, columns), near[columns]
         order = np.lexsort((promised, where))
-        order = order[np.diff(where[order], prepend=-1) > 0]  # the first of each cluster
-        order, moved = (
-            order[np.argsort(promised[order], kind="stable")],
-            np.zeros(k + 1, dtype=bool),
-        )
-        needed = -tolerance * d1.sum()
+        order = order[np.unique(where[order], return_index=True)[1]]  # the first of each cluster
+        order = order[np.argsort(promised[order], kind="stable")]
+        needed, moved = -tolerance * d1.sum(), set()
         for j in columns[order[promised[order] < needed]]:
-            new, before = cdist(X[j : j + 1], X)[0], near.copy()
+            new, before = cdist(X[[j]], X)[0], near.copy()
             gain, shift = _entries_of(new, d1, d2)
             change = np.bincount(near, shift, k + 1)
             change = gain.sum() + change[1:] + _losses(state, k)
@@ -475,11 +472,11 @@ def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
             if change[slot] < needed:
                 medoids[slot] = j
                 _replace(X, d0, medoids, state, slot, new)
-                moved[near[before != near]] = moved[slot + 1] = True
-        if not moved.any() and len(columns) == len(X):
+                moved |= {slot + 1, *near[before != near]}
+        if not moved and len(columns) == len(X):
             break
-        columns = np.flatnonzero(moved[near])
-        if not 0 < len(columns) <= 0.7 * len(X):
+        columns = np.flatnonzero(np.isin(near, [*moved]))
+        if not columns.size or columns.size > 0.7 * len(X):
             columns = np.arange(len(X))
     return medoids, d1.sum()
 
@@ -494,8 +491,8 @@ def _promised(pairs, state, k, columns):
         whole += np.minimum(D, first).sum(axis=0) - first.sum()
         np.maximum(D, first, out=D)
         D -= d2[rows, None]
-        starts = np.flatnonzero(np.diff(near[rows], prepend=-1))  # rows come cluster by cluster
-        table[near[rows[starts]]] += np.add.reduceat(np.minimum(D, 0, out=D), starts, axis=0)
+        clusters, starts = np.unique(near[rows], return_index=True)  # rows come one by one of these
+        table[clusters] += np.add.reduceat(np.minimum(D, 0, out=D), starts, axis=0)
     return whole + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
 
 # %% ../../nbs/60_source_target.ipynb #11e0b4c3

@@ -13,6 +13,7 @@ import measure
 import numpy as np
 import pytest
 from bench import (
+    ablations,
     chapters,
     classification,
     gan,
@@ -28,13 +29,15 @@ from bench import (
 from bench.sets import EPSILONS, SETS
 from peers import apart, balcan, fastlloyd, google_lsh, library, linear, pe_means_direct
 from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
+from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression
 
-from dplit import PEMeans, datasets
+from dplit import NeighborNoisyAverages, PEMeans, SourceTargetKMedoids, datasets
 from dplit.accounting import gaussian_mu
 from dplit.balls import clip_to_ball
 from dplit.mechanisms import Noise
 from dplit.mixtures import mixture_delta, poisson_gaussian_delta, poisson_gaussian_epsilon
+from dplit.source_target import kd_cover, stc_cost
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / "tools"
@@ -411,9 +414,44 @@ def test_lines_of_older_runs_are_read_and_only_what_is_missing_is_added(tmp_path
     assert jobs[0] in opened() and jobs[1] not in opened()
 
 
+def test_a_coreset_stands_where_it_is_said_to():
+    b = datasets.make_source_target(3, 200, 150, random_state=0)
+    found, size = ablations.one((b.Xs, b.Xt, b.radius, b.center), 0, (3, 4))
+    cells = kd_cover(b.Xt, b.radius / 10)
+    assert size == len(cells) < 150 and all(len(values) == 3 for values in found.values())
+    for where, rows in (("whole", np.arange(150)), ("coreset", cells)):
+        fits = [SourceTargetKMedoids(k, n_starts=1).fit(b.Xt[rows]) for k in (3, 4)]
+        costs = [stc_cost(b.Xt, b.Xs, rows[fit.medoid_indices_]) for fit in fits]
+        assert found["ignored", where][0] == sum(costs)
+    model = NeighborNoisyAverages(
+        epsilon=3.0, radius=b.radius, center=b.center, random_state=0, variant="paper"
+    )
+    sources = model.fit(Xs=b.Xs, Xt=b.Xt[cells]).sources_
+    fits = [SourceTargetKMedoids(k, n_starts=1).fit(Xt=b.Xt, sources=sources) for k in (3, 4)]
+    costs = [stc_cost(b.Xt, b.Xs, fit.medoid_indices_) for fit in fits]
+    assert found["NNA eps 3 paper", "cells"][0] == sum(costs)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_histogram_with_hardly_any_noise_lies_where_the_sources_are(d):
+    rng = np.random.default_rng(0)
+    Xt = rng.normal(size=(300, d)) * np.array([3, 2, 0.1, 0.1, 0.1])[:d] + 10
+    Xs, center = Xt[:80] + 0.01, np.full(d, 10.0)
+    plane = ablations.plane_of(Xt)
+    flat, lifted = (
+        ablations.target_histogram(Xs, Xt, 12.0, center, 0, 1e4, lift) for lift in (False, d > 2)
+    )
+    assert len(flat) == 80 and np.allclose(plane.T @ plane, np.eye(2))
+    assert np.allclose(lifted @ plane, flat @ plane)
+    apart = cdist(flat @ plane, Xs @ plane)
+    assert max(apart.min(axis=0).max(), apart.min(axis=1).max()) < 2.5  # the diagonal of a bin
+    off = lambda rows: np.abs((rows - Xt.mean(axis=0)) @ (np.eye(d) - plane @ plane.T)).max()  # noqa: E731
+    assert off(flat) < 1e-9 and (d == 2 or 0.01 < off(lifted) < 1)
+
+
 def test_every_command_of_the_tools_is_there():
     options = benchmark.command_line()
-    for what in "all kmeans speed max-cover source-target adaptation regression classification package scale chapters tables redraw".split():  # fmt: skip
+    for what in "all kmeans speed max-cover source-target ablations adaptation regression classification package scale chapters tables redraw".split():  # fmt: skip
         assert options.parse_args([what, "--out", "x"]).what == what
     for asked in chapters.QUOTED:
         out = ["--out", "x"] if asked in chapters.STORED else []

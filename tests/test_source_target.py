@@ -812,23 +812,147 @@ def test_swap_changes_are_what_brute_force_says():
         assert candidates[j] in medoids
 
 
-def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps():
-    n, S = 40, None  # without sources every medoid would be missed
-    X = np.random.default_rng(0).normal(size=(n, 2))
-    d0, m = so.source_distance(X, S), so.medoids
-    start, columns = np.arange(3), np.arange(1, n, 2)
+@pytest.mark.parametrize("beside", [0, 6])
+def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside, monkeypatch):
+    n, rng, m = 40, np.random.default_rng(0), so.medoids
+    X, S = rng.normal(size=(n, 2)), rng.normal(size=(beside, 2)) + 1  # none: every medoid is missed
+    d0, start = so.source_distance(X, S), np.arange(3)
     pairs, cost = m._pairs(X), lambda some: so.stc_cost(X, S, some) * n
-    promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
+    whole = cdist(X, X)
+    for rows, columns in ((np.arange(n), np.arange(n)), (np.arange(3, 9), np.arange(1, n, 2))):
+        assert np.allclose(pairs(rows, columns), whole[np.ix_(rows, columns)], rtol=1e-6)
+        assert pairs(rows, columns).dtype == np.float32  # as much memory as is promised
 
     def change(some, j):
         return min(cost(np.r_[np.delete(some, i), j]) for i in range(3)) - cost(some)
 
-    others = [i for i, j in enumerate(columns) if j not in start]
-    found = [change(start, columns[i]) for i in others]
-    assert np.allclose(promised[others], found, atol=1e-4 * cost(start))
+    for cells in (m._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
+        monkeypatch.setattr(m, "_CELLS", cells)
+        for columns in (np.arange(n), np.arange(1, n, 2)):
+            promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
+            others = np.flatnonzero(~np.isin(columns, start))
+            found = [change(start, columns[i]) for i in others]
+            assert np.allclose(promised[others], found, atol=1e-5 * cost(start))
     end, total = m._in_rounds(X, d0, start, pairs, 100)
     assert total == pytest.approx(cost(end)) and cost(end) < cost(start)
     assert min(change(end, j) for j in range(n) if j not in end) > -1e-5 * total
+    assert np.array_equal(start, np.arange(3))  # whoever starts from it again finds it so
+    same, before = m._in_rounds(X, d0, start, pairs, 0)
+    assert np.array_equal(same, start) and before == pytest.approx(cost(start))
+
+
+def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_they_end(monkeypatch):
+    rng, m, looked, tried, sums, promises = np.random.default_rng(1), so.medoids, [], [], [], []
+    X = rng.normal(size=(600, 2)) + 20 * rng.integers(3, size=(600, 2))  # nine groups, far apart
+    d0, promised, entries, replaced = (
+        so.source_distance(X, X[X.max(axis=1) < 10]),  # a ninth of the rows has sources
+        m._promised,
+        m._entries_of,
+        m._replace,
+    )
+
+    def look(pairs, state, k, columns):
+        looked.append(columns)
+        tried.append([])
+        sums.append(state[2].sum())
+        promises.append(dict(zip(columns, promised(pairs, state, k, columns), strict=True)))
+        return np.array([*promises[-1].values()])
+
+    def entry(new, *rest):
+        tried[-1].append(promises[-1][new.argmin()])
+        return entries(new, *rest)
+
+    def replace(X, d0, medoids, state, *rest):
+        replaced(X, d0, medoids, state, *rest)
+        sums.append(state[2].sum())
+
+    monkeypatch.setattr(m, "_promised", look)
+    monkeypatch.setattr(m, "_entries_of", entry)
+    monkeypatch.setattr(m, "_replace", replace)
+    start = rng.choice(600, 20, replace=False)
+    end, _ = m._in_rounds(X, d0, start, m._pairs(X), 100)
+    sizes = [len(columns) for columns in looked]
+    assert sizes[0] == sizes[-1] == 600 and min(sizes) < 300 and len(sizes) < 30
+    assert all(n == 600 or n <= 0.7 * 600 for n in sizes)
+    assert max(map(len, tried)) <= 21 and np.all(np.diff(sums) <= 0)  # none makes it worse
+    assert all(some == sorted(some) for some in tried)  # the best promise first
+    again, _ = m._in_rounds(X, d0, end, m._pairs(X), 100)
+    assert np.array_equal(again, end) and len(looked[-1]) == 600  # one more look, nothing to do
+    sizes = len(looked)
+    assert np.array_equal(m._in_rounds(X, d0, start, m._pairs(X), 100, 0.9)[0], start)
+    assert len(looked) == sizes + 1  # no swap takes nine tenths of the sum away
+
+
+def test_the_next_round_looks_at_the_whole_clusters_of_new_medoids(monkeypatch):
+    rng, m, looked, k = np.random.default_rng(2), so.medoids, [], 5
+    group = np.repeat(np.arange(k), 100)
+    X = rng.normal(size=(500, 2)) + 1000 * group[:, None]
+    d0, promised = so.source_distance(X, None), m._promised
+    middles = [100 * g + cdist(X[group == g], X[group == g]).sum(axis=0).argmin() for g in range(k)]
+    edges = [100 * g + np.abs(X[group == g] - 1000 * g).max(axis=1).argmax() for g in range(k)]
+    start = np.array([middles[0], edges[1], middles[2], edges[3], edges[4]])
+    monkeypatch.setattr(m, "_promised", lambda *a: looked.append(a[3]) or promised(*a))
+    end, _ = m._in_rounds(X, d0, start, m._pairs(X), 100)
+    assert np.array_equal(end, middles)
+    assert np.array_equal(looked[1], np.flatnonzero(np.isin(group, (1, 3, 4))))
+
+
+def test_rounds_bear_medoids_that_no_row_is_nearest_to():
+    X, m = np.random.default_rng(0).normal(size=(30, 2)), so.medoids
+    X[[7, 8]] = X[[0, 1]]
+    for S, start in ((None, [0, 1, 7, 8]), (X[[5, 6]], [2, 5, 6])):
+        d0 = so.source_distance(X, S)
+        end, total = m._in_rounds(X, d0, np.array(start), m._pairs(X), 100)
+        before = so.stc_cost(X, S, start) * 30
+        assert len({*map(tuple, X[end])}) == len(end) and total < before - 0.1
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "sample", "starts"),
+    [(40, 30, 40, 10), (200, 4, 200, 10), (201, 4, 201, 3), (700, 4, 500, 3), (1200, 30, 500, 3)],
+)
+def test_few_medoids_start_on_halves_of_a_sample_and_end_on_all_rows(
+    n, k, sample, starts, monkeypatch
+):
+    X, m, greedy, rounds = np.random.default_rng(0).normal(size=(n, 2)), so.medoids, [], []
+    first, then = m.greedy_medoids, m._in_rounds
+    monkeypatch.setattr(m, "greedy_medoids", lambda *a: greedy.append(a) or first(*a))
+    monkeypatch.setattr(m, "_in_rounds", lambda *a: rounds.append((a, then(*a))) or rounds[-1][1])
+    far = [[1e12, 0.0]]  # single precision would not see the rows beside it
+    found = SourceTargetKMedoids(k).fit(Xt=100 * X + 7, sources=far).medoid_indices_
+    assert [len(a[0]) for a in greedy] == [max(sample // 2, k)] * starts
+    assert len({a[0].tobytes() for a in greedy}) == starts  # halves that differ
+    assert [len(a[0]) for a, _ in rounds] == [sample] * starts + [n] * (sample < n)
+    scale = np.abs(X - X.mean(axis=0)).max()
+    assert all(np.abs(a[0]).max() <= 1 + 1e-12 and a[-1] == 90 for a, _ in rounds)
+    best = min((end for _, end in rounds[:starts]), key=lambda end: end[1])[0]
+    if sample < n:
+        (all_rows, d0, start, *_), (best, _) = rounds[-1]
+        assert np.allclose(all_rows, (X - X.mean(axis=0)) / scale) and {*d0} == {8**0.5 + 1}
+        some = np.sort(np.random.default_rng(0).permutation(n)[:500])  # a seed of its own
+        assert all(np.array_equal(a[0], all_rows[some]) for a, _ in rounds[:starts])
+        came = [rounds[0][0][0][end[0]] for _, end in rounds[:starts]]
+        assert any(np.array_equal(X0, all_rows[start]) for X0 in came)
+    assert np.array_equal(found, best)
+    S = 100 * X[:3] + 8
+    SourceTargetKMedoids(k).fit(Xt=100 * X + 7, sources=S)
+    d0 = so.source_distance(X + 0.07, S / 100) / scale
+    assert len(rounds[-1][0][1]) == n and np.allclose(rounds[-1][0][1], d0)
+
+
+def test_few_medoids_are_for_few_of_not_too_many_rows(monkeypatch):
+    seen, every = [], np.arange(40)
+    monkeypatch.setattr(so.medoids, "_few_medoids", lambda *a: seen.append(a[2:]) or every[: a[2]])
+    monkeypatch.setattr(SourceTargetKMedoids, "_ends", lambda *a: [every[: a[3]]])
+    X = np.random.default_rng(0).normal(size=(2001, 2))
+    SourceTargetKMedoids(1, n_passes=2).fit(X[:2000])
+    SourceTargetKMedoids(30).fit(X[:100])
+    assert seen == [(1, 60), (30, 90)]  # thirty rounds in place of a pass
+    SourceTargetKMedoids(31).fit(X[:100])
+    SourceTargetKMedoids(1).fit(X)
+    for options in ({"n_starts": 1}, {"n_passes": 0}, {"n_candidates": 99}):
+        SourceTargetKMedoids(3, **options).fit(X[:100])
+    assert len(seen) == 2
 
 
 def test_near_pairs_are_all_near_pairs_and_exact():

@@ -8,6 +8,7 @@ kmeans [--sets NAME ...] [--methods NAME ...]   private k-means of this package 
 speed           its time and memory, each method in a fresh process
 max-cover       losses of MaxCoverKMeans, and its speed beside the printed algorithm
 source-target   solvers of k-medoids with a target, and what private sources are worth
+ablations       the paper's coreset, for its algorithms and their baselines, and what each takes
 gan             the same of a generative network: its lines of shares.csv, in DIR or else in the book
 adaptation      regression and classification with a public source; or one of them: regression, classification
 shifts          what the guard of NCnvxAdap is worth where the source is wrong in one of many ways
@@ -32,7 +33,7 @@ and whoever starts it again goes on from there; to measure anew, take another DI
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
 of everything; by default 10 of k-means, adaptation and shifts, 8 of max cover (20 on digits), 30 of shares
-(10 of gan). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
+(10 of ablations and gan, but 12 of a histogram). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
 can't be downloaded. diffprivlib, and JAX for gan, are installed once into DIR.
 
@@ -44,6 +45,7 @@ import warnings
 from pathlib import Path
 
 from bench import (
+    ablations,
     chapters,
     classification,
     cluster,
@@ -107,6 +109,7 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     "speed": (lambda asked: speed.run(asked.out),),
     "max-cover": (lambda asked: max_cover.run(asked.out, asked.seeds), "--seeds"),
     "source-target": (lambda asked: source_target.run(asked.out, asked.seeds), "--seeds"),
+    "ablations": (lambda asked: ablations.run(asked.out, asked.seeds), "--seeds"),
     "gan": (lambda asked: gan.run(asked.out, asked.seeds or 10), "--seeds"),
     "adaptation": (run_adaptation, "--seeds"),
     "shifts": (lambda asked: shifts.run(asked.out, asked.seeds or 10), "--seeds"),

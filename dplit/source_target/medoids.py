@@ -427,7 +427,7 @@ def _few_medoids(X, d0, k, n_rounds):
     X = X - X.mean(axis=0)
     scale = float(np.abs(X).max()) or 1.0  # then single precision neither overflows nor loses a row
     X, d0 = X / scale, np.minimum(d0 / scale, 2 * math.sqrt(X.shape[1]) + 1)
-    some = np.sort(np.random.default_rng(0).permutation(len(X))[: max(500, 10 * k)])
+    some = np.sort(np.random.default_rng(0).permutation(len(X))[:500])
     pairs, ends = _pairs(X[some]), []
     for seed in range(3 if len(X) > 200 else 10):
         order = np.random.default_rng(seed).permutation(some)
@@ -460,27 +460,23 @@ def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
     for _ in range(n_rounds):
         promised, where = _promised(pairs, state, k, columns), near[columns]
         order = np.lexsort((promised, where))
-        order = order[np.diff(where[order], prepend=-1) > 0]  # the first of each cluster
-        order, moved = (
-            order[np.argsort(promised[order], kind="stable")],
-            np.zeros(k + 1, dtype=bool),
-        )
-        needed = -tolerance * d1.sum()
+        order = order[np.unique(where[order], return_index=True)[1]]  # the first of each cluster
+        order = order[np.argsort(promised[order], kind="stable")]
+        needed, moved = -tolerance * d1.sum(), set()
         for j in columns[order[promised[order] < needed]]:
-            new, before = cdist(X[j : j + 1], X)[0], near.copy()
+            new, before = cdist(X[[j]], X)[0], near.copy()
             gain, shift = _entries_of(new, d1, d2)
             change = np.bincount(near, shift, k + 1)
-            change = gain.sum() + change[0] + change[1:] + _losses(state, k)
+            change = gain.sum() + change[1:] + _losses(state, k)
             slot = int(change.argmin())
             if change[slot] < needed:
                 medoids[slot] = j
                 _replace(X, d0, medoids, state, slot, new)
-                moved[near[before != near]] = moved[slot + 1] = True
-                needed = -tolerance * d1.sum()
-        if not moved.any() and len(columns) == len(X):
+                moved |= {slot + 1, *near[before != near]}
+        if not moved and len(columns) == len(X):
             break
-        columns = np.flatnonzero(moved[near] if moved.any() else near >= 0)
-        if len(columns) > 0.7 * len(X):
+        columns = np.flatnonzero(np.isin(near, [*moved]))
+        if not columns.size or columns.size > 0.7 * len(X):
             columns = np.arange(len(X))
     return medoids, d1.sum()
 
@@ -495,9 +491,9 @@ def _promised(pairs, state, k, columns):
         whole += np.minimum(D, first).sum(axis=0) - first.sum()
         np.maximum(D, first, out=D)
         D -= d2[rows, None]
-        starts = np.flatnonzero(np.diff(near[rows], prepend=-1))  # rows come cluster by cluster
-        table[near[rows[starts]]] += np.add.reduceat(np.minimum(D, 0, out=D), starts, axis=0)
-    return whole + table[0] + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
+        clusters, starts = np.unique(near[rows], return_index=True)  # rows come one by one of these
+        table[clusters] += np.add.reduceat(np.minimum(D, 0, out=D), starts, axis=0)
+    return whole + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
 
 # %% ../../nbs/60_source_target.ipynb #11e0b4c3
 class SourceTargetKMedoids(BaseEstimator):
@@ -507,7 +503,7 @@ class SourceTargetKMedoids(BaseEstimator):
     `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
     exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Up to 30 medoids
     of at most 2000 rows, all of them candidates, and `n_starts` not given: three greedy starts (ten up to 200 rows) on
-    halves of a sample (500 rows, or ten for each medoid), swapped in rounds that look at all candidates at
+    halves of a sample of 500 rows, swapped in rounds that look at all candidates at
     once; the best goes on with all rows. Memory O(n d), beside a table of candidates by medoids, about a million near
     pairs, and all distances of at most 2000 rows, 16 MB.
 

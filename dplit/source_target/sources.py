@@ -177,6 +177,9 @@ class NoisyAverageSet(PrivateSources):
     `neighboring` source tables of any size, if no parameter was chosen by looking at the sources.
     The target is public and not protected.
 
+    The noise grows with the ball. A ball around the target alone is public too, and where noise is
+    large it pays to give that one.
+
     Parameters
     ----------
     t : int

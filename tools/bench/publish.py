@@ -3,7 +3,7 @@
 from bench import readme, store, tables
 from bench.store import read, write
 
-PARTS = "auc curves speed cover max_cover solver medoids shares regression classification".split()
+PARTS = "auc curves speed cover max_cover solver medoids shares coreset plane regression classification".split()
 PARTS += "shifts package scale growth cluster".split()
 
 

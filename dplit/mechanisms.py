@@ -443,9 +443,14 @@ class LatticeRows(MappedRows):
         super().__init__(X, _same)
         self.radius, self.center = radius, center
 
-    def _check_ball(self, radius, center, norm):
-        if not (norm == 2 and radius == self.radius and np.array_equal(center, self.center)):
-            raise ValueError("X: these rows are on the lattice of another ball.")
+
+def _to_lattice(X, radius, center, norm):
+    """What brings a block of X to the lattice of a ball: nothing has to, if all of X is there."""
+    if not isinstance(X, LatticeRows):
+        return partial(quantize, radius=radius, center=center, norm=norm)
+    if not (norm == 2 and radius == X.radius and np.array_equal(center, X.center)):
+        raise ValueError("X: these rows are on the lattice of another ball.")
+    return np.asarray
 
 # %% ../nbs/11_mechanisms.ipynb #7d11b772
 class Noise(Counts):
@@ -569,10 +574,7 @@ class Noise(Counts):
         radius, step, limit, share = _sum_lattice(radius, weight, d)
         center = check_center(center, "center", "Noise", d)
         check_memory(16 * n_groups * (d + 1), f"n_groups={n_groups}", "Noise")
-        whole = partial(quantize, radius=radius, center=center, norm=norm)
-        if isinstance(X, LatticeRows):
-            X._check_ball(radius, center, norm)
-            whole = np.asarray
+        whole = _to_lattice(X, radius, center, norm)
         total = _exact_sums(X, groups, n_groups, whole, share)
         grouped = 0 if groups is None else n_groups
         moves = sum_sensitivity(limit, share, d, norm, grouped, *self._where())

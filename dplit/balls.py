@@ -69,7 +69,10 @@ def _norms(T):
 # %% ../nbs/21_balls.ipynb #4c910ae2
 def _clip_block(Z, radius):
     """Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."""
-    T = np.ascontiguousarray(Z.T)
+    with np.errstate(over="ignore"):  # well inside, whatever is rounded: most rows need no more
+        doubtful = ~(np.einsum("ij,ij->i", Z, Z) <= radius**2 * (1 - 1e-8))
+    doubtful = np.flatnonzero(doubtful)
+    T = np.ascontiguousarray(Z[doubtful].T)
     # divide by it first: squares cannot overflow
     largest = np.maximum(np.abs(T).max(axis=0), radius)
     T /= largest
@@ -78,7 +81,7 @@ def _clip_block(Z, radius):
     # a little too short (d + 8 units in the last place), so that rounding never leads out of the
     # ball again
     shrink = radius / norms[far] * (1 - (len(T) + 8) * np.finfo(float).eps)
-    return far, (T[:, far] * shrink).T
+    return doubtful[far], (T[:, far] * shrink).T
 
 
 def clip_to_ball(X, radius, center=None, *, block_rows=None):

@@ -483,6 +483,11 @@ def _libraries(modules):
 _blas, _openmp = _Cap("blas"), _CapOfThread("openmp")
 
 # %% ../nbs/02_rows.ipynb #e33d4575
+# a C library that has freed a large piece of memory once keeps the smaller ones of blocks, and need not
+# ask the system for each anew (glibc; elsewhere it changes nothing)
+np.empty(2**24, dtype=np.uint8)
+
+
 def map_blocks(function, X, block_rows=None, reduce=None):
     """Results of a function over blocks of rows, in order; large inputs use all cores.
 

@@ -215,9 +215,12 @@ def laplace_int(bits, scale, size):
     return np.concatenate([c[::2] - c[1::2] for c in chunks])
 
 # %% ../nbs/03_samplers.ipynb #d00cfd05
+_ONE = np.uint64(1)
+
+
 def _sign_and_tail(words):
     """A sign, and an upper tail below 1/2 in units of 2**-width, from random words."""
-    return 1 - 2 * (words & np.uint64(1)).astype(np.int64), words >> np.uint64(1)
+    return 1 - 2 * (words & _ONE).astype(np.int64), words >> _ONE
 
 
 _SPLIT = math.exp(-2)  # where ndtri changes its method; one number, used by both branches
@@ -273,10 +276,10 @@ def gaussian_int(bits, scale, size):
         If scale is not > 0, or 2**50 or more.
     """
     scale, size = _check_scale(scale), _check_draws(bits, size, "gaussian_int")
-    chunks = [
-        _half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
-    ] or [np.empty(0, np.int64)]
-    return np.concatenate(chunks)
+    if size <= _CHUNK:
+        return _half_gaussian_int(bits, scale, size)
+    starts = range(0, size, _CHUNK)
+    return np.concatenate([_half_gaussian_int(bits, scale, min(_CHUNK, size - i)) for i in starts])
 
 # %% ../nbs/03_samplers.ipynb #5e1f0a22
 def _tail(x):

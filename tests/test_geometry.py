@@ -401,3 +401,18 @@ def test_memory_is_bounded_by_the_block():
     assert peak(lambda: balls.clip_to_ball(X, 1.0)) < 2 * X.nbytes
     assert peak(lambda: g.cover(X, method="farthest", n_points=50)) < 4 * X.nbytes
     assert peak(lambda: g.sphere_packing(5000, 8, 1.0, 0)) < 5000 * 5000 * 8 / 10
+
+
+@pytest.mark.parametrize("radius", [1e-90, 0.3, 1.0, 1e90])
+@pytest.mark.parametrize("d", [1, 3, 50])
+def test_rows_near_the_sphere_are_judged_by_the_norm_that_is_added_up_column_by_column(radius, d):
+    X = balls.uniform_on_sphere(2000, d, radius, 0)
+    X *= 1 + np.linspace(-30, 30, len(X))[:, None] * 2.0**-53  # across the sphere, bit by bit
+    X[::7] *= 0.5
+    X[3::7] *= 1e3
+    largest = np.maximum(np.abs(X).max(axis=1), radius)  # as if every row were doubtful
+    far = balls._norms((X / largest[:, None]).T) > radius / largest
+    found, clipped = balls._clip_block(X, radius)
+    assert np.array_equal(found, np.flatnonzero(far)) and 0 < len(found) < len(X)
+    one_by_one = [balls._clip_block(X[i : i + 1], radius)[1][0] for i in found]
+    assert np.array_equal(clipped, one_by_one)

@@ -24,7 +24,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import special, stats
 
 import dplit
-from dplit import discrete, samplers
+from dplit import discrete, estimators, samplers
 from dplit import mechanisms as me
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
@@ -1057,3 +1057,39 @@ def test_half_of_a_complex_number_is_not_released():
     with pytest.raises(ValueError, match="real"):
         noise.laplace(np.array([1 + 2j]), sensitivity=1.0, epsilon=1.0)
     assert noise.releases == ()
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32])
+@pytest.mark.parametrize("center", [None, [0.1, -0.2, 0.3]])
+@pytest.mark.parametrize("kept", [0, 2**28])
+def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dtype, center, kept):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3)).astype(dtype)
+    X[:5] *= 1e30  # far outside
+    groups, ball = rng.integers(-1, 4, 3000), {"radius": 1.5, "center": center}
+    center = None if center is None else np.array(center)
+    with mock.patch.object(estimators, "_KEPT", kept):
+        table = estimators.on_lattice(X, 1.5, center)
+    assert isinstance(table.rows, np.ndarray)
+    assert table.rows.dtype == (np.float32 if kept else dtype)
+    for which in (None, groups, lambda Q: (Q[:, 0] > 0).astype(int)):
+        found, receipts = [], []
+        for rows in (X, table):
+            noise = Noise(0)
+            found += noise.sums(rows, groups=which, n_groups=4, mu=0.5, **ball)
+            receipts.append(str(noise.receipt(1e-6)))
+        assert np.array_equal(found[0], found[2]) and np.array_equal(found[1], found[3])
+        assert receipts[0] == receipts[1]
+
+
+def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
+    table = estimators.on_lattice(np.ones((5, 2)), 2.0)
+    for other in (
+        {"radius": 2.5},
+        {"radius": 2.0, "center": [0.0, 1.0]},
+        {"radius": 2.0, "norm": 1},
+    ):
+        noise = Noise(0)
+        with pytest.raises(ValueError, match="another ball"):
+            noise.sums(table, mu=1.0, **other)
+        assert not noise.releases

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from test_estimators import Untouchable
 
 from dplit import HDPEMeans, NoisyLloyd, PEMeans
@@ -490,3 +490,21 @@ def test_better_than_noisy_lloyd_on_many_columns():
         for make in (PEMeans, partial(NoisyLloyd, init="mean"))
     )
     assert ours < lloyd / 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_starts_drawn_in_step_are_scikit_learns_one_after_the_other(seed):
+    rng = np.random.default_rng(seed)
+    n, d, n_sets = rng.integers(3, 200), rng.integers(1, 20), rng.integers(1, 8)
+    points, mass = rng.normal(size=(n, d)), np.rint(rng.exponential(100, size=n)) + seed % 2
+    points[: n // 3] = points[0]  # equal ones too
+    k, spread = int(rng.integers(1, n)), pe._Starts(mass, n_sets)
+    theirs, ours = np.random.RandomState(seed), np.random.RandomState(seed)
+    for _ in range(n_sets):
+        centers, _ = kmeans_plusplus(points, k, sample_weight=mass, random_state=theirs)
+        assert np.array_equal(spread(points, k, ours), centers)
+    fits = [
+        KMeans(k, init=init, n_init=int(n_sets), random_state=seed).fit(points, sample_weight=mass)
+        for init in ("k-means++", pe._Starts(mass, n_sets))
+    ]
+    assert np.array_equal(*(fit.cluster_centers_ for fit in fits))

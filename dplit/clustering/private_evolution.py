@@ -206,6 +206,47 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     noisy = noise.histogram(votes, len(population), mu=mu, label="votes")  # line 9
     return keep_largest(noisy, n_total)  # lines 10 to 12
 
+# %% ../../nbs/50_private_evolution.ipynb #5ba7c0d2
+class _Starts:
+    """Starting points for KMeans, one set for each call: weighted k-means++, drawn as scikit-learn draws it, all sets in step."""
+
+    def __init__(self, mass, n_sets):
+        self.mass, self.n_sets, self.left = mass, n_sets, []
+
+    def __call__(self, points, n_clusters, random_state):
+        if not self.left:
+            chosen = self._chosen(points, n_clusters, random_state)
+            self.left = list(points[chosen[::-1]])
+        return self.left.pop()
+
+    def _chosen(self, points, k, rng):
+        n, tries, mass = len(points), 2 + int(math.log(k)), self.mass
+        squares, every = np.einsum("ij,ij->i", points, points), np.arange(self.n_sets)
+        p = mass / mass.sum()
+        draws = [(rng.choice(n, p=p), rng.random_sample((k - 1, tries))) for _ in every]
+
+        def distances(chosen):  # squared, from each chosen point to all
+            D = points[chosen] @ points.T
+            D *= -2
+            D += squares[chosen][..., None]
+            D += squares
+            return np.maximum(D, 0, out=D)
+
+        chosen = np.array([[first] * k for first, _ in draws])
+        nearest = distances(chosen[:, :1])
+        loss, nearest = nearest @ mass, nearest[:, 0]
+        for i in range(1, k):
+            aims = loss * [u[i - 1] for _, u in draws]
+            sums = np.cumsum(mass * nearest, axis=1)
+            found = np.array([np.searchsorted(s, aim) for s, aim in zip(sums, aims, strict=True)])
+            np.minimum(found, n - 1, out=found)
+            D = distances(found)
+            np.minimum(D, nearest[:, None], out=D)
+            losses = (D @ mass[:, None])[..., 0]
+            best = every, losses.argmin(axis=1)  # of some candidates
+            chosen[:, i], nearest, loss = found[best], D[best], losses[best][:, None]
+        return chosen
+
 # %% ../../nbs/50_private_evolution.ipynb #e94bf9c6
 def select(population, weights, n_clusters, seed, start=None, n_init=3):
     """k centres for a weighted population. Non-private, on released numbers: costs nothing.
@@ -243,7 +284,8 @@ def select(population, weights, n_clusters, seed, start=None, n_init=3):
     if len(points) <= n_clusters:
         return population[np.argsort(-weights, kind="stable")[:n_clusters]]
     mass = np.bincount(which.ravel(), weights[weights > 0])
-    starts = [KMeans(n_clusters, n_init=n_init, random_state=seed)]
+    spread = _Starts(mass, n_init)
+    starts = [KMeans(n_clusters, init=spread, n_init=n_init, random_state=seed)]
     if start is not None:
         starts.append(KMeans(n_clusters, init=start, n_init=1))
     with warnings.catch_warnings():  # points that rounding cannot tell apart are welcome

@@ -7,7 +7,6 @@ __all__ = ['grid_radius', 'vote_grid', 'vote_rows', 'vote_rule', 'nearest_member
 
 # %% ../../nbs/51_vote_search.ipynb #e572b0fb
 import math
-from itertools import pairwise
 
 import numpy as np
 
@@ -99,16 +98,28 @@ def vote_rows(X, view, radius, center, d):
     return keep_rows(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
 # %% ../../nbs/51_vote_search.ipynb #b6163239
-_TILE = 2**17  # scores at a time: they stay in the cache
+_TILE = 2**18  # scores at a time: they stay in the cache
 
 
-def _best(G, slope, offset):
-    """(index, score) of the best member for each row of G, tile by tile."""
-    at, score = np.empty(len(G), dtype=np.int64), np.empty(len(G), dtype=np.float32)
-    rows = max(16, _TILE // len(offset))
-    for i in range(0, len(G), rows):
-        S = G[i : i + rows] @ slope
-        S -= offset
+def _scores(P):
+    """What rows with a last 1 are multiplied with, for the scores 2 q.p - |p|^2: the largest is the nearest."""
+    return np.vstack([2 * P.T, -(P * P).sum(axis=1)])
+
+
+def _with_ones(G):
+    """Rows in single precision, and beside them a column of ones."""
+    H = np.ones((len(G), G.shape[1] + 1), dtype=np.float32)
+    H[:, :-1] = G
+    return H
+
+
+def _best(H, slope):
+    """(index, score) of the best member for each row of H, tile by tile."""
+    at, score = np.empty(len(H), dtype=np.int64), np.empty(len(H), dtype=np.float32)
+    rows = max(16, _TILE // slope.shape[1])
+    room = np.empty((min(rows, len(H)), slope.shape[1]), dtype=np.float32)  # new memory is slow
+    for i in range(0, len(H), rows):
+        S = np.matmul(H[i : i + rows], slope, out=room[: len(H) - i])
         at[i : i + rows] = found = S.argmax(axis=1)
         score[i : i + rows] = S[np.arange(len(S)), found]
     return at, score
@@ -117,49 +128,33 @@ def _best(G, slope, offset):
 _FEW = 1200  # members: looking at every pair is as fast
 
 
-def _grouped_search(P, slope, offset, n_elite):
+def _grouped_search(P, n_elite):
     """The search of `nearest_member`, without the pairs that the triangle inequality rules out."""
-    n_each = len(P) // n_elite - 1
+    slope, n_each = _scores(P), len(P) // n_elite - 1
     home = np.r_[np.arange(n_elite), np.repeat(np.arange(n_elite), n_each)]
     away = np.sqrt(((P - P[home]).astype(float) ** 2).sum(axis=1))
-    is_far, is_elite = away > np.quantile(away[n_elite:], 0.95), np.arange(len(P)) < n_elite
-    part = lambda chosen: (
-        np.flatnonzero(chosen),
-        np.ascontiguousarray(slope[:, chosen]),
-        offset[chosen],
-    )
-    _, *elite = part(is_elite)
+    is_far, is_elite = away > np.quantile(away[n_elite:], 0.97), np.arange(len(P)) < n_elite
+    part = lambda chosen: (np.flatnonzero(chosen), np.ascontiguousarray(slope[:, chosen]))
     for_all, near = part(is_elite | is_far), [part((home == j) & ~is_far) for j in range(n_elite)]
-    reach = np.array([away[members].max() for members, *_ in near], dtype=np.float32)
+    reach = np.array([away[members].max() for members, _ in near], dtype=np.float32)
+    elite = np.ascontiguousarray(slope[:, :n_elite].T)
 
-    def show(G, members, slope, offset):
-        """The best of some members for each row, its score and its index in one number: of more scores, and of equal ones' lower indices, the larger."""
-        at, score = _best(G, slope, offset)
-        return score.astype(np.int64) * 2**32 - members[at]
-
-    def show_near(G, cells):
-        ends = np.searchsorted(cells, np.arange(n_elite + 1))  # cells increase
-        found = [show(G[i:j], *near[cell]) for cell, (i, j) in enumerate(pairwise(ends))]
-        return np.concatenate(found)
+    def show(H, members, slope):
+        """(rank, score) of the best of some members for each row; the rank is score and index in one number: of more scores, and of equal ones' lower indices, the larger."""
+        at, score = _best(H, slope)
+        return score.astype(np.int64) * 2**32 - members[at], score
 
     def search(G):
-        G = G.astype(np.float32)
-        to_elite = G @ elite[0]
-        to_elite -= elite[1]
-        own = to_elite.argmax(axis=1)
-        order = np.argsort(own, kind="stable")  # rows of one centre lie together
-        G, own, to_elite = G[order], own[order], to_elite[order]
-        best = np.maximum(show(G, *for_all), show_near(G, own))
+        H = _with_ones(G)
+        best, score = show(H, *for_all)
         # |x - member| >= |x - centre| - reach, in squares; 64 is more than single precision rounds
-        score = -(-best >> 32).astype(np.float32)
-        nearest = np.sqrt(np.einsum("ij,ij->i", G, G) - score)
-        open_ = to_elite >= (score - 64)[:, None] - (2 * nearest[:, None] + reach) * reach
-        open_[np.arange(len(G)), own] = False
-        cells, rows = np.nonzero(open_.T)
-        np.maximum.at(best, rows, show_near(G[rows], cells))
-        vote = np.empty(len(G), dtype=np.int64)
-        vote[order] = -best % 2**32
-        return vote
+        nearest = np.sqrt(np.einsum("ij,ij->i", H, H) - 1 - score)
+        score -= 64
+        for to_centre, r, cell in zip(elite @ H.T, reach, near, strict=True):
+            open_ = np.flatnonzero(to_centre >= score - (2 * nearest + r) * r)
+            rank, _ = show(H.take(open_, axis=0), *cell)
+            best[open_] = np.maximum(best[open_], rank)
+        return -best % 2**32
 
     return search
 
@@ -187,10 +182,10 @@ def vote_rule(population, n_elite=0):
     if n_elite and len(population) % n_elite:
         raise ValueError(f"n_elite={n_elite}: vote_rule needs equally many mutants of each centre.")
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
-    slope, offset = 2 * P.T, (P * P).sum(axis=1)  # score 2 q.p - |p|^2: the largest is the nearest
     if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
-        return lambda G: _best(G.astype(np.float32), slope, offset)[0]
-    return _grouped_search(P, slope, offset, n_elite)
+        slope = _scores(P)
+        return lambda G: _best(_with_ones(G), slope)[0]
+    return _grouped_search(P, n_elite)
 
 # %% ../../nbs/51_vote_search.ipynb #53139272
 def nearest_member(Q, population, n_elite=0):

@@ -11,6 +11,7 @@ import inspect
 import json
 import math
 import warnings
+from bisect import bisect_left
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
@@ -507,17 +508,9 @@ class Rule(NamedTuple):
         int
             At most 2^60: there is no end to what counts nothing.
         """
-
-        def have_room(n):
-            return self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
-
-        few, many = 0, 1
-        while few < 2**60 and have_room(many):
-            few, many = many, 2 * many
-        while many - few > 1 and few < 2**60:
-            middle = (few + many) // 2
-            few, many = (middle, many) if have_room(middle) else (few, middle)
-        return few
+        every = range(1, 2**60 + 1)
+        full = lambda n: not self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
+        return bisect_left(every, True, key=full)
 
     def require_room(self, state, row):
         """Raise if a charge is for other neighbours than those before, or more than is left.

@@ -362,7 +362,7 @@ def _parquet_rows(path, scaler):
     _, read = _parquet_reader(path)
     return _block(read([c.name for c in scaler.columns_]), scaler, path)
 
-
+# %% ../nbs/36_commands.ipynb #00dc1c36
 def _carefully(function, path, *args):
     """A function of a file, whose foreign errors, which may quote the file, become sentences."""
     check_kind(path, "path", "the reader of tables", (str, os.PathLike), "of a file")

@@ -81,7 +81,7 @@ def _like(price, delta, receipt):
         promise = {"fixed": True} if receipt.mu is None else {"bound": gaussian_bound(*price)}
     return Row.priced(*price, "fits", **promise)
 
-
+# %% ../nbs/16_ledger.ipynb #7fd0172d
 class Pages:
     """The rows of a ledger, read.
 

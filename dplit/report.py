@@ -262,7 +262,7 @@ NOT_PROTECTED = (
     "count of them, if all of them are charged to it.",
 )
 
-
+# %% ../nbs/35_report.ipynb #e63c5966
 def _sentences(result):
     """What the receipt says, for a reader who has never seen one."""
     receipt, k = result.receipt, len(result.centers)

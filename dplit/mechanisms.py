@@ -424,23 +424,28 @@ def _exact_sums(X, groups, n_groups, whole, share):
 
 # %% ../nbs/11_mechanisms.ipynb #270360c9
 class LatticeRows(MappedRows):
-    """Rows that `quantize` has brought to the lattice of a ball: `Noise.sums` takes them as they are.
+    """Rows as `quantize` brings them to the lattice of a ball: `Noise.sums` need not do it again in every pass.
 
     Parameters
     ----------
     X : ndarray or MappedRows of shape (n, d)
-        PRIVATE. What `quantize` handed out; `on_lattice` keeps it, if the rows are few.
+        PRIVATE rows.
     radius, center
-        PUBLIC ball, as `quantize` was told.
+        PUBLIC ball; see `quantize`.
+    keep : callable, optional
+        Of X and of what brings a block of it to the lattice; as `keep_rows`, may keep what that makes of all blocks.
+        Default `MappedRows`, which keeps nothing.
 
     Raises
     ------
-    TypeError
-        If X has not the shape of a table.
+    TypeError, ValueError
+        As `quantize` does.
     """
 
-    def __init__(self, X, radius, center=None):
-        super().__init__(X, _same)
+    def __init__(self, X, radius, center=None, keep=None):
+        on_lattice = partial(quantize, radius=radius, center=center)
+        mapped = lambda X, function: MappedRows(X, lambda rows, at: function(rows))
+        super().__init__((keep or mapped)(X, on_lattice), _same)
         self.radius, self.center = radius, center
 
 

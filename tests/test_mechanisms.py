@@ -1069,7 +1069,7 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
     groups, ball = rng.integers(-1, 4, 3000), {"radius": 1.5, "center": center}
     center = None if center is None else np.array(center)
     with mock.patch.object(estimators, "_KEPT", kept):
-        table = estimators.on_lattice(X, 1.5, center)
+        table = estimators.lattice_rows(X, 1.5, center)
     assert isinstance(table.rows, np.ndarray)
     assert table.rows.dtype == (np.float32 if kept else dtype)
     for which in (None, groups, lambda Q: (Q[:, 0] > 0).astype(int)):
@@ -1083,7 +1083,7 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
 
 
 def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
-    table = estimators.on_lattice(np.ones((5, 2)), 2.0)
+    table = estimators.lattice_rows(np.ones((5, 2)), 2.0)
     for other in (
         {"radius": 2.5},
         {"radius": 2.0, "center": [0.0, 1.0]},

@@ -451,7 +451,7 @@ def test_a_histogram_with_hardly_any_noise_lies_where_the_sources_are(d):
 
 def test_every_command_of_the_tools_is_there():
     options = benchmark.command_line()
-    for what in "all kmeans speed max-cover source-target ablations adaptation regression classification package scale chapters tables redraw".split():  # fmt: skip
+    for what in "all kmeans small speed max-cover source-target ablations adaptation regression classification package scale chapters tables redraw".split():  # fmt: skip
         assert options.parse_args([what, "--out", "x"]).what == what
     for asked in chapters.QUOTED:
         out = ["--out", "x"] if asked in chapters.STORED else []
@@ -477,6 +477,20 @@ def test_the_area_is_that_of_the_losses():
     assert [float(r["loss"]) for r in curves if r["method"] == "PEMeans"] == pytest.approx(
         [1.5 * e for e in EPSILONS]
     )
+
+
+def test_small_epsilons_have_a_table_of_their_own_and_no_area(tmp_path):
+    kmeans.run_small(["iris"], ["NoisyLloyd", "Google LSH tree"], 2, tmp_path)
+    assert tables.sum_up(tmp_path) == [] and not (tmp_path / "auc.csv").exists()
+    rows, fits = (store.read(tmp_path / f"{part}.csv") for part in ("small", "small_fits"))
+    cells = [(r["method"], float(r["epsilon"]), r["seeds"]) for r in rows]
+    assert cells == [(m, e, "2") for m in ("NoisyLloyd", "Google LSH tree") for e in (0.05, 0.1)]
+    losses = [
+        float(r["loss"]) for r in fits if r["method"] == "NoisyLloyd" if r["epsilon"] == "0.1"
+    ]
+    assert float(rows[1]["loss"]) == pytest.approx(np.mean(losses), rel=1e-5)
+    assert float(rows[1]["sd"]) == pytest.approx(np.std(losses), rel=1e-2)
+    assert EPSILONS == (0.25, 0.5, 1.0, 2.0, 4.0)  # the area of chapter 83 is over these
 
 
 def test_every_published_figure_has_its_column():

@@ -457,6 +457,51 @@ FLOORS = {
 }
 
 
+def thin_table(d, n=1500):
+    return unit_ball(make_isotropic_blobs(n, d, 40, random_state=2).data)
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("d", [3, 40])
+def test_with_few_rows_for_each_centre_all_is_asked_once_and_the_price_spent_whole(d, neighboring):
+    X, public = thin_table(d), dict(COMMON, radius=1.0, neighboring=neighboring, zoom=False)
+    once = ["votes", "lengths of residuals", "sums of residuals, and counts"]
+
+    def asked(epsilon):
+        model = PEMeans(40, **public | {"epsilon": epsilon}).fit(X)
+        assert model.spent_.mu == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-12)
+        assert model.cluster_centers_.shape == (40, d)
+        return model, [r.label for r in model.spent_.releases if r.label != "number of rows"]
+
+    thin, labels = asked(0.2)
+    assert labels == once and {r.times for r in thin.spent_.releases} == {1}
+    assert np.isinf(thin.cluster_centers_se_).all()
+    assert asked(20.0)[1] == once + 2 * once[1:]
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_whether_rows_are_few_is_told_by_public_and_released_numbers_alone(d):
+    """Whatever the rows are, the three releases have the same shapes, sensitivities and scales."""
+    public, seen = dict(COMMON, epsilon=0.2, radius=1.0, zoom=False, n_public=1500), []
+    for X in (thin_table(d), np.zeros((1, d)), thin_table(d, 20_000)):
+        found = []
+        with watch(lambda event, found=found: (found.append(event), event.outcome)[1]):
+            PEMeans(40, **public).fit(X)
+        seen.append([(e.label, e.value.shape, e.sensitivity, e.scale, e.step) for e in found])
+    assert len(seen[0]) == 3 and seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize(("d", "most"), [(8, 0.95), (40, 0.93)])
+def test_the_rule_for_few_rows_pays(d, most):
+    X, lost = thin_table(d), []
+    for threshold in (pe_means.THIN, 0.0):
+        with mock.patch.object(pe_means, "THIN", threshold):
+            public = dict(COMMON, epsilon=0.6, radius=1.0, zoom=False)
+            fits = [PEMeans(40, **public | {"random_state": s}).fit(X) for s in range(6)]
+        lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))
+    assert lost[0] < most * lost[1], lost
+
+
 @pytest.mark.parametrize("name", FLOORS)
 def test_losses_stay_near_the_non_private_one(name):
     made, k, ours, printed = FLOORS[name]

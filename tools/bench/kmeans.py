@@ -8,7 +8,7 @@ from peers.library import Library
 from peers.meter import measured
 from sklearn.cluster import KMeans
 
-from bench.sets import EPSILONS, available, load
+from bench.sets import EPSILONS, SMALL, available, load
 from bench.store import Store
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 
@@ -87,7 +87,7 @@ def fit(method, name, epsilon, seed, folder):
     return measured(lambda: model.fit(X).cluster_centers_)
 
 
-def jobs(sets, methods, seeds):
+def jobs(sets, methods, seeds, epsilons=EPSILONS):
     """What to fit: three seeds of everything first, then the rest; small sets before large ones."""
 
     def size(name):
@@ -100,7 +100,7 @@ def jobs(sets, methods, seeds):
             for method in methods:
                 if applies(method, name, load(name)[0].shape[1]):
                     for seed in range(first, last if method != "KMeans" else min(last, 3)):
-                        for epsilon in EPSILONS if method != "KMeans" else [math.inf]:
+                        for epsilon in epsilons if method != "KMeans" else [math.inf]:
                             yield name, method, seed, epsilon
 
 
@@ -115,7 +115,14 @@ def measure(name, method, seed, epsilon, folder):
     return row | {c: f"{v:.4g}" for c, v in zip(FIELDS[-3:], cost, strict=True)}
 
 
-def run(sets, methods, seeds, folder):
-    """Store one line a fit in kmeans.csv."""
-    store = Store(folder / "kmeans.csv", KEY, FIELDS)
-    store.run(jobs(sets, methods, seeds), partial(measure, folder=folder))
+def run(sets, methods, seeds, folder, part="kmeans", epsilons=EPSILONS):
+    """Store one line a fit in kmeans.csv, or in the file of another part."""
+    store = Store(folder / f"{part}.csv", KEY, FIELDS)
+    store.run(jobs(sets, methods, seeds, epsilons), partial(measure, folder=folder))
+
+
+def run_small(sets, methods, seeds, folder):
+    """Store one line a fit in small_fits.csv: at the smallest epsilons, with more runs where three tell too little."""
+    for name in available(sets):
+        many = seeds or {"iris": 40, "adult": 5}.get(name, 3)
+        run([name], methods, many, folder, "small_fits", SMALL)

@@ -4,7 +4,7 @@ from bench import readme, store, tables
 from bench.store import read, write
 
 PARTS = "auc curves speed cover max_cover solver medoids shares coreset plane regression classification".split()
-PARTS += "shifts package scale growth cluster".split()
+PARTS += "small shifts package scale growth cluster".split()
 
 
 def replaced(published, fresh):

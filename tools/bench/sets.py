@@ -8,6 +8,7 @@ import numpy as np
 from dplit import datasets
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+SMALL = (0.05, 0.1)  # in a table of their own: areas are over the range above
 # from cheap to expensive
 FILES = ["iris", "g2_4", "g2_16", "digits", "g2_64", "g2_128", "s1", "adult", "gas", "letter", "birch2"]  # fmt: skip
 ELONGATED = [f"elong_{k}_{d}" for k, d in ((16, 4), (16, 16), (64, 4), (16, 64), (64, 16), (64, 64))]  # fmt: skip

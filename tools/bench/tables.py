@@ -45,6 +45,23 @@ def summary(rows):
     return aucs, curves
 
 
+def small(rows):
+    """Means and spread over seeds of the losses at the smallest epsilons, which no area contains."""
+    losses = defaultdict(list)
+    for r in rows:
+        key = {c: r[c] for c in ("dataset", "n", "d", "k", "method", "epsilon")}
+        losses[tuple(key.items())].append(float(r["loss"]))
+
+    def order(item):
+        key = dict(item[0])
+        return SETS.index(key["dataset"]), METHODS.index(key["method"]), float(key["epsilon"])
+
+    return [
+        dict(key) | {"seeds": len(v), "loss": f"{np.mean(v):.6g}", "sd": f"{np.std(v):.3g}"}
+        for key, v in sorted(losses.items(), key=order)
+    ]
+
+
 def by_set(aucs):
     """dataset -> method -> AUC, of the sets that PEMeans, KMeans and all peers have run on."""
     found = defaultdict(dict)
@@ -71,7 +88,9 @@ def figures(curves, folder):
 
 
 def sum_up(folder):
-    """Write auc.csv, curves.csv and the figures from kmeans.csv; the rows of the first."""
+    """Write small.csv from its fits, and auc.csv, curves.csv and the figures from kmeans.csv; the rows of auc.csv."""
+    if fits := read(folder / "small_fits.csv"):
+        write(folder / "small.csv", small(fits))
     aucs, curves = summary(read(folder / "kmeans.csv"))
     if aucs:
         write(folder / "auc.csv", aucs)

@@ -2,10 +2,12 @@
 
 python tools/versions.py [--lowest] [--tests "tests/test_public.py ..."]
 
-An environment for each is made anew in --out. Chapters are left out: what figures look like depends on a library's version.
+An environment for each is made anew in --out, by uv, which can pick the lowest versions: of what dplit needs and of what its
+tests need. Chapters are left out: what figures look like depends on a library's version.
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -16,35 +18,38 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # tests of the book and of tools
 WITH_CHAPTERS = ["book", "site", "browser", "benchmark", "mutants"]
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
-def lowest(requirements):
-    """The constraints that hold every library at the lowest version it is asked for: `numpy>=2.0` becomes `numpy==2.0.*`."""
-    found = [re.match(r"([\w-]+)(?:\[[^]]*\])?>=([\d.]+)", text) for text in requirements]
-    return [f"{m[1]}=={m[2]}.*" for m in found if m]
+def pythons(required):
+    """(programs of the range that `requires-python` names, names of those that are not here)."""
+    first, end = (int(n) for n in re.match(r">=3\.(\d+),<3\.(\d+)$", required).groups())
+    names = [f"python3.{n}" for n in range(first, end)]
+    found = {name: path for name in names if (path := program(name))}
+    return list(found.values()), [name for name in names if name not in found]
 
 
-def pythons(project):
-    """Programs of the range that `requires-python` names, as far as they are here."""
-    first, end = (
-        int(n) for n in re.match(r">=3\.(\d+),<3\.(\d+)$", project["requires-python"]).groups()
-    )
-    found = [path for n in range(first, end) if (path := shutil.which(f"python3.{n}"))]
-    return [path for path in found if not subprocess.run([path, "-c", ""]).returncode]
+def program(name):
+    """Where a Python is that runs: on the path, or among pyenv's; pyenv's own command of that name runs for some only."""
+    places = [shutil.which(name), *PYENV.glob(f"versions/*/bin/{name}")]
+    runs = (p for p in places if p and not subprocess.run([p, "-c", ""], capture_output=True).returncode)  # fmt: skip
+    return next(runs, None)
 
 
-def run(python, constraints, tests, folder):
+def run(uv, python, kind, tests, folder):
     """Whether the tests pass in an environment of its own."""
-    subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
-    (folder / "constraints.txt").write_text("\n".join(constraints) + "\n")
+    subprocess.run([*uv, "venv", "-q", "--clear", "--python", python, folder], check=True)
     own = folder / "bin" / "python"
-    pip = [own, "-m", "pip", "-q"]
-    held = ["-c", folder / "constraints.txt"]
-    subprocess.run([*pip, "install", *held, "-e", f"{ROOT}[dev]"], check=True)
-    listed = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True)
+    lowest = ["--resolution", "lowest-direct"] if kind == "lowest" else []
+    pip = [*uv, "pip"]
+    subprocess.run([*pip, "install", "-q", "--python", own, *lowest, "-e", f"{ROOT}[dev]"], check=True)  # fmt: skip
+    listed = [*pip, "freeze", "-q", "--python", own]
+    listed = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
     core = r"(numpy|scipy|scikit-learn|matplotlib)=="
-    print(python, *(line for line in listed.stdout.split() if re.match(core, line)), flush=True)
-    return not subprocess.run([own, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT).returncode
+    print(python, *(line for line in listed.split() if re.match(core, line)), flush=True)
+    path = f"{own.parent}{os.pathsep}{os.environ['PATH']}"  # tests start programs by their names
+    command = [own, "-m", "pytest", "-q", "-n", "2", *tests]
+    return not subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": path}).returncode
 
 
 def main():
@@ -59,16 +64,21 @@ def main():
         for path in sorted((ROOT / "tests").glob("test_*.py"))
         if path.stem.removeprefix("test_") not in WITH_CHAPTERS
     ]
-    found = pythons(project)
-    jobs = [(found[0], "lowest", lowest(project["dependencies"]))]
-    jobs += [] if args.lowest else [(python, "newest", []) for python in found]
-    args.out.mkdir(parents=True, exist_ok=True)
+    found, missing = pythons(project["requires-python"])
+    jobs = [(found[0], "lowest")]
+    jobs += [] if args.lowest else [(python, "newest") for python in found]
+    tool = args.out.resolve() / "uv"
+    subprocess.run([sys.executable, "-m", "venv", tool], check=True)
+    subprocess.run([tool / "bin" / "pip", "-q", "install", "uv"], check=True)
     passed = {}
-    for python, kind, constraints in jobs:
+    for python, kind in jobs:
         name = f"{Path(python).name}, {kind}"
-        passed[name] = run(python, constraints, tests, args.out / name.replace(", ", "-"))
+        folder = args.out.resolve() / name.replace(", ", "-")
+        passed[name] = run([tool / "bin" / "uv"], python, kind, tests, folder)
     for name, fine in passed.items():
         print(f"{name}: {'passed' if fine else 'FAILED'}")
+    for name in missing:
+        print(f"{name}: not here")
     return not all(passed.values())
 
 

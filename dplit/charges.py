@@ -491,7 +491,13 @@ class Rule(NamedTuple):
         Returns
         -------
         Row
+
+        Raises
+        ------
+        TypeError
+            If asked is no Row or receipt no Receipt.
         """
+        check_kind(asked, "asked", "closed", Row)
         alone = first and not self.admits(replace(asked.counts, fits=2), _HAIR)
         return settled(asked, receipt, alone)
 

@@ -4,7 +4,8 @@ A promise is asked of every estimator, every relation and every planted bug, and
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
 every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons, the answers and the homework. `pytest -m rest` runs
-them, and what every change must pass (.ci/run) does so too. `slow` is for hours, by hand.
+them, and what every change must pass (.ci/run) does so too; of HALVES it runs every other of these cases. `slow` is for
+hours, by hand: the other half, and what takes minutes by itself.
 """
 
 import importlib.util
@@ -29,11 +30,11 @@ CHAPTER = 4
 LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
+    "test_a_page",
     "test_benchmark",
     "test_browser",
     "test_explorers",
     "test_mutants",
-    "test_pages",
     "test_pdf",
     "test_scale",
     "test_site",
@@ -69,6 +70,13 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
+# of these a second half is slow: estimators, relations and bugs take turns again
+HALVES = {
+    "test_every_planted_bug_is_caught",
+    "test_replay_finds_nothing",
+    "test_exploring_finds_nothing",
+    "test_replay_catches_planted_bugs",
+}
 # cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests
 LONG = set((Path(__file__).parent / "long.txt").read_text("utf8").splitlines())
 
@@ -89,8 +97,12 @@ def is_for_later(item, long):
     name = item.originalname
     if item.path.stem in FILES or item.nodeid in LONG:
         return True
-    places = item.callspec.indices.values() if hasattr(item, "callspec") else (0,)
-    return sum(places) % SWEEPS.get(name, 1) != 0
+    return place(item) % SWEEPS.get(name, 1) != 0
+
+
+def place(item):
+    """The sum of the positions of a case in its lists of parameters."""
+    return sum(item.callspec.indices.values()) if hasattr(item, "callspec") else 0
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +138,7 @@ def pytest_collection_modifyitems(items):
     long = long_chapters()
     for item in items:
         if not item.get_closest_marker("slow") and is_for_later(item, long):
-            item.add_marker("rest")
+            is_slow = getattr(item, "originalname", "") in HALVES and place(item) % 2
+            item.add_marker("slow" if is_slow else "rest")
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))

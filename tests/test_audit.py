@@ -421,6 +421,7 @@ def test_the_black_box_stays_below_an_honest_claim_and_above_half_of_it():
     assert bound(WIDE) <= CLAIM
 
 
+@pytest.mark.slow
 def test_the_black_box_catches_at_least_eight_of_nine():
     """Each bug on the tight instance or on three rounds in the plane, whichever shows it: both look at the transcript."""
     wide = "scaled by the data", "the same draws in every release", "empty groups without noise"

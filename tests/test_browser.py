@@ -1,4 +1,4 @@
-"""The finished site, used in a real browser: its search, its links, its colours, its keys; test_pages.py looks at every page.
+"""The finished site, used in a real browser: its search, its links, its colours, its keys; test_a_page.py looks at every page.
 
 Debian's `chromium` (or Chrome) is driven by playwright. Where either is missing, these tests are skipped and say so.
 """

@@ -494,7 +494,10 @@ def _method(options, scaler):
     if options.method is not None:
         return options.method, "it was asked for"
     many = sum(len(column.outputs) for column in scaler.columns_)
-    counted = f"{many} columns, each value of a list counted as one, are"
+    lists = (
+        ", each value of a list counted as one," if any(c.values for c in scaler.columns_) else ""
+    )
+    counted = f"{many} columns{lists} are"
     if many > MANY:
         return "HDPEMeans", f"{counted} more than {MANY}"
     return "PEMeans", f"{counted} not more than {MANY}"

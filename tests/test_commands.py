@@ -351,6 +351,16 @@ def test_the_bounds_choose_the_method_and_the_page_says_why(tmp_path, monkeypatc
         assert f"taken because {why}" in page.words and "a column without a name" in page.words
 
 
+def test_where_no_list_is_declared_the_page_speaks_of_none(tmp_path, monkeypatch):
+    names = [f"c{i}" for i in range(33)]
+    (tmp_path / "b.csv").write_text("column,low,high\n" + "".join(f"{n},0,2\n" for n in names))
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" + (",".join("1" * 33) + "\n") * 500)
+    line = asked(tmp_path, tmp_path / "out", "--seed", 0, table="t.csv", bounds="b.csv")
+    assert here(tmp_path, monkeypatch, *line) == 0
+    page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert "taken because 33 columns are more than 32" in page.words
+
+
 # ---------------------------------------------------------------- what it refuses
 
 WRONG_BOUNDS = {

@@ -305,18 +305,18 @@ def _csv_rows(path, scaler):
 
 # %% ../nbs/36_commands.ipynb #dcd34d80
 def _parquet_reader(path):
-    """({name: type}, read) by whatever can read Parquet here: `read` gives {name: list of cells as they are}."""
+    """([(name, type)], read) by whatever can read Parquet here: `read` gives {name: list of cells as they are}."""
     if find_spec("polars"):
         import polars
 
         with open(path, "rb") as file:  # a name might be read as a pattern
-            kinds = dict(polars.read_parquet_schema(file))
+            kinds = list(polars.read_parquet_schema(file).items())
         return kinds, partial(_polars_cells, path)
     if find_spec("pyarrow"):
         import pyarrow.parquet
 
         schema = pyarrow.parquet.read_schema(path)
-        return dict(zip(schema.names, schema.types, strict=True)), partial(_arrow_cells, path)
+        return list(zip(schema.names, schema.types, strict=True)), partial(_arrow_cells, path)
     raise ModuleNotFoundError(
         f"{path}: to read Parquet, install polars or pyarrow; or hand over a CSV file."
     )
@@ -347,7 +347,7 @@ _ODD = re.compile(
 
 def _check_types(path, scaler):
     """Refuse a column by the type that the file declares for it; no row is read."""
-    kinds = _parquet_reader(path)[0] if _is_parquet(path) else {}
+    kinds = dict(_parquet_reader(path)[0] if _is_parquet(path) else ())
     for column in scaler.columns_:
         if odd := _ODD.match(str(kinds.get(column.name, ""))):
             raise ValueError(
@@ -388,7 +388,7 @@ def _csv_names(path):
 
 
 def _parquet_names(path):
-    return list(_parquet_reader(path)[0])
+    return [name for name, _ in _parquet_reader(path)[0]]
 
 # %% ../nbs/36_commands.ipynb #5047671e
 def read_names(path):

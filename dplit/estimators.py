@@ -566,6 +566,4 @@ def lattice_rows(X, radius, center=None):
     TypeError, ValueError
         As `quantize` does.
     """
-    X = _table(X)
-    keep = partial(keep_rows, n_columns=X.shape[1], dtype=np.float32)
-    return LatticeRows(X, radius, center, keep)
+    return LatticeRows(_table(X), radius, center, keep=_KEPT)

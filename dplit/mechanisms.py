@@ -407,6 +407,7 @@ def _exact_sums(X, groups, n_groups, whole, share):
 
     def block_sums(start, block):
         Q = whole(block[:, :d])
+        Q.flags.writeable = False  # groups may look at the rows, and not change what is added up
         if not given and groups is None:
             return np.r_[Q.sum(axis=0), len(Q)][None].astype(np.int64)
         which = block[:, d] if given else groups(Q)
@@ -432,9 +433,8 @@ class LatticeRows(MappedRows):
         PRIVATE rows.
     radius, center
         PUBLIC ball; see `quantize`.
-    keep : callable, optional
-        Of X and of what brings a block of it to the lattice; as `keep_rows`, may keep what that makes of all blocks.
-        Default `MappedRows`, which keeps nothing.
+    keep : int
+        Up to so many bytes are kept, in single precision, if X lies in memory; default nothing.
 
     Raises
     ------
@@ -442,11 +442,14 @@ class LatticeRows(MappedRows):
         As `quantize` does.
     """
 
-    def __init__(self, X, radius, center=None, keep=None):
-        on_lattice = partial(quantize, radius=radius, center=center)
-        mapped = lambda X, function: MappedRows(X, lambda rows, at: function(rows))
-        super().__init__((keep or mapped)(X, on_lattice), _same)
+    def __init__(self, X, radius, center=None, keep=0):
+        on_lattice = MappedRows(X, lambda rows, at: quantize(rows, radius, center))
+        super().__init__(on_lattice, _same)
         self.radius, self.center = radius, center
+        if isinstance(self.rows, np.ndarray) and 0 < 4 * math.prod(self.shape) <= keep:
+            single = map_blocks(lambda start, rows: rows.astype(np.float32), on_lattice)
+            self.rows, self.function = np.concatenate(list(single)), _same
+            self.rows.flags.writeable = False
 
 
 def _to_lattice(X, radius, center, norm):

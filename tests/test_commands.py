@@ -14,6 +14,7 @@ from functools import partial
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -266,6 +267,16 @@ def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": scaler.radius_, "random_state": 0}
     models = [NoisyLloyd(2, **price).fit(rows) for rows in (parts, whole)]
     assert np.array_equal(models[0].cluster_centers_, models[1].cluster_centers_)
+
+
+def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, monkeypatch):
+    schema = SimpleNamespace(names=["a", "a", "b"], types=["double"] * 3)
+    parquet = SimpleNamespace(read_schema=lambda path: schema)
+    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(parquet=parquet))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
+    monkeypatch.setattr(commands, "find_spec", lambda name: name == "pyarrow")
+    with pytest.raises(ValueError, match="two of its 3 columns"):
+        commands.read_names(tmp_path / "a.parquet")
 
 
 def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ import dplit
 from dplit import discrete, estimators, samplers
 from dplit import mechanisms as me
 from dplit.discrete import watch
-from dplit.mechanisms import Noise
+from dplit.mechanisms import LatticeRows, Noise
 from dplit.public import PrivacyWarning, check_between
 from dplit.rows import MappedRows, lattice, map_blocks, quantize
 from dplit.samplers import Bits
@@ -1080,6 +1080,31 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
             receipts.append(str(noise.receipt(1e-6)))
         assert np.array_equal(found[0], found[2]) and np.array_equal(found[1], found[3])
         assert receipts[0] == receipts[1]
+
+
+@pytest.mark.parametrize("keep", [0, 2**20])
+def test_what_rows_on_the_lattice_keep_was_clipped_by_their_own_class_and_stays(keep):
+    table = LatticeRows(np.full((5, 2), 1e9), 2.0, keep=keep)
+    assert (table.rows.dtype == np.float32) == bool(keep)
+    assert np.linalg.norm(np.asarray(table), axis=1).max() <= lattice(2.0)[1]
+    assert LatticeRows(np.empty((0, 2)), 2.0, keep=keep).shape == (0, 2)
+    if keep:
+        with pytest.raises(ValueError, match="read-only"):
+            table.rows[0] = 1e9
+    with pytest.raises(TypeError):  # nobody else's word is taken for what is kept
+        LatticeRows(np.ones((5, 2)), 2.0, keep=lambda X, function: 1e9 * X)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda X: LatticeRows(X, 1.0, keep=2**20)])
+def test_groups_cannot_change_the_rows_that_are_added_up(wrap):
+    def groups(Q):
+        Q *= 1e6
+        return np.zeros(len(Q))
+
+    noise = Noise(0)
+    with pytest.raises(ValueError, match="read-only"):
+        noise.sums(wrap(np.ones((5, 2))), groups=groups, radius=1.0, mu=1.0)
+    assert not noise.releases
 
 
 def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():

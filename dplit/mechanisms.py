@@ -21,7 +21,17 @@ from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
 from .public import _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
-from .rows import MappedRows, _floats, _length, _one_each, _same, _table, check_columns
+from dplit.rows import (
+    MappedRows,
+    _floats,
+    _in_memory,
+    _kept,
+    _length,
+    _one_each,
+    _same,
+    _table,
+    check_columns,
+)
 from .rows import check_rows, check_same_columns, lattice, map_blocks, quantize
 from .samplers import Bits, gauge, gaussian_int, geometric_int, knorm_int, laplace_int
 from .samplers import lattice_law
@@ -446,10 +456,8 @@ class LatticeRows(MappedRows):
         on_lattice = MappedRows(X, lambda rows, at: quantize(rows, radius, center))
         super().__init__(on_lattice, _same)
         self.radius, self.center = radius, center
-        if isinstance(self.rows, np.ndarray) and 0 < 4 * math.prod(self.shape) <= keep:
-            single = map_blocks(lambda start, rows: rows.astype(np.float32), on_lattice)
-            self.rows, self.function = np.concatenate(list(single)), _same
-            self.rows.flags.writeable = False
+        if 0 < 4 * math.prod(self.shape) <= keep and _in_memory(self.rows):
+            self.rows, self.function = _kept(on_lattice), _same
 
 
 def _to_lattice(X, radius, center, norm):

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import lru_cache, partial, wraps
 from itertools import pairwise
+from mmap import mmap
 from typing import TypeVar
 
 import numpy as np
@@ -671,3 +672,25 @@ def _same(rows, at):
 
 def _block_of(start, rows):
     return rows
+
+# %% ../nbs/02_rows.ipynb #6d4af994
+def _in_memory(rows):
+    """Whether rows are an array, and no map of a file."""
+    if not isinstance(rows, np.ndarray):
+        return False
+    while isinstance(rows, np.ndarray):
+        rows = rows.base
+    return not isinstance(rows, mmap)
+
+
+def _kept(rows):
+    """Mapped rows of whole numbers, in single precision, to be read only."""
+    kept = np.empty(rows.shape, dtype=np.float32)
+
+    def keep(start, block):
+        kept[start : start + len(block)] = block
+
+    for _ in map_blocks(keep, rows):
+        pass
+    kept.flags.writeable = False
+    return kept

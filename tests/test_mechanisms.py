@@ -1118,3 +1118,15 @@ def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
         with pytest.raises(ValueError, match="another ball"):
             noise.sums(table, mu=1.0, **other)
         assert not noise.releases
+
+
+def test_rows_of_a_file_are_not_kept(tmp_path):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    for rows in (mapped, np.asarray(mapped)[10:]):
+        table = estimators.lattice_rows(rows, 1.5)
+        assert np.shares_memory(table.rows, mapped)
+        sums = [Noise(0).sums(x, radius=1.5, mu=1.0)[0] for x in (table, np.array(rows))]
+        assert np.array_equal(*sums)
+    assert not np.shares_memory(estimators.lattice_rows(X, 1.5).rows, X)

@@ -70,8 +70,8 @@ def _norms(T):
 def _clip_block(Z, radius):
     """Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."""
     with np.errstate(over="ignore"):  # well inside, whatever is rounded: most rows need no more
-        doubtful = ~(np.einsum("ij,ij->i", Z, Z) <= radius**2 * (1 - 1e-8))
-    doubtful = np.flatnonzero(doubtful)
+        inside = np.einsum("ij,ij->i", Z, Z) <= radius**2 * (1 - 1e-8)
+    doubtful = np.flatnonzero(~inside)
     T = np.ascontiguousarray(Z[doubtful].T)
     # divide by it first: squares cannot overflow
     largest = np.maximum(np.abs(T).max(axis=0), radius)
@@ -80,8 +80,9 @@ def _clip_block(Z, radius):
     far = np.flatnonzero(norms > radius / largest)
     # a little too short (d + 8 units in the last place), so that rounding never leads out of the
     # ball again
-    shrink = radius / norms[far] * (1 - (len(T) + 8) * np.finfo(float).eps)
-    return doubtful[far], (T[:, far] * shrink).T
+    short = T[:, far]
+    short *= radius / norms[far] * (1 - (len(T) + 8) * np.finfo(float).eps)
+    return doubtful[far], short.T
 
 
 def clip_to_ball(X, radius, center=None, *, block_rows=None):

@@ -21,17 +21,8 @@ from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
 from .public import _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
-from dplit.rows import (
-    MappedRows,
-    _floats,
-    _in_memory,
-    _kept,
-    _length,
-    _one_each,
-    _same,
-    _table,
-    check_columns,
-)
+from .rows import MappedRows, _floats, _in_memory, _kept, _length, _one_each, _same
+from .rows import _table, check_columns
 from .rows import check_rows, check_same_columns, lattice, map_blocks, quantize
 from .samplers import Bits, gauge, gaussian_int, geometric_int, knorm_int, laplace_int
 from .samplers import lattice_law
@@ -457,7 +448,8 @@ class LatticeRows(MappedRows):
         super().__init__(on_lattice, _same)
         self.radius, self.center = radius, center
         if 0 < 4 * math.prod(self.shape) <= keep and _in_memory(self.rows):
-            self.rows, self.function = _kept(on_lattice), _same
+            self.rows, self.function = _kept(on_lattice, np.float32), _same
+            self.rows.flags.writeable = False
 
 
 def _to_lattice(X, radius, center, norm):

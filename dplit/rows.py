@@ -484,11 +484,6 @@ def _libraries(modules):
 _blas, _openmp = _Cap("blas"), _CapOfThread("openmp")
 
 # %% ../nbs/02_rows.ipynb #e33d4575
-# a C library that has freed a large piece of memory once keeps the smaller ones of blocks, and need not
-# ask the system for each anew (glibc; elsewhere it changes nothing)
-np.empty(2**24, dtype=np.uint8)
-
-
 def map_blocks(function, X, block_rows=None, reduce=None):
     """Results of a function over blocks of rows, in order; large inputs use all cores.
 
@@ -683,14 +678,15 @@ def _in_memory(rows):
     return not isinstance(rows, mmap)
 
 
-def _kept(rows):
-    """Mapped rows of whole numbers, in single precision, to be read only."""
-    kept = np.empty(rows.shape, dtype=np.float32)
+def _kept(rows, dtype):
+    """Mapped rows in memory, written there block by block: no block waits for the others."""
+    kept = []
 
     def keep(start, block):
-        kept[start : start + len(block)] = block
+        if not kept:  # the first tells the shape; should two be first, one array is let go
+            kept.append(np.empty((len(rows), *block.shape[1:]), dtype))
+        kept[0][start : start + len(block)] = block
 
     for _ in map_blocks(keep, rows):
         pass
-    kept.flags.writeable = False
-    return kept
+    return kept[0]

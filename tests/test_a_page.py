@@ -60,9 +60,9 @@ RUN = """asked => {
         found.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)).join(" | ")));
 }""".replace("STYLES", STYLES)
 CONTRAST = {"runOnly": ["color-contrast"]}
-# (window, colours, what axe is asked); pages of one template look alike, so of these all but the first are asked of every eighth
+# (window, colours, what axe is asked); the answers look alike, and the reference: of these, only every eighth is asked all but the first
 ALIKE = "reference/", "answers/"
-VISITS = {
+VIEWS = {
     "wide": (WIDE, "light", {"rules": {"color-contrast": {"enabled": False}}}),
     "light": (WIDE, "light", CONTRAST),
     "dark": (WIDE, "dark", CONTRAST),
@@ -70,18 +70,18 @@ VISITS = {
 }
 
 
-def violations(tab, visits=VISITS):
+def violations(tab, views=VIEWS):
     """What axe finds on the page that is open."""
     tab.evaluate(Path(AXE.submodule_search_locations[0], "axe.min.js").read_text("utf8"))
     tab.evaluate(BOXES)
-    for name, (window, scheme, asked) in visits.items():
+    for name, (window, scheme, asked) in views.items():
         tab.set_viewport_size(window)
         tab.emulate_media(color_scheme=scheme)
         tab.evaluate(TWO_FRAMES)  # the page looks for what scrolls after its first frame
         yield from (f"{name}: {line}" for line in tab.evaluate(RUN, asked))
 
 
-def visit(tab, path, visits=VISITS):
+def visit(tab, path, views=VIEWS):
     """All that is asked of one page."""
     tab.trouble.clear()
     tab.set_viewport_size(WIDE)
@@ -90,7 +90,7 @@ def visit(tab, path, visits=VISITS):
     tab.set_viewport_size(PHONE)
     found["phone"] = tab.evaluate(UNFOLDED)
     found["trouble"] = [*tab.trouble]
-    return found | {"axe": [*violations(tab, visits)] if AXE else []}
+    return found | {"axe": [*violations(tab, views)] if AXE else []}
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,12 @@ def visits(browser, folder):
     """What each page showed, by its address."""
     pages = sorted(folder.rglob("*.html"))
     assert len(pages) > 20
-    once, found = {"wide": VISITS["wide"]}, {}
+    wide, found = {"wide": VIEWS["wide"]}, {}
     with measure_pages.watched(browser) as tab:
         for i, path in enumerate(pages):
             address = path.relative_to(folder).as_posix()
             alike = address.startswith(ALIKE) and i % 8
-            found[address] = visit(tab, path, once if alike else VISITS)
+            found[address] = visit(tab, path, wide if alike else VIEWS)
     return found
 
 
@@ -150,7 +150,7 @@ def test_no_page_is_too_long(visits):
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
 def test_axe_finds_nothing(visits):
-    """No violation of any level on any page."""
+    """No violation of any level on any page; of contrast and on a phone, for pages of one template, on every eighth."""
     assert that(visits, lambda found: found["axe"]) == {}
 
 

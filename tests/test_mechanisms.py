@@ -1069,7 +1069,7 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
     groups, ball = rng.integers(-1, 4, 3000), {"radius": 1.5, "center": center}
     center = None if center is None else np.array(center)
     with mock.patch.object(estimators, "_KEPT", kept):
-        table = estimators.lattice_rows(X, 1.5, center)
+        table = estimators._lattice_rows(X, 1.5, center)
     assert isinstance(table.rows, np.ndarray)
     assert table.rows.dtype == (np.float32 if kept else dtype)
     for which in (None, groups, lambda Q: (Q[:, 0] > 0).astype(int)):
@@ -1108,7 +1108,7 @@ def test_groups_cannot_change_the_rows_that_are_added_up(wrap):
 
 
 def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
-    table = estimators.lattice_rows(np.ones((5, 2)), 2.0)
+    table = estimators._lattice_rows(np.ones((5, 2)), 2.0)
     for other in (
         {"radius": 2.5},
         {"radius": 2.0, "center": [0.0, 1.0]},
@@ -1125,8 +1125,8 @@ def test_rows_of_a_file_are_not_kept(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     for rows in (mapped, np.asarray(mapped)[10:]):
-        table = estimators.lattice_rows(rows, 1.5)
+        table = estimators._lattice_rows(rows, 1.5)
         assert np.shares_memory(table.rows, mapped)
         sums = [Noise(0).sums(x, radius=1.5, mu=1.0)[0] for x in (table, np.array(rows))]
         assert np.array_equal(*sums)
-    assert not np.shares_memory(estimators.lattice_rows(X, 1.5).rows, X)
+    assert not np.shares_memory(estimators._lattice_rows(X, 1.5).rows, X)

@@ -62,6 +62,13 @@ def loss_bound(radius, weight_radius, target_bound):
     return (weight_radius * radius + target_bound) ** 2
 
 # %% ../../nbs/70_discrepancy.ipynb #fe544dc8
+def _records(Xt, yt, Xs, ys, owner, **predictor):
+    """Records of two samples, at least one of each, and a predictor, checked."""
+    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
+    predictor = {name: (w, "d") for name, w in predictor.items()}
+    return check_arrays(owner, **given, **predictor)
+
+
 def loss_difference(Xt, yt, Xs, ys):
     """The difference of two mean squared errors as a quadratic form of the predictor: equation (2).
 
@@ -84,8 +91,7 @@ def loss_difference(Xt, yt, Xs, ys):
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range.
     """
-    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
-    Xt, yt, Xs, ys = check_arrays("loss_difference", **given)
+    Xt, yt, Xs, ys = _records(Xt, yt, Xs, ys, "loss_difference")
     A, b, c = (
         target / len(yt) - source / len(ys)
         for target, source in ((Xt.T @ Xt, Xs.T @ Xs), (Xt.T @ yt, Xs.T @ ys), (yt @ yt, ys @ ys))

@@ -8,7 +8,12 @@ __all__ = ['local_discrepancy', 'private_local_discrepancy', 'unlabeled_discrepa
 # %% ../../nbs/78_local_discrepancy.ipynb #2817850c
 import numpy as np
 
-from .discrepancy import _LOSS, _trust_region_max, discrepancy_minimization
+from dplit.adaptation.discrepancy import (
+    _LOSS,
+    _records,
+    _trust_region_max,
+    discrepancy_minimization,
+)
 from .discrepancy import labeled_discrepancy, loss_bound, loss_difference
 from .discrepancy import private_discrepancy, private_second_moment
 from ..balls import clip_to_ball
@@ -40,8 +45,7 @@ def local_discrepancy(Xt, yt, Xs, ys, start, reach):
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "local_discrepancy"
-    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
-    Xt, yt, Xs, ys, start = check_arrays(owner, **given, start=(start, "d"))
+    Xt, yt, Xs, ys, start = _records(Xt, yt, Xs, ys, owner, start=start)
     reach = POSITIVE(reach, "reach", owner)
     value, step = labeled_discrepancy(Xt, yt - Xt @ start, Xs, ys - Xs @ start, reach)
     return value, start + step
@@ -83,8 +87,7 @@ def private_local_discrepancy(
     """
     owner = "private_local_discrepancy"
     bound = loss_bound(radius, reach, residual_bound)
-    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
-    Xt, yt, Xs, ys, start = check_arrays(owner, **given, start=(start, "d"))
+    Xt, yt, Xs, ys, start = _records(Xt, yt, Xs, ys, owner, start=start)
     sides = []
     for X, y in ((Xt, yt), (Xs, ys)):
         X = clip_to_ball(X, radius)
@@ -145,8 +148,7 @@ def rule_difference(Xt, yt, Xs, ys, weight_radius, rule):
         If an argument is of a wrong kind, or outside its range; the rule too long, say.
     """
     owner = "rule_difference"
-    given = {"Xt": (Xt, "n+ d+"), "yt": (yt, "n"), "Xs": (Xs, "m+ d"), "ys": (ys, "m")}
-    Xt, yt, Xs, ys, rule = check_arrays(owner, **given, rule=(rule, "d"))
+    Xt, yt, Xs, ys, rule = _records(Xt, yt, Xs, ys, owner, rule=rule)
     weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
     length = float(np.linalg.norm(rule))
     if length > weight_radius * (1 + 1e-9):

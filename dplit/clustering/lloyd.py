@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..accounting import gaussian_mu
 from ..balls import clip_to_ball
 from ..declared import check_rounds
-from ..estimators import PrivateKMeans, lattice_rows, mean_errors
+from ..estimators import PrivateKMeans, _lattice_rows, mean_errors
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import count_weight, mean_in_ball
 from ..public import check_between, check_count, check_neighboring, check_numbers, check_points
@@ -199,7 +199,7 @@ class NoisyLloyd(PrivateKMeans):
         step, limit = lattice(radius)
         mu = self._smallest_mu()  # split the budget evenly
         if self._n_releases() > 1:  # more passes than one over the same lattice
-            X = lattice_rows(X, radius, center)
+            X = _lattice_rows(X, radius, center)
         buy = partial(noise.sums, X, radius=radius, center=center, mu=mu)
         # choose k starting centres
         centers = self._start(X.shape[1], center, noise.public_rng, buy)

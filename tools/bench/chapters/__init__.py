@@ -5,11 +5,12 @@ import sys
 from argparse import RawDescriptionHelpFormatter
 
 from bench import max_cover, source_target
-from bench.chapters import codebook, convex, k_tuples, nonconvex, pe_means, zoom
+from bench.chapters import codebook, columns, convex, k_tuples, nonconvex, pe_means, zoom
 from bench.store import PROGRAM
 
 CHAPTERS = {
     "codebook": codebook,
+    "columns": columns,
     "convex": convex,
     "k_tuples": k_tuples,
     "max_cover": max_cover,
@@ -18,13 +19,14 @@ CHAPTERS = {
     "source_target": source_target,
     "zoom": zoom,
 }
-QUOTED = [  # 30, 40, 50, 71, 72, 84
+QUOTED = [  # 30, 40, 50, 71, 72, 84, 36
     ("max_cover", "loss"),
     ("k_tuples", "count"),
     ("pe_means", "ideas"),
     *(("convex", part) for part in ("adapt", "reach", "ladder", "speed")),
     *(("nonconvex", part) for part in ("network", "printed", "speed")),
     ("codebook",),
+    ("columns",),
 ]
 STORED = {("max_cover", "loss"), ("pe_means", "ideas")}  # these go on where they were stopped
 

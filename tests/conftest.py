@@ -4,8 +4,8 @@ A promise is asked of every estimator, every relation and every planted bug, and
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
 every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons, the answers and the homework. `pytest -m rest` runs
-them, and what every change must pass (.ci/run) does so too; of HALVES it runs every other of these cases. `slow` is for
-hours, by hand: the other half, and what takes minutes by itself.
+them, and what every change must pass (.ci/run) does so too; of QUARTERS it runs every fourth of these cases. `slow` is
+for hours, by hand: the other three, and what takes minutes by itself.
 """
 
 import importlib.util
@@ -70,8 +70,8 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
-# of these a second half is slow: estimators, relations and bugs take turns again
-HALVES = {
+# of these three quarters of the rest are slow: estimators, relations and bugs take turns again
+QUARTERS = {
     "test_every_planted_bug_is_caught",
     "test_replay_finds_nothing",
     "test_exploring_finds_nothing",
@@ -138,7 +138,7 @@ def pytest_collection_modifyitems(items):
     long = long_chapters()
     for item in items:
         if not item.get_closest_marker("slow") and is_for_later(item, long):
-            is_slow = getattr(item, "originalname", "") in HALVES and place(item) % 2
+            is_slow = getattr(item, "originalname", "") in QUARTERS and place(item) % 4
             item.add_marker("slow" if is_slow else "rest")
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))

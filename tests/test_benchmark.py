@@ -19,6 +19,7 @@ from bench import (
     gan,
     growth,
     kmeans,
+    max_cover,
     publish,
     readme,
     redraw,
@@ -32,9 +33,10 @@ from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression
 
-from dplit import NeighborNoisyAverages, PEMeans, SourceTargetKMedoids, datasets
+from dplit import MaxCoverKMeans, NeighborNoisyAverages, PEMeans, SourceTargetKMedoids, datasets
 from dplit.accounting import gaussian_mu
 from dplit.balls import clip_to_ball
+from dplit.clustering.max_cover_kmeans import prices_of
 from dplit.mechanisms import Noise
 from dplit.mixtures import mixture_delta, poisson_gaussian_delta, poisson_gaussian_epsilon
 from dplit.source_target import kd_cover, stc_cost
@@ -447,6 +449,14 @@ def test_a_histogram_with_hardly_any_noise_lies_where_the_sources_are(d):
     assert max(apart.min(axis=0).max(), apart.min(axis=1).max()) < 2.5  # the diagonal of a bin
     off = lambda rows: np.abs((rows - Xt.mean(axis=0)) @ (np.eye(d) - plane @ plane.T)).max()  # noqa: E731
     assert off(flat) < 1e-9 and (d == 2 or 0.01 < off(lifted) < 1)
+
+
+def test_the_signal_of_covers_is_what_the_workshop_says():
+    make = lambda **how: MaxCoverKMeans(10, epsilon=1.0, delta=1797**-1.1, radius=1.0, **how)  # noqa: E731
+    assert f"{max_cover.signal(make(n_public=1797, zoom=False), 1797, 64):.2f}" == "0.78"
+    model = make(n_public=1797)  # 4 dimensions, 105 nodes an axis
+    tickets = prices_of(model).covers * 1797 / 10
+    assert max_cover.signal(model, 1797, 64) == pytest.approx(tickets / (4 * math.log(105)))
 
 
 def test_every_command_of_the_tools_is_there():

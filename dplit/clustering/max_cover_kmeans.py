@@ -417,6 +417,10 @@ class MaxCoverKMeans(PrivateKMeans):
     {privacy}
     Running time and memory depend on X.
 
+    The covers gain nothing where rows do not lie in clumps, or are few for the price: on
+    scikit-learn's digits at epsilon 1, random candidates with the covers' share given to the other
+    parts lose 0.996 (+- 0.014) times as much. No rule of public numbers was found that says where.
+
     Parameters
     ----------
     {ball}

@@ -1,12 +1,13 @@
 """MaxCoverKMeans measured: its losses beside other methods', its speed beside a direct reading of Algorithm 2.
 
 Of chapter 30: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
-`cover [--rows N ...] [--dimensions D ...]`. CPU seconds differ from machine to machine, their ratios much less.
+`cover [--rows N ...] [--dimensions D ...]`. Of chapter 32: `skip [--sets NAME ...]`. CPU seconds differ from machine to machine, their ratios much less.
 """
 
 import math
 import tracemalloc
 import warnings
+from functools import partial
 from itertools import product
 from pathlib import Path
 from unittest import mock
@@ -15,10 +16,13 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
+from bench import sets
 from bench.store import table, timed, write
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
 from dplit.balls import uniform_in_ball
+from dplit.clustering.grid_cover import GridCover
 from dplit.clustering.max_cover import grid_set_cover
+from dplit.clustering.max_cover_kmeans import default_covers, prices_of
 from dplit.mechanisms import Noise
 from dplit.receipts import Table
 
@@ -183,6 +187,9 @@ def load(name, k):
     return b.data, b.center, b.radius
 
 
+NO_COVERS = 0.114, 1e-9, 0.143, 0.743 - 1e-9  # their share goes to the other parts
+
+
 def random_candidates(seed):
     """Instead of step 2: as many points, drawn without the data."""
 
@@ -222,7 +229,7 @@ def methods(n, k, public):
 
     def without_covers(X, seed):
         with random_candidates(seed):
-            return max_cover(shares=(0.114, 1e-9, 0.143, 0.743 - 1e-9))(X, seed)
+            return max_cover(shares=NO_COVERS)(X, seed)
 
     return {
         "KMeans, 10 restarts": kmeans(10),
@@ -295,6 +302,39 @@ def loss(names, clusters, seeds, path=None):
     return table(path, KEY, loss_jobs(names, clusters, seeds), loss_table, show)
 
 
+SKIPPED = ["digits", "elong_16_4", "elong_64_4", "elong_64_64", "sklearn_64_16", "sklearn_64_64"]
+
+
+def signal(model, n, d):
+    """Logarithm of the tickets of a node that covers an average cluster, over that of the finest grid's nodes. PUBLIC."""
+    covers = default_covers(model, d)
+    nodes = GridCover(np.zeros((1, covers.d)), covers.finest, covers.ratio, covers.snap).size
+    return prices_of(model).covers * n / model.n_clusters / math.log(nodes)
+
+
+def skip(asked):
+    """Loss of random candidates, the covers' share given to the other parts, over that of MaxCoverKMeans."""
+    lines = []
+    for name in sets.available(asked.sets):
+        (X, k), found = sets.load(name), []
+        n, d = X.shape
+        for epsilon in asked.epsilons:
+            price = {"epsilon": epsilon, "delta": n**-1.1, "radius": 1.0}
+            make = partial(MaxCoverKMeans, k, n_public=n, zoom=False, **price)
+            for seed in range(asked.runs):
+                ours = make(random_state=seed).fit(X).cluster_centers_
+                with random_candidates(seed):
+                    theirs = make(random_state=seed, shares=NO_COVERS).fit(X).cluster_centers_
+                found.append([datasets.kmeans_loss(X, centers) for centers in (ours, theirs)])
+            ours, theirs = np.array(found[-asked.runs :]).T
+            error = np.std(theirs - ours, ddof=1) / math.sqrt(asked.runs) / ours.mean()
+            ratio = f"{theirs.mean() / ours.mean():.3f} +- {error:.3f}"
+            lines.append((name, n, d, k, f"{epsilon:g}", f"{signal(make(), n, d):.2f}", ratio))
+            print(*lines[-1], sep="   ", flush=True)
+    lines.sort(key=lambda line: float(line[5]))
+    print(Table(["set", "n", "d", "k", "epsilon", "signal", "random / covers"], lines))
+
+
 COVER = "n d predicate rows_left ours_s by_record_s loops_s as_printed_s fastest_over_ours loops_over_ours printed_over_ours peak_mb".split()  # fmt: skip
 LEVELS = [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True), (20000, 3, True), (20000, 3, False)]  # fmt: skip
 
@@ -316,6 +356,11 @@ def options(parser):
     part.add_argument("--rows", type=int, nargs="+", default=[1000, 5000, 20000])
     part.add_argument("--dimensions", type=int, nargs="+", default=[2, 3, 4])
     part.set_defaults(run=lambda asked: cover(asked.rows, asked.dimensions))
+    part = parts.add_parser("skip", help=skip.__doc__)
+    part.add_argument("--sets", nargs="+", choices=sets.SETS, default=SKIPPED, metavar="NAME")
+    part.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.25, 0.5, 1.0])
+    part.add_argument("--runs", type=int, default=10)
+    part.set_defaults(run=skip)
     part = parts.add_parser("loss", help="losses of the methods")
     part.add_argument("--data", nargs="+", default=ALL, help="syn64, digits, mnist10k, blobs_n_d")
     part.add_argument("--clusters", type=int, nargs="+", help="default: those of the data set")

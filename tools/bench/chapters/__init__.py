@@ -5,7 +5,7 @@ import sys
 from argparse import RawDescriptionHelpFormatter
 
 from bench import max_cover, source_target
-from bench.chapters import codebook, columns, convex, k_tuples, nonconvex, pe_means, zoom
+from bench.chapters import codebook, columns, convex, k_tuples, nonconvex, pe_means, stable, zoom
 from bench.store import PROGRAM
 
 CHAPTERS = {
@@ -17,11 +17,15 @@ CHAPTERS = {
     "nonconvex": nonconvex,
     "pe_means": pe_means,
     "source_target": source_target,
+    "stable": stable,
     "zoom": zoom,
 }
-QUOTED = [  # 30, 40, 50, 71, 72, 84, 36
+QUOTED = [  # 30, 32, 40, 41, 50, 71, 72, 84, 36
     ("max_cover", "loss"),
+    ("max_cover", "skip"),
     ("k_tuples", "count"),
+    ("stable", "release"),
+    ("stable", "real"),
     ("pe_means", "ideas"),
     *(("convex", part) for part in ("adapt", "reach", "ladder", "speed")),
     *(("nonconvex", part) for part in ("network", "printed", "speed")),

@@ -41,6 +41,7 @@ ESTIMATORS = {
     "mixture p": partial(Adap, kappa_1=math.inf),
     "target alone": partial(Adap, alpha=0.0),
     "target alone, curvature bought": partial(Adap, alpha=0.0, epsilon=30.0),
+    "target alone, by default": partial(Adap, epsilon=1000.0),
     "paper": partial(Adap, variant="paper", kappa_2=0.1, kappa_inf=0.1),
     "paper, d public": partial(Adap, variant="paper", discrepancy=0.5),
 }
@@ -373,7 +374,8 @@ SHARE += [(1.1, ValueError), (float("nan"), ValueError)]
 NOT_NEGATIVE = [("1", TypeError), (True, TypeError), (-1.0, ValueError), (float("nan"), ValueError)]
 NOT_NEGATIVE += [(math.inf, ValueError)]
 PUBLIC = {name: IMPOSSIBLE[name] for name in ("epsilon", "delta", "radius", "random_state")}
-PUBLIC |= {"weight_radius": POSITIVE, "target_bound": POSITIVE, "alpha": SHARE}
+PUBLIC |= {"weight_radius": POSITIVE, "target_bound": POSITIVE}
+PUBLIC["alpha"] = [(v, e) for v, e in SHARE if v is not None]  # None: by default
 PUBLIC["kappa_1"] = [(v, e) for v, e in POSITIVE if v is not None and v != math.inf]
 PUBLIC |= {"kappa_2": NOT_NEGATIVE, "kappa_inf": NOT_NEGATIVE, "raise_curvature": NOT_NEGATIVE}
 PUBLIC["discrepancy"] = [(v, ValueError if v == "1" else e) for v, e in NOT_NEGATIVE]
@@ -430,7 +432,7 @@ def test_tables_that_do_not_fit_together_are_refused():
 
 @every
 def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(make):
-    expected = {"coef_", "spent_", "n_features_in_"}
+    expected = {"coef_", "spent_", "n_features_in_", "learned_from_"}
     model = fit(make(), RECORDS)
     if model.variant == "paper":
         expected |= {"source_weights_", "target_weights_"}
@@ -438,7 +440,7 @@ def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(make):
         expected |= {"discrepancy_"}
     assert attributes(make()) == set() and attributes(model) == expected
     bare = CnvxAdap(**BOUNDS, private=False).fit(Xt, yt, **SOURCE)
-    assert attributes(bare) == {"coef_", "n_features_in_"}
+    assert attributes(bare) == {"coef_", "n_features_in_", "learned_from_"}
 
 
 @every
@@ -814,7 +816,7 @@ def test_rounds_follow_public_numbers_alone():
 
     def rounds(n, records=None, **options):
         rows = np.tile(RECORDS, (n, 1)) if records is None else records
-        known = BOUNDS | {"kappa_1": 0.01} | options
+        known = BOUNDS | {"kappa_1": 0.01, "alpha": 0.2} | options
         model = CnvxAdap(**known, delta=1e-5, random_state=0)
         return fit(model, rows).spent_.releases[0].times
 
@@ -826,6 +828,92 @@ def test_rounds_follow_public_numbers_alone():
     assert rounds(1, epsilon=1.0, n_iter=7) == 7
     other = -np.tile(RECORDS, (300, 1))[::-1]
     assert rounds(300, other, epsilon=5.0) == 40
+
+
+# ---------------------------------------------------------------- how much the source counts, by default
+
+PRICED = {"epsilon": 1.0, "delta": 1e-3}
+MOST = math.floor(co.ENOUGH * 2 / gaussian_mu(*PRICED.values()))  # of two columns, beside a source
+
+
+def many(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.round(rng.uniform(-1, 1, size=(n, 3)) * 64) / 64
+
+
+def test_the_default_share_turns_where_it_says():
+    assert (co.ENOUGH, co.BORROWED) == (50, 0.1)
+    assert co.default_alpha(500, 10, 1.0) == 0.1 and co.default_alpha(501, 10, 1.0) == 0
+    assert co.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
+    assert co.default_alpha(500, 11, 1.09) == 0.1 and co.default_alpha(1, 1, 50.5) == 0
+    assert co.default_alpha(10**6, 10, 1e-9) == co.default_alpha(1, 10**6, 10.0) == 0.1
+    for wrong in ({"n": 0}, {"n": 2.5}, {"d": 0}, {"mu": 0.0}, {"mu": math.inf}, {"mu": "1"}):
+        with pytest.raises((TypeError, ValueError), match="default_alpha"):
+            co.default_alpha(**{"n": 10, "d": 2, "mu": 1.0} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("n", "branch", "alpha"), [(MOST, "both", co.BORROWED), (MOST + 1, "target", 0.0)]
+)
+@pytest.mark.parametrize("options", [{}, {"n_iter": None}, {"discrepancy": 0.3}, {"kappa_1": 0.2}])
+def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha, options):
+    rows = many(n)
+    default, same, other = (
+        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, co.BORROWED - alpha)
+    )
+    assert np.array_equal(default.coef_, same.coef_)
+    assert default.learned_from_ == same.learned_from_ == branch != other.learned_from_
+    assert not np.array_equal(default.coef_, other.coef_)
+    assert default.spent_.releases == same.spent_.releases
+    words = f"; alpha = {alpha:g} by default"
+    assert words in repr(default.spent_) and words not in repr(same.spent_)
+
+
+@pytest.mark.parametrize("n", [MOST, MOST + 1])
+def test_the_branch_reads_public_numbers_alone(n, monkeypatch):
+    """Whatever one record is, and whatever all of them are, the rule is asked the same and answers the same."""
+    asked, rule = [], co.default_alpha
+    monkeypatch.setattr(cnvx_adap, "default_alpha", lambda *args: asked.append(args) or rule(*args))
+    rows, found = many(n), set()
+    extremes = [[x, z, y] for x in (-2.0, 0.0, 2.0) for z in (-9.0, 1e300) for y in (-2.0, 0, 1e9)]
+    for place, one in ((place, one) for place in (0, n - 1) for one in extremes):
+        other = rows.copy()
+        other[place] = one
+        model = fit(Adap(n_iter=1), other)
+        found.add((model.learned_from_, repr(model.spent_)))
+    for whole in (rows[::-1], -rows, np.zeros_like(rows), np.full_like(rows, 1e200), many(n, 1)):
+        model = fit(Adap(n_iter=1), whole)
+        found.add((model.learned_from_, repr(model.spent_)))
+    assert len(found) == 1
+    assert set(asked) == {(n, 2, gaussian_mu(*PRICED.values()))}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": "paper"},
+        {"protect": "source"},
+        {"discrepancy": "release"},
+        {"private": False, "epsilon": None, "delta": None},
+        {"alpha": 0.4},
+    ],
+)
+def test_the_rule_is_for_the_default_fit_of_a_private_target(options):
+    rows = many(10 * MOST)
+    with mock.patch.object(cnvx_adap, "default_alpha", side_effect=AssertionError):
+        found = fit(Adap(**options), rows)
+        same = fit(Adap(**{"alpha": co.BORROWED} | options), rows)
+    assert found.learned_from_ == "both" and np.array_equal(found.coef_, same.coef_)
+    told = "alpha" in options
+    assert found.get_params()["alpha"] == (0.4 if told else None)
+    if found.private:
+        assert ("; alpha = 0.1 by default" in repr(found.spent_)) == (not told)
+
+
+def test_a_sample_that_is_empty_needs_no_share():
+    for records, source, branch in ((RECORDS, {}, "target"), (RECORDS[:0], SOURCE, "source")):
+        model = Adap().fit(records[:, :-1], records[:, -1], **source)
+        assert model.learned_from_ == branch and "by default" not in repr(model.spent_)
 
 
 def flat_one_way(n, epsilon, seed):

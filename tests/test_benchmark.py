@@ -362,6 +362,7 @@ def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
 def test_a_table_goes_on_where_it_was_stopped_and_is_the_same(tmp_path, monkeypatch):
     tiny = {"a": regression.synthetic(datasets.make_shifted_regression, 60, 40)}
     monkeypatch.setattr(regression, "sets", lambda *_: tiny)
+    monkeypatch.setattr(regression, "others", lambda *_: {})
     monkeypatch.setattr(regression, "EPSILONS", (1.0, 5.0))
     errors, asked = regression.errors, []
 
@@ -384,7 +385,7 @@ def test_a_table_goes_on_where_it_was_stopped_and_is_the_same(tmp_path, monkeypa
         file.write('{"set": "a", "epsil')  # a line that was cut off
     asked[:] = [(5.0, 1)] * 2  # from now on nobody stops it
     monkeypatch.setattr(regression, "errors", lambda *job: asked.append(job[1:]) or errors(*job))
-    assert regression.run(folder("half"), 2) == whole and len(whole) == 2 * 9
+    assert regression.run(folder("half"), 2) == whole and len(whole) == 2 * 10
     assert asked[2:] == [(5.0, 0), (5.0, 1)]  # what was finished is not measured again
     regression.run(folder("half"), 2)
     assert len(asked) == 4

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
+from sklearn.dummy import DummyClassifier
 
 from dplit import (
     CnvxAdap,
@@ -30,7 +31,7 @@ from dplit import (
     samplers,
     source_target,
 )
-from dplit.adaptation import cnvx_adap, convex, discrepancy, ncnvx_adap
+from dplit.adaptation import cnvx_adap, convex, discrepancy, label_shift, ncnvx_adap
 from dplit.adaptation import losses as adaptation_losses
 from dplit.adaptation.samples import Sample
 from dplit.clustering import (
@@ -1351,3 +1352,30 @@ def test_results_change_hands_all_at_once_and_old_ones_go():
     declared.settle(given, twin)
     assert vars(given) == {"price": "3", "word": "w", "__kept__": 2, "n_": 5, "receipt_": 6}
     assert before["old_"] == 1 and vars(twin)["price"] == 3  # whoever looked in between saw one fit
+
+
+def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
+    assert label_shift.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
+    assert label_shift.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
+    with pytest.raises(ValueError, match="scale"):
+        label_shift.shift_excess_bound(100, 2, 1.5e100)
+
+
+def test_counts_of_less_than_one_row_are_taken_as_one():
+    C, heard, s, scale = np.array([[0.7, 0.2], [0.3, 0.8]]), np.array([0.3, 0.2]), np.array([0.6, 0.4]), 0.4  # fmt: skip
+    ridge = (2 * scale**2 + 1 / 2) / (1 / 2) ** 2
+    best = np.linalg.solve(C.T @ C + ridge * np.eye(2), C.T @ heard + ridge * s)
+    assert best.min() > 0
+    assert label_shift.black_box_counts(C, heard, s, scale) == pytest.approx(best, rel=1e-9)
+
+
+def test_a_rare_class_makes_fewer_parts_of_the_confusion():
+    sizes = []
+
+    class Counted(DummyClassifier):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    C = label_shift._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), 2)
+    assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])

@@ -18,14 +18,15 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
 from ..accounting import gaussian_mu
-from .convex import _profile_weights, algorithm_1, profiled_sensitivity
+from .convex import BORROWED, _profile_weights, algorithm_1, default_alpha
+from .convex import profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy, private_second_moment
 from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
 from .samples import _noisy_gradient, _on_lattice, _one_column, _squared_errors
 from ..declared import POSITIVE, check_arrays, check_each, optional
 from ..public import check_between, check_choice, check_count, check_kind, check_positive
-from ..public import check_random_state
+from ..public import check_random_state, check_share
 from ..receipts import Release, largest_scale
 from ..rows import MappedRows, check_rows, lattice, quantize
 
@@ -392,7 +393,11 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         Required.
     target_bound : float
         PUBLIC bound Y on abs(y); larger ones are cut to it. Required.
-    {alpha}
+    alpha : float, optional
+        PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone. Default:
+        `default_alpha`, a rule that reads the numbers of private records and columns and the price,
+        and takes the target alone where these records are enough. Without `private`, with
+        `variant="paper"`, `protect="source"` or `discrepancy="release"` 0.1.
     kappa_1 : float, optional
         PUBLIC. Records whose loss exceeds it count less, and the noise is proportional to its
         square root; `math.inf`: no record is reweighted. Default: the square of the spread of
@@ -430,6 +435,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         PUBLIC. Only if it was bought; exact and NOT public if `private=False`.
     source_weights_, target_weights_ : ndarray of shape (m,), (n,)
         PUBLIC. Only if `variant="paper"`: the weights q, from released numbers.
+    {learned_from}
     {spent}
     {n_features}
 
@@ -454,6 +460,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     _only_gaussian = property(lambda self: self.variant == "profiled")  # a budget counts on it
     _rules = {
         "target_bound": partial(check_positive, meaning="a bound on abs(y)"),
+        "alpha": optional(check_share),
         "discrepancy": _check_discrepancy,
         "discrepancy_share": optional(partial(check_between, low=0, high=1, ends="()")),
         "raise_curvature": optional(partial(check_between, low=0, high=1e100, ends="[)")),
@@ -467,7 +474,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         radius: float | None = None,
         weight_radius: float | None = None,
         target_bound: float | None = None,
-        alpha: float = 0.2,
+        alpha: float | None = None,
         kappa_1: float | None = None,
         kappa_2: float = 0.0,
         kappa_inf: float = 0.0,
@@ -513,6 +520,20 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         bounds = (self.radius, self.weight_radius, self.target_bound)
         return tuple(math.prod(lattice(bound)) for bound in bounds)
 
+    def _share(self, n, d):
+        if self.alpha is not None:
+            return self.alpha
+        default = self.private and self.variant == "profiled" and self.protect == "target"
+        if default and self.discrepancy != "release":
+            return default_alpha(n, d, gaussian_mu(self.epsilon, self.delta))
+        return BORROWED
+
+    def _title(self, *samples):
+        n, m = map(len, self._sides(*samples))
+        told = self.alpha is not None or not n or not m
+        words = "" if told else f"; alpha = {self._share(n, samples[0].X.shape[1]):g} by default"
+        return super()._title(*samples) + words
+
     def _given(self, public):
         """What the algorithms are told, all of it PUBLIC."""
         prices = (self.kappa_1, self.kappa_2, self.kappa_inf)
@@ -537,6 +558,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
             private, public = self._offset(private, public, d)
             released["discrepancy_"] = d
         given = self._given(public)
+        released["learned_from_"] = self._learned_from(private, public)
         if in_the_open:
             return {"coef_": given.optimum([private, public])[0]} | released
         if paper:

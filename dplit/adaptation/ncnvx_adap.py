@@ -503,8 +503,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         for two classes, and one vector after the other for more.
     classes_ : ndarray of shape (K,)
         PUBLIC, as given.
-    learned_from_ : {"both", "source", "target"}
-        PUBLIC. Which samples `coef_` was learned from.
+    {learned_from}
     {spent}
     {n_features}
 
@@ -614,8 +613,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
                 private, public, given, mu = _ask_first(private, public, given, noise, mu)
             run = self._as_printed if self.variant == "paper" else adapt_classifier
             w = run(private, public, given, noise, mu)
-        target, source = (sample.counts for sample in self._sides(private, public))
-        learned_from = "both" if target and source else "target" if target else "source"
+        learned_from = self._learned_from(private, public)
         return {"coef_": w, "classes_": self.classes, "learned_from_": learned_from}
 
     def _asks(self, public):

@@ -315,6 +315,8 @@ radius : float
     PUBLIC share of the source in the reference weights, in [0, 1]. 0: the target alone.""",
     "protect": """protect : {"target", "source"}
     Which sample is private.""",
+    "learned_from": """learned_from_ : {"both", "source", "target"}
+    PUBLIC. Which samples `coef_` was learned from.""",
     "spent": """spent_ : Receipt
     PUBLIC. What was released and what it cost; absent if `private=False`.""",
 }
@@ -431,7 +433,7 @@ class PrivateAdaptation(PrivateEstimator):
         n, m = len(target), len(source)
         if n + m == 0:
             raise ValueError(f"no record at all: {type(self).__name__} needs a target or a source.")
-        alpha = 0.0 if m == 0 else 1.0 if n == 0 else self.alpha
+        alpha = 0.0 if m == 0 else 1.0 if n == 0 else self._share(n, target.X.shape[1])
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))
         _warn_of_delta(self, n if self.protect == "target" else m)
@@ -439,6 +441,15 @@ class PrivateAdaptation(PrivateEstimator):
         for X in [X for X in (Xt, Xs) if hasattr(X, "columns")][:1]:
             keep_columns(self, X)
         return self._sides(target, source)
+
+    def _share(self, n, d):
+        """The weight of the source beside a target of n rows and d columns: of what is PUBLIC alone."""
+        return self.alpha
+
+    def _learned_from(self, private, public):
+        """Which samples have a weight, which is PUBLIC."""
+        target, source = (sample.counts for sample in self._sides(private, public))
+        return "both" if target and source else "target" if target else "source"
 
     def _sides(self, *samples):
         """From (target, source) to (private, public), and back."""

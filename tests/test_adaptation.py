@@ -833,7 +833,7 @@ def test_rounds_follow_public_numbers_alone():
 # ---------------------------------------------------------------- how much the source counts, by default
 
 PRICED = {"epsilon": 1.0, "delta": 1e-3}
-MOST = math.floor(co.ENOUGH * 2 / gaussian_mu(*PRICED.values()))  # of two columns, beside a source
+MOST = math.floor(co._ENOUGH * 2 / gaussian_mu(*PRICED.values()))  # of two columns, beside a source
 
 
 def many(n, seed=0):
@@ -842,7 +842,7 @@ def many(n, seed=0):
 
 
 def test_the_default_share_turns_where_it_says():
-    assert (co.ENOUGH, co.BORROWED) == (50, 0.1)
+    assert (co._ENOUGH, co._BORROWED) == (50, 0.1)
     assert co.default_alpha(500, 10, 1.0) == 0.1 and co.default_alpha(501, 10, 1.0) == 0
     assert co.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
     assert co.default_alpha(500, 11, 1.09) == 0.1 and co.default_alpha(1, 1, 50.5) == 0
@@ -853,13 +853,13 @@ def test_the_default_share_turns_where_it_says():
 
 
 @pytest.mark.parametrize(
-    ("n", "branch", "alpha"), [(MOST, "both", co.BORROWED), (MOST + 1, "target", 0.0)]
+    ("n", "branch", "alpha"), [(MOST, "both", co._BORROWED), (MOST + 1, "target", 0.0)]
 )
 @pytest.mark.parametrize("options", [{}, {"n_iter": None}, {"discrepancy": 0.3}, {"kappa_1": 0.2}])
 def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha, options):
     rows = many(n)
     default, same, other = (
-        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, co.BORROWED - alpha)
+        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, co._BORROWED - alpha)
     )
     assert np.array_equal(default.coef_, same.coef_)
     assert default.learned_from_ == same.learned_from_ == branch != other.learned_from_
@@ -902,7 +902,7 @@ def test_the_rule_is_for_the_default_fit_of_a_private_target(options):
     rows = many(10 * MOST)
     with mock.patch.object(cnvx_adap, "default_alpha", side_effect=AssertionError):
         found = fit(Adap(**options), rows)
-        same = fit(Adap(**{"alpha": co.BORROWED} | options), rows)
+        same = fit(Adap(**{"alpha": co._BORROWED} | options), rows)
     assert found.learned_from_ == "both" and np.array_equal(found.coef_, same.coef_)
     told = "alpha" in options
     assert found.get_params()["alpha"] == (0.4 if told else None)

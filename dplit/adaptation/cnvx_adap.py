@@ -18,7 +18,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
 from ..accounting import gaussian_mu
-from .convex import BORROWED, _profile_weights, algorithm_1, default_alpha
+from .convex import _BORROWED, _profile_weights, algorithm_1, default_alpha
 from .convex import profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy, private_second_moment
@@ -526,7 +526,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         default = self.private and self.variant == "profiled" and self.protect == "target"
         if default and self.discrepancy != "release":
             return default_alpha(n, d, gaussian_mu(self.epsilon, self.delta))
-        return BORROWED
+        return _BORROWED
 
     def _title(self, *samples):
         n, m = map(len, self._sides(*samples))

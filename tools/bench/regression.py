@@ -12,19 +12,19 @@ from peers import linear
 from bench.store import table
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu
-from dplit.adaptation.convex import BORROWED
 from dplit.adaptation.discrepancy import discrepancy_minimization, private_second_moment
 from dplit.mechanisms import Noise
 
 EPSILONS = (0.5, 1.0, 5.0, 10.0)
 DELTA = 1e-5
+BOTH = 0.1  # what `default_alpha` says where both samples count
 METHODS = {
     "source": {"alpha": 1.0},
     "np": {"private": False, "epsilon": None},
     "Alg. 1": {"variant": "paper"},
-    "mixture p": {"alpha": BORROWED, "kappa_1": math.inf},
+    "mixture p": {"alpha": BOTH, "kappa_1": math.inf},
     "target": {"alpha": 0.0},
-    "always both": {"alpha": BORROWED},
+    "always both": {"alpha": BOTH},
     "adapted": {},
 }
 KEY = {"set": str, "epsilon": float, "runs": int}

@@ -1357,8 +1357,10 @@ def test_results_change_hands_all_at_once_and_old_ones_go():
 def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
     assert label_shift.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
     assert label_shift.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
-    with pytest.raises(ValueError, match="scale"):
-        label_shift.shift_excess_bound(100, 2, 1.5e100)
+    assert label_shift.shift_excess_bound(100, 2, 30.0) == 1.0  # no share of errors exceeds it
+    for scale in (1e100, 1.5e100):
+        with pytest.raises(ValueError, match="scale"):
+            label_shift.shift_excess_bound(100, 2, scale)
 
 
 def test_counts_of_less_than_one_row_are_taken_as_one():
@@ -1379,3 +1381,47 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
 
     C = label_shift._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), 2)
     assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
+    sizes.clear()
+    label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), 2)
+    assert sizes == [24] * 5
+
+
+def test_shares_are_pulled_towards_those_of_the_source_whatever_they_add_up_to():
+    counts, source = np.array([30.0, 10.0, 20.0]), np.array([1.0, 1.0, 2.0])
+    found = label_shift.shrunk_proportions(counts, source, 5.0)
+    assert found == pytest.approx((counts + 3 * 5.0 * source / 4) / 75, rel=1e-12)
+    assert found == pytest.approx(
+        label_shift.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12
+    )
+
+
+def test_a_network_sees_the_rows_of_a_sample_in_their_own_units():
+    rng, loss = np.random.default_rng(0), adaptation_losses.NetworkLoss(4, 3)
+    X, w = rng.integers(-4000, 4000, size=(300, 3)), rng.normal(size=loss.n_parameters(3))
+    said = loss.scores(w, X / 1024.0).argmax(axis=1)
+    sample = Sample(X.astype(float), said, 1 / 1024, p=1 / 300)
+    assert ncnvx_adap._right(sample, w, loss).all()
+    assert np.mean(loss.scores(w, 1.0 * X).argmax(axis=1) != said) > 0.02
+
+
+def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
+    rng, loss = np.random.default_rng(1), adaptation_losses.LogLoss(2)
+    X = np.round(rng.uniform(-1, 1, size=(60, 2)) * 64) / 64
+    y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
+    private, public = (Sample(X[at], y[at], 1.0, p=1 / 60) for at in (slice(30), slice(30, 60)))
+    given = ncnvx_adap.Classification(loss, (2.0, 5.0), 1.0, 0.0, np.zeros(2))
+    for most, kept in ((20.0, 1 / 60), (np.nextafter(20.0, 21), 0.0)):
+        monkeypatch.setattr(ncnvx_adap, "least_right", lambda *_, most=most: most)
+        noise = Noise(0, neighboring="replace")
+        monkeypatch.setattr(noise, "count", lambda *_, **__: 20)
+        _, source, then, mu = ncnvx_adap._ask_first(private, public, given, noise, 1.0)
+        assert source.p == kept and mu == pytest.approx(math.sqrt(0.95), rel=1e-12)
+    assert then is given  # no source, no start of its
+    monkeypatch.setattr(ncnvx_adap, "least_right", lambda *_: 20.0)
+    then = ncnvx_adap._ask_first(private, public, given, noise, 1.0)[2]
+    start, _, _ = ncnvx_adap._head_start(public, given, 2, noise.public_rng)
+    assert np.array_equal(then.start, start) and np.linalg.norm(start) > 0.1
+    assert then.expected_gain == ncnvx_adap.guarded_gain(20, 30)
+    for right in (-1.5e300, 1.5e300):
+        with pytest.raises(ValueError, match="guarded_gain"):
+            ncnvx_adap.guarded_gain(right, 30)

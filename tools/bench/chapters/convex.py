@@ -174,8 +174,8 @@ def speed(seeds):
         print(f"{name:40} {min(times):.3f} s of CPU")
         return min(times)
 
-    def fit(**o):
-        return CnvxAdap(**bounds, **o).fit(data.Xt, data.yt, **tables)
+    def fit(**o):  # with the source, which the default would leave out here
+        return CnvxAdap(**bounds, alpha=0.1, **o).fit(data.Xt, data.yt, **tables)
 
     price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
     one_pass = clock("one pass over both tables (a sum)", lambda: (data.Xs.sum(), data.Xt.sum()))

@@ -123,6 +123,11 @@ def declared_price(estimator):
         If the price is impossible.
     """
     name = type(estimator).__name__
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"{estimator.__name__} is a class, whose price nobody has set: hand over an estimator, "
+            f"{estimator.__name__}(epsilon=..., ...)."
+        )
     if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
         raise TypeError(
             f"{name} states no epsilon for named neighbours, so it cannot be charged: hand "

@@ -481,6 +481,9 @@ def test_what_states_no_price_is_refused():
     for other in (object(), GridSearchCV(model, {"n_clusters": [1, 2]})):
         with pytest.raises(TypeError, match="states no epsilon"):
             budget.fit(other, None)
+    for ask in (budget.fits, lambda model: budget.fit(model, None)):
+        with pytest.raises(TypeError, match="NoisyLloyd is a class"):
+            ask(NoisyLloyd)
     spender = Spender()
     spender.neighboring = None
     with pytest.raises(ValueError, match="without a relation"):

@@ -2,10 +2,10 @@
 
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
-of k, so that estimators and bugs take turns. The others are marked `rest`, and so is what stands in FILES or in long.txt,
-every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons, the answers and the homework. `pytest -m rest` runs
-them, and what every change must pass (.ci/run) does so too; of QUARTERS it runs every fourth of these cases. `slow` is
-for hours, by hand: the other three, and what takes minutes by itself.
+of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
+stands in FILES or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
+every second file of answers and the homework. `pytest -m rest` runs them, and what every change must pass (.ci/run) does
+so too. `slow` is for hours, by hand: what is left of the grids and of the answers, and what takes minutes by itself.
 """
 
 import importlib.util
@@ -70,8 +70,8 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
-# of these three quarters of the rest are slow: estimators, relations and bugs take turns again
-QUARTERS = {
+# the longest: of the rest, one in eight in place of four
+REPLAYS = {
     "test_every_planted_bug_is_caught",
     "test_replay_finds_nothing",
     "test_exploring_finds_nothing",
@@ -91,13 +91,19 @@ def long_chapters():
     }
 
 
-def is_for_later(item, long):
+def when(item, long):
+    """The mark of a case: "" if it runs at once."""
     if item.path.suffix == ".ipynb":
-        return item.path.stem in long or not LATER.isdisjoint(item.path.parts)
-    name = item.originalname
-    if item.path.stem in FILES or item.nodeid in LONG:
-        return True
-    return place(item) % SWEEPS.get(name, 1) != 0
+        if (
+            "answers" in item.path.parts
+            and sorted(item.path.parent.glob("*.ipynb")).index(item.path) % 2
+        ):
+            return "slow"
+        return "rest" if item.path.stem in long or not LATER.isdisjoint(item.path.parts) else ""
+    name, turn = item.originalname, place(item)
+    if name in SWEEPS and turn % SWEEPS[name]:
+        return "slow" if (turn - 1) % (8 if name in REPLAYS else 4) else "rest"
+    return "rest" if item.path.stem in FILES or item.nodeid in LONG else ""
 
 
 def place(item):
@@ -137,8 +143,7 @@ def folder(tmp_path_factory):
 def pytest_collection_modifyitems(items):
     long = long_chapters()
     for item in items:
-        if not item.get_closest_marker("slow") and is_for_later(item, long):
-            is_slow = getattr(item, "originalname", "") in QUARTERS and place(item) % 4
-            item.add_marker("slow" if is_slow else "rest")
+        if not item.get_closest_marker("slow") and (mark := when(item, long)):
+            item.add_marker(mark)
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))

@@ -646,13 +646,24 @@ def test_replay_sees_releases_made_in_other_threads():
     assert not audit.replay(Threaded(), recording.neighbors(2, 1.0))
 
 
+A_CLOSE_VOTE = np.resize([[-1.0, 0.0], [1.0, 0.0]], (25, 2))
+
+
+def judged():
+    """Five hundred votes of 12 against 11."""
+    pair = [("a close vote", A_CLOSE_VOTE[:-2], A_CLOSE_VOTE[:-1])]
+    return audit.replay(HalfVote(), pair, seeds=range(500))
+
+
 def test_replay_judges_choices_too():
-    """Five hundred votes of 12 against 11: the law of the choice is tested, and halved noise rejected."""
-    D = np.resize([[-1.0, 0.0], [1.0, 0.0]], (25, 2))
-    pair = [("a close vote", D[:-2], D[:-1])]
-    assert audit.replay(HalfVote(), pair, seeds=range(500))
+    """The law of the choice is tested, and halved noise rejected."""
+    assert judged()
+
+
+@pytest.mark.slow
+def test_replay_lets_choices_at_their_price_pass():
     with mock.patch.object(HalfVote, "race", staticmethod(lambda b, s, f: REAL_RACE(b, s, f / 2))):
-        assert not audit.replay(HalfVote(), pair, seeds=range(500))
+        assert not judged()
 
 
 def test_sabotage_says_where_it_does_not_apply():

@@ -13,14 +13,20 @@ build_slides = pytest.importorskip("build_slides", exc_type=ImportError)
 build_site = pytest.importorskip("build_site", exc_type=ImportError)
 
 
+NOTEBOOKS = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
+THIRDS = [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))]
+
+
+@pytest.fixture(scope="module", params=THIRDS)
+def notebooks(request):
+    """Lessons by turns: every third, and when there is time the others."""
+    return NOTEBOOKS[request.param :: 3]
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def pages(notebooks, tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
-    names = [
-        path.relative_to(ROOT / "nbs").as_posix()
-        for path in (ROOT / "nbs/lessons").iterdir()
-        if path.suffix == ".ipynb"
-    ]
+    names = [path.relative_to(ROOT / "nbs").as_posix() for path in notebooks]
     build_site.build(ROOT, out / "site", only=names)
     found = build_pdf.lessons(out / "site")
     assert len(found) == len(names) and all(path.is_file() for path in found)
@@ -56,8 +62,7 @@ def numbered_lines(notebook):
     return len(re.findall(r"^\d+\. ", below, re.M))
 
 
-def test_a_handout_is_one_page_that_holds_every_numbered_line(pages, tmp_path):
-    notebooks = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
+def test_a_handout_is_one_page_that_holds_every_numbered_line(pages, notebooks, tmp_path):
     for page, notebook in zip(pages, notebooks, strict=True):
         printed = build_pdf.printable(page, tmp_path)
         sheet = build_pdf.handout(printed)

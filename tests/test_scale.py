@@ -138,7 +138,7 @@ def read_or_die(path, visits, us):
 
 
 @pytest.mark.rest
-@pytest.mark.parametrize("name", ["NoisyLloyd", "PEMeans"])
+@pytest.mark.parametrize("name", ["NoisyLloyd", pytest.param("PEMeans", marks=pytest.mark.slow)])
 def test_four_workers_over_parquet_files_one_of_them_killed_release_the_same_bits(
     name, da, tmp_path
 ):

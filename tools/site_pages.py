@@ -1,12 +1,14 @@
 """From a notebook, or a module, to the HTML of a page: nbdev reads, pandoc writes."""
 
 import base64
+import functools
 import html
 import inspect
 import itertools
 import posixpath
 import re
 import subprocess
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,29 +97,30 @@ def fenced(text, attributes):
     return f"\n{ticks}{attributes}\n{text}\n{ticks}\n"
 
 
+@functools.cache
+def converter():
+    """A pandoc that turns page after page into HTML; it ends with the program that asks it."""
+    command = [pypandoc.get_pandoc_path(), "lua", Path(__file__).parent / "site" / "pages.lua"]
+    return subprocess.Popen([*command, DIALECT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 def pandoc(page, markdown):
     """HTML by pandoc. Formulas are written as MathML, which checks the TeX; the TeX itself stays inside, for KaTeX."""
-    command = [
-        pypandoc.get_pandoc_path(),
-        f"--from={DIALECT}",
-        "--to=html",
-        "--mathml",
-        "--wrap=none",
-    ]
-    command += ["--columns=9999", "--fail-if-warnings"]
-    try:
-        done = subprocess.run(
-            command, input=markdown, capture_output=True, encoding="utf-8", timeout=60
-        )
-    except subprocess.TimeoutExpired:
-        raise page.error("pandoc did not finish within a minute.") from None
-    if done.returncode:
-        complaint = done.stderr.replace("[WARNING] ", "").replace(
-            "Failing because there were warnings.", ""
-        )
+    text, asked = markdown.encode(), converter()
+    late = threading.Timer(60, asked.kill)
+    late.start()
+    asked.stdin.write(b"%d\n%s" % (len(text), text))
+    asked.stdin.flush()
+    sizes = [int(size) for size in asked.stdout.readline().split()]
+    complaint, html = (asked.stdout.read(size).decode() for size in sizes or (0, 0))
+    late.cancel()
+    if not sizes:
+        converter.cache_clear()
+        raise page.error("pandoc gave no answer within a minute.")
+    if complaint:
         raise page.error("pandoc says: " + " ".join(complaint.split()))
     # a link and an id for every line of code are many kilobytes that nobody asked for
-    lines = re.sub(r'<a href="#cb\d+-\d+"[^>]*></a>| id="cb\d+(-\d+)?"', "", done.stdout)
+    lines = re.sub(r'<a href="#cb\d+-\d+"[^>]*></a>| id="cb\d+(-\d+)?"', "", html)
     return BeautifulSoup(lines, "html.parser")
 
 

@@ -4,7 +4,7 @@ A promise is asked of every estimator, every relation and every planted bug, and
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
 stands in FILES or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
-every second file of answers and the homework. `pytest -m rest` runs them, and what every change must pass (.ci/run) does
+every fourth file of answers and the homework. `pytest -m rest` runs them, and what every change must pass (.ci/run) does
 so too. `slow` is for hours, by hand: what is left of the grids and of the answers, and what takes minutes by itself.
 """
 

@@ -655,6 +655,7 @@ def judged():
     return audit.replay(HalfVote(), pair, seeds=range(500))
 
 
+@pytest.mark.slow
 def test_replay_judges_choices_too():
     """The law of the choice is tested, and halved noise rejected."""
     assert judged()

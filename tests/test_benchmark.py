@@ -341,6 +341,7 @@ def test_the_meter_reads_result_time_and_memory():
     assert math.isnan(peak) or 30 < peak < 50  # 40 MB
 
 
+@pytest.mark.slow
 def test_a_second_run_goes_on_where_the_first_ended(tmp_path):
     run = (["iris"], ["KMeans", "Google LSH tree", "NoisyLloyd"])
     kmeans.run(*run, 1, tmp_path)

@@ -137,7 +137,6 @@ def read_or_die(path, visits, us):
     return polars.read_parquet(path).to_numpy()
 
 
-@pytest.mark.rest
 @pytest.mark.parametrize("name", ["NoisyLloyd", pytest.param("PEMeans", marks=pytest.mark.slow)])
 def test_four_workers_over_parquet_files_one_of_them_killed_release_the_same_bits(
     name, da, tmp_path
@@ -274,7 +273,15 @@ def test_dask_is_imported_by_nobody_but_its_user():
 # ---------------------------------------------------------------- memory
 
 
-@pytest.mark.parametrize("name", ["NoisyLloyd", "MaxCoverKMeans", "PEMeans", "HDPEMeans"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NoisyLloyd",
+        "PEMeans",
+        pytest.param("MaxCoverKMeans", marks=pytest.mark.slow),
+        pytest.param("HDPEMeans", marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_holds_a_block_and_not_the_rows(name, tmp_path, monkeypatch):
     """Five times the rows, the same memory."""
     monkeypatch.setattr(estimators, "_KEPT", 0)

@@ -654,6 +654,7 @@ def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
 # --- drawing anew ---
 
 
+@pytest.mark.slow
 def test_ours_alone_is_drawn_anew_and_published_only_if_whole(tmp_path, monkeypatch, capsys):
     book = tmp_path / "book"
     for part in publish.PARTS:

@@ -170,7 +170,9 @@ def test_one_release_has_no_later_one_to_share_its_draws_with(make):
 
 
 @pytest.mark.parametrize("halved", [False, True])
-@pytest.mark.parametrize("price", [{"epsilon": 2.0}, {"mu": 1.0}])
+@pytest.mark.parametrize(
+    "price", [{"epsilon": 2.0}, pytest.param({"mu": 1.0}, marks=pytest.mark.slow)]
+)
 def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(price, halved):
     # confidence 0.999 each; the canary sits at the edge of its only cell
     bought, sides = {k: v * (2 if halved else 1) for k, v in price.items()}, []

@@ -1,5 +1,6 @@
 """The measuring tool and the peers it measures: a peer that is read wrongly would flatter us."""
 
+import argparse
 import csv
 import itertools
 import math
@@ -19,6 +20,7 @@ from bench import (
     gan,
     growth,
     kmeans,
+    log,
     max_cover,
     publish,
     readme,
@@ -33,6 +35,7 @@ from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression
 
+import dplit
 from dplit import MaxCoverKMeans, NeighborNoisyAverages, PEMeans, SourceTargetKMedoids, datasets
 from dplit.accounting import gaussian_mu
 from dplit.balls import clip_to_ball
@@ -579,6 +582,41 @@ def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="all peers"):
         publish.publish(tmp_path)
     assert not store.BOOK.exists() and not readme.README.exists()
+
+
+def test_every_table_of_the_book_is_the_file_that_was_measured():
+    """Which code measured a table stands beside it; whoever changes a figure by hand is found."""
+    said = {r["table"]: r for r in store.book("measured")}
+    assert [*said] == [*publish.PARTS]
+    for table, part in publish.PARTS.items():
+        assert said[table]["part"] == part and len(said[table]["commit"]) >= 7, table
+        assert said[table]["digest"] == log.digest(store.BOOK / f"{table}.csv"), table
+
+
+def test_a_run_says_what_it_measured_and_leaves_other_lines_as_they_were(tmp_path, monkeypatch):
+    book = tmp_path / "book"
+    for part in [*publish.PARTS, "measured", "programs"]:
+        store.write(book / f"{part}.csv", store.read(store.BOOK / f"{part}.csv"))
+    before = store.read(book / "measured.csv")
+    monkeypatch.setattr(store, "BOOK", book)
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    readme.README.write_text("## Measured\n\n## Rest\n", encoding="utf8")
+    out = tmp_path / "out"
+    changed = [r | {"measured": "nothing"} for r in store.book("package")]
+
+    def run(asked):
+        store.write(asked.out / "package.csv", changed)
+
+    for _ in range(2):  # gone on with: the minutes add up
+        benchmark.log.logged("package", run, argparse.Namespace(out=out))
+    monkeypatch.setattr(tables, "show", lambda aucs: None)
+    publish.run(out, True)
+    after = store.read(book / "measured.csv")
+    assert [r for r in after if r["table"] != "package"] == [r for r in before if r["table"] != "package"]  # fmt: skip
+    line = next(r for r in after if r["table"] == "package")
+    assert (line["version"], line["minutes"]) == (dplit.__version__, "0")
+    assert line["digest"] == log.digest(book / "package.csv") and store.book("package") == changed
+    assert len(store.read(out / "runs.jsonl")) == 2
 
 
 # --- what is compared with what ---

@@ -29,8 +29,9 @@ or what one chapter quotes, with settings of your own,
 
 chapter NAME PART ...   on the terminal; chapter --help names them
 
-Each part writes DIR/*.csv. What is finished of one (a fit, a process, a group of lines) is stored at once,
-and whoever starts it again goes on from there; to measure anew, take another DIR. kmeans does 3 seeds of
+Each part writes DIR/*.csv, and a line of DIR/runs.jsonl: which code, when, how long. What is finished of
+one (a fit, a process, a group of lines) is stored at once, and whoever starts it again goes on from there;
+to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
 of everything; by default 10 of k-means (3 of small, on adult 5, on iris 40), adaptation and shifts, 8 of max cover (20 on digits), 30 of shares
@@ -43,6 +44,7 @@ What authors' own programs did beside ours, once, is in programs.csv of the book
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 
 from bench import (
@@ -53,6 +55,7 @@ from bench import (
     gan,
     growth,
     kmeans,
+    log,
     max_cover,
     package,
     publish,
@@ -128,15 +131,17 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     ),
     "cluster": (lambda asked: cluster.run(asked.out, 4_000_000),),
     "chapters": (lambda asked: chapters.run(asked.out),),
-    "tables": (run_tables, "--book"),
 }
+# whoever runs a part leaves a line that says with which code, and how long it took
+PARTS = {name: (partial(log.logged, name, run), *rest) for name, (run, *rest) in PARTS.items()}
+PARTS["tables"] = run_tables, "--book"
 OTHERS = {
     "all": (run_all, "--sets", "--methods", "--seeds", "--rows", "--limit", "--book"),
     # whoever fits alone sees the tables at once
-    "kmeans": (lambda asked: (run_kmeans(asked), run_tables(asked)), "--sets", "--methods", "--seeds", "--book"),
-    "small": (lambda asked: (run_small(asked), run_tables(asked)), "--sets", "--seeds", "--book"),
-    "regression": (lambda asked: regression.run(asked.out, asked.seeds or 10), "--seeds"),
-    "classification": (lambda asked: classification.run(asked.out, asked.seeds or 10, asked.data), "--seeds", "--data"),
+    "kmeans": (lambda asked: (PARTS["kmeans"][0](asked), run_tables(asked)), "--sets", "--methods", "--seeds", "--book"),
+    "small": (lambda asked: (PARTS["small"][0](asked), run_tables(asked)), "--sets", "--seeds", "--book"),
+    "regression": (partial(log.logged, "regression", lambda asked: regression.run(asked.out, asked.seeds or 10)), "--seeds"),
+    "classification": (partial(log.logged, "classification", lambda asked: classification.run(asked.out, asked.seeds or 10, asked.data)), "--seeds", "--data"),
     "redraw": (lambda asked: redraw.run(asked.sets, asked.seeds or 10, asked.out, asked.book), "--sets", "--seeds", "--book"),
     "one": (lambda asked: speed.run_one(asked.set, asked.method, asked.out),),
 }  # fmt: skip

@@ -1,10 +1,29 @@
 """Tables of a folder summed up, and put where the chapter and the README read them."""
 
-from bench import readme, store, tables
+from bench import log, readme, store, tables
 from bench.store import read, write
 
-PARTS = "auc curves speed cover max_cover solver medoids shares coreset plane regression classification".split()
-PARTS += "small shifts package scale growth cluster".split()
+# table -> the part of the run that measures it
+PARTS = {
+    "auc": "kmeans",
+    "curves": "kmeans",
+    "speed": "speed",
+    "cover": "max-cover",
+    "max_cover": "max-cover",
+    "solver": "source-target",
+    "medoids": "source-target",
+    "shares": "source-target",
+    "coreset": "ablations",
+    "plane": "ablations",
+    "regression": "adaptation",
+    "classification": "adaptation",
+    "small": "small",
+    "shifts": "shifts",
+    "package": "package",
+    "scale": "scale",
+    "growth": "growth",
+    "cluster": "cluster",
+}
 
 
 def replaced(published, fresh):
@@ -18,8 +37,9 @@ def replaced(published, fresh):
 
 
 def publish(folder):
-    """Put the tables where the chapter and the README read them, all or none."""
-    parts = {part: read(folder / f"{part}.csv") or store.book(part) for part in PARTS}
+    """Put the tables where the chapter and the README read them, all or none, and say which code measured them."""
+    fresh = {part: rows for part in PARTS if (rows := read(folder / f"{part}.csv"))}
+    parts = {part: fresh.get(part) or store.book(part) for part in PARTS}
     missing = [part for part, rows in parts.items() if not rows]
     if missing or not tables.by_set(parts["auc"]):
         raise SystemExit(
@@ -27,6 +47,9 @@ def publish(folder):
         )
     for part, rows in parts.items():
         write(store.BOOK / f"{part}.csv", rows)
+    said = {row["table"]: row for row in store.book("measured")}
+    said |= {row["table"]: row for row in log.measured(folder, {p: PARTS[p] for p in fresh})}
+    write(store.BOOK / "measured.csv", [said[part] for part in PARTS if part in said])
     readme.write_section()
 
 

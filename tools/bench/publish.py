@@ -18,6 +18,7 @@ PARTS = {
     "regression": "adaptation",
     "classification": "adaptation",
     "small": "small",
+    "loose": "loose",
     "shifts": "shifts",
     "package": "package",
     "scale": "scale",

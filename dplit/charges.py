@@ -7,11 +7,13 @@ __all__ = ['Model', 'check_relation', 'check_price', 'gaussian_bound', 'declared
            'problem', 'settled', 'worst_settled_delta', 'BudgetExceeded', 'Spent', 'Rule']
 
 # %% ../nbs/88_charges.ipynb #c5e0a28a
+import getpass
 import inspect
 import json
 import math
 import warnings
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
@@ -25,6 +27,17 @@ from .public import PrivacyWarning, check_between, check_callable, check_count
 from .public import check_epsilon_delta, check_kind, check_neighboring
 
 # %% ../nbs/88_charges.ipynb #ce05639a
+def _user():
+    with suppress(OSError, KeyError):  # an account may have no name
+        return getpass.getuser()
+    return ""
+
+
+def _plain_text(**words):
+    """Words as text and nothing more: what is sealed must be what a file gives back."""
+    return [str.__str__(check_kind(text, name, "a charge", str)) for name, text in words.items()]
+
+
 def check_relation(neighboring):
     """A neighbouring relation, or None for none in particular, checked.
 
@@ -227,7 +240,8 @@ class Row(NamedTuple):
         check_relation(neighboring)
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
-        return cls(name, label, epsilon, delta, neighboring or "", int(private), promise, counts)
+        said = _plain_text(name=name, label=label)
+        return cls(*said, epsilon, delta, neighboring or "", int(private), promise, counts)
 
     @classmethod
     def told(cls, receipt, epsilon, delta, name, label="", neighboring=None):
@@ -240,7 +254,8 @@ class Row(NamedTuple):
                 "stands beside it."
             )
         price, counts = (receipt.epsilon, receipt.delta), Spending.of(receipt)
-        return settled(cls(name, label, *price, receipt.neighboring, 1, "fixed", counts), receipt)
+        said = _plain_text(name=name, label=label)
+        return settled(cls(*said, *price, receipt.neighboring, 1, "fixed", counts), receipt)
 
     @classmethod
     def asked(cls, event):

@@ -18,10 +18,10 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from .charges import Charge, Model, Row, Rule, Spent, check_price, check_relation
-from .charges import check_tables, declared_price, gaussian_bound, problem
+from .charges import _user, check_tables, declared_price, gaussian_bound, problem
 from .filters import SHARES, Shares
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
-from .ledger_file import _open_charge, _user, create, latest, on_network_disk, read_all, since
+from .ledger_file import _open_charge, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta, check_kind
 from .receipts import Receipt, Table, _rounded_up
 from .rows import check_columns

@@ -7,13 +7,13 @@ __all__ = ['TABLES', 'RULES', 'SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'LedgerErro
            'Sums', 'on_network_disk', 'create', 'Book', 'State', 'since', 'latest', 'read_all']
 
 # %% ../nbs/01_ledger_file.ipynb #5fe17e63
-import getpass
 import hashlib
 import json
 import math
 import os
 import sqlite3
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterable
@@ -296,12 +296,6 @@ def _in_words(path):
 def _now():
     return datetime.now(UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
 
-
-def _user():
-    with suppress(OSError, KeyError):  # an account may have no name
-        return getpass.getuser()
-    return ""
-
 # %% ../nbs/01_ledger_file.ipynb #e7d70ae4
 def _write_schema(connection, limits):
     connection.executescript(SCHEMA)
@@ -412,13 +406,19 @@ def _require_process(process):
 
 
 def _require_file(path, known):
-    there = False
+    there, tries = None, 100  # a ledger that is being made has two names for a moment
     with suppress(OSError):
-        there = os.path.samestat(os.stat(path), known)
-    if not there:
+        while (there := os.stat(path)).st_nlink > 1 and (tries := tries - 1):
+            time.sleep(0.01)
+    if there is None or not os.path.samestat(there, known):
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it "
             "back. Nothing was written."
+        )
+    if there.st_nlink > 1:  # SQLite keeps what is new beside a file, under its name
+        raise LedgerError(
+            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does "
+            "not see all charges: delete that name, or copy the file. Nothing was written."
         )
 
 # %% ../nbs/01_ledger_file.ipynb #fe817207

@@ -874,6 +874,31 @@ def test_a_file_that_went_away_is_not_begun_anew(tmp_path):
     assert len(budget.ledger) == 1
 
 
+def test_a_second_name_of_the_file_hides_no_charge(tmp_path):
+    """SQLite keeps what is new under the name by which a file was opened: two names, two truths."""
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    budget = PrivacyBudget.open(path, **LIMITS)
+    budget.charge(1.0)
+    os.link(path, other)
+    for ask in (lambda: budget.charge(0.5), lambda: PrivacyBudget.open(other).spent):
+        with pytest.raises(LedgerError, match="second name .* delete that name"):
+            ask()
+    other.unlink()
+    budget.charge(0.5)
+    assert len(budget.ledger) == 2
+
+
+@pytest.mark.parametrize("label", [np.str_("north"), type("Word", (str,), {"__repr__": id})("b")])
+def test_a_label_is_kept_as_plain_text(tmp_path, label):
+    """What is sealed is what the file gives back; a number is refused before anything is charged."""
+    budget = PrivacyBudget.open(tmp_path / "a.db", **LIMITS)
+    with pytest.raises(TypeError, match="label: a charge needs a str, not a int"):
+        budget.charge(0.5, label=2026)
+    budget.charge(0.5, label=label)
+    (row,) = PrivacyBudget.open(tmp_path / "a.db").ledger
+    assert type(row.label) is str and row.label == label
+
+
 def test_an_older_copy_put_in_its_place_is_found(tmp_path):
     budget = in_a_file(tmp_path)
     budget.charge(1.0)

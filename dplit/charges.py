@@ -34,24 +34,30 @@ def _user():
 
 
 def _plain_text(**words):
-    """Words as text and nothing more: what is sealed must be what a file gives back."""
-    return [str.__str__(check_kind(text, name, "a charge", str)) for name, text in words.items()]
+    """Words as text and nothing more: what is sealed must be what a file gives back, and a line stays a line."""
+    for name, text in words.items():
+        if not check_kind(text, name, "a charge", str).isprintable():
+            raise ValueError(f"{name}={text!r}: a charge needs one line of printable text.")
+        yield str.__str__(text)
 
 
 def check_relation(neighboring):
-    """A neighbouring relation, or None for none in particular, checked.
+    """A neighbouring relation, or None for none in particular, checked and converted.
 
     Parameters
     ----------
     neighboring : str or None
+
+    Returns
+    -------
+    str or None
 
     Raises
     ------
     ValueError
         If it names no relation.
     """
-    if neighboring is not None:
-        check_neighboring(neighboring)
+    return None if neighboring is None else check_neighboring(neighboring)
 
 
 def check_price(epsilon, delta, owner):
@@ -237,7 +243,7 @@ class Row(NamedTuple):
     ):
         """What to reserve for a price; the parameters are those of `PrivacyBudget.reserve`."""
         epsilon, delta = check_price(epsilon, delta, name)
-        check_relation(neighboring)
+        neighboring = check_relation(neighboring)
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         said = _plain_text(name=name, label=label)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .public import check_between, check_count, check_neighboring, check_random_state
+from .public import _shown, check_between, check_count, check_neighboring, check_random_state
 from .public import rounded_down
 from .receipts import Receipt, Release, _together
 from .rows import _floats, _is_masked
@@ -389,7 +389,7 @@ def one_price(mu, epsilon):
     try:
         check_between(price, name, "", 0, math.inf, "()")
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={price!r}: a price is a finite number > 0.") from None
+        raise ValueError(f"{name}={_shown(price)}: a price is a finite number > 0.") from None
     return name, rounded_down(price)
 
 
@@ -473,7 +473,7 @@ def _positive(number, name):
         plain = check_between(number, name, "", 1e-100, 1e100)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name}={number!r}: a number > 0 is needed, in the units of the query."
+            f"{name}={_shown(number)}: a number > 0 is needed, in the units of the query."
         ) from None
     return math.nextafter(plain, math.inf) if plain < number else plain
 

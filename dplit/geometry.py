@@ -16,7 +16,7 @@ from .balls import _CELLS, _ball, _batches, _floats, _rows, clip_to_ball, relati
 from .balls import uniform_in_ball, uniform_on_sphere
 from .declared import check_memory
 from .projections import gaussian_projection, jl_dimension, jl_failure
-from .public import check_choice, check_count, check_flag, check_numbers, check_points
+from .public import _shown, check_choice, check_count, check_flag, check_numbers, check_points
 from .public import check_radius, check_random_state
 
 # %% ../nbs/12_geometry.ipynb #1ec7ece9
@@ -153,7 +153,7 @@ class NearestCenter:
         self.whole, self.block_rows = check_flag(whole, "whole", "NearestCenter"), block_rows
         if whole and not (self.radius or np.inf) <= 2**22:
             raise ValueError(
-                f"radius={radius!r}: whole=True needs a radius of at most 2**22 lattice steps, "
+                f"radius={_shown(radius)}: whole=True needs a radius of at most 2**22 lattice steps, "
                 "or scores would round."
             )
         if self.radius is not None:

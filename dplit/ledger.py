@@ -33,7 +33,7 @@ _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.
 
 def _limits(epsilon, delta, neighboring, composition):
     epsilon, delta = check_epsilon_delta(epsilon, delta, "PrivacyBudget", pure=True)
-    check_relation(neighboring)
+    neighboring = check_relation(neighboring)
     if composition not in (None, *_SHARES):
         raise ValueError(f'composition={composition!r}: choose "composed" or "added".')
     shares = json.dumps(_SHARES[composition or "composed"])

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
-from .public import _is_number, check_between, check_center, check_count, check_flag
+from .public import _shown, _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
 from .rows import MappedRows, _floats, _in_memory, _kept, _length, _one_each, _same
 from .rows import _table, check_columns
@@ -241,7 +241,7 @@ class Counts(Values):
             If there is not exactly one price > 0, or the mask is not one-dimensional.
         """
         if isinstance(n, (Integral, np.bool_)):
-            n = int(n)
+            n = max(-(2**53), min(int(n), 2**53))  # no row is lost; larger numbers would wrap
         else:
             n = int(np.count_nonzero(_one_each(n, "the mask")))
         return float(self._add(n, 1, 1.0, 1.0, mu=mu, epsilon=epsilon, label=label))
@@ -304,7 +304,7 @@ class Counts(Values):
             As in `histogram`, or if X holds NaN or infinity.
         """
         edges = check_points(edges, "edges", "Noise.lengths", (None,))
-        center = check_center(center, "center", "Noise.lengths", X.shape[1])
+        center = check_center(center, "center", "Noise.lengths", (X := _table(X)).shape[1])
         step, _ = lattice(edges[-1])
 
         def bins(rows, at):
@@ -373,7 +373,7 @@ def sum_sensitivity(limit, share, d, norm=2, n_groups=0, neighboring="add_remove
     limit, share = check_count(limit, "limit", owner), check_count(share, "share", owner, low=0)
     d, n_groups = check_count(d, "d", owner), check_count(n_groups, "n_groups", owner, low=0)
     if not (_is_number(norm) and norm in (1, 2, np.inf)):
-        raise ValueError(f"norm={norm!r}: rows live in a ball of norm 1, 2 or infinity.")
+        raise ValueError(f"norm={_shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     check_neighboring(neighboring), check_flag(branched, "branched", owner)
     row1 = limit if norm == 1 else d * limit if norm == np.inf else math.isqrt(d * limit**2)
     row2 = limit * (math.sqrt(d) if norm == np.inf else 1.0)

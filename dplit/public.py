@@ -27,6 +27,13 @@ class AbstainedWarning(UserWarning):
     """A fit was paid for and found nothing that it may release, or nothing of use: its `status_` is "abstained"."""
 
 # %% ../nbs/09_public.ipynb #479db126
+def _shown(value):
+    """A wrong argument as a message shows it. Rows may have been given in its place: of what is large, the kind alone."""
+    short = value is None or isinstance(value, (bool, int, float, complex, str, np.generic))
+    text = repr(value) if short else ""
+    return text if 0 < len(text) <= 60 else f"{type(value).__name__}(...)"
+
+
 def check_count(value, name, owner, low=1, high=2**53, why=""):
     """A PUBLIC whole number, checked and converted.
 
@@ -51,7 +58,7 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
     """
     # int first: asking the abstract class alone takes a microsecond
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, Integral)):
-        raise TypeError(f"{name}={value!r}: {owner} needs a whole number.")
+        raise TypeError(f"{name}={_shown(value)}: {owner} needs a whole number.")
     value = int(value)
     if value < low:
         raise ValueError(f"{name}={value}: {owner} needs at least {low}.")
@@ -89,7 +96,7 @@ def check_between(value, name, owner, low, high, ends="[]"):
         If it is no number, or outside.
     """
     if not _is_number(value):
-        raise TypeError(f"{name}={value!r}: {owner} needs one number.")
+        raise TypeError(f"{name}={_shown(value)}: {owner} needs one number.")
     number = _float(value)
     above = low <= number if ends[0] == "[" else low < number
     if not (above and (number <= high if ends[1] == "]" else number < high)):
@@ -156,11 +163,11 @@ def check_positive(value, name, owner, meaning):
             "private records."
         )
     if not _is_number(value):
-        raise TypeError(f"{name}={value!r}: {owner} needs a number, {meaning}.")
+        raise TypeError(f"{name}={_shown(value)}: {owner} needs a number, {meaning}.")
     number = _float(value)
     if not 1e-100 <= number <= 1e100:
         raise ValueError(
-            f"{name}={value!r}: {owner} needs a number from 1e-100 to 1e100, {meaning}."
+            f"{name}={_shown(value)}: {owner} needs a number from 1e-100 to 1e100, {meaning}."
         )
     return number
 
@@ -221,7 +228,7 @@ def check_choice(value, name, owner, choices):
     """
     if not (isinstance(value, str) and value in choices):
         words = " or ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name}={value!r}: {owner} takes {words}.")
+        raise ValueError(f"{name}={_shown(value)}: {owner} takes {words}.")
     return str(value)
 
 
@@ -244,7 +251,7 @@ def check_flag(value, name, owner):
         If it is neither.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r}: {owner} takes True or False.")
+        raise TypeError(f"{name}={_shown(value)}: {owner} takes True or False.")
     return bool(value)
 
 # %% ../nbs/09_public.ipynb #65bd967a
@@ -323,7 +330,7 @@ def check_neighboring(neighboring, name="neighboring", owner=""):
     """
     if not (isinstance(neighboring, str) and neighboring in ("add_remove", "replace")):
         raise ValueError(
-            f'neighboring={neighboring!r}: choose "add_remove" (one row more or less) '
+            f'neighboring={_shown(neighboring)}: choose "add_remove" (one row more or less) '
             'or "replace" (one row exchanged).'
         )
     return str(neighboring)
@@ -355,7 +362,7 @@ def check_random_state(random_state, name="random_state", owner=""):
         np.random.SeedSequence(random_state)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"random_state={random_state!r}: give None, a whole number >= 0 or a numpy Generator."
+            f"random_state={_shown(random_state)}: give None, a whole number >= 0 or a numpy Generator."
         ) from None
     return random_state
 
@@ -487,7 +494,7 @@ def _number(value, name, owner):
             "Choose it from how much protection is promised, before looking at the data."
         )
     if not _is_number(value):
-        raise TypeError(f"{name}={value!r}: {owner} needs a number.")
+        raise TypeError(f"{name}={_shown(value)}: {owner} needs a number.")
     return value
 
 
@@ -533,7 +540,7 @@ def check_radius(radius, name, owner):
             "Choose it from what the columns mean, never from X itself."
         )
     if not _is_number(radius):
-        raise TypeError(f"{name}={radius!r}: {owner} needs one number, in the units of X.")
+        raise TypeError(f"{name}={_shown(radius)}: {owner} needs one number, in the units of X.")
     number = _float(radius)
     if not 1e-90 <= number <= 1e90:
         raise ValueError(

@@ -71,7 +71,8 @@ _NUMBERS = "sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failur
 def _check_kinds(release):
     """Refuse words where a release has numbers, and numbers where it has words."""
     for name in ("label", "mechanism"):
-        check_kind(getattr(release, name), name, "Release", str)
+        if not check_kind(text := getattr(release, name), name, "Release", str).isprintable():
+            raise ValueError(f"{name}={text!r}: Release needs one line of printable text.")
     for name in _NUMBERS:
         value = getattr(release, name)
         if not (value is None or type(value) is float or _is_number(value)):

@@ -27,7 +27,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .public import _is_number, check_callable, check_center, check_count, check_kind
+from .public import _shown, _is_number, check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(X, owner, name="X", partitions=False, **options):
@@ -345,7 +345,7 @@ def lattice(radius):
     """
     if not (_is_number(radius) and 1e-100 <= radius <= 1e100):
         raise ValueError(
-            f"radius={radius!r}: the lattice needs a number between 1e-100 and 1e100, "
+            f"radius={_shown(radius)}: the lattice needs a number between 1e-100 and 1e100, "
             "in the units of the data."
         )
     step = 2.0 ** (math.floor(math.log2(radius)) - _STEP_BITS)
@@ -383,7 +383,7 @@ def quantize(X, radius, center=None, norm=2):
         number.
     """
     if not (_is_number(norm) and norm in (1, 2, np.inf)):
-        raise ValueError(f"norm={norm!r}: rows live in a ball of norm 1, 2 or infinity.")
+        raise ValueError(f"norm={_shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
     X = np.asarray(_table(X), dtype=float)
     center = check_center(center, "center", "quantize", X.shape[1])
@@ -493,8 +493,9 @@ def map_blocks(function, X, block_rows=None, reduce=None):
         Takes the index of the first row and a C-contiguous float64 block of shape (<= block_rows,
         d).
     X : array_like of shape (n, d)
-        Anything with a length, a shape and slices of rows (memory maps too), or a dask array:
-        then blocks are cut from its partitions, by the scheduler that dask is set to use.
+        Anything with a length, a shape, one type of numbers and slices of rows (memory maps too),
+        or a dask array: then blocks are cut from its partitions, by the scheduler that dask is set
+        to use. What else is a table, such as a data frame, becomes an array first.
     block_rows : int, optional
         Default: about 131,000 numbers to a block.
     reduce : callable, optional
@@ -511,7 +512,7 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     ValueError
         If a partition of a dask array cannot be computed; the message says nothing about it.
     """
-    n, d = X.shape
+    n, d = (X := _table(X)).shape  # slices of a data frame may go by its index
     if isinstance(X, MappedRows):
         X, function = X.rows, partial(_map_first, X.function, function)
         d = max(d, X.shape[1])
@@ -606,6 +607,7 @@ class MappedRows:
     def __init__(self, X, function, n_columns=None):
         if len(getattr(X, "shape", ())) != 2:
             raise TypeError("X: MappedRows needs a table that has a shape, such as an array.")
+        X = _table(X)
         self.rows, self.function = X, check_callable(function, "function", "MappedRows")
         n_columns = None if n_columns is None else check_count(n_columns, "n_columns", "MappedRows")
         if isinstance(X, MappedRows):

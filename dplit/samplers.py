@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from .declared import check_memory
+from .public import _shown
 from .public import _float, _is_number, check_between, check_choice, check_count, check_numbers
 from .public import check_positive
 from .rows import _floats
@@ -122,7 +123,7 @@ def _check_scale(scale, widest=1.0):
     scale = _float(scale) if _is_number(scale) else scale
     if not (_is_number(scale) and scale > 0 and scale * widest < 2.0**50):
         raise ValueError(
-            f"scale={scale!r}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
+            f"scale={_shown(scale)}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
             "64 bits, below 2**50 steps; for more noise take a coarser lattice."
         )
     return scale

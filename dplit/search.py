@@ -21,7 +21,7 @@ from .geometry import nearest_distance
 from .mechanisms import Noise
 from .receipts import Receipt
 from .rows import _floats, _table, check_rows
-from .public import check_callable, check_kind, check_positive
+from .public import _shown, check_callable, check_kind, check_positive
 
 # %% ../nbs/87_search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -122,7 +122,13 @@ class Plan(NamedTuple):
         TypeError, ValueError
             If it is impossible.
         """
-        settings = tuple(ParameterGrid(grid))
+        settings, most = ParameterGrid(grid), 1000
+        if not 1 <= len(settings) <= most:
+            raise ValueError(
+                f"search: the grid has {len(settings)} candidates, not from 1 to {most:,}, and each "
+                "is a fit at its full price: name a few."
+            )
+        settings = tuple(settings)
         models = tuple(clone(estimator).set_params(**setting) for setting in settings)
         prices = [declared_price(model) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
@@ -132,8 +138,8 @@ class Plan(NamedTuple):
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
                 f"search over {name}: give one neighbouring relation for all candidates, and a "
-                f"public bound > 0 on the loss of a row (bound={bound!r}; the number of columns does, "
-                "where bounds are declared)."
+                f"public bound > 0 on the loss of a row (bound={_shown(bound)}; the number of columns "
+                "does, where bounds are declared)."
             )
         bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
         price = {

@@ -899,6 +899,26 @@ def test_a_label_is_kept_as_plain_text(tmp_path, label):
     assert type(row.label) is str and row.label == label
 
 
+@pytest.mark.parametrize("label", ["two\nlines", "\x1b[2K", "\ud800"])
+def test_a_label_is_one_printable_line(label):
+    """Else it could forge a line of what the ledger prints."""
+    budget = PrivacyBudget(**LIMITS)
+    with pytest.raises(ValueError, match="label=.* one line of printable text"):
+        budget.charge(0.5, label=label)
+    with pytest.raises(ValueError, match="label=.* one line of printable text"):
+        Release(label, "Gaussian", mu=1.0)
+    assert budget.ledger == ()
+
+
+@pytest.mark.parametrize("grid", [[], {"n_iter": range(1, 2002)}])
+def test_a_grid_of_nothing_or_of_too_much_is_refused_before_a_candidate_is_built(grid):
+    model = NoisyLloyd(2, epsilon=0.1, delta=1e-7, radius=1.0)
+    with pytest.raises(
+        ValueError, match=r"search: the grid has \d+ candidates, not from 1 to 1,000"
+    ):
+        PrivacyBudget(**LIMITS).search(model, grid, np.zeros((9, 2)), epsilon=0.1)
+
+
 def test_an_older_copy_put_in_its_place_is_found(tmp_path):
     budget = in_a_file(tmp_path)
     budget.charge(1.0)

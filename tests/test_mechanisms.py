@@ -17,6 +17,7 @@ from unittest import mock
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -421,6 +422,46 @@ def test_bad_input_is_refused_before_anything_is_released(call):
         call(noise)
     assert "\n" not in str(error.value) and len(str(error.value)) > 20
     assert noise.releases == ()
+
+
+def test_rows_of_a_frame_go_by_their_place_and_not_by_its_index():
+    """Slices of a frame may go by its labels, both ends included: a row would count twice."""
+
+    class ByLabel(pd.DataFrame):  # as pandas 2 does where labels are floats
+        def __getitem__(self, key):
+            return self.loc[key] if isinstance(key, slice) else super().__getitem__(key)
+
+    index = np.arange(140_000.0)
+    index[65_536:66_000] = 65_536.0
+    frame = ByLabel(np.zeros((140_000, 2)), columns=["a", "b"], index=index)
+    lengths = Noise(0).lengths(frame, [1.0, 2.0], epsilon=1e9)
+    assert lengths.tolist() == [140_000.0, 0.0]
+    whole = MappedRows(frame, lambda rows, at: rows)
+    assert sum(map_blocks(lambda start, block: len(block), whole)) == 140_000
+    assert sum(map_blocks(lambda start, block: len(block), frame)) == 140_000
+
+
+WORDS = np.array([["HIV-Anna", "x"], ["b", "c"]], dtype=object)
+AGES = np.array([4242, 2, 5])
+SWAPPED = {  # rows where a public number belongs, or words where rows belong
+    "n_bins": lambda: Noise(0).histogram(4, AGES, epsilon=1.0),
+    "vote": lambda: Noise(0).vote(4, AGES, epsilon=1.0),
+    "radius": lambda: quantize(8.0, AGES[:, None].astype(float)),
+    "lattice": lambda: lattice(AGES),
+    "seed": lambda: Noise(AGES + 0.5),
+    "sensitivity": lambda: Noise(0).laplace(1.0, sensitivity=AGES, epsilon=1.0),
+    "words": lambda: Noise(0).lengths(WORDS, [1.0], epsilon=1.0),
+    "mapped": lambda: Noise(0).sums(MappedRows(WORDS, lambda rows, at: rows), radius=1.0, mu=1.0),
+    "blocks": lambda: list(map_blocks(lambda start, block: block, WORDS)),
+    "n_clusters": lambda: dplit.NoisyLloyd(AGES, epsilon=1.0, delta=1e-6, radius=1.0).fit(AGES[:, None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("swapped", SWAPPED)
+def test_what_stands_in_the_wrong_place_is_not_quoted(swapped):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        SWAPPED[swapped]()
+    assert "4242" not in str(raised.value) and "HIV" not in str(raised.value)
 
 
 def test_messages_do_not_quote_private_rows():

@@ -18,6 +18,7 @@ from ..declared import check_rounds
 from ..estimators import PrivateKMeans, _lattice_rows, mean_errors
 from ..geometry import NearestCenter, sphere_packing
 from ..mechanisms import count_weight, mean_in_ball
+from ..public import _shown
 from ..public import check_between, check_count, check_neighboring, check_numbers, check_points
 from ..public import check_positive, check_radius
 from ..rows import lattice
@@ -98,7 +99,7 @@ def _check_init(init, name, owner):
     """Where to start: one of two words, or PUBLIC points, which wait until it is known how many."""
     if isinstance(init, str) and init not in ("packing", "mean"):
         raise ValueError(
-            f'init={init!r}: {owner} starts from "packing", "mean" or an array of public centres.'
+            f'init={_shown(init)}: {owner} starts from "packing", "mean" or an array of public centres.'
         )
     return init
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..declared import CHANCE, POSITIVE, check_arrays, check_each, documented, optional
 from ..geometry import NearestCenter, t_nearest
 from ..mechanisms import Noise
-from ..public import check_between, check_center, check_count, check_flag, check_kind
+from ..public import _shown, check_between, check_center, check_count, check_flag, check_kind
 from ..public import check_neighboring, check_radius, check_share
 from ..rows import check_rows, lattice, map_blocks, quantize
 from .medoids import _blocks, source_distance
@@ -317,7 +317,7 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
     )
     d, neighboring = check_count(d, "d", owner), check_neighboring(neighboring)
     if not (isinstance(norm, (str, int, float)) and norm in (1, 2, "K")):
-        raise ValueError(f'norm={norm!r}: {owner} takes 1, 2 or "K".')
+        raise ValueError(f'norm={_shown(norm)}: {owner} takes 1, 2 or "K".')
     one = {1: math.isqrt(d * int(reach) ** 2) + share, 2: math.hypot(reach, share), "K": 1}[norm]
     if neighboring == "add_remove":
         return one

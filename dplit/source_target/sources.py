@@ -21,7 +21,7 @@ from ..declared import ABSENT, optional
 from ..estimators import PrivateEstimator
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import mean_in_ball
-from ..public import check_between, check_center, check_choice, check_count, check_delta
+from ..public import _shown, check_between, check_center, check_choice, check_count, check_delta
 from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
 from ..public import check_radius, check_random_state, rounded_down
 from ..rows import MappedRows, check_columns, check_rows, check_same_columns, keep_columns
@@ -37,9 +37,9 @@ from .medoids import source_distance
 def _check_rho(rho, name, owner):
     """A PUBLIC price in zCDP, rounded down."""
     if not isinstance(rho, Real) or isinstance(rho, (bool, np.bool_)):
-        raise TypeError(f"{name}={rho!r}: {owner} needs a number, or None and an epsilon.")
+        raise TypeError(f"{name}={_shown(rho)}: {owner} needs a number, or None and an epsilon.")
     if not 0 < rho < math.inf:
-        raise ValueError(f"{name}={rho!r}: {owner} needs a finite number > 0, or an epsilon.")
+        raise ValueError(f"{name}={_shown(rho)}: {owner} needs a finite number > 0, or an epsilon.")
     return rounded_down(rho)
 
 

@@ -42,11 +42,7 @@ WINE = {
 
 def run(folder, *arguments):
     """The command in a process of its own: (return code, stdout, stderr)."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "MPLCONFIGDIR": str(folder / ".matplotlib"),
-    }
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "dplit", *map(str, arguments)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
@@ -162,11 +158,12 @@ def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
     assert not re.search(r"\b2000\b", everything.replace("200000", ""))
 
 
-def test_without_a_seed_it_is_private_and_differs(table, tmp_path):
+def test_without_a_seed_it_is_private_and_differs(table, tmp_path, monkeypatch, capsys):
     outs = [tmp_path / "one", tmp_path / "two"]
     for out in outs:
-        code, said, told = run(table, *asked(table, out, "--method", "NoisyLloyd"))
-        assert code == 0 and "NOT private" not in said + (out / "report.html").read_text(), told
+        assert here(table, monkeypatch, *asked(table, out, "--method", "NoisyLloyd")) == 0
+        said = capsys.readouterr().out + (out / "report.html").read_text()
+        assert "release" in said and "NOT private" not in said
         assert json.loads((out / "receipt.json").read_text())["private"] is True
     assert (outs[0] / "centers.csv").read_text() != (outs[1] / "centers.csv").read_text()
 
@@ -644,23 +641,23 @@ def test_a_name_is_no_formula_and_centres_have_errors(table, tmp_path, monkeypat
     assert all(0 < float(row[i]) for row in rows for i in errors.values())
 
 
-def test_a_spent_ledger_refuses_unread_and_nothing_is_written(table, tmp_path):
+def test_a_spent_ledger_refuses_unread_and_nothing_is_written(table, tmp_path, monkeypatch, capsys):
     ledger = tmp_path / "people.ledger"
-    code, said, _ = run(table, "ledger", ledger, "--begin", 1.2, 1e-5)
-    assert code == 0 and "of 1.2" in said
+    assert here(table, monkeypatch, "ledger", ledger, "--begin", 1.2, 1e-5) == 0
+    assert "of 1.2" in capsys.readouterr().out
 
     def line(out):
         return asked(table, tmp_path / out, "--ledger", ledger, "--method", "NoisyLloyd")
 
-    code, _, told = run(table, *line("first"))
-    assert code == 0, told
+    assert here(table, monkeypatch, *line("first")) == 0
     before = ledger.read_bytes()
     code, said, told = run(table, *line("second"))
     assert code == 1 and "NoisyLloyd" in told and "1.2" in told and said == ""
     assert not (tmp_path / "second").exists() and ledger.read_bytes() == before
     with PrivacyBudget.open(ledger) as budget:
         assert [(row.label, row.state) for row in budget.ledger] == [("people.csv", "settled")]
-    assert "no ledger" in run(table, *asked(table, tmp_path / "x", "--ledger", "none.db"))[2]
+    line = asked(table, tmp_path / "x", "--ledger", "none.db")
+    assert "no ledger" in here(table, monkeypatch, *line)
 
 
 def test_results_that_were_paid_for_are_not_overwritten(table, tmp_path, monkeypatch):

@@ -77,8 +77,12 @@ REPLAYS = {
     "test_exploring_finds_nothing",
     "test_replay_catches_planted_bugs",
 }
-# cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests
-LONG = set((Path(__file__).parent / "long.txt").read_text("utf8").splitlines())
+# cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests; and
+# of more than about five, where a shorter one beside them asks the same
+LONG, LONGEST = (
+    set((Path(__file__).parent / name).read_text("utf8").splitlines())
+    for name in ("long.txt", "longest.txt")
+)
 
 
 def long_chapters():
@@ -98,6 +102,8 @@ def when(item, long):
             beside = sorted(item.path.parent.glob("*.ipynb"))
             return "slow" if beside.index(item.path) % 4 else "rest"
         return "rest" if item.path.stem in long or not LATER.isdisjoint(item.path.parts) else ""
+    if item.nodeid in LONGEST:
+        return "slow"
     name, turn = item.originalname, place(item)
     if name in SWEEPS and turn % SWEEPS[name]:
         return "slow" if (turn - 1) % (8 if name in REPLAYS else 4) else "rest"
@@ -125,7 +131,7 @@ def tab(browser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The built site: the folder DPLIT_SITE names, or one built now."""
+    """The built site: the folder that DPLIT_SITE names, or one built now."""
     if built := os.environ.get("DPLIT_SITE"):
         return Path(built).resolve()
     out = tmp_path_factory.mktemp("site") / "site"

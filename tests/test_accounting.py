@@ -102,6 +102,7 @@ def test_what_is_too_small_for_a_float_is_no_promise_of_zero(epsilon):
     true = true_delta(epsilon, 1.0)
     assert true <= ac.gaussian_delta(epsilon, 1.0) <= true * (1 + 2e-11) + 1e-323
     assert ac.gaussian_delta(epsilon, 1.0) > 0 == ac.gaussian_delta(epsilon, 0.0)
+    assert ac.gaussian_delta(epsilon, 1e-140) > 0  # whose logarithm is no float
 
 
 def test_scalars_and_arrays_alike():

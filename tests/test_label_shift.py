@@ -33,6 +33,7 @@ from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
 from dplit.adaptation import label_shift as ls
+from dplit.adaptation import samples
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.sabotage import SABOTAGE
@@ -571,3 +572,23 @@ def test_help_says_what_is_public():
     assert "NOT private" in LabelShiftClassifier.predict.__doc__
     assert "NOT private" in LabelShiftClassifier.predict_proba.__doc__
     assert "PRIVATE" in LabelShiftClassifier.fit.__doc__
+
+
+@pytest.mark.parametrize("last", [2**53, float(2**53)])
+def test_a_label_in_a_list_does_not_change_what_the_others_are(last):
+    """A list with one float in it is no list of floats: 2**53 and 2**53 + 1 would become one number, for all."""
+    classes, rows, labels = [2**53, 2**53 + 1], np.zeros((100, 1)), [2**53 + 1] * 99 + [last]
+    beside = {"Xs": np.random.default_rng(0).normal(size=(40, 1)), "ys": classes * 20}
+    counted = []
+    with watch(lambda event: counted.append(event.value) or event.outcome):
+        MAKE(neighboring="replace").fit(rows, labels, **beside)
+    assert np.ravel(counted[0]).tolist() == [1, 99]
+    places = samples._places(samples._one_column(labels, "yt", "this"), np.array(classes))
+    assert places.tolist() == [1] * 99 + [0]  # NCnvxAdap asks this
+
+
+def test_words_and_numbers_in_one_list_stay_what_they_are():
+    beside = {"Xs": np.random.default_rng(0).normal(size=(40, 1)), "ys": ["1", "2"] * 20}
+    for labels in (["2"] * 9 + [1], [2] * 9 + ["1"]):
+        with pytest.raises(ValueError, match="none of the source's"):
+            MAKE().fit(np.zeros((10, 1)), labels, **beside)

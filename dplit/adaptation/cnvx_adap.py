@@ -653,7 +653,8 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
     if not all(hasattr(estimator, name) for name in ("fit", "score", "get_params", "private")):
         raise TypeError(f"estimator: {owner} needs a CnvxAdap, or another that adapts.")
     grid, Xs = _check_grid(grid, estimator, owner), check_rows(Xs, owner, "Xs")
-    ys, mask = _one_column(ys, "ys", owner), _one_column(pseudo_target, "pseudo_target", owner)
+    ys = _one_column(ys, "ys", owner)
+    mask = _one_column(np.asarray(pseudo_target), "pseudo_target", owner)
     n_target, n_repeats = check_each(check_count, owner, n_target=n_target, n_repeats=n_repeats)
     if mask.dtype != bool or not len(mask) == len(ys) == len(Xs):
         raise ValueError(

@@ -287,7 +287,8 @@ def _one_column(y, name, owner):
     if np.ma.is_masked(y):
         raise ValueError(f"{name} has masked labels: {owner} would read through the mask.")
     try:
-        array = np.asarray(y)
+        # a list keeps each label as it is: a type common to all would let one of them change the others
+        array = np.asarray(y) if hasattr(y, "dtype") else np.array(y, dtype=object)
     except Exception:  # raised below, so that the quoting error does not travel along
         array = np.empty((0, 0))
     if array.ndim == 2 and array.shape[1] == 1:

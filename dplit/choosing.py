@@ -176,8 +176,8 @@ def choose_n_clusters(
     epsilon, delta : float
         What all fits and the choice may cost together.
     gain : float, optional
-        PUBLIC: by how much one cluster more must lower the mean loss, in squared units of X.
-        Default: a thousandth of the bound.
+        PUBLIC: by how much one cluster more must lower the mean loss, in squared units of X; with
+        `bounds`, in those of the cube, as `bound`. Default: a thousandth of the bound.
     bound : float, optional
         PUBLIC: where the squared distance of a row is cut. Default: the square of the estimator's
         radius; with `bounds`, where squared distances are those of the cube [-1, 1]^d, d.

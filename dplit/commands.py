@@ -65,12 +65,15 @@ def _from_csv(text, path):
         )
     for line in reader:
         column = (line.get("column") or "").strip()
+        if None in line:  # 200,000 in a file of commas would be the bound 200
+            raise ValueError(
+                f"{path}: column {column!r} has a cell too many; write 200000, not 200,000."
+            )
         values = (line.get("values") or "").strip()
         given = {end: (line.get(end) or "").strip() for end in ("low", "high")}
-        yield (
-            column,
-            {**given, "values": [v.strip() for v in values.split("|")]} if values else given,
-        )
+        if values:
+            given["values"] = [value.strip() for value in values.split("|")]
+        yield column, given
 
 # %% ../nbs/36_commands.ipynb #a795cf4f
 def _from_json(text, path):
@@ -494,9 +497,7 @@ def _method(options, scaler):
     if options.method is not None:
         return options.method, "it was asked for"
     many = sum(len(column.outputs) for column in scaler.columns_)
-    lists = (
-        ", each value of a list counted as one," if any(c.values for c in scaler.columns_) else ""
-    )
+    lists = ", each value of a list counted as one," * any(c.values for c in scaler.columns_)
     counted = f"{many} columns{lists} are"
     if many > MANY:
         return "HDPEMeans", f"{counted} more than {MANY}"

@@ -564,9 +564,8 @@ class PrivacyBudget(Till):
             If the file is damaged, no ledger, written by a newer dplit, locked, or on a disk that
             other machines share: SQLite's locks do not hold there.
         """
-        wanted = (
-            None if epsilon is None else _limits(epsilon, delta or 0.0, neighboring, composition)
-        )
+        neither = epsilon is None is delta
+        wanted = None if neither else _limits(epsilon, delta or 0.0, neighboring, composition)
         path, budget = _file_of(path, wanted), cls.__new__(cls)
         Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
         _compare(budget, wanted, neighboring, composition)

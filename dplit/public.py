@@ -413,8 +413,8 @@ def check_epsilon(epsilon, name, owner):
     number = rounded_down(_number(epsilon, name, owner))
     if not (math.isfinite(number) and number > 0):
         raise ValueError(
-            f"{name}={epsilon}: {owner} needs a finite {name} > 0. Without privacy, "
-            "use the plain scikit-learn estimator."
+            f"{name}={epsilon}: {owner} needs a finite {name} > 0. Without privacy, no noise is "
+            "needed: numpy and scikit-learn answer that."
         )
     if number < 1e-100:
         raise ValueError(
@@ -582,7 +582,10 @@ def check_points(points, name, owner, shape):
     with np.errstate(over="ignore"):
         array = np.array(array, dtype=float) if good else np.array([np.nan])
     if not np.isfinite(array).all():
-        shape = ", ".join("number of columns" if want is None else str(want) for want in shape)
+        words = ("number of rows", "number of columns")[-len(shape) :]
+        shape = ", ".join(
+            word if want is None else str(want) for word, want in zip(words, shape, strict=True)
+        )
         shape += "," if "," not in shape else ""
         raise ValueError(
             f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), "

@@ -222,7 +222,7 @@ def private_quantile(
     (True, 0.5)
     """
     owner = "private_quantile"
-    low = check_between(low, "low", owner, -1e100, 1e100)
+    q, low = check_share(q, "q", owner), check_between(low, "low", owner, -1e100, 1e100)
     high = check_between(high, "high", owner, low, 1e100, "(]")
     epsilon = check_epsilon(epsilon, "epsilon", owner)
     edges = np.linspace(low, high, _few_enough(n_cells, "n_cells", owner) + 1)

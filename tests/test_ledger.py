@@ -874,6 +874,12 @@ def test_a_file_that_went_away_is_not_begun_anew(tmp_path):
     assert len(budget.ledger) == 1
 
 
+def test_a_limit_has_both_numbers_or_none(tmp_path):
+    PrivacyBudget.open(tmp_path / "a.db", **LIMITS)
+    with pytest.raises(ValueError, match="epsilon=None"):
+        PrivacyBudget.open(tmp_path / "a.db", delta=1e-9)
+
+
 def test_a_second_name_of_the_file_hides_no_charge(tmp_path):
     """SQLite keeps what is new under the name by which a file was opened: two names, two truths."""
     path, other = tmp_path / "a.db", tmp_path / "b.db"

@@ -99,7 +99,14 @@ def tour(options):
     ----------
     options : argparse.Namespace
         `epsilon`, a list of float, and `picture`, a Path.
+
+    Raises
+    ------
+    ValueError
+        If the picture's folder is not there.
     """
+    if not options.picture.resolve().parent.is_dir():
+        raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     print("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
     digits = loaders.load_digits()

@@ -568,6 +568,6 @@ class Rule(NamedTuple):
             epsilon = total.epsilon_at(self.delta, self.shares)
             raise BudgetExceeded(
                 f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: with all that was "
-                f"charged before, epsilon would be {_rounded_up(epsilon)} at delta = {self.delta:g}, "
-                f"and the limit is {self.epsilon:g}; nothing was charged or fitted."
+                f"charged before, epsilon would be {_rounded_up(epsilon)} at delta = {self.delta:g} by the "
+                f"rule of this ledger, and the limit is {self.epsilon:g}; nothing was charged or fitted."
             )

@@ -273,9 +273,9 @@ def on_network_disk(path, mounts=None):
 _WORDS = {
     sqlite3.SQLITE_BUSY: "another program has held it for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; make room",
-    sqlite3.SQLITE_IOERR: "the disk does not take it; is it full, or over a quota?",
+    sqlite3.SQLITE_IOERR: "the disk does not take it; see whether it is full, or over a quota",
     sqlite3.SQLITE_READONLY: "it may not be written; ask for the right to write it",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is it there, and may it be written?",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; see that it is there and may be written",
     sqlite3.SQLITE_NOTADB: "it is damaged or no ledger of dplit; restore the latest copy",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore the latest copy",
 }

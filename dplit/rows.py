@@ -89,7 +89,6 @@ def _worst(start, rows):
 _SAFE_WORDS = (
     "Expected",
     "Found array",
-    "Input",
     "Complex data",
     "Sparse",
     "could not convert string to float",
@@ -105,8 +104,9 @@ def _checked(X, owner, name, **options):
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
         text = re.sub(r"\(\d+,", "(,", text)  # how many rows there are
-        text = re.sub(r" \(shape=\(, [1-9].*?\)\)", "", text)
-        reason = text if text.startswith(_SAFE_WORDS) else "its entries are not numbers"
+        text = re.sub(r" \(shape=\(, [1-9].*?\)\)", "", text)  # scikit-learn's check looks for a 0
+        safe = text.startswith((*_SAFE_WORDS, f"Input {name} contains"))
+        reason = text if safe else "its entries are not numbers"
     # raised out here, so that the quoting error does not travel along
     raise kind(_unusable(name, owner, reason))
 
@@ -137,12 +137,8 @@ def _whole_rows(X, owner, name, allowed, options):
         raise ValueError(
             f"{name} has partitions of unknown length: call {name}.compute_chunk_sizes() first."
         )
-    _checked(
-        np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype),
-        owner,
-        name,
-        **options,
-    )
+    few = np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype)
+    _checked(few, owner, name, **options)
     return X.rechunk({1: -1})
 
 # %% ../nbs/02_rows.ipynb #a7490c51
@@ -173,8 +169,16 @@ def check_columns(X, owner, name="X", partitions=False):
     if isinstance(X, (list, tuple)):
         return None
     shape = getattr(X, "shape", None)
+    types = getattr(X, "dtype", None), *getattr(X, "dtypes", ())
+    kinds, words = {getattr(one, "kind", "") for one in types}, "its entries are not numbers"
+    if kinds & {*"USMmcV"}:
+        raise ValueError(
+            _unusable(name, owner, "Complex data not supported" if "c" in kinds else words)
+        )
     if not isinstance(shape, tuple):
-        return None
+        if hasattr(X, "__array__"):
+            return None
+        raise TypeError(_unusable(name, owner, words))
     if len(shape) != 2 or shape[1] == 0:
         _checked(np.zeros([min(n, 1) for n in shape]), owner, name)
     return int(shape[1])

@@ -458,3 +458,22 @@ def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
         with pytest.raises((ValueError, TypeError), match=advice) as caught:
             check_rows(rows, "anybody")
         assert "shape=(, 4)" not in str(caught.value) and "7" not in str(caught.value)
+
+
+NO_NUMBERS = {
+    "words": np.array([["a", "b"]]),
+    "dates": np.zeros((3, 2), "M8[s]"),
+    "complex": np.zeros((3, 2), complex),
+    "a frame with dates": pd.DataFrame({"a": pd.to_datetime(["2020-01-01"] * 3), "b": 1.0}),
+    "a dictionary": {"a": [1.0]},
+    "a generator": (row for row in [[1.0]]),
+    "a word": "people.csv",
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_what_is_seen_to_be_no_table_of_numbers_is_refused_before_it_is_paid_for(kind):
+    budget = PrivacyBudget(2.0, 1e-5)
+    with pytest.raises((TypeError, ValueError), match="X cannot be used"):
+        budget.fit(NoisyLloyd(**BALL), NO_NUMBERS[kind])
+    assert budget.ledger == ()

@@ -1,7 +1,7 @@
 """Pages of the finished site, each opened once: what it shows, how long it is, how wide on a phone, and what axe says.
 
 axe looks for what keeps people out. Most of its time goes into contrast, which hangs on the style of a text and on what lies
-behind it; so contrast is asked of a few texts of each style, in light and in dark, and everything else of the whole page.
+behind it; so contrast is asked of one text of each style, in light and in dark, and everything else of the whole page.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ BOXES = """() => document.fonts.ready.then(() => document.querySelectorAll(".kat
     formula.replaceChildren();
     Object.assign(formula.style, { display: "inline-block", width: width + "px", height: height + "px" });
 }))"""
-# three texts of each style: the same colour, size and weight on the same layers
+# one text of each style: of the same colour, size and weight on the same layers all have one contrast
 STYLES = """() => {
     const layers = new Map([[null, ""]]), styles = new Map();
     const behind = element => {
@@ -50,9 +50,9 @@ STYLES = """() => {
         if (!own || !element.checkVisibility()) continue;
         const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element);
         const style = [behind(element), color, fontSize, fontWeight, textShadow].join();
-        styles.set(style, [...(styles.get(style) ?? []), element].slice(0, 3));
+        if (!styles.has(style)) styles.set(style, element);
     }
-    return [...styles.values()].flat();
+    return [...styles.values()];
 }"""
 RUN = """asked => {
     const where = asked.runOnly?.includes("color-contrast") ? { include: (STYLES)() } : document;
@@ -61,8 +61,8 @@ RUN = """asked => {
 }""".replace("STYLES", STYLES)
 COLOURS = "color-contrast", "link-in-text-block"
 CONTRAST = {"runOnly": [*COLOURS]}
-# (window, colours, what axe is asked). A page is asked the first and, in its turn, one of the other three, which hang on the
-# style that the pages share; of the answers and of the reference, which one template makes, every fourth page is opened
+# (window, colours, what axe is asked). A page is asked the first and, if it is its turn, one of the other three, which hang
+# on the style that the pages share: every second page is asked one; of the answers and of the reference, which one template makes, every fourth page is opened
 ALIKE = "reference/", "answers/"
 VIEWS = {
     "wide": (WIDE, "light", {"rules": {rule: {"enabled": False} for rule in COLOURS}}),
@@ -104,8 +104,8 @@ def visits(browser, folder):
     (first, *others), found = VIEWS, {}
     with measure_pages.watched(browser) as tab:
         for i, page in enumerate(page for page in pages if page not in left_out):
-            views = {name: VIEWS[name] for name in (first, others[i % 3])}
-            found[page] = visit(tab, folder / page, views)
+            turn = [others[i // 2 % 3]] if i % 2 else []
+            found[page] = visit(tab, folder / page, {name: VIEWS[name] for name in [first, *turn]})
     assert len(found) > 20
     return found
 

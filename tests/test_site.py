@@ -306,16 +306,20 @@ def test_ways_out(tmp_path, book, chapter):
 
 
 def test_programs_can_read_the_lessons(book):
-    """A list of the pages, and every lesson as text: no picture, no fold, each fence closed."""
+    """A list of the pages, and every lesson as Markdown: no picture, no tag of a fold or box, each fence closed."""
     listing = (book / "llms.txt").read_text(encoding="utf-8")
     assert "](noise.html): " in listing and "reference/" not in listing
     sidebar = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))["website"]
     pages = [*site_lists.outline(sidebar["sidebar"]["contents"])]
     text = site_text.lessons(ROOT / "nbs", pages)
+    lines = {*text.splitlines()}
     for path in (ROOT / "nbs" / "lessons").glob("*.ipynb"):
-        first, *_, last = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        assert "".join(first["source"]).strip() in text and "".join(last["source"]).strip() in text
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        written = "".join("".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "markdown")
+        untagged = {re.sub("<[/ads].*?>", "", line) for line in written.splitlines()}
+        assert untagged <= lines and len(untagged) > 50
     assert "base64" not in text and "code-fold" not in text and "Figure: " in text
+    assert not re.search(r"</?(details|summary|div)\b", text) and "\nAnswer\n\n" in text
     assert len(re.findall("^```", text, re.M)) % 2 == 0 and text.count("```python\n") > 100
 
 

@@ -4,7 +4,7 @@
 
 Each notebook goes through nbdev's own processing and is written out as Markdown; pandoc turns that into HTML (site_pages). Code is
 shortened and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
-of notation (site_lists). The lessons are written as plain text too (site_text). Whatever would be wrong on the site (a broken link,
+of notation (site_lists). The lessons are written as one file of Markdown too (site_text). Whatever would be wrong on the site (a broken link,
 malformed TeX, a forgotten chapter) stops the build with one sentence that names the notebook. Page addresses and the ids of headings
 are those Quarto would give. Nothing is written before everything has been checked.
 """

@@ -1,10 +1,11 @@
-"""The book for programs that read: llms.txt lists its pages, llms-full.txt holds the lessons as they are written."""
+"""The book for programs that read: llms.txt lists its pages, llms-full.txt holds the lessons, as Markdown without tags."""
 
 import json
 import re
 
 import site_lists
 
+TAGS = re.compile(r"</?(?:details|summary|div)\b[^>]*>")  # of folds and boxes: their text stays
 TALK = re.compile(r"^#\| (fig-cap|fig-alt): *\"(.*)\"$", re.M)
 
 
@@ -28,7 +29,7 @@ def _parts(path):
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"]).strip()
         if cell["cell_type"] == "markdown":
-            yield source
+            yield re.sub(r"\n{3,}", "\n\n", TAGS.sub("", source)).strip()
             continue
         said = dict(TALK.findall(source))
         if said:

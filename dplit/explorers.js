@@ -84,14 +84,15 @@
   }
   const percent = (x) => `${(100 * x).toFixed(1)}\u00a0%`;
 
-  // A slider with its name and its value, which is a function of where it stands.
-  function slider(box, name, [low, high, step], start, value, show) {
+  // A slider with its name and its value, which is a function of where it stands. It begins at `place(given)`, and shows
+  // the given number there, which may lie between two steps.
+  function slider(box, name, [low, high, step], given, value, show, place = Number) {
     const label = add(box, "label");
     add(label, "span", {}, name);
-    const input = add(label, "input", { type: "range", "aria-label": name, min: low, max: high, step, value: start });
-    const said = add(label, "b");
+    const input = add(label, "input", { type: "range", "aria-label": name, min: low, max: high, step, value: place(given) });
+    const start = input.value, said = add(label, "b");
     return () => {
-      const now = value(Number(input.value));
+      const now = input.value === start ? given : value(Number(input.value));
       said.textContent = show(now);
       input.setAttribute("aria-valuetext", show(now));
       return now;
@@ -157,9 +158,9 @@
 
   const EXPLORERS = {
     price(box, svg, given) {
-      const sigma = slider(box, "noise, in sensitivities", [-1, 2, 0.01], Math.log10(given.noise), (v) => Number((10 ** v).toPrecision(2)), number);
-      const times = slider(box, "releases", [0, 3, 0.02], Math.log10(given.times), (v) => Math.round(10 ** v), String);
-      const delta = slider(box, "delta", [-12, -2, 1], Math.log10(given.delta), (v) => 10 ** v, number);
+      const sigma = slider(box, "noise, in sensitivities", [-1, 2, 0.01], given.noise, (v) => Number((10 ** v).toPrecision(3)), number, Math.log10);
+      const times = slider(box, "releases", [0, 3, 0.02], given.times, (v) => Math.round(10 ** v), String, Math.log10);
+      const delta = slider(box, "delta", [-12, -2, 1], given.delta, (v) => 10 ** v, number, Math.log10);
       return () => {
         const s = sigma(), t = times(), d = delta(), mu = Math.sqrt(t) / s;
         const epsilon = gaussianEpsilon(d, mu), one = gaussianEpsilon(d, 1 / s), sum = t * gaussianEpsilon(d / t, 1 / s);
@@ -196,7 +197,7 @@
             { points: along(-half, half + 1, 180, (v) => density(v - 1)), color: WITH, name: "with you", at: 5 / 9, side: "right" },
           ],
         });
-        const except = laplace ? "" : `, except with probability ${number(given.delta)}`;
+        const except = laplace ? "" : `, but for an area of ${number(given.delta)} that sticks out above that`;
         const text = `The noise has ${laplace ? "scale" : "standard deviation"} ${number(scale)}. One curve is at most ${number(factor)} times`
           + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50\u00a0%.`;
         return [text, { epsilon, scale, factor, right, density: [density(0), density(1)] }];

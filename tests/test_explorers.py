@@ -138,12 +138,9 @@ def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
 # --- in a browser ---
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """One page with all of them, and one of them twice."""
-    shown = all_of_them()
-    body = "\n".join(v._repr_html_() for v in [*shown.values(), shown["price"]])
-    path = tmp_path_factory.mktemp("page") / "page.html"
+def written(path, shown):
+    """A page that shows these; its address."""
+    body = "\n".join(v._repr_html_() for v in shown)
     path.write_text(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Play</title>"
         "<style>img { max-width: 100%; height: auto }</style>"
@@ -151,6 +148,14 @@ def page(tmp_path_factory):
         "utf8",
     )
     return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """One page with all of them, and one of them twice."""
+    shown = all_of_them()
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    return written(path, [*shown.values(), shown["price"]])
 
 
 @pytest.fixture
@@ -204,6 +209,26 @@ def test_prices_are_those_of_the_accounting(tab):
         assert near(n["sum"], total[0]), n
 
 
+@pytest.mark.parametrize(("noise", "times", "delta"), [(21.1, 25, 1e-6), (20.0, 997, 3e-6)])
+def test_given_numbers_between_two_steps_hold_until_a_slider_moves(
+    browser, tmp_path, noise, times, delta
+):
+    shown = E.price_explorer(noise=noise, times=times, delta=delta)
+    tab = browser.new_page()
+    tab.goto(written(tmp_path / "page.html", [shown]))
+    n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))
+    assert (n["noise"], n["times"], n["delta"]) == (noise, times, delta)
+    assert near(n["epsilon"], gaussian_epsilon(delta, gdp_composition([1 / noise] * times)))
+    labels = tab.locator("[data-kind=price] label b")
+    assert labels.all_inner_texts()[:2] == [f"{noise:g}", str(times)]
+    slider = tab.get_by_role("slider", name="noise")
+    for key, way in (("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowLeft", -1)):
+        slider.press(key)  # each step up is more noise than where it began, each down less
+        n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))
+        assert np.sign(n["noise"] - noise) == way
+    tab.close()
+
+
 @pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
 def test_neighbours_see_the_noise_that_the_price_asks_for(tab, noise):
     tab.locator("[data-kind=neighbours] select").select_option(noise)
@@ -218,6 +243,15 @@ def test_neighbours_see_the_noise_that_the_price_asks_for(tab, noise):
         assert n["epsilon"] == epsilon and near(n["scale"], law.kwds["scale"]), n
         assert near(n["right"], (1 + gap) / 2) and near(n["factor"], math.exp(epsilon)), n
         assert np.allclose(n["density"], law.pdf([0, 1]), rtol=1e-6)
+        # delta is an area, not the probability of the numbers at which one curve is above the other's multiple
+        above = stats.norm.sf if noise == "Gaussian" else stats.laplace.sf
+        edge = 0.5 + epsilon * n["scale"] ** 2
+        area = above(edge - 1, scale=n["scale"]) - n["factor"] * above(edge, scale=n["scale"])
+        sentence = tab.locator("[data-kind=neighbours] p").last.inner_text()
+        if noise == "Gaussian":
+            assert area == pytest.approx(1e-5) and "an area of 10⁻⁵ that sticks out" in sentence
+        else:
+            assert area < 1e-12 and "sticks out" not in sentence
 
 
 def test_the_bounds_are_those_of_the_audit(tab):

@@ -64,17 +64,31 @@ def lessons(site):
     return [site / "lessons" / f"{path.stem.partition('_')[2]}.html" for path in notebooks]
 
 
+def question(paragraph):
+    """The emphasized words that open a question to the class, or None."""
+    words = paragraph.find_all(["em", "strong"])
+    return next((tag for tag in words if tag.get_text().startswith("Predict")), None)
+
+
 def one_by_one(body):
-    """Of something to play with, each picture becomes a figure of its own, named by its label."""
+    """Of something to play with, each picture becomes a figure of its own, named by its label.
+
+    A question that comes before the slider moves stands after the first of them.
+    """
     for box in body.select("figure .dplit-frames"):
-        figure = box.find_parent("figure")
-        for picture in box.find_all("img"):
+        figure, pictures = box.find_parent("figure"), box.find_all("img")
+        blocks = figure.figcaption.find_all_next(["p", "pre", "table", "figure", "h2"])
+        below = next(block for block in blocks if not block.find_parent("details"))
+        opening = question(below) if below.name == "p" else None
+        for picture in pictures:
             del picture["hidden"]
             single = BeautifulSoup("<figure></figure>", "html.parser").figure
             caption = copy.copy(figure.figcaption)
             caption.append(f" Here: {picture['data-label']}.")
             single.extend([picture.extract(), caption])
             figure.insert_before(single)
+            if picture is pictures[0] and opening and "slider" in opening.get_text():
+                figure.insert_before(below.extract())
         figure.decompose()
 
 

@@ -13,16 +13,23 @@ import tempfile
 from pathlib import Path
 
 from bs4 import BeautifulSoup
-from build_pdf import FITTED, lessons, printable, typeset
+from build_pdf import FITTED, lessons, printable, question, typeset
 from PIL import Image
 
 PROGRAM, CHECK = 24, 6  # lines of a program, of a check: longer ones are read in the notebook
+TOTAL = "total: "  # so the last line of a receipt begins
 QUIET = ("What you need to know", "Where to go next")  # sections that are for readers
 HEAD = """
 #set page(width: 25.4cm, height: 14.29cm, margin: (x: 1.4cm, top: 1.1cm, bottom: 1.2cm), numbering: "1")
 #set text(font: ("DejaVu Sans", "Libertinus Serif"), size: 18pt)
 #set figure(numbering: none)
-#set table(column-gutter: 8pt, stroke: (x, y) => (bottom: 0.4pt + gray), inset: (x: 8pt, y: 5pt))
+#set table(column-gutter: 0.4em, stroke: (x, y) => (bottom: 0.4pt + gray), inset: (x: 0.4em, y: 0.35em))
+// as large as its rows fit on lines; where sentences would make it tiny, words are parted instead of running into each other
+#show table: it => layout(space => {
+  let fit = calc.min(1, space.width / measure(it).width)
+  set text(size: calc.max(0.65, fit) * 1em, hyphenate: true)
+  it
+})
 #show raw.where(block: true): it => block(fill: luma(245), inset: 8pt, radius: 3pt, width: 100%, it)
 #show figure.where(kind: image): it => grid(
   columns: (62%, 1fr), gutter: 1em, align: horizon,
@@ -58,20 +65,28 @@ WIDE, HIGH = 390, 265  # points that a picture may take
 
 
 def stressed(paragraph):
-    """A question to the class, or the sentences in bold, as HTML; None if the paragraph only explains."""
-    if paragraph.get_text().startswith(("Predict", "Check yourself")):
+    """A question to the class, the sentences in bold, what a receipt adds up to, as HTML; None if the paragraph only explains."""
+    if paragraph.get_text().startswith((TOTAL, "Check yourself")):
         return str(paragraph)
     bold = [b for b in paragraph.find_all("strong") if len(b.get_text().split()) > 3]
-    return "".join(f"<p>{b.decode_contents()}</p>" for b in bold) or None
+    kept = [b.decode_contents() for b in bold]
+    # of a question to predict, what leads up to it is for the teacher to say
+    if opening := question(paragraph):
+        kept.append("".join(map(str, (opening, *opening.next_siblings))))
+    return "".join(f"<p>{text}</p>" for text in kept) or None
 
 
 def easy(tag):
-    """The exercises of one star that are a sentence or two."""
+    """The exercises of one star that are a sentence or two, with the numbers by which plans call them."""
     if tag.name != "ol":
         return None
-    items = [li for li in tag.find_all("li", recursive=False) if "Find the leak" not in li.text]
-    short = [str(li) for li in items if li.text.strip().startswith("★") and "★★" not in li.text]
-    return f"<ul>{''.join(short)}</ul>" if short else None
+    return "".join(
+        f'<ol start="{number}">{li}</ol>'
+        for number, li in enumerate(tag.find_all("li", recursive=False), 1)
+        if li.text.strip().startswith("★")
+        and "★★" not in li.text
+        and "Find the leak" not in li.text
+    )
 
 
 def enlarged(figure):
@@ -95,7 +110,10 @@ def shown(tag, section):
         return enlarged(tag)
     if tag.name == "pre" and "sourceCode" in tag.get("class", ()):
         lines = len(tag.get_text().splitlines())
-        return str(tag) if lines <= (PROGRAM if "program" in section.lower() else CHECK) else None
+        most = PROGRAM if "program" in section.lower() else CHECK
+        return (
+            str(tag) if 1 < lines <= most else None
+        )  # one line is a call; its output is looked at
     return str(tag) if tag.name in ("pre", "table", "ol", "ul", "div") else None
 
 
@@ -106,18 +124,20 @@ def slides(html):
     """[title, content] of each slide, both HTML, from a printable lesson."""
     body = BeautifulSoup(html, "html.parser")
     section = body.h1.get_text()
-    sentence, question = str(body.h1.next_sibling).strip(), body.find("p")
-    found, last = [[section, f"<p><em>{sentence}</em></p>{question}"]], "h1"
+    sentence, begins = str(body.h1.next_sibling).strip(), body.find("p")
+    found, last = [[section, f"<p><em>{sentence}</em></p>{begins}"]], "h1"
     for tag in body.find_all(recursive=False):
         if tag.name in ("h1", "h2"):
             section, last = tag.get_text(), tag.name
         elif content := shown(tag, section):
             long = content.count("\n") > CHECK
-            if tag.name in SHORT and last in SHORT and not long:
+            total = tag.get_text().startswith(TOTAL)  # stands under its receipt
+            if total or tag.name in SHORT and last in SHORT and not long:
                 found[-1][1] += content
             else:
                 found.append([section, content])
-            last = "long" if long else tag.name
+            # an answer does not share the slide of its question
+            last = "question" if question(tag) else "long" if long else tag.name
     return found
 
 

@@ -619,6 +619,37 @@ def test_a_run_says_what_it_measured_and_leaves_other_lines_as_they_were(tmp_pat
     assert len(store.read(out / "runs.jsonl")) == 2
 
 
+def test_a_table_of_fewer_lines_or_runs_takes_no_other_ones_place():
+    rows = [{"set": "a", "runs": "10"}, {"set": "b", "runs": "10"}]
+    assert publish.less(rows, rows) == publish.less(rows, []) == ""
+    assert publish.less(rows[:1], rows) == "1 lines of 2"
+    assert publish.less([r | {"runs": "3"} for r in rows], rows) == "6 runs of 20"
+
+
+def test_points_of_growth_are_those_of_this_limit_and_none_is_lost(tmp_path, monkeypatch):
+    def measure(*job, path, limit):
+        cpu = job[2] / 100  # seconds
+        late = {"cpu_s": limit, "status": "time"} if cpu > limit else {"cpu_s": cpu, "status": ""}
+        return {"peak_mb": "1", "answers": 0} | late
+
+    monkeypatch.setattr(growth, "measure", measure)
+    monkeypatch.setattr(growth, "write_rows", lambda path, n: path.touch())
+    monkeypatch.setattr(growth.scale, "check", lambda *args, **options: None)
+    monkeypatch.setattr(growth, "MACHINE", [])
+
+    def found(folder, rows, limit):
+        folder.mkdir(exist_ok=True)
+        growth.run(folder, rows, limit)
+        lines = store.read(folder / "growth.csv")
+        return {(r["method"], r["axis"], r["n"], r["d"], r["k"]): r for r in lines}
+
+    large = found(tmp_path / "one", 10**5, 1000.0)
+    fresh = found(tmp_path / "two", 10**5, 150.0)
+    again = found(tmp_path / "one", 10**5, 150.0)
+    assert {job: again[job] for job in fresh} == fresh and {*again} == {*large}
+    assert {*found(tmp_path / "one", 10**4, 150.0)} == {*large}
+
+
 # --- what is compared with what ---
 
 

@@ -315,7 +315,9 @@ def test_programs_can_read_the_lessons(book):
     lines = {*text.splitlines()}
     for path in (ROOT / "nbs" / "lessons").glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        written = "".join("".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "markdown")
+        written = "".join(
+            "".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "markdown"
+        )
         untagged = {re.sub("<[/ads].*?>", "", line) for line in written.splitlines()}
         assert untagged <= lines and len(untagged) > 50
     assert "base64" not in text and "code-fold" not in text and "Figure: " in text

@@ -37,7 +37,7 @@ def run(folder, seeds):
     jobs = [(name, seed) for seed in fresh for name in sets]
     done.run(jobs, lambda name, seed: measure(folder, sets[name](seed), seed, ks_of(name)))
     rows = read(folder / "shares.csv") or store.book("shares")
-    rows = [row for row in rows if row["method"] not in PRICES]
+    rows = [row for row in rows if row["method"] not in PRICES or row["set"] not in sets]
     for name in sets:
         rows += share_rows(name, [done.rows[name, seed]["costs"] for seed in fresh], PRICES)
     write(folder / "shares.csv", rows)

@@ -150,8 +150,9 @@ def run(folder, rows, limit):
     """growth.csv; with a larger limit, curves that time stopped are taken up again."""
     scale.check(rows, folder, dask=False)
 
-    def whole(row):
-        return row["status"] != "time" or float(row["cpu_s"]) >= limit
+    def whole(row):  # as a run with this limit would have left it
+        cpu = float(row["cpu_s"] or 0)
+        return cpu >= limit if row["status"] == "time" else cpu <= limit
 
     store = Store(folder / "growth.csv", KEY, FIELDS, whole)
     with tempfile.TemporaryDirectory(dir=folder) as own:
@@ -165,6 +166,8 @@ def run(folder, rows, limit):
                 print(*(row[f] for f in FIELDS), flush=True)
                 if row["status"]:
                     break
-    # in order, and a point that was taken up again once
-    write(store.path, [store.rows[job] for curve in wanted for job in curve if job in store.rows])
+    # in order, a point that was taken up again once; then what other runs asked for
+    ordered = [job for curve in wanted for job in curve if job in store.rows]
+    others = [job for job in store.rows if job not in {*ordered}]
+    write(store.path, [store.rows[job] for job in ordered + others])
     show(store.rows)

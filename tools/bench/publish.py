@@ -37,6 +37,17 @@ def replaced(published, fresh):
     return [new.get(key(r), r) for r in published]
 
 
+def less(fresh, published):
+    """What a table has less of than the published one; nothing if it may take its place."""
+    if len(fresh) < len(published):
+        return f"{len(fresh)} lines of {len(published)}"
+    for runs in ("seeds", "runs"):
+        new, old = (sum(int(r[runs]) for r in rows if runs in r) for rows in (fresh, published))
+        if new < old:
+            return f"{new} runs of {old}"
+    return ""
+
+
 def publish(folder):
     """Put the tables where the chapter and the README read them, all or none, and say which code measured them."""
     fresh = {part: rows for part in PARTS if (rows := read(folder / f"{part}.csv"))}
@@ -45,6 +56,12 @@ def publish(folder):
     if missing or not tables.by_set(parts["auc"]):
         raise SystemExit(
             f"not published: {', '.join(missing) or 'no set that all peers have run on'}"
+        )
+    small = {part: why for part, rows in fresh.items() if (why := less(rows, store.book(part)))}
+    if small:
+        found = ", ".join(f"{part} has {why}" for part, why in small.items())
+        raise SystemExit(
+            f"not published: {found}. Finish them, or delete what is to be replaced from the book."
         )
     for part, rows in parts.items():
         write(store.BOOK / f"{part}.csv", rows)

@@ -6,6 +6,7 @@
 __all__ = ['Kept']
 
 # %% ../nbs/38_kept.ipynb #38a00003
+import copy
 import json
 import math
 import os
@@ -39,11 +40,20 @@ def _near(one, other, rtol):
         return len(one) == len(other) and all(
             _near(a, b, rtol) for a, b in zip(one, other, strict=True)
         )
-    if isinstance(one, float) or isinstance(other, float):
-        return math.isclose(one, other, rel_tol=rtol)
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return (
+            one == other or math.isclose(one, other, rel_tol=rtol) or one != one and other != other
+        )
     return one == other
 
 # %% ../nbs/38_kept.ipynb #38a00007
+def _key(function, args, named):
+    """The name of a result."""
+    given = [_text(a) for a in args]
+    given += [f"{name}={_text(a)}" for name, a in named.items()]
+    return f"{function.__name__}({', '.join(given)})"
+
+
 class Kept:
     """A decorator: results are computed once, and then read from a file beside the chapter.
 
@@ -74,11 +84,17 @@ class Kept:
         if not isinstance(file, (str, os.PathLike, type(None))):
             raise TypeError(f"file is of type {type(file).__name__}: Kept needs a path.")
         self.file, self.results = file if file is None else Path(file), {}
-        if file is not None and self.file.exists() and not os.environ.get("DPLIT_ANEW"):
-            try:
-                self.results = dict(json.loads(self.file.read_text("utf-8")))
-            except (TypeError, ValueError, OSError):
-                raise ValueError(f"{self.file} holds no kept results: delete it.") from None
+        if not os.environ.get("DPLIT_ANEW"):
+            self.results = self._read()
+
+    def _read(self):
+        """What the file says by now: others may write it too."""
+        if self.file is None or not self.file.exists():
+            return {}
+        try:
+            return dict(json.loads(self.file.read_text("utf-8")))
+        except (TypeError, ValueError, OSError):
+            raise ValueError(f"{self.file} holds no kept results: delete it.") from None
 
     def __call__(self, function):
         """The function, which from now on looks into the file first."""
@@ -86,10 +102,7 @@ class Kept:
 
         @wraps(function)
         def kept(*args, **named):
-            given = [_text(a) for a in args]
-            given += [f"{name}={_text(a)}" for name, a in named.items()]
-            key = f"{function.__name__}({', '.join(given)})"
-            return self.once(key, lambda: function(*args, **named))
+            return self.once(_key(function, args, named), lambda: function(*args, **named))
 
         return kept
 
@@ -114,10 +127,10 @@ class Kept:
         if key not in self.results:
             self.results[key] = _plain(compute())
             self._write()
-        return self.results[key]
+        return copy.deepcopy(self.results[key])
 
     def holds(self, kept, *args, rtol=1e-6, **named):
-        """Whether the function gives now what the file says.
+        """Whether the function gives now what the file says; not if it says nothing.
 
         Parameters
         ----------
@@ -137,13 +150,15 @@ class Kept:
         TypeError
             If what it is given or gives back can't be written as JSON.
         """
-        now = _plain(kept.__wrapped__(*args, **named))
-        return _near(now, kept(*args, **named), rtol)
+        function = kept.__wrapped__
+        key, now = _key(function, args, named), _plain(function(*args, **named))
+        return key in self.results and _near(now, self.results[key], rtol)
 
     def _write(self):
         if self.file is None:
             return
-        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.results.items())
+        known = self._read() | self.results
+        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in known.items())
         draft = self.file.with_name(f"{self.file.name}.part")
         draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
         draft.replace(self.file)  # whoever is interrupted has the old file or the new one

@@ -161,3 +161,22 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
     then, now = (Kept(nbs / CHAPTERS[chapter]).results for nbs in (BOOK, tmp_path / "nbs"))
     assert then.keys() == now.keys()
     assert says_the_same(*([results[key] for key in then] for results in (now, then)))
+
+
+def test_nothing_holds_that_the_file_does_not_say(tmp_path):
+    kept = Kept(tmp_path / "file.json")
+    double = kept(lambda x: 2 * x)
+    assert not kept.holds(double, 1) and not (tmp_path / "file.json").exists()
+    assert double(1) == 2 and kept.holds(double, 1)
+    assert _near(math.nan, math.nan, 0) and not _near(1.0, None, 1) and not _near("x", 1.0, 1)
+
+
+def test_what_is_handed_out_can_be_changed_and_others_results_stay(tmp_path, monkeypatch):
+    file = tmp_path / "file.json"
+    one, other = (Kept(file)(lambda x: [x]) for _ in range(2))
+    one(1).append("spoiled")
+    other(2), one(3)
+    assert [*json.loads(file.read_text()).values()] == [[1], [2], [3]]
+    monkeypatch.setenv("DPLIT_ANEW", "1")
+    Kept(file)(lambda x: [x])(2)
+    assert len(json.loads(file.read_text())) == 3

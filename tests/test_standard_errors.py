@@ -109,6 +109,8 @@ def test_with_ranges_they_are_in_the_units_of_the_columns():
     one = make(dplit.NoisyLloyd, 0, **ask).fit(X)
     other = make(dplit.NoisyLloyd, 0, **ask | {"bounds": ([0, 0], [8, 8e6])}).fit(X * [1, 1e6])
     assert np.allclose(one.cluster_centers_se_ * [1, 1e6], other.cluster_centers_se_)
+    cube = make(dplit.NoisyLloyd, 0, radius=2**0.5).fit(X / 4 - 1)  # what the fit works in
+    assert np.allclose(one.cluster_centers_se_, 4 * cube.cluster_centers_se_)
 
 
 @pytest.mark.parametrize(

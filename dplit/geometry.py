@@ -354,7 +354,8 @@ def packing_number_bound(d, radius, separation):
     owner = "packing_number_bound"
     d = check_numbers(d, "d", owner, 1, 2**53)
     radius = check_numbers(radius, "radius", owner, *_LENGTHS)
-    return d * np.log1p(2 * radius / check_numbers(separation, "separation", owner, *_LENGTHS))
+    ratio = 2 * radius / check_numbers(separation, "separation", owner, *_LENGTHS)
+    return d * np.log1p(ratio) * (1 + 1e-15)  # a library's logarithm may end below the true one
 
 # %% ../nbs/12_geometry.ipynb #9d8f5643
 def covering_number_bound(d, radius, cover_radius):

@@ -237,11 +237,13 @@ class Counts(Values):
 
         Raises
         ------
-        ValueError
-            If there is not exactly one price > 0, or the mask is not one-dimensional.
+        ValueError, OverflowError
+            If there is not exactly one price > 0, the mask is not one-dimensional, or n is beyond
+            2**53.
         """
         if isinstance(n, (Integral, np.bool_)):
-            n = max(-(2**53), min(int(n), 2**53))  # no row is lost; larger numbers would wrap
+            if abs(n := int(n)) > 2**53:  # no table has as many, and 64 bits would wrap
+                raise OverflowError("n: a number of rows is at most 2**53.")
         else:
             n = int(np.count_nonzero(_one_each(n, "the mask")))
         return float(self._add(n, 1, 1.0, 1.0, mu=mu, epsilon=epsilon, label=label))

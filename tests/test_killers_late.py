@@ -376,6 +376,8 @@ def test_a_count_beyond_64_bits_is_refused_and_not_wrapped():
     noise = Noise(0)
     with pytest.raises(OverflowError):
         noise.count(np.uint64(2**63), mu=1.0)
+    with pytest.raises(OverflowError, match="at most 2"):
+        noise.count(2**63 - 1, mu=1.0)
     assert not noise.releases
 
 

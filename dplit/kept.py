@@ -40,10 +40,9 @@ def _near(one, other, rtol):
         return len(one) == len(other) and all(
             _near(a, b, rtol) for a, b in zip(one, other, strict=True)
         )
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        return (
-            one == other or math.isclose(one, other, rel_tol=rtol) or one != one and other != other
-        )
+    numbers = isinstance(one, (int, float)) and isinstance(other, (int, float))
+    if numbers and float in (type(one), type(other)):  # whole numbers agree wholly
+        return math.isclose(one, other, rel_tol=rtol) or (one != one and other != other)
     return one == other
 
 # %% ../nbs/38_kept.ipynb #38a00007
@@ -64,7 +63,7 @@ class Kept:
     ----------
     file : str or path, optional
         JSON, a line for each result. Made when the first result is there. With `DPLIT_ANEW=1` in
-        the environment what it holds is not looked at. None: results are kept in memory only.
+        the environment what it holds is computed again. None: results are kept in memory only.
 
     Raises
     ------
@@ -84,8 +83,9 @@ class Kept:
         if not isinstance(file, (str, os.PathLike, type(None))):
             raise TypeError(f"file is of type {type(file).__name__}: Kept needs a path.")
         self.file, self.results = file if file is None else Path(file), {}
+        stored = self._read()  # what is no such file is refused before anything is computed
         if not os.environ.get("DPLIT_ANEW"):
-            self.results = self._read()
+            self.results = stored
 
     def _read(self):
         """What the file says by now: others may write it too."""
@@ -126,11 +126,13 @@ class Kept:
         """
         if key not in self.results:
             self.results[key] = _plain(compute())
-            self._write()
+            self._write(key)
         return copy.deepcopy(self.results[key])
 
     def holds(self, kept, *args, rtol=1e-6, **named):
-        """Whether the function gives now what the file says; not if it says nothing.
+        """Whether the function gives now what the file says.
+
+        False where it says nothing: then nothing is computed.
 
         Parameters
         ----------
@@ -151,13 +153,16 @@ class Kept:
             If what it is given or gives back can't be written as JSON.
         """
         function = kept.__wrapped__
-        key, now = _key(function, args, named), _plain(function(*args, **named))
-        return key in self.results and _near(now, self.results[key], rtol)
+        key = _key(function, args, named)
+        if key not in self.results:
+            return False
+        return _near(_plain(function(*args, **named)), self.results[key], rtol)
 
-    def _write(self):
+    def _write(self, key):
+        """This result alone: all others are what the file says by now."""
         if self.file is None:
             return
-        known = self._read() | self.results
+        known = self._read() | {key: self.results[key]}
         lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in known.items())
         draft = self.file.with_name(f"{self.file.name}.part")
         draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -26,6 +26,8 @@ from bench import (
     readme,
     redraw,
     regression,
+    shifts,
+    source_target,
     store,
     tables,
 )
@@ -277,11 +279,75 @@ def test_lines_of_the_network_stand_beside_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(gan, "mnist_is_there", lambda: False)
     monkeypatch.setattr(gan, "worker", Echo)
     old = [{"set": "here", "method": m, "runs": "30", "share": "0.5", "error": "0.1"} for m in ("A", *gan.PRICES)]  # fmt: skip
-    store.write(tmp_path / "shares.csv", old)
+    away = old[1] | {"set": "not here"}
+    store.write(tmp_path / "shares.csv", [*old, away])
     gan.run(tmp_path, 2)
-    first, *rest = store.read(tmp_path / "shares.csv")
-    assert first == old[0] and [r["method"] for r in rest] == [*gan.PRICES]
+    first, second, *rest = store.read(tmp_path / "shares.csv")
+    assert first == old[0] and second == away and [r["method"] for r in rest] == [*gan.PRICES]
     assert all(r["runs"] == "2" and float(r["share"]) < 1 for r in rest)
+
+
+def test_the_other_shares_leave_the_lines_of_the_network_as_they_are(tmp_path, monkeypatch):
+    line = {"set": "here", "method": "A", "runs": "2", "share": "0.5", "error": "0.1"}
+    monkeypatch.setattr(source_target, "solver", lambda *args, **options: None)
+    monkeypatch.setattr(source_target.medoids, "kmedoids", None)
+    monkeypatch.setattr(source_target, "mnist_is_there", lambda: False)
+    monkeypatch.setattr(source_target, "shares", lambda *args: [line])
+
+    def found():
+        source_target.run(tmp_path, 2)
+        return store.read(tmp_path / "shares.csv")
+
+    network = [r for r in store.book("shares") if r["method"] in gan.PRICES]
+    assert found() == [line, *network] and len(network) > 2
+    own = [r | {"share": "0.25"} for r in network]
+    store.write(tmp_path / "shares.csv", own)
+    assert found() == [line, *own]
+
+
+def test_a_solver_that_was_not_here_is_measured_when_it_is(tmp_path, monkeypatch):
+    asked = []
+
+    def solve(n, d, data, runs):
+        asked.append(source_target.kmedoids)
+        names = [name for name in source_target.WAYS if name != "FasterPAM" or asked[-1]]
+        return {"rows": [{"n": n, "d": d, "data": data, "solver": name} for name in names]}
+
+    monkeypatch.setattr(source_target, "solve", solve)
+    monkeypatch.setattr(source_target, "show_solver", lambda line: None)
+    for kmedoids, runs, solvers in ((None, 4, 3), ("there", 8, 4), ("there", 8, 4), (None, 8, 4)):
+        monkeypatch.setattr(source_target, "kmedoids", kmedoids)
+        found = source_target.solver(1, (500,), tmp_path / "solver.csv")
+        assert len(asked) == runs and len(found) == 4 * solvers
+        assert len(store.read(tmp_path / "solver.csv")) == len(found)
+
+
+def test_an_environment_of_other_requirements_is_made_anew(tmp_path, monkeypatch):
+    made = []
+
+    def run(command, check):
+        made.append(command)
+        (tmp_path / "twice-env").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(apart.subprocess, "run", run)
+    for wanted, times in ((["a==1"], 2), (["a==1"], 2), (["a==2"], 4), (["a==2"], 4)):
+        apart.environment(tmp_path, "twice", wanted)
+        assert len(made) == times and made[-1][-1] == wanted[0]
+    assert "--clear" in made[2]
+
+
+def test_the_library_is_handed_the_rows_it_is_asked_about(tmp_path):
+    class Mean(library.Library):
+        def __init__(self, folder):
+            self.folder = folder
+
+        def ask(self, data, **job):
+            return {"centers": [np.load(data).mean(axis=0).tolist()], "cost": [0, 0, 0]}
+
+    price = {"epsilon": 1.0, "delta": 0.0, "seed": 0, "name": "iris"}
+    for X in (np.eye(3), 2 * np.eye(3), np.eye(4)[:, :3], np.eye(3)):
+        assert np.array_equal(Mean(tmp_path).fit(X, 1, **price)[0], [X.mean(axis=0)])
+    assert len([*tmp_path.iterdir()]) == 3
 
 
 # --- the measuring ---
@@ -533,11 +599,34 @@ def test_a_point_of_growth_says_what_stopped_it(monkeypatch):
     assert measure("NoisyLloyd", "columns", 300, 2, 2)["status"] == ""
     refused = measure("KTupleKMeans", "clusters", 300, 16, 1000)
     assert refused["status"].startswith("refused: n_clusters=1000 with 16 columns")
-    monkeypatch.setattr(growth, "work", lambda *args: lambda: np.ones(2**40))
+    monkeypatch.setattr(growth, "work", lambda *args: lambda: np.empty(3 * growth.SPACE // 16))
     assert measure("any", "columns", 300, 2, 2)["status"] == "memory"
     monkeypatch.setattr(growth, "work", lambda *args: partial(sum, itertools.repeat(1)))
     stopped = growth.measure("any", "columns", 300, 2, 2, path=None, limit=1)
     assert (stopped["status"], stopped["cpu_s"]) == ("time", 1)
+
+
+def test_the_guard_is_compared_with_the_better_rival_of_each_price(monkeypatch):
+    """The source wins at one epsilon, the target alone at another, neither in every run."""
+    source, alone = (0.5, 0.7), {0.5: (0.8, 0.2), 3.0: (0.9, 0.5)}  # means 0.6; 0.5 and 0.7
+    guarded = {0.5: (0.7, 0.8), 3.0: (0.8, 0.8)}
+
+    def scores(draw, n_classes, n, seed):
+        at = seed - shifts.FIRST
+        rest = {"unguarded": 0.99, "refused": float(at == 0), "source": source[at]}
+        return {e: rest | {"alone": alone[e][at], "guarded": guarded[e][at]} for e in alone}
+
+    monkeypatch.setattr(shifts, "scores", scores)
+    monkeypatch.setattr(shifts, "EPSILONS", (0.5, 3.0))
+    rows = shifts.measure("digits, none", 300, 2)["rows"]
+    assert [float(r["ahead"]) for r in rows] == pytest.approx([0.75 - 0.6, 0.8 - 0.7])
+    ahead = [np.subtract(guarded[0.5], source), np.subtract(guarded[3.0], alone[3.0])]
+    errors = [np.std(a, ddof=1) / math.sqrt(2) for a in ahead]
+    assert [float(r["se"]) for r in rows] == pytest.approx(errors, abs=1e-4)
+    assert [(r["n"], r["epsilon"], r["runs"], r["refused"]) for r in rows] == [
+        (300, 0.5, 2, "0.5000"),
+        (300, 3.0, 2, "0.5000"),
+    ]
 
 
 def test_exponents_are_those_of_the_upper_half():
@@ -619,18 +708,49 @@ def test_a_run_says_what_it_measured_and_leaves_other_lines_as_they_were(tmp_pat
     assert len(store.read(out / "runs.jsonl")) == 2
 
 
-def test_a_table_of_fewer_lines_or_runs_takes_no_other_ones_place():
-    rows = [{"set": "a", "runs": "10"}, {"set": "b", "runs": "10"}]
-    assert publish.less(rows, rows) == publish.less(rows, []) == ""
-    assert publish.less(rows[:1], rows) == "1 lines of 2"
-    assert publish.less([r | {"runs": "3"} for r in rows], rows) == "6 runs of 20"
+def test_a_table_of_fewer_lines_or_runs_takes_no_other_ones_place(tmp_path, monkeypatch):
+    rows = [{"set": name, "method": "A", "runs": "10"} for name in "ab"]
+    less = partial(publish.less, "shares")
+    assert less(rows, rows) == less(rows, []) == ""
+    others = [r | {"set": r["set"] * 2} for r in rows]  # as many, of other settings
+    assert less(rows[:1] + others, rows) == "no line of set=b, method=A"
+    fewer = [rows[0] | {"runs": "30"}, rows[1] | {"runs": "3"}]  # more in all
+    assert less(fewer, rows) == "3 runs of set=b, method=A, and 10 are published"
+    store.write(tmp_path / "scale.csv", store.book("scale")[:-1])
+    with pytest.raises(SystemExit, match="scale has no line of rows=100000000; measure"):
+        publish.publish(tmp_path)
+
+
+def test_lines_of_every_published_table_are_told_apart_by_their_columns():
+    assert {*publish.KEYS} == {*publish.PARTS}
+    for table, columns in publish.KEYS.items():
+        rows = store.book(table)
+        assert len({tuple(r[c] for c in columns.split()) for r in rows}) == len(rows), table
+
+
+def test_a_curve_of_growth_may_end_earlier_if_it_had_as_much_time():
+    def curve(*times, limit, status="time"):
+        points = [{"cpu_s": str(t), "status": ""} for t in times]
+        points.append({"cpu_s": str(limit), "status": status})
+        place = {"method": "A", "axis": "rows", "d": "16", "k": "16"}
+        return [place | {"n": str(n)} | point for n, point in enumerate(points)]
+
+    published = curve(1, 10, 19, limit=20)
+    assert publish.less("growth", curve(1, 10, limit=20), published) == ""
+    assert publish.less("growth", curve(1, limit="", status="memory"), published) == ""
+    assert publish.less("growth", curve(1, limit=5), published).startswith("no line of method=A")
+    assert publish.less("growth", published[:2], published)
 
 
 def test_points_of_growth_are_those_of_this_limit_and_none_is_lost(tmp_path, monkeypatch):
+    measured = []
+
     def measure(*job, path, limit):
+        measured.append(job)
         cpu = job[2] / 100  # seconds
-        late = {"cpu_s": limit, "status": "time"} if cpu > limit else {"cpu_s": cpu, "status": ""}
-        return {"peak_mb": "1", "answers": 0} | late
+        if cpu > limit + 1:  # whole seconds are counted
+            return {"cpu_s": limit, "peak_mb": "", "answers": "", "status": "time"}
+        return {"cpu_s": cpu, "peak_mb": "1", "answers": 0, "status": ""}
 
     monkeypatch.setattr(growth, "measure", measure)
     monkeypatch.setattr(growth, "write_rows", lambda path, n: path.touch())
@@ -643,11 +763,20 @@ def test_points_of_growth_are_those_of_this_limit_and_none_is_lost(tmp_path, mon
         lines = store.read(folder / "growth.csv")
         return {(r["method"], r["axis"], r["n"], r["d"], r["k"]): r for r in lines}
 
-    large = found(tmp_path / "one", 10**5, 1000.0)
-    fresh = found(tmp_path / "two", 10**5, 150.0)
-    again = found(tmp_path / "one", 10**5, 150.0)
-    assert {job: again[job] for job in fresh} == fresh and {*again} == {*large}
-    assert {*found(tmp_path / "one", 10**4, 150.0)} == {*large}
+    one = tmp_path / "one"
+    large = found(one, 10**5, 1000.0)
+    for limit in (150.0, 99.5, 199.9):  # at 199.5 s, say, some fits of 200 s come through
+        fresh = found(tmp_path / f"{limit}", 10**5, limit)
+        seen = len(measured)
+        assert found(one, 10**5, limit) == fresh == found(tmp_path / f"{limit}", 10**5, limit)
+        assert len(measured) == seen  # a larger limit has measured all of it
+    assert found(one, 10**4, 1000.0) == large == found(one, 10**5, 1000.0)
+    assert len(measured) == seen
+    taken_up = found(tmp_path / "99.5", 10**5, 1000.0)
+    assert taken_up == large and len(measured) > seen
+    (one / "growth_done.csv").unlink()  # as older runs left their folder
+    seen = len(measured)
+    assert found(one, 10**5, 1000.0) == large and len(measured) == seen
 
 
 # --- what is compared with what ---

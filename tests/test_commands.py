@@ -706,6 +706,25 @@ def test_right_guesses_are_those_of_the_gaussian():
         assert report.right_guesses(noise.receipt(1e-6)) == pytest.approx(exact, rel=1e-6)
 
 
+def test_a_reader_is_told_no_fewer_right_guesses_than_there_may_be():
+    """At most N of 100: rounded up to a tenth, also where the nearest tenth is below."""
+    for mu, nearest_is_below in ((0.3, False), (1.0, True), (2.5, True), (9.0, False)):
+        noise = Noise(0)
+        noise.count(0, mu=mu)
+        result = SimpleNamespace(
+            receipt=noise.receipt(1e-6),
+            centers=np.zeros((2, 1)),
+            method="PEMeans",
+            why="",
+            columns=(),
+        )
+        text = " ".join(report._sentences(result))
+        said = float(re.search(r"right in at most ([\d.]+) of 100", text)[1])
+        exact = 50 * (1 + math.erf(mu / 2 / math.sqrt(2)))
+        assert exact <= said <= min(exact + 0.1001, 100)
+        assert (round(exact, 1) < exact) == nearest_is_below
+
+
 def test_names_are_text_and_never_a_program(tmp_path):
     noise = Noise()
     noise.count(0, mu=0.1)

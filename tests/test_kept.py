@@ -87,6 +87,11 @@ def test_everything_is_measured_anew_where_that_is_asked_for(tmp_path, monkeypat
         ({"a": [1.0, "x"]}, {"a": [1.0, "y"]}, False),
         (0.0, 1e-300, False),
         (3, 4, False),
+        (10**9, 10**9 + 1, False),  # whole numbers agree wholly
+        (float("nan"), float("nan"), True),
+        (float("nan"), 1.0, False),
+        (1.0, None, False),
+        ("x", 1.0, False),
     ],
 )
 def test_a_stale_number_is_noticed(tmp_path, then, now, same):
@@ -153,6 +158,9 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     shutil.copytree(BOOK, tmp_path / "nbs")
     monkeypatch.setenv("DPLIT_ANEW", "1")
+    (
+        tmp_path / "nbs" / CHAPTERS[chapter]
+    ).unlink()  # what nobody asks for any more is not found again
     book = nbformat.read(BOOK / f"{chapter}.ipynb", 4)
     nbclient.NotebookClient(
         book, timeout=3600, resources={"metadata": {"path": tmp_path / "nbs"}}
@@ -164,11 +172,11 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
 
 
 def test_nothing_holds_that_the_file_does_not_say(tmp_path):
-    kept = Kept(tmp_path / "file.json")
-    double = kept(lambda x: 2 * x)
-    assert not kept.holds(double, 1) and not (tmp_path / "file.json").exists()
-    assert double(1) == 2 and kept.holds(double, 1)
-    assert _near(math.nan, math.nan, 0) and not _near(1.0, None, 1) and not _near("x", 1.0, 1)
+    kept, (function, calls) = Kept(tmp_path / "file.json"), counted(2)
+    found = kept(function)
+    assert not kept.holds(found, 1) and not calls and not kept.results
+    assert not (tmp_path / "file.json").exists()
+    assert found(1) == 2 and kept.holds(found, 1) and len(calls) == 2
 
 
 def test_what_is_handed_out_can_be_changed_and_others_results_stay(tmp_path, monkeypatch):
@@ -177,6 +185,12 @@ def test_what_is_handed_out_can_be_changed_and_others_results_stay(tmp_path, mon
     one(1).append("spoiled")
     other(2), one(3)
     assert [*json.loads(file.read_text()).values()] == [[1], [2], [3]]
+    assert one(1) == [1]
     monkeypatch.setenv("DPLIT_ANEW", "1")
-    Kept(file)(lambda x: [x])(2)
-    assert len(json.loads(file.read_text())) == 3
+    Kept(file)(lambda x: [-x])(2)
+    assert [*json.loads(file.read_text()).values()] == [[1], [-2], [3]]
+    other(4)  # read 2 before it was measured anew, and writes 4 alone
+    assert [*json.loads(file.read_text()).values()] == [[1], [-2], [3], [4]]
+    file.write_text("no JSON")
+    with pytest.raises(ValueError, match="no kept results"):  # before anything is computed
+        Kept(file)

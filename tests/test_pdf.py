@@ -121,7 +121,7 @@ def test_slides_keep_totals_of_receipts_and_numbers_of_exercises(pages, tmp_path
         assert not any(
             re.fullmatch(r"<pre[^>]*sourceCode.*</pre>", content) for _, content in slides
         )  # a call alone: what it gives is looked at
-    assert totals > 3
+    assert totals >= 3
 
 
 def test_slides_hold_what_a_class_looks_at_and_no_answer(pages, tmp_path):

@@ -9,6 +9,7 @@ which say what the machine's memory and its multiplier can do. Set OMP_NUM_THREA
 
 import math
 import resource
+import shutil
 import signal
 import tempfile
 import warnings
@@ -146,28 +147,49 @@ def show(rows):
     print(Table(["along", "method", "up to", "CPU s", "MB", "exponent", "stopped by"], lines))
 
 
+def within(row, limit):
+    """A point as a run with this limit says it: whatever took longer was stopped."""
+    if row["status"] not in ("", "time") or float(row["cpu_s"]) <= limit:
+        return row
+    return row | {"cpu_s": limit, "peak_mb": "", "answers": "", "status": "time"}
+
+
+def table(points, limit):
+    """All points that are there, curve by curve, each up to the first that was stopped."""
+    found = {}
+    for curve in [[job] for job in MACHINE] + [*curves(math.inf)]:
+        for job in curve:
+            if job in points:
+                found[job] = within(points[job], limit)
+                if found[job]["status"]:
+                    break
+    return found
+
+
 def run(folder, rows, limit):
-    """growth.csv; with a larger limit, curves that time stopped are taken up again."""
+    """growth.csv, as this limit has it; with a larger one, curves that time stopped are taken up again.
+
+    What was measured, by whatever limit, stays in growth_done.csv.
+    """
     scale.check(rows, folder, dask=False)
+    done, path = folder / "growth_done.csv", folder / "growth.csv"
+    if path.exists() and not done.exists():  # of a run that had one file for both
+        shutil.copy(path, done)
 
-    def whole(row):  # as a run with this limit would have left it
-        cpu = float(row["cpu_s"] or 0)
-        return cpu >= limit if row["status"] == "time" else cpu <= limit
+    def whole(row):
+        return row["status"] != "time" or float(row["cpu_s"]) >= limit
 
-    store = Store(folder / "growth.csv", KEY, FIELDS, whole)
+    store = Store(done, KEY, FIELDS, whole)
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        path = Path(own, "rows.npy")
-        wanted = [[job] for job in MACHINE] + [*curves(rows)]
-        for curve in wanted:
+        file = Path(own, "rows.npy")
+        for curve in [[job] for job in MACHINE] + [*curves(rows)]:
             for job in curve:
-                if job not in store and job[1] == "rows" and not path.exists():
-                    write_rows(path, rows)
-                row = store.once(job, partial(measure, path=path, limit=limit))
+                if job not in store and job[1] == "rows" and not file.exists():
+                    write_rows(file, rows)
+                row = within(store.once(job, partial(measure, path=file, limit=limit)), limit)
                 print(*(row[f] for f in FIELDS), flush=True)
                 if row["status"]:
                     break
-    # in order, a point that was taken up again once; then what other runs asked for
-    ordered = [job for curve in wanted for job in curve if job in store.rows]
-    others = [job for job in store.rows if job not in {*ordered}]
-    write(store.path, [store.rows[job] for job in ordered + others])
-    show(store.rows)
+    found = table(store.rows, limit)
+    write(path, [*found.values()])
+    show(found)

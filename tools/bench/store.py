@@ -125,13 +125,14 @@ class Store:
                 file.truncate(end)
 
 
-def table(path, key, jobs, measure, show=lambda line: None):
+def table(path, key, jobs, measure, show=lambda line: None, whole=lambda line: True):
     """A table that is measured some rows at a time: each job gives {"rows": [...]}. All rows, as a list.
 
     What is finished lies in NAME_done.jsonl beside `path`; the table itself is written when it is
-    whole, so that half of one is never published. Without a path nothing is written.
+    whole, so that half of one is never published. Without a path nothing is written. A finished
+    line of which `whole` says no is measured again.
     """
-    done = Store(path and path.with_name(f"{path.stem}_done.jsonl"), key)
+    done = Store(path and path.with_name(f"{path.stem}_done.jsonl"), key, whole=whole)
     rows = [row for line in done.run(jobs, measure, show) for row in line["rows"]]
     if path and rows:
         write(path, rows)

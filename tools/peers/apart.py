@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def environment(folder, name, requirements):
-    """Path of a Python that has these packages; installs them once."""
+    """Path of a Python that has these packages and no others; made once, and anew for other requirements."""
     python = Path(folder) / f"{name}-env" / "bin" / "python"
-    ready = python.parent.parent / "ready"
-    if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True)
+    ready, wanted = python.parent.parent / "ready", "\n".join(requirements)
+    if not ready.exists() or ready.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", ready.parent], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *requirements], check=True)
-        ready.write_text("\n".join(requirements))
+        ready.write_text(wanted)
     return python
 
 

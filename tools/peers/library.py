@@ -3,6 +3,8 @@
 So it lives in an environment of its own, made once, and is driven by `library_worker` over a pipe.
 """
 
+from hashlib import sha256
+
 import numpy as np
 
 from dplit.balls import clip_to_ball
@@ -17,7 +19,9 @@ class Library(Apart):
 
     def fit(self, X, k, *, epsilon, delta, seed, name="data"):
         """KMeans: (centres, wall seconds, CPU seconds, peak MB) of the fit there. Pure epsilon: delta is not used."""
-        data = self.folder / f"{name}.npy"
+        X = np.ascontiguousarray(X)
+        told = sha256(f"{X.dtype} {X.shape}".encode() + X.tobytes()).hexdigest()[:16]
+        data = self.folder / f"{name}-{told}.npy"  # other rows are another file
         if not data.exists():
             np.save(data, X)
         answer = self.ask(data=str(data), k=k, epsilon=epsilon, seed=seed)

@@ -191,9 +191,8 @@ def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     """
     epsilon, mu = _arrays(epsilon=epsilon, mu=mu)
     log_delta = _log_gaussian_delta(epsilon, mu)
-    least = np.where(
-        (mu > 0) & (epsilon < np.inf), 5e-324, 0.0
-    )  # what underflows is no promise of zero
+    # what underflows is no promise of zero
+    least = np.where((mu > 0) & (epsilon < np.inf), 5e-324, 0.0)
     return _scalar(np.minimum(np.exp(log_delta) * (1 + _MARGIN) + least, 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324

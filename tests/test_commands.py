@@ -344,7 +344,7 @@ def test_a_wrong_first_line_is_told_before_a_charge(table, tmp_path, monkeypatch
     PrivacyBudget.open(tmp_path / "l", 1.0, 1e-5).close()
     before = (tmp_path / "l").read_bytes()
     line = asked(tmp_path, tmp_path / "out", "--ledger", "l", table="t.csv", bounds="b.csv")
-    said = here(tmp_path, monkeypatch, *line)
+    said = here(tmp_path, monkeypatch, *line).replace(str(tmp_path), "")  # which may be numbered 41
     assert told in said and "person-1" not in said and "41" not in said
     assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "out").exists()
 

@@ -33,7 +33,7 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     bound : float
         PUBLIC: where a squared distance is cut, in squared units of the rows.
     gain : float
-        PUBLIC: what each cluster beyond the first `least` adds.
+        PUBLIC, below `bound`: what each cluster beyond the first `least` adds.
     least : int
         PUBLIC.
 
@@ -49,7 +49,7 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     """
     owner = "penalised_distances"
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
-    gain = check_between(gain, "gain", owner, 0, 1e100)
+    gain = check_between(gain, "gain", owner, 0, bound, "[)")
     least = check_count(least, "least", owner)
     loss = np.minimum(squared_distances(model, rows), bound)
     return loss + gain * (len(model.cluster_centers_) - least)
@@ -157,7 +157,8 @@ def _bounded(estimator, gain, bound, X):
     elif bound is None:
         bound = check_radius(getattr(estimator, "radius", None), "radius", owner) ** 2
     bound = check_positive(bound, "bound", owner, "the largest squared distance")
-    return check_between(bound / 1000 if gain is None else gain, "gain", owner, 0, 1e100), bound
+    gain = bound / 1000 if gain is None else gain
+    return check_between(gain, "gain", owner, 0, bound, "[)"), bound
 
 # %% ../nbs/29_how_many.ipynb #d0023d98
 def choose_n_clusters(
@@ -176,8 +177,8 @@ def choose_n_clusters(
     epsilon, delta : float
         What all fits and the choice may cost together.
     gain : float, optional
-        PUBLIC: by how much one cluster more must lower the mean loss, in squared units of X; with
-        `bounds`, in those of the cube, as `bound`. Default: a thousandth of the bound.
+        PUBLIC, below `bound`: by how much one cluster more must lower the mean loss, in squared units
+        of X; with `bounds`, in those of the cube, as `bound`. Default: a thousandth of the bound.
     bound : float, optional
         PUBLIC: where the squared distance of a row is cut. Default: the square of the estimator's
         radius; with `bounds`, where squared distances are those of the cube [-1, 1]^d, d.

@@ -295,6 +295,18 @@ def test_a_budget_charges_first_and_refuses_unread(name):
     assert len(budget.ledger) == 1
 
 
+class Unlearnable(LogisticRegression):
+    def fit(self, X, y):
+        raise RuntimeError("this source cannot be learned")
+
+
+def test_a_source_that_cannot_be_learned_costs_nothing():
+    budget = PrivacyBudget(1.5)
+    with pytest.raises(RuntimeError, match="cannot be learned"):
+        budget.fit(MAKE(Unlearnable()), Xt, yt, **SOURCE)
+    assert budget.spent == (0.0, 0.0) and not len(budget.ledger)
+
+
 # ---------------------------------------------------------------- what is refused
 
 PUBLIC = {name: IMPOSSIBLE[name] for name in ("epsilon", "neighboring", "random_state")}

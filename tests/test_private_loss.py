@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 from sklearn.base import BaseEstimator
+from test_estimators import Untouchable
 
 from dplit import KTupleKMeans, NoisyLloyd, PrivacyBudget
 from dplit.accounting import gaussian_mu
@@ -186,6 +187,17 @@ def test_the_gain_decides_and_a_free_cluster_is_taken():
             model, [1, 2], GROUPS, epsilon=4.0, delta=1e-6, gain=gain, bound=400.0
         )
         assert found.best_params_ == {"n_clusters": wanted}
+
+
+@pytest.mark.parametrize("gain", [100.0, -1.0, math.inf])
+def test_a_gain_that_no_cluster_can_reach_is_refused_before_rows_are_read(gain):
+    with pytest.raises(ValueError, match=r"gain=.*\[0, 100\)"):
+        choose_n_clusters(
+            NoisyLloyd(radius=10.0), [1, 2], Untouchable(), epsilon=1.0, delta=1e-6, gain=gain
+        )
+    model = NoisyLloyd(1, radius=10.0, epsilon=1.0, delta=1e-6, random_state=0).fit(GROUPS)
+    with pytest.raises(ValueError, match=r"gain=.*\[0, 100\)"):
+        penalised_distances(model, GROUPS, bound=100.0, gain=gain)
 
 
 @relations

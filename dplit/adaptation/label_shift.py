@@ -279,12 +279,16 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         if columns not in (None, source.shape[1]):
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
         check_same_columns(owner, Xt=Xt, Xs=Xs)
-        _, codes = _source_classes(ys, len(source), owner)
+        classes, codes = _source_classes(ys, len(source), owner)
         if yt is None and np.bincount(codes).min() < 2:
             raise ValueError(
                 f"ys: {owner} without target labels needs two records of each class at least, to see "
                 "which classes the model confuses."
             )
+        model = self.estimator
+        model = LogisticRegression(max_iter=1000) if model is None else clone(model)
+        # here, where no private cell is read: a source that the model cannot learn costs nothing
+        self.estimator_ = model.fit(source, classes[codes])
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
@@ -311,9 +315,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         return places
 
     def _release(self, rows, known, source, codes, classes, noise):
-        K, model = len(classes), self.estimator
-        model = LogisticRegression(max_iter=1000) if model is None else clone(model)
-        model.fit(source, classes[codes])
+        K, model = len(classes), self.estimator_
         shares = np.bincount(codes) / len(codes)
         bins, what = known, "labels of the target"
         if known is None:
@@ -325,7 +327,6 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         found = counts if known is not None else black_box_counts(confusion, counts, shares, scale)
         return {
             "classes_": classes,
-            "estimator_": model,
             "counts_": counts,
             "source_proportions_": shares,
             "target_proportions_": shrunk_proportions(found, shares, scale),

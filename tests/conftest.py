@@ -4,8 +4,9 @@ A promise is asked of every estimator, every relation and every planted bug, and
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
 stands in FILES or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
-every fourth file of answers and the homework. `pytest -m rest` runs them, and what every change must pass (.ci/run) does
-so too. `slow` is for hours, by hand: what is left of the grids and of the answers, and what takes minutes by itself.
+every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
+one part of them in four, which the name of the commit draws (DPLIT_TURN). `slow` is for hours, by hand: what is left of
+the grids and of the answers, and what takes minutes by itself.
 """
 
 import importlib.util
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_kernels
 import measure_pages
 import pytest
 
@@ -85,6 +87,16 @@ LONG, LONGEST = (
 )
 
 
+PARTS = 4  # of what is for later
+forked_kernels.use()
+
+
+def in_turn(things):
+    """Those of a list whose turn it is: all of them, unless DPLIT_TURN names one part, from 0."""
+    turn = os.environ.get("DPLIT_TURN")
+    return things[int(turn) :: PARTS] if turn else things
+
+
 def long_chapters():
     """Names of the chapters for which the map of the book says more than CHAPTER seconds."""
     index = (Path(__file__).parent.parent / "nbs" / "index.ipynb").read_text("utf8")
@@ -143,11 +155,22 @@ def folder(tmp_path_factory):
     return out
 
 
+def unit(item):
+    """What has its turn together: a notebook, or a case."""
+    return item.path if item.path.suffix == ".ipynb" else item.nodeid
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     long = long_chapters()
     for item in items:
         if not item.get_closest_marker("slow") and (mark := when(item, long)):
             item.add_marker(mark)
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
+    # test_a_page.py gives its pages turns itself
+    later = [i for i in items if i.get_closest_marker("rest") and i.path.stem != "test_a_page"]
+    now = {*in_turn([*dict.fromkeys(map(unit, later))])}
+    left = {item for item in later if unit(item) not in now}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=[*left])

@@ -12,6 +12,8 @@ from pathlib import Path
 import measure_pages
 import pytest
 
+from conftest import in_turn
+
 AXE = importlib.util.find_spec("axe_playwright_python")
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WIDE = {"width": measure_pages.WIDTH, "height": measure_pages.SCREEN}
@@ -62,8 +64,7 @@ RUN = """asked => {
 COLOURS = "color-contrast", "link-in-text-block"
 CONTRAST = {"runOnly": [*COLOURS]}
 # (window, colours, what axe is asked). A page is asked the first and, if it is its turn, one of the other three, which hang
-# on the style that the pages share: every second page is asked one; of the answers and of the reference, which one template makes, every fourth page is opened
-ALIKE = "reference/", "answers/"
+# on the style that the pages share: every second page is asked one
 VIEWS = {
     "wide": (WIDE, "light", {"rules": {rule: {"enabled": False} for rule in COLOURS}}),
     "light": (WIDE, "light", CONTRAST),
@@ -98,12 +99,9 @@ def visit(tab, path, views=VIEWS):
 @pytest.fixture(scope="module")
 def visits(browser, folder):
     """What each page showed, by its address."""
-    pages = addresses(folder)
-    alike = [page for page in pages if page.startswith(ALIKE)]
-    left_out = {*alike} - {*alike[::4]}
     (first, *others), found = VIEWS, {}
     with measure_pages.watched(browser) as tab:
-        for i, page in enumerate(page for page in pages if page not in left_out):
+        for i, page in enumerate(in_turn(addresses(folder))):
             turn = [others[i // 2 % 3]] if i % 2 else []
             found[page] = visit(tab, folder / page, {name: VIEWS[name] for name in [first, *turn]})
     assert len(found) > 20

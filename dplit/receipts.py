@@ -6,7 +6,6 @@
 __all__ = ['MECHANISMS', 'Table', 'Release', 'Receipt', 'largest_scale']
 
 # %% ../nbs/04_receipts.ipynb #648e2985
-import html
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
@@ -62,8 +61,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_markdown_(self):
-        plain = [[html.escape(cell).replace("|", "\\|") for cell in row] for row in self.rows]
-        head, *rows = ("| " + " | ".join(row) + " |" for row in plain)
+        head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
         return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
 
 # %% ../nbs/04_receipts.ipynb #f5e7bebc

@@ -5,7 +5,7 @@ function in SWEEPS, one case in k runs at once: those whose positions in their l
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
 stands in FILES or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
 every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
-one part of them in four, which the name of the commit draws (DPLIT_TURN). `slow` is for hours, by hand: what is left of
+one part of them in five, which the name of the commit draws (DPLIT_TURN). `slow` is for hours, by hand: what is left of
 the grids and of the answers, and what takes minutes by itself.
 """
 
@@ -87,7 +87,7 @@ LONG, LONGEST = (
 )
 
 
-PARTS = 4  # of what is for later
+PARTS = 5  # of what is for later
 forked_kernels.use()
 
 

@@ -220,12 +220,6 @@ def test_receipts_print_in_terminal_and_notebook():
         and "mu = 0.1" in str(receipt)
         and "| g | gaussian |" in receipt._repr_markdown_()
     )
-    odd = receipts.Receipt(
-        [receipts.Release("<img> a | b", "gaussian", mu=0.1)], "add_remove", 1e-6
-    )
-    assert "| &lt;img&gt; a \\| b | gaussian |" in odd._repr_markdown_() and "<img> a | b" in str(
-        odd
-    )
     assert receipts.Receipt([], "add_remove").epsilon == 0
     with pytest.raises(ValueError, match="exactly one"):
         receipts.Release("x", "gaussian")

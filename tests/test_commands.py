@@ -515,7 +515,7 @@ def test_types_of_parquet_that_are_numbers_or_words_are_read(tmp_path):
     polars = pytest.importorskip("polars")
     columns = {
         "flag": [True, False],
-        "price": [Decimal("1.50"), Decimal("2")],
+        "price": [Decimal("1.50"), Decimal("2.00")],
         "small": polars.Series([1, 2], dtype=polars.Int8),
         "text": ["1.5", "2"],
         "kind": polars.Series(["a", "b"], dtype=polars.Categorical),

@@ -14,8 +14,14 @@ import subprocess
 import sys
 import time
 from multiprocessing import forkserver
+from unittest import mock
 
 LIBRARIES = ["ipykernel.kernelapp", "matplotlib.pyplot", "scipy.stats", "sklearn.cluster", "dplit"]
+
+FIRST = {  # what is read once, when these are imported
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # no advice from a debugger that nobody uses
+}
 
 
 def use():
@@ -30,14 +36,8 @@ def origin():
     """Start the process to copy, once; and say where a kernel looks for modules."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(LIBRARIES)
-    before = os.environ.get("MPLBACKEND")
-    # what a kernel sets before its notebook imports matplotlib, which reads it only then
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    forkserver.ensure_running()
-    if before is None:
-        del os.environ["MPLBACKEND"]
-    else:
-        os.environ["MPLBACKEND"] = before
+    with mock.patch.dict(os.environ, FIRST):
+        forkserver.ensure_running()
     command = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return context, path

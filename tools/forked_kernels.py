@@ -18,13 +18,12 @@ from unittest import mock
 
 LIBRARIES = ["ipykernel.kernelapp", "matplotlib.pyplot", "scipy.stats", "sklearn.cluster", "dplit"]
 
-FIRST = {  # what is read once, when these are imported
-    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # no advice from a debugger that nobody uses
-}
+# what a kernel sets before its notebook imports matplotlib, which reads it only then
+INLINE = "module://matplotlib_inline.backend_inline"
 
 
 def use():
+    """From now on kernels are copies, where they can be."""
     if sys.platform == "linux":
         from jupyter_client.provisioning import local_provisioner
 
@@ -36,7 +35,7 @@ def origin():
     """Start the process to copy, once; and say where a kernel looks for modules."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(LIBRARIES)
-    with mock.patch.dict(os.environ, FIRST):
+    with mock.patch.dict(os.environ, MPLBACKEND=INLINE):
         forkserver.ensure_running()
     command = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

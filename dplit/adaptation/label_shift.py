@@ -288,7 +288,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         model = self.estimator
         model = LogisticRegression(max_iter=1000) if model is None else clone(model)
         # here, where no private cell is read: a source that the model cannot learn costs nothing
-        self.estimator_ = model.fit(source, classes[codes])
+        model.fit(source, classes[codes])
+        self.estimator_ = model
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__

@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.backend_bases import FigureCanvasBase
 from sklearn.cluster import KMeans
 
 from . import LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
@@ -103,10 +104,12 @@ def tour(options):
     Raises
     ------
     ValueError
-        If the picture's folder is not there.
+        If the picture's folder is not there, or its name is not that of a picture.
     """
     if not options.picture.resolve().parent.is_dir():
         raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
+    if options.picture.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise ValueError(f"--picture {options.picture}: a picture is a .png, .svg or .pdf file.")
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     print("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
     digits = loaders.load_digits()

@@ -28,7 +28,7 @@ from .clustering.max_cover_kmeans import MaxCoverKMeans
 from .clustering.pe_means import HDPEMeans, PEMeans
 from .clustering.stable import KTupleKMeans
 from .ledger import PrivacyBudget, _charged
-from .public import check_kind
+from .public import _ODD, check_kind
 from .receipts import Table, _total
 from .report import Result, _read, doubts, report
 from .scaling import BoundedScaler
@@ -59,6 +59,7 @@ def _from_csv(text, path):
     """(column, {"low", "high", "values"}) of each line."""
     lines = text.splitlines()
     reader = csv.DictReader(lines, delimiter=_separator(lines[0]) if lines else ",")
+    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     if "column" not in (reader.fieldnames or ()):
         raise ValueError(
             f"{path}: its first line must be column,low,high or column,low,high,values."
@@ -113,8 +114,9 @@ def _once(pairs, path):
 
 
 def _separator(head):
-    """What stands between cells, as far as the names of the columns tell."""
-    return max(",;\t", key=head.count)
+    """What stands between cells, as far as the names of the columns tell; a quoted name may hold any."""
+    bare = "".join(head.split('"')[::2])
+    return max(",;\t", key=bare.count)
 
 # %% ../nbs/36_commands.ipynb #75b61d12
 def read_bounds(path):
@@ -233,6 +235,7 @@ def _unreadable(path, error, what="table"):
         FileNotFoundError: "there is no such file",
         PermissionError: "it may not be read",
         UnicodeDecodeError: "it is no text in UTF-8",
+        csv.Error: "a quote in its first line, the names of the columns, is not closed",
     }
     reason = known.get(type(error), f"it cannot be read as a {what} ({type(error).__name__})")
     return OSError(f"{path}: {reason}.")
@@ -342,12 +345,6 @@ def _arrow_cells(path, names):
 
 
 # types of columns, as polars or pyarrow call them, whose cells are neither numbers nor words
-_ODD = re.compile(
-    r"(date(time)?|time(stamp)?|duration|(large_|fixed_size_)?(list|binary)|array|struct|map|object)",
-    re.I,
-)
-
-
 def _check_types(path, scaler):
     """Refuse a column by the type that the file declares for it; no row is read."""
     kinds = dict(_parquet_reader(path)[0] if _is_parquet(path) else ())

@@ -437,9 +437,9 @@ def _file_of(path, wanted):
     path = Path(path).expanduser().resolve()
     if on_network_disk(path):
         raise LedgerError(
-            f"ledger {path}: this disk is shared by other machines, where locks do not hold "
-            "and a limit could be passed. Keep the file on a disk of one machine, and let a "
-            "process there charge for all."
+            f"ledger {path}: this disk is shared by other machines, or the file is mounted without its folder: "
+            "charges could be missed and a limit passed. Keep the file on a disk of one machine, mount "
+            "its folder, and let a process there charge for all."
         )
     if not path.exists():
         if wanted is None:

@@ -239,7 +239,7 @@ REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"
 
 
 def on_network_disk(path, mounts=None):
-    """Whether a file lies on a disk that other machines share, as far as the machine says.
+    """Whether a file lies on a disk that other machines share, or is mounted alone, as far as the machine says.
 
     Parameters
     ----------
@@ -265,6 +265,8 @@ def on_network_disk(path, mounts=None):
     for line in check_kind(mounts, "mounts", "on_network_disk", str).splitlines():
         where, what = (*line.split(), "", "", "")[1:3]
         where = Path(where.replace("\\040", " ").replace("\\011", "\t"))
+        if where == Path(path):  # alone: what lies beside it is not mounted with it
+            return True
         if Path(path).is_relative_to(where) and len(where.parts) >= longest:
             kind, longest = what, len(where.parts)  # the last of equals hides those before
     return kind in REMOTE or kind.startswith("fuse.") or str(path).startswith("\\\\")
@@ -407,18 +409,16 @@ def _require_process(process):
 
 def _require_file(path, known):
     there, tries = None, 100  # a ledger that is being made has two names for a moment
-    with suppress(OSError):
-        while (there := os.stat(path)).st_nlink > 1 and (tries := tries - 1):
+    with suppress(OSError):  # a link left in its place does not bring what lies beside it
+        while (there := os.lstat(path)).st_nlink > 1 and (tries := tries - 1):
             time.sleep(0.01)
     if there is None or not os.path.samestat(there, known):
         raise LedgerError(
-            f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it "
-            "back. Nothing was written."
+            f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it back. Nothing was written."
         )
     if there.st_nlink > 1:  # SQLite keeps what is new beside a file, under its name
         raise LedgerError(
-            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does "
-            "not see all charges: delete that name, or copy the file. Nothing was written."
+            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does not see all charges: delete that name, or copy the file. Nothing was written."
         )
 
 # %% ../nbs/01_ledger_file.ipynb #fe817207

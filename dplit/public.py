@@ -12,6 +12,7 @@ __all__ = ['PrivacyWarning', 'AbstainedWarning', 'check_count', 'check_between',
 # %% ../nbs/09_public.ipynb #2141267d
 import importlib
 import math
+import re
 import sys
 import warnings
 from numbers import Integral, Real
@@ -66,6 +67,19 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
         most = "2**53" if high == 2**53 else high
         raise ValueError(f"{name}={value}: {owner} needs at most {most}{why}.")
     return value
+
+# %% ../nbs/09_public.ipynb #0b57ad21
+# what libraries of tables call the types whose cells are no numbers, and which some turn into numbers of their own
+_ODD = re.compile(
+    r"(date(time)?|time(stamp)?|duration|(large_|fixed_size_)?(list|binary)|array|struct|map|object)",
+    re.I,
+)
+
+
+def _kinds(X):
+    """Types of a table's columns, without a look at a cell: numpy's letters, and M for those it has no letter for."""
+    types = getattr(X, "dtype", None), *(getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
+    return {getattr(one, "kind", "M" if _ODD.match(str(one)) else "") for one in types}
 
 # %% ../nbs/09_public.ipynb #1f5ce173
 def _is_number(value):

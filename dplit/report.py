@@ -116,7 +116,7 @@ def _maybe_empty(result):
 
 
 def doubts(result):
-    """A sentence about the clusters that may be empty; no words if there are none.
+    """Sentences about clusters that may be empty, and lists of which hardly anybody has a value; no words if there are none.
 
     Parameters
     ----------
@@ -134,24 +134,43 @@ def doubts(result):
         If it is no result, or its parts do not fit.
     """
     result = _check_result(result, "doubts")
+    return " ".join([*_empty_clusters(result), *_empty_lists(result)])
+
+
+def _empty_clusters(result):
     which = (np.flatnonzero(_maybe_empty(result)) + 1).tolist()
-    if not which:
-        return ""
-    *most, last = map(str, which)
-    who = f"Clusters {', '.join(most)} and {last} have" if most else f"Cluster {last} has"
-    return (
-        f"{who} no more rows than the noise alone may show (two standard errors): where nobody is, a "
-        "centre means nothing. Fewer clusters, more rows or a higher price may help."
-    )
+    if which:
+        *most, last = map(str, which)
+        who = f"Clusters {', '.join(most)} and {last} have" if most else f"Cluster {last} has"
+        yield (
+            f"{who} no more rows than the noise alone may show (two standard errors): where nobody is, a "
+            "centre means nothing. Fewer clusters, more rows or a higher price may help."
+        )
+
+
+def _empty_lists(result):
+    """Columns with a list whose values have less than half of each cluster that has rows for sure."""
+    sure = result.centers[~_maybe_empty(result)]
+    for column, own in _places(result):
+        if column.values and len(sure) and sure[:, own].sum(axis=1).max() < 0.5:
+            yield (
+                f"In column {column.name!r} most rows of every cluster have none of the declared values: "
+                "do capitals or spelling differ?"
+            )
+
+
+def _places(result):
+    """(column, its place among the outputs) of each column."""
+    ends = np.cumsum([len(column.outputs) for column in result.columns])
+    return [
+        (column, slice(end - len(column.outputs), end))
+        for column, end in zip(result.columns, ends, strict=True)
+    ]
 
 
 def _telling(result):
     """(column, its place among the outputs) of the columns that are shown, in the order of the table."""
-    ends = np.cumsum([len(column.outputs) for column in result.columns])
-    pairs = [
-        (column, slice(end - len(column.outputs), end))
-        for column, end in zip(result.columns, ends, strict=True)
-    ]
+    pairs = _places(result)
     sure = ~_maybe_empty(result)
     centers = result.centers[sure] if sure.sum() > 1 else result.centers
     apart = [
@@ -176,9 +195,10 @@ def _draw_range(ax, column, centers, errors):
 def _draw_shares(ax, column, shares):
     left = np.zeros(len(shares))
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)  # noise may exceed the whole
-    for i, value in enumerate(column.values):
+    bars = []
+    for i in range(len(column.values)):
         look = SERIES[i % len(SERIES)]
-        ax.barh(
+        bar = ax.barh(
             range(len(shares)),
             shares[:, i],
             left=left,
@@ -186,11 +206,12 @@ def _draw_shares(ax, column, shares):
             facecolor="0.93",
             edgecolor=look["color"],
             hatch=look["hatch"] or None,
-            label=str(value),
         )
+        bars.append(bar)
         left = left + shares[:, i]
     ax.set_xlim(0, 1)
-    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.2)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2, "handlelength": 1.2}
+    legend = ax.legend(bars, [str(value) for value in column.values], **place)
     for text in legend.get_texts():  # a name is no formula
         text.set_parse_math(False)
 

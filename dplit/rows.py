@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from functools import lru_cache, partial, wraps
 from itertools import pairwise
 from mmap import mmap
+from operator import index
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +28,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .public import _shown, _is_number, check_callable, check_center, check_count, check_kind
+from .public import _is_number, _kinds, _shown
+from .public import check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(X, owner, name="X", partitions=False, **options):
@@ -53,7 +55,6 @@ def check_rows(X, owner, name="X", partitions=False, **options):
     TypeError, ValueError
         If X is not a table of finite numbers, has masked cells, or is a dask array that the owner
         does not take.
-
     """
     finite = options.pop("ensure_all_finite", True)
     if _is_masked(X):
@@ -65,7 +66,9 @@ def check_rows(X, owner, name="X", partitions=False, **options):
         rows = _whole_rows(X, owner, name, partitions, options)
     else:
         rows = _checked(X, owner, name, ensure_all_finite=False, **options)
-    if rows.dtype.kind not in "fiub":  # words, categories, dates
+        if rows.dtype == object:  # of a list: numbers of several kinds, each by itself
+            rows = _checked(rows, owner, name, ensure_all_finite=False, **options)
+    if rows.dtype.kind not in "fiub" or "M" in _kinds(X):  # words, categories, dates
         raise ValueError(_unusable(name, owner, "its entries are not numbers"))
     if finite and rows.dtype.kind == "f":
         # 0, infinity or, if there is one, not a number: refused in scikit-learn's words
@@ -169,8 +172,7 @@ def check_columns(X, owner, name="X", partitions=False):
     if isinstance(X, (list, tuple)):
         return None
     shape = getattr(X, "shape", None)
-    types = getattr(X, "dtype", None), *getattr(X, "dtypes", ())
-    kinds, words = {getattr(one, "kind", "") for one in types}, "its entries are not numbers"
+    kinds, words = _kinds(X), "its entries are not numbers"
     if kinds & {*"USMmcV"}:
         raise ValueError(
             _unusable(name, owner, "Complex data not supported" if "c" in kinds else words)
@@ -307,13 +309,13 @@ def _floats(values, name):
 
 def _one_each(values, name, whole=False, length=None):
     """A one-dimensional array with one entry for each row, or an error that quotes nothing."""
-    masked = _is_masked(values)
+    masked, far = _is_masked(values), 2**62
     try:
-        values = np.asarray(values)
-    except ValueError:
+        if isinstance(values, (list, tuple)):  # each entry by itself, whatever the others are
+            values = [min(max(index(v + 0), -far), far) if whole else float(v + 0) for v in values]
+        values = np.asarray(values) if np.size(values) else np.zeros(np.shape(values), np.int64)
+    except Exception:  # a cell may raise anything when asked for its number
         values = np.zeros((0, 0))
-    if values.size == 0 and values.ndim == 1:
-        values = values.astype(np.int64)
     good = not masked and values.ndim == 1 and values.dtype.kind in ("iub" if whole else "iubf")
     if not good or length not in (None, len(values)):
         what = "a whole number" if whole else "an entry"

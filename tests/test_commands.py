@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -780,6 +781,57 @@ def test_clusters_that_may_be_empty_are_named_and_choose_no_picture():
     assert report.doubts(one).startswith("Cluster 1 has no more rows")
     with pytest.raises(TypeError):
         report.doubts("a result")
+
+
+def test_a_list_that_nobody_is_on_is_pointed_at():
+    """Half of the rows of one cluster are enough; of clusters that may be empty nothing is said."""
+    noise = Noise(0)
+    noise.count(0, mu=0.1)
+    columns = report.Column("age", 0.0, 1.0), report.Column("region", values=("North", "South"))
+    centers = np.array([[0.5, 0.1, 0.3], [0.4, 0.0, 0.0], [0.3, 1.0, 0.0]])
+    sizes, errors = np.array([900.0, 900, 1]), np.full(3, 10.0)
+    result = report.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
+    said = report.doubts(result)
+    assert said.startswith("Cluster 3 has no more rows")
+    assert "column 'region' most rows of every cluster have none of the declared values" in said
+    centers[0, 1] = 0.25
+    assert "region" not in report.doubts(result)
+
+
+def test_a_name_of_a_group_may_begin_with_an_underscore():
+    noise = Noise(0)
+    noise.count(0, mu=0.1)
+    columns = (report.Column("region", values=("_north", "south")),)
+    centers = np.array([[0.2, 0.8], [0.7, 0.3]])
+    result = report.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6))
+    [ax] = report.plot_columns(result).axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_north", "south"]
+
+
+def test_signs_in_quoted_names_separate_nothing_and_names_of_bounds_have_room(tmp_path):
+    (tmp_path / "t.csv").write_text('"Income (gross, p.a.)";"Age, completed";x\n30000;40;1\n')
+    assert commands._csv_names(tmp_path / "t.csv") == [
+        "Income (gross, p.a.)",
+        "Age, completed",
+        "x",
+    ]
+    (tmp_path / "b.csv").write_text("column, low, high\nage, 0, 120\n")
+    known = commands.read_bounds(tmp_path / "b.csv")
+    assert known["low"] == {"age": 0.0} and known["high"] == {"age": 120.0}
+    (tmp_path / "t.csv").write_text('"age;x\n1;2\n')
+    with pytest.raises(OSError, match="t.csv: a quote in its first line, .*, is not closed"):
+        commands.read_names(tmp_path / "t.csv")
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_fits(tmp_path):
+    from dplit.__main__ import tour
+
+    options = argparse.Namespace(epsilon=[1.0], picture=tmp_path / "digits.txt")
+    with (
+        mock.patch("dplit.__main__.compare", side_effect=AssertionError("fitted")),
+        pytest.raises(ValueError, match="digits.txt: a picture is a .png, .svg or .pdf file"),
+    ):
+        tour(options)
 
 
 def test_a_wide_table_is_shown_on_its_side(table, tmp_path, monkeypatch, capsys):

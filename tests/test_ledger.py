@@ -894,6 +894,22 @@ def test_a_second_name_of_the_file_hides_no_charge(tmp_path):
     assert len(budget.ledger) == 2
 
 
+def test_a_file_moved_behind_a_link_is_not_charged_under_its_old_name(tmp_path):
+    """Who opens the link finds the file, but not what the old name's companion holds."""
+    path, moved = tmp_path / "a.db", tmp_path / "there" / "b.db"
+    moved.parent.mkdir()
+    with PrivacyBudget.open(path, epsilon=1.0) as budget:
+        budget.charge(0.1)
+        os.rename(path, moved)
+        os.symlink(moved, path)
+        with pytest.raises(LedgerError, match="moved, deleted or replaced"):
+            budget.charge(0.9)
+        path.unlink()
+        os.rename(moved, path)
+        budget.charge(0.2)
+    assert [row.epsilon for row in PrivacyBudget.open(path).ledger] == [0.1, 0.2]
+
+
 @pytest.mark.parametrize("label", [np.str_("north"), type("Word", (str,), {"__repr__": id})("b")])
 def test_a_label_is_kept_as_plain_text(tmp_path, label):
     """What is sealed is what the file gives back; a number is refused before anything is charged."""
@@ -1005,6 +1021,7 @@ server:/homes /home nfs4 rw 0 0
 /dev/sdb1 /home/local ext4 rw 0 0
 //office/share /mnt/the\\040share cifs rw 0 0
 me@host: /mnt/ssh fuse.sshfs rw 0 0
+/dev/sda1 /alone/l.db ext4 rw 0 0
 """
     for path, remote in {
         "/var/l.db": False,
@@ -1013,13 +1030,17 @@ me@host: /mnt/ssh fuse.sshfs rw 0 0
         "/homely/l.db": False,
         "/mnt/the share/l.db": True,
         "/mnt/ssh/deep/l.db": True,
+        "/alone/l.db": True,
+        "/alone/l.db2": False,
     }.items():
         assert on_network_disk(path, mounts) == remote, path
 
 
 def test_a_network_disk_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(dplit.ledger, "on_network_disk", lambda path: True)
-    with pytest.raises(LedgerError, match="shared by other machines"):
+    with pytest.raises(
+        LedgerError, match="shared by other machines, or .* mounted without its folder"
+    ):
         in_a_file(tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -3,6 +3,8 @@
 import inspect
 import math
 import warnings
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from unittest import mock
 
@@ -33,7 +35,7 @@ from dplit import (
 from dplit.declared import ABSENT
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
-from dplit.rows import check_rows, quantize
+from dplit.rows import _one_each, check_rows, quantize
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
 pytestmark = [
@@ -460,11 +462,65 @@ def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
         assert "shape=(, 4)" not in str(caught.value) and "7" not in str(caught.value)
 
 
+@pytest.mark.parametrize("last", [2**64, Decimal(9), Fraction(9, 2), np.longdouble(9)])
+def test_a_number_in_a_list_does_not_change_how_others_are_read(last):
+    """Nor whether they are: a list that is refused for one row tells of it."""
+    rows = check_rows([[0.1, 0.2], [3, 0.4], [last, 0]], "anybody")
+    assert rows.dtype.kind == "f" and np.array_equal(rows[:2], [[0.1, 0.2], [3, 0.4]])
+    values = _one_each([0.1, 3, last], "values")
+    assert values.tolist() == [0.1, 3.0, float(last)]
+
+
+def test_a_whole_number_in_a_list_may_be_of_any_size():
+    for bins in (
+        [1, 2**64],
+        [1, -(2**64)],
+        [True, 2**63],
+        [np.True_, np.int8(-1)],
+        [1, np.uint64(9)],
+    ):
+        assert Noise(0).histogram(bins, 3, epsilon=1e6).tolist() == [0, 1, 0]
+    for bins in ([1, 2.0], [1, "2"], [1, None], [[1]], {1}, "12", 3):
+        with pytest.raises(ValueError, match="must hold a whole number for each row"):
+            Noise(0).histogram(bins, 3, epsilon=1.0)
+
+
+def private_words():
+    return [f"patient {i % 7}: positive" for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda rows: NCnvxAdap(
+            epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=rows
+        ).fit(np.zeros((40, 2)), rows),
+        lambda rows: NCnvxAdap(
+            epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=[0, 1], loss=rows
+        ).fit(np.zeros((40, 2)), rows),
+        lambda rows: LabelShiftClassifier(rows, epsilon=1.0).fit(
+            np.zeros((4, 2)), [0, 1, 0, 1], Xs=np.eye(2), ys=[0, 1]
+        ),
+        lambda rows: MaxCoverKMeans(
+            2, epsilon=1.0, delta=1e-6, radius=1.0, n_public=40, shares=rows
+        ).fit(np.zeros((40, 2))),
+    ],
+)
+def test_a_table_in_place_of_a_public_argument_is_not_quoted(fit):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        fit(private_words())
+    assert "patient" not in str(caught.value)
+
+
 NO_NUMBERS = {
     "words": np.array([["a", "b"]]),
     "dates": np.zeros((3, 2), "M8[s]"),
     "complex": np.zeros((3, 2), complex),
     "a frame with dates": pd.DataFrame({"a": pd.to_datetime(["2020-01-01"] * 3), "b": 1.0}),
+    "a polars frame with dates": pl.DataFrame({"a": [date(2020, 1, 1)] * 3, "b": 1.0}),
+    "a polars frame with times": pl.DataFrame({"a": [datetime(2020, 1, 1)] * 3, "b": 1.0}),
+    "a polars frame with durations": pl.DataFrame({"a": [timedelta(1)] * 3, "b": 1.0}),
+    "a series": pd.Series([1.0, 2.0]),
     "a dictionary": {"a": [1.0]},
     "a generator": (row for row in [[1.0]]),
     "a word": "people.csv",

@@ -390,6 +390,17 @@ def test_a_delta_beside_rho_only_quotes_an_epsilon():
     assert math.isinf(plain.spent_.epsilon) and quoted.spent_.epsilon < 6
 
 
+@pytest.mark.parametrize("kind", [NoisyAverageSet, NeighborNoisyAverages])
+def test_a_delta_of_0_is_none(kind):
+    price = {"epsilon": 1.0, "radius": RADIUS, "random_state": 0} | (
+        {"t": 30} if kind is NoisyAverageSet else {}
+    )
+    without, pure = (fit(kind(delta=d, **price), Xs) for d in (None, 0.0))
+    assert np.array_equal(without.sources_, pure.sources_) and pure.spent_.delta == 0
+    with pytest.raises(ValueError, match="delta=0.0"):
+        fit(kind(delta=0.0, rho=0.5, **price | {"epsilon": None}), Xs)
+
+
 # ---------------------------------------------------------------- nothing private is kept
 
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from .samples import _one_column, _places
 from ..declared import check_arrays
 from ..estimators import PrivateEstimator
-from ..public import check_between, check_count, check_epsilon, check_neighboring
+from ..public import _shown, check_between, check_count, check_epsilon, check_neighboring
 from ..public import check_positive, check_random_state
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
 from ..rows import keep_columns
@@ -165,7 +165,7 @@ def _check_source_model(model, name, owner):
         or not all(hasattr(model, method) for method in ("fit", "predict", "predict_proba"))
     ):
         raise TypeError(
-            f"{name}={model!r}: {owner} needs a classifier with predict_proba, such as "
+            f"{name}={_shown(model)}: {owner} needs a classifier with predict_proba, such as "
             "LogisticRegression()."
         )
     return model

@@ -18,6 +18,7 @@ from .discrepancy import labeled_discrepancy, loss_bound, loss_difference
 from .discrepancy import private_discrepancy, private_second_moment
 from ..balls import clip_to_ball
 from ..declared import POSITIVE, check_arrays
+from ..rows import _one_each, check_rows
 
 # %% ../../nbs/78_local_discrepancy.ipynb #298f93b1
 def local_discrepancy(Xt, yt, Xs, ys, start, reach):
@@ -49,6 +50,13 @@ def local_discrepancy(Xt, yt, Xs, ys, start, reach):
     reach = POSITIVE(reach, "reach", owner)
     value, step = labeled_discrepancy(Xt, yt - Xt @ start, Xs, ys - Xs @ start, reach)
     return value, start + step
+
+# %% ../../nbs/78_local_discrepancy.ipynb #40bc2690
+def _shortened(X, y, radius, owner, letter):
+    """Records made to fit, whatever finite numbers they hold: rows to the radius, labels to what can be squared."""
+    X = clip_to_ball(check_rows(X, owner, f"X{letter}"), radius)
+    y = _one_each(y, f"y{letter}")
+    return X, np.where(np.isfinite(y), np.clip(y, -1e150, 1e150), y)
 
 # %% ../../nbs/78_local_discrepancy.ipynb #40bc268f
 def private_local_discrepancy(
@@ -87,10 +95,11 @@ def private_local_discrepancy(
     """
     owner = "private_local_discrepancy"
     bound = loss_bound(radius, reach, residual_bound)
+    Xt, yt = _shortened(Xt, yt, radius, owner, "t")
+    Xs, ys = _shortened(Xs, ys, radius, owner, "s")
     Xt, yt, Xs, ys, start = _records(Xt, yt, Xs, ys, owner, start=start)
     sides = []
     for X, y in ((Xt, yt), (Xs, ys)):
-        X = clip_to_ball(X, radius)
         sides += [X, np.clip(y - X @ start, -residual_bound, residual_bound)]
     value, _ = labeled_discrepancy(*sides, reach)
     return private_discrepancy(value, bound, len(yt), noise=noise, mu=mu, epsilon=epsilon)

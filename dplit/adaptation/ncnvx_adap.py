@@ -26,7 +26,7 @@ from .samples import PrivateAdaptation, Sample, _places
 from .samples import _check_run, _check_samples, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
-from ..public import check_between, check_count, check_kind
+from ..public import _shown, check_between, check_count, check_kind
 from ..rows import lattice
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #5dbf6e71
@@ -426,7 +426,7 @@ def _ask_first(private, public, given, noise, mu):
 def _check_loss(loss, name, owner):
     """A PUBLIC loss, or None for a default."""
     if loss is not None and not isinstance(loss, Loss):
-        raise TypeError(f"loss={loss!r}: {owner} needs a Loss, such as NetworkLoss(8).")
+        raise TypeError(f"loss={_shown(loss)}: {owner} needs a Loss, such as NetworkLoss(8).")
     return loss
 
 
@@ -443,10 +443,10 @@ def _classes(classes):
         array = np.empty(0)
     if array.ndim != 1 or array.dtype.kind not in "biufUS" or not 2 <= len(set(array.tolist())):
         raise ValueError(
-            f"classes={classes!r}: NCnvxAdap needs a list of at least two numbers or words."
+            f"classes={_shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
         )
     if len(set(array.tolist())) != len(array) or not np.all(array == array):
-        raise ValueError(f"classes={classes!r}: NCnvxAdap needs each class once.")
+        raise ValueError(f"classes={_shown(classes)}: NCnvxAdap needs each class once.")
     return array
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #0fe53810

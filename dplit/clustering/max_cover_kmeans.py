@@ -28,7 +28,7 @@ from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..mixtures import cover_exponent
 from ..noisy_average import noisy_avg_delta
 from ..projections import orthonormal_projection
-from ..public import check_between, check_choice, check_count, check_flag, check_kind
+from ..public import _shown, check_between, check_choice, check_count, check_flag, check_kind
 from ..public import check_neighboring, check_points, check_positive, check_radius
 from ..receipts import Release, largest_scale
 from ..rows import MappedRows, _table, lattice
@@ -60,7 +60,7 @@ def _check_shares(shares, name, owner):
     good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
     if not (good and abs(parts.sum() - 1) < 1e-9):
         raise ValueError(
-            f"shares={shares!r}: {owner} divides its budget among recentring (may be 0), covers, "
+            f"shares={_shown(shares)}: {owner} divides its budget among recentring (may be 0), covers, "
             "weights and averages (all > 0): four numbers that sum to 1."
         )
     return tuple(parts.tolist())

@@ -95,7 +95,7 @@ center : array_like of shape (n_features,), optional
             raise ValueError(f"rho and epsilon are both given: {owner} is paid with one of them.")
         if self.rho is None and self.epsilon is None:
             check_epsilon(None, "epsilon", owner)  # says what is missing
-        elif self.delta == 0:
+        elif self.rho is not None and self.delta == 0:
             check_delta(0.0, "delta", owner)  # which only quotes an epsilon
         name = "epsilon" if self.rho is None else "rho"
         if min(self._price().values()) < 1e-6:

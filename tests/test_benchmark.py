@@ -6,6 +6,7 @@ import itertools
 import math
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -706,6 +707,34 @@ def test_a_run_says_what_it_measured_and_leaves_other_lines_as_they_were(tmp_pat
     assert (line["version"], line["minutes"]) == (dplit.__version__, "0")
     assert line["digest"] == log.digest(book / "package.csv") and store.book("package") == changed
     assert len(store.read(out / "runs.jsonl")) == 2
+    with pytest.raises(SystemExit, match="what measured small"):  # all or none
+        store.write(out / "small.csv", store.book("small"))
+        publish.run(out, True)
+    assert store.read(book / "measured.csv") == after
+
+
+def test_a_run_is_credited_with_what_it_measured_and_no_other(tmp_path, monkeypatch):
+    """One is interrupted, one goes on, one finds nothing left to do."""
+    codes, asked = ["aaaaaaa", "bbbbbbb", "ccccccc"], argparse.Namespace(out=tmp_path)
+    for ends, code in zip((2, 9, 9), codes, strict=True):
+
+        def measure(job, ends=ends):
+            if job == ends:
+                raise KeyboardInterrupt
+            return {"rows": [{"job": job}]}
+
+        def run(asked, measure=measure):
+            store.table(tmp_path / "shifts.csv", {"job": int}, [(j,) for j in range(3)], measure)
+
+        monkeypatch.setattr(log, "commit", lambda code=code: code)
+        with suppress(KeyboardInterrupt):
+            log.logged("shifts", run, asked)
+    assert [r["jobs"] for r in store.read(tmp_path / "runs.jsonl")] == [2, 1, 0]
+    [line] = log.measured(tmp_path, {"shifts": "shifts"})
+    assert line["commit"] == "aaaaaaa bbbbbbb"
+    log.logged("gan", lambda asked: None, asked)
+    assert [r["part"] for r in log.runs(tmp_path, "shares", "source-target")] == ["gan"]
+    assert log.runs(tmp_path, "auc", "kmeans") == []
 
 
 def test_a_table_of_fewer_lines_or_runs_takes_no_other_ones_place(tmp_path, monkeypatch):

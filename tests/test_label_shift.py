@@ -606,3 +606,14 @@ def test_words_and_numbers_in_one_list_stay_what_they_are():
     for labels in (["2"] * 9 + [1], [2] * 9 + ["1"]):
         with pytest.raises(ValueError, match="none of the source's"):
             MAKE().fit(np.zeros((10, 1)), labels, **beside)
+
+
+@pytest.mark.parametrize("ys", [[1, "a"] * 20, np.array([1, "a"] * 20, dtype=object)])
+def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
+    """Together numpy makes words of both, and then 1 in the target would be none of them."""
+    budget, rows = PrivacyBudget(1.0), np.zeros((40, 1))
+    with pytest.raises(
+        ValueError, match="ys: LabelShiftClassifier needs labels that are numbers or"
+    ):
+        budget.fit(MAKE(), rows, [1, "a"] * 20, Xs=rows, ys=ys)
+    assert budget.ledger == ()

@@ -607,7 +607,8 @@ PUBLIC["variant"] = PUBLIC["protect"] = [(v, ValueError) for v in (None, "tight"
 PUBLIC["private"] = [(v, TypeError) for v in (None, 1, "yes")]
 PUBLIC["loss"] = [("log", TypeError), (lo.LogLoss(3), ValueError), (lo.LogLoss, TypeError)]
 PUBLIC["classes"] = [
-    (v, ValueError) for v in (None, [], [1], [1, 1], "ab", [[0, 1]], [0, float("nan")], {0: 1}, 2)
+    (v, ValueError)
+    for v in (None, [], [1], [1, 1], "ab", [[0, 1]], [0, float("nan")], {0: 1}, 2, [1, "a"])
 ]
 
 

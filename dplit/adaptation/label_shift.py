@@ -10,6 +10,7 @@ import copy
 import inspect
 import math
 import warnings
+from contextlib import suppress
 from typing import Self
 
 import numpy as np
@@ -174,10 +175,12 @@ def _check_source_model(model, name, owner):
 def _source_classes(ys, n, owner):
     """(classes, place of each label among them) of a PUBLIC source."""
     ys = _one_column(ys, "ys", owner)
-    try:
-        classes, codes = np.unique(ys.tolist(), return_inverse=True)
-    except TypeError:  # words beside numbers
-        classes, codes = np.empty(0, dtype=object), ys
+    classes, codes = np.empty(0, dtype=object), ys
+    if (
+        len({isinstance(label, str) for label in ys.tolist()}) == 1
+    ):  # numpy would make words of numbers
+        with suppress(TypeError):  # labels of no order
+            classes, codes = np.unique(ys.tolist(), return_inverse=True)
     if classes.dtype.kind not in "biufUS" or not np.all(classes == classes) or len(classes) < 2:
         raise ValueError(
             f"ys: {owner} needs labels that are numbers or words, two classes at least."
@@ -351,7 +354,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         Parameters
         ----------
         Xt : array_like of shape (n, n_features)
-            PRIVATE target rows, finite. Where labels are given, no row is looked at.
+            PRIVATE target rows, finite. Where labels are given, it is only made sure that they are finite.
         yt : array_like of shape (n,), optional
             PRIVATE labels, each a class of the source. Default: none, and the shares are made from
             what the source's model predicts.

@@ -439,9 +439,15 @@ def _classes(classes):
         )
     try:
         array = np.asarray(classes)
+        kinds = {isinstance(label, str) for label in classes}  # numpy would make words of numbers
     except Exception:
-        array = np.empty(0)
-    if array.ndim != 1 or array.dtype.kind not in "biufUS" or not 2 <= len(set(array.tolist())):
+        array, kinds = np.empty(0), ()
+    if (
+        len(kinds) != 1
+        or array.ndim != 1
+        or array.dtype.kind not in "biufUS"
+        or not 2 <= len(set(array.tolist()))
+    ):
         raise ValueError(
             f"classes={_shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
         )

@@ -10,6 +10,11 @@ import dplit
 from bench import store
 
 FIELDS = "table part version commit day minutes digest".split()
+ALSO = {
+    "auc": "redraw",
+    "curves": "redraw",
+    "shares": "gan",
+}  # whatever else writes a table's lines
 
 
 def commit():
@@ -20,13 +25,16 @@ def commit():
 
 
 def logged(part, run, asked):
-    """Run a part, and leave a line that says so in its folder."""
-    start, code = time.time(), commit()
-    run(asked)
-    day = datetime.now(UTC).date().isoformat()
-    line = {"part": part, "version": dplit.__version__, "commit": code, "day": day}
-    with (asked.out / "runs.jsonl").open("a") as file:
-        file.write(json.dumps(line | {"seconds": round(time.time() - start)}) + "\n")
+    """Run a part, and leave a line that says so in its folder, however the run ends."""
+    start, code, before = time.time(), commit(), store.Store.measured
+    try:
+        run(asked)
+    finally:
+        day = datetime.now(UTC).date().isoformat()
+        line = {"part": part, "version": dplit.__version__, "commit": code, "day": day}
+        line |= {"seconds": round(time.time() - start), "jobs": store.Store.measured - before}
+        with (asked.out / "runs.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def digest(path):
@@ -34,13 +42,17 @@ def digest(path):
     return sha256(path.read_bytes()).hexdigest()[:16]
 
 
+def runs(folder, table, part):
+    """The runs of a folder that measured something of a table; if none did (or none counted), all."""
+    own = [r for r in store.read(folder / "runs.jsonl") if r["part"] in (part, table, ALSO.get(table))]  # fmt: skip
+    return [r for r in own if r.get("jobs", 1)] or own
+
+
 def measured(folder, tables):
-    """Lines of measured.csv for tables (name -> part) that were measured in a folder: the last run says with what."""
-    runs = store.read(folder / "runs.jsonl")
+    """Lines of measured.csv for tables (name -> part) that were measured in a folder, by one run or by several."""
     for table, part in tables.items():
-        own = [r for r in runs if r["part"] in (part, table)]
-        last = own[-1] if own else dict.fromkeys(("version", "commit", "day"), "")
-        minutes = f"{sum(r['seconds'] for r in own) / 60:.0f}" if own else ""
-        row = {"table": table, "part": part, "minutes": minutes}
-        row["digest"] = digest(store.BOOK / f"{table}.csv")
-        yield {field: (last | row)[field] for field in FIELDS}
+        own = runs(folder, table, part)
+        row = {"table": table, "part": part, "digest": digest(store.BOOK / f"{table}.csv")}
+        row["minutes"] = f"{sum(r['seconds'] for r in own) / 60:.0f}"
+        row["commit"] = " ".join(dict.fromkeys(r["commit"] for r in own))
+        yield {field: (own[-1] | row)[field] for field in FIELDS}

@@ -98,6 +98,10 @@ def publish(folder):
             raise SystemExit(
                 f"not published: {part} has {why}; measure as much, or delete that from the book"
             )
+    if untold := [part for part in fresh if not log.runs(folder, part, PARTS[part])]:
+        raise SystemExit(
+            f"not published: runs.jsonl does not say what measured {', '.join(untold)}"
+        )
     for part, rows in parts.items():
         write(store.BOOK / f"{part}.csv", rows)
     said = {row["table"]: row for row in store.book("measured")}

@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
+from types import SimpleNamespace
 
-from bench import kmeans, publish, store
+from bench import kmeans, log, publish, store
 from bench.kmeans import DRAWN, PEERS
 from bench.sets import geometric_mean
 from bench.store import read, write
@@ -34,7 +35,11 @@ def print_ratios(name, aucs):
 
 def run(sets, seeds, folder, to_book):
     """Fit what draws this package's noise; print how far its published areas move. Publish, if all are drawn."""
-    kmeans.run(sets, DRAWN, seeds, folder)
+
+    def fit(asked):
+        kmeans.run(sets, DRAWN, seeds, asked.out)
+
+    log.logged("redraw", fit, SimpleNamespace(out=folder))
     aucs, curves = summary(read(folder / "kmeans.csv"))
     old = store.book("auc")
     new = publish.replaced(old, aucs)

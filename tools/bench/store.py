@@ -61,6 +61,8 @@ class Store:
     later adds to the dictionaries of the earlier; `whole` says whether a job has all that is wanted.
     """
 
+    measured = 0  # by this process, into any file
+
     def __init__(self, path, key, fields=None, whole=lambda row: True):
         self.path, self.key, self.fields, self.whole = path, key, fields, whole
         self.rows = {}
@@ -76,6 +78,7 @@ class Store:
         """The row of a job, from the file or from measure(*job)."""
         if job not in self:
             row = dict(zip(self.key, job, strict=True)) | measure(*job)
+            Store.measured += 1
             self._keep(row)
             self._append(row)
         return self.rows[job]

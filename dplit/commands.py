@@ -60,7 +60,7 @@ def _from_csv(text, path):
     lines = text.splitlines()
     reader = csv.DictReader(lines, delimiter=_separator(lines[0]) if lines else ",")
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-    if "column" not in (reader.fieldnames or ()):
+    if "column" not in reader.fieldnames:
         raise ValueError(
             f"{path}: its first line must be column,low,high or column,low,high,values."
         )
@@ -344,7 +344,6 @@ def _arrow_cells(path, names):
     return {name: table[name].to_pylist() for name in names}
 
 
-# types of columns, as polars or pyarrow call them, whose cells are neither numbers nor words
 def _check_types(path, scaler):
     """Refuse a column by the type that the file declares for it; no row is read."""
     kinds = dict(_parquet_reader(path)[0] if _is_parquet(path) else ())

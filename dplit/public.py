@@ -78,7 +78,8 @@ _ODD = re.compile(
 
 def _kinds(X):
     """Types of a table's columns, without a look at a cell: numpy's letters, and M for those it has no letter for."""
-    types = getattr(X, "dtype", None), *(getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
+    # a frame may have a column that is called dtype
+    types = getattr(X, "dtypes", ()) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     return {getattr(one, "kind", "M" if _ODD.match(str(one)) else "") for one in types}
 
 # %% ../nbs/09_public.ipynb #1f5ce173

@@ -210,8 +210,9 @@ def _draw_shares(ax, column, shares):
         bars.append(bar)
         left = left + shares[:, i]
     ax.set_xlim(0, 1)
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2, "handlelength": 1.2}
-    legend = ax.legend(bars, [str(value) for value in column.values], **place)
+    look = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2, "handlelength": 1.2}
+    # handed over with its bars: matplotlib leaves out what it finds under a name with a _ in front
+    legend = ax.legend(bars, [str(value) for value in column.values], **look)
     for text in legend.get_texts():  # a name is no formula
         text.set_parse_math(False)
 

@@ -93,11 +93,9 @@ def released(samples, start, reach, price, noise=None, **options):
 def test_a_record_far_out_is_cut_and_never_refused(far):
     """A refusal would tell of one record."""
     X, y, Xs, ys = two_samples(np.random.default_rng(0))
-    samples = [(X, y), (np.vstack([[far, 0.0], X[1:]]), np.r_[-far, y[1:]])]
+    beyond = np.vstack([[far, 0.0], X[1:]]), np.r_[-far, y[1:]]
     near = np.vstack([[1.0, 0.0], X[1:]]), np.r_[-9.0, y[1:]]
-    found, same = (
-        released((*s, Xs, ys), np.zeros(2), 0.5, {"mu": 1e9})[0] for s in (samples[1], near)
-    )
+    found, same = (released((*s, Xs, ys), np.zeros(2), 0.5, {"mu": 1e9})[0] for s in (beyond, near))
     assert found == same
     with pytest.raises(ValueError, match="yt"):
         released((X, y * np.nan, Xs, ys), np.zeros(2), 0.5, {"mu": 1.0})

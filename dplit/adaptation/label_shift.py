@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from .samples import _one_column, _places
+from .samples import _of_one_sort, _one_column, _places
 from ..declared import check_arrays
 from ..estimators import PrivateEstimator
 from ..public import _shown, check_between, check_count, check_epsilon, check_neighboring
@@ -175,12 +175,10 @@ def _check_source_model(model, name, owner):
 def _source_classes(ys, n, owner):
     """(classes, place of each label among them) of a PUBLIC source."""
     ys = _one_column(ys, "ys", owner)
-    classes, codes = np.empty(0, dtype=object), ys
-    if (
-        len({isinstance(label, str) for label in ys.tolist()}) == 1
-    ):  # numpy would make words of numbers
+    classes, codes, labels = np.empty(0, dtype=object), ys, ys.tolist()
+    if _of_one_sort(labels):
         with suppress(TypeError):  # labels of no order
-            classes, codes = np.unique(ys.tolist(), return_inverse=True)
+            classes, codes = np.unique(labels, return_inverse=True)
     if classes.dtype.kind not in "biufUS" or not np.all(classes == classes) or len(classes) < 2:
         raise ValueError(
             f"ys: {owner} needs labels that are numbers or words, two classes at least."

@@ -22,7 +22,7 @@ from .convex import _profile_weights, _profiled_loss
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
 from .nonconvex import algorithm_2
-from .samples import PrivateAdaptation, Sample, _places
+from .samples import PrivateAdaptation, Sample, _of_one_sort, _places
 from .samples import _check_run, _check_samples, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
@@ -439,15 +439,10 @@ def _classes(classes):
         )
     try:
         array = np.asarray(classes)
-        kinds = {isinstance(label, str) for label in classes}  # numpy would make words of numbers
+        array = array if _of_one_sort(classes) else np.empty(0)
     except Exception:
-        array, kinds = np.empty(0), ()
-    if (
-        len(kinds) != 1
-        or array.ndim != 1
-        or array.dtype.kind not in "biufUS"
-        or not 2 <= len(set(array.tolist()))
-    ):
+        array = np.empty(0)
+    if array.ndim != 1 or array.dtype.kind not in "biufUS" or not 2 <= len(set(array.tolist())):
         raise ValueError(
             f"classes={_shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
         )

@@ -298,6 +298,11 @@ def _one_column(y, name, owner):
     return array
 
 # %% ../../nbs/73_samples.ipynb #5d0c9be8
+def _of_one_sort(labels):
+    """Whether labels are all words, or none is: numpy would make words of the others."""
+    return len({isinstance(label, str) for label in labels}) == 1
+
+
 def _places(labels, classes):
     """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
     try:

@@ -10,11 +10,8 @@ import dplit
 from bench import store
 
 FIELDS = "table part version commit day minutes digest".split()
-ALSO = {
-    "auc": "redraw",
-    "curves": "redraw",
-    "shares": "gan",
-}  # whatever else writes a table's lines
+# what writes lines of a table beside its own part
+ALSO = {"auc": "redraw", "curves": "redraw", "shares": "gan"}
 
 
 def commit():

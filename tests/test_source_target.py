@@ -277,10 +277,21 @@ def test_a_legal_price_that_protects_little_is_computed_with_a_warning(make, par
         fit(make(**{parameter: value}), Xs)
 
 
+def fit_and_draws(model):
+    """A fitted model, and all numbers that its noise gave out."""
+    drawn = []
+    with watch(lambda event: drawn.append(np.ravel(event.outcome)) or event.outcome):
+        return fit(model, Xs), np.concatenate(drawn)
+
+
 @every
 def test_only_operating_system_noise_is_called_private(make):
-    secret, other = fit(make(random_state=None), Xs), fit(make(random_state=None), Xs)
-    assert secret.spent_.private and not np.array_equal(secret.sources_, other.sources_)
+    # of counts all may be too small to be kept, in one fit of five: so what is drawn is compared, which
+    # is the same in both fits with a probability below 1e-7, and the sources where one has any
+    (secret, drawn), (other, again) = (fit_and_draws(make(random_state=None)) for _ in range(2))
+    assert secret.spent_.private and not np.array_equal(drawn, again)
+    nothing = len(secret.sources_) == len(other.sources_) == 0
+    assert nothing or not np.array_equal(secret.sources_, other.sources_)
     assert not fit(make(), Xs).spent_.private and "NOT private" in str(fit(make(), Xs).spent_)
     for seed in (lambda: 0, lambda: np.random.default_rng(0)):
         one, two = (fit(make(random_state=seed()), Xs) for _ in range(2))

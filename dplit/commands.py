@@ -215,18 +215,22 @@ def _floats(cells, name, source):
 
 def _block(cells, scaler, source):
     """Scaled rows of {name: cells}. PRIVATE."""
-    convert = lambda c: (
-        _words(cells[c.name], c.values) if c.values else _floats(cells[c.name], c.name, source)
-    )
-    return scaler.transform(_Block({c.name: convert(c) for c in scaler.columns_}))
+    read = lambda own, c: _words(own, c.values) if c.values else _floats(own, c.name, source)
+    return scaler.transform(_Block({c.name: read(cells[c.name], c) for c in scaler.columns_}))
 
 
 def _words(cells, values):
-    """Cells of a category: words without space around them, and the 1 that a missing neighbour made 1.0."""
+    """Cells of a category as its list writes them: no space around, 1.0 for 1 and 1 for 1.0, true or 1 for True."""
+    listed = {_WHOLE.sub("", v): v for v in reversed(values)} | {v: v for v in values}
     found = np.empty(len(cells), dtype=object)
-    words = ("" if cell is None else str(cell).strip() for cell in cells)
-    found[:] = [word if word in values else re.sub(r"(?<=\d)\.0+$", "", word) for word in words]
+    found[:] = [next((listed[w] for w in _spellings(cell) if w in listed), None) for cell in cells]
     return found
+
+
+def _spellings(cell):
+    word = "" if cell is None else str(cell).strip()
+    others = (word.lower(), str(int(cell))) if isinstance(cell, bool) else ()
+    return word, _WHOLE.sub("", word), *others
 
 
 def _unreadable(path, error, what="table"):
@@ -243,15 +247,12 @@ def _unreadable(path, error, what="table"):
 # %% ../nbs/36_commands.ipynb #f8dc8028
 BLOCK = 2**14  # rows that are read at a time
 LARGE = 2**31  # bytes of a CSV file that is not kept in memory, where dask is installed
+_WHOLE = re.compile(r"(?<=\d)\.0+$")  # what a missing neighbour adds to a 1
+_open_csv = partial(open, newline="", encoding="utf-8-sig")
 
 
-def _open_csv(path):
-    return open(path, newline="", encoding="utf-8-sig")
-
-
-def _head(file):
-    """(names of the columns, what stands between cells) from a CSV file's first record."""
-    first = file.readline()
+def _head(first):
+    """(names of the columns, what stands between cells) from a CSV file's first line."""
     return [name.strip() for name in _cells(first, _separator(first))], _separator(first)
 
 
@@ -282,7 +283,7 @@ def _records(file, count, head, separator, path):
 def _csv_blocks(path, scaler):
     """Pairs (place, scaled rows) of a CSV file. PRIVATE."""
     with _open_csv(path) as file:
-        head, separator = _head(file)
+        head, separator = _head(file.readline())
         place = file.tell()
         while (cells := _records(file, BLOCK, head, separator, path)) is not None:
             yield place, _block(cells, scaler, path)
@@ -292,7 +293,7 @@ def _csv_blocks(path, scaler):
 def _block_at(path, place, scaler):
     """One of these blocks again."""
     with _open_csv(path) as file:
-        head, separator = _head(file)
+        head, separator = _head(file.readline())
         file.seek(place)
         return _block(_records(file, BLOCK, head, separator, path), scaler, path)
 
@@ -382,8 +383,11 @@ def _is_parquet(path):
 
 
 def _csv_names(path):
-    with _open_csv(path) as file:
-        return _head(file)[0]
+    with open(path, "rb") as file:  # read as text, it would be decoded some rows ahead
+        first = re.split(rb"[\r\n]", file.readline(), maxsplit=1)[0]
+    if first.startswith((b"PK\3\4", b"\x1f\x8b")):
+        raise ValueError(f"{path}: it is a spreadsheet, or compressed; save it as CSV in UTF-8.")
+    return _head(first.decode("utf-8-sig"))[0]
 
 
 def _parquet_names(path):
@@ -494,7 +498,7 @@ def _method(options, scaler):
         return options.method, "it was asked for"
     many = sum(len(column.outputs) for column in scaler.columns_)
     lists = ", each value of a list counted as one," * any(c.values for c in scaler.columns_)
-    counted = f"{many} columns{lists} are"
+    counted = f"{many} column{'s' * (many != 1)}{lists} {'is' if many == 1 else 'are'}"
     if many > MANY:
         return "HDPEMeans", f"{counted} more than {MANY}"
     return "PEMeans", f"{counted} not more than {MANY}"

@@ -271,7 +271,8 @@ radius : float
 center : array_like of shape (n_features,), optional
     PUBLIC centre of the ball, default the origin.
 bounds : tuple (low, high), optional
-    PUBLIC range of each column, in place of `radius` and `center`: see `BoundedScaler`.""",
+    PUBLIC range of each column, in place of `radius` and `center`: all low ends, then all high
+    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`.""",
         "verbose": """verbose : bool or int
     Whether `fit` prints each release as it is made: what the receipt will list, and nothing else.""",
         "cluster_centers": _CENTERS,

@@ -78,8 +78,11 @@ _ODD = re.compile(
 
 def _kinds(X):
     """Types of a table's columns, without a look at a cell: numpy's letters, and M for those it has no letter for."""
-    # a frame may have a column that is called dtype
-    types = getattr(X, "dtypes", ()) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    # a frame may have a column that is called dtype, and an array of records one called columns
+    frame = hasattr(X, "columns") and not isinstance(X, np.ndarray)
+    if frame and len(names := list(X.columns)) > len(set(names)):
+        raise ValueError("two columns of a table have the same name: rename one.")
+    types = getattr(X, "dtypes", ()) if frame else [getattr(X, "dtype", None)]
     return {getattr(one, "kind", "M" if _ODD.match(str(one)) else "") for one in types}
 
 # %% ../nbs/09_public.ipynb #1f5ce173

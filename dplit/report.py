@@ -317,7 +317,8 @@ def _sentences(result):
         f"for on this page: the probability of finding it with your row is at most {times} times that "
         f"of finding it without, plus {delta}; and the other way round."
     )
-    yield f"{len(result.columns)} columns were used. All others were left out."
+    used = "1 column was" if len(result.columns) == 1 else f"{len(result.columns)} columns were"
+    yield f"{used} used. All others were left out."
 
 # %% ../nbs/35_report.ipynb #bec53cec
 _STYLE = """

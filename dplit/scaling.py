@@ -107,7 +107,7 @@ class Box(NamedTuple):
             if not most - least >= max(1e-90, 1e-12 * max(abs(least), abs(most))):
                 raise ValueError(
                     f"column {column!r}: low={least:g} must be below high={most:g}, and {owner} "
-                    "divides by what lies between."
+                    "divides by what lies between. (First all low ends, then all high ends.)"
                 )
         return cls(low, high)
 
@@ -154,7 +154,7 @@ def check_bounds(bounds, name, owner):
     Parameters
     ----------
     bounds : tuple (low, high)
-        Each a number, an array or a mapping: see `Box`.
+        All low ends, then all high ends. Each a number, an array or a mapping: see `Box`.
     name, owner : str
         What they are called, and who needs them; for the message.
 
@@ -171,7 +171,7 @@ def check_bounds(bounds, name, owner):
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
-            "mapping from the columns to numbers."
+            "mapping from the columns to numbers: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
         )
     Box.of(*bounds, f"{name} of {owner}")
     return tuple(bounds)
@@ -457,10 +457,6 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         owner, given = type(self).__name__, declare(self, {})
         keep_columns(given, _with_columns(X, owner, self.categories))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
-        for twice in (name for i, name in enumerate(names) if name in names[:i]):
-            raise ValueError(
-                f"two columns are called {twice!r}: {owner} knows columns by their names."
-            )
         given.columns_ = _declared_columns(self.low, self.high, self.categories, owner, names)
         squares = (category_radius(max(len(c.values), 1)) ** 2 for c in given.columns_)
         given.radius_ = math.sqrt(math.fsum(squares))

@@ -350,6 +350,39 @@ def test_a_wrong_first_line_is_told_before_a_charge(table, tmp_path, monkeypatch
     assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("total", [0.5, 2.0])
+@pytest.mark.parametrize("place", [0, 300])
+def test_a_row_that_is_no_text_changes_neither_a_refusal_nor_a_charge(
+    tmp_path, monkeypatch, total, place
+):
+    """A text file is decoded some rows ahead of its first line: whether the ledger was charged told where such a row lies."""
+    (tmp_path / "b.csv").write_text("column,low,high\nage,0,120\n")
+    lines = [b"name,age", *[b"person,30"] * 400]
+    states = {}
+    for name, row in ("clean", b"person,30"), ("odd", b"M\xfcller,30"):
+        folder = tmp_path / name
+        folder.mkdir()
+        lines[1 + place] = row
+        (folder / "t.csv").write_bytes(b"\n".join(lines) + b"\n")
+        PrivacyBudget.open(folder / "l", total, 1e-5).close()
+        line = asked(folder, "out", "--ledger", "l", table="t.csv", bounds=tmp_path / "b.csv")
+        told = here(folder, monkeypatch, *line)
+        with PrivacyBudget.open(folder / "l") as budget:
+            states[name] = told, [row.state for row in budget.ledger]
+    if total < 1:
+        assert states["clean"] == states["odd"] and not states["odd"][1]
+    else:
+        assert states["clean"] == (0, ["settled"]) and states["odd"][1] == ["failed"]
+        assert "UTF-8" in states["odd"][0]
+
+
+def test_a_spreadsheet_is_told_to_be_one(tmp_path):
+    for start in (b"PK\3\4 ...", b"\x1f\x8b ..."):
+        (tmp_path / "t.csv").write_bytes(start)
+        with pytest.raises(ValueError, match="a spreadsheet, or compressed; save it as CSV"):
+            commands.read_names(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize(("many", "method"), [(32, "PEMeans"), (33, "HDPEMeans")])
 def test_the_bounds_choose_the_method_and_the_page_says_why(tmp_path, monkeypatch, many, method):
     """Each value of a list counts as a column; no row is asked, and whoever names a method gets it."""
@@ -529,6 +562,24 @@ def test_types_of_parquet_that_are_numbers_or_words_are_read(tmp_path):
     )  # fmt: skip
     rows = scaler.in_units(commands.read_rows(tmp_path / "a.parquet", scaler))
     assert np.allclose(rows, [[1, 1.5, 1, 1.5, 1, 0], [0, 2, 2, 2, 0, 1]])
+
+
+@pytest.mark.parametrize("listed", ["true|false", "True|False", "1|0", "1.0|0.00"])
+def test_a_list_of_yes_and_no_is_found_however_it_is_written(tmp_path, listed):
+    polars = pytest.importorskip("polars")
+    cells = [True, False, None]
+    polars.DataFrame({"a": cells}).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a\n1\n0.0\n2\n")
+    (tmp_path / "b.csv").write_text(f"column,low,high,values\na,,,{listed}\n")
+    scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["a"])
+    for table in ["t.parquet"] + ["t.csv"] * listed.startswith("1"):
+        shares = scaler.in_units(commands.read_rows(tmp_path / table, scaler))
+        assert np.allclose(shares, [[1, 0], [0, 1], [0, 0]]), table
+
+
+def test_of_two_spellings_in_a_list_the_exact_one_is_taken():
+    for listed in (("1", "1.0"), ("1.0", "1")):
+        assert [*commands._words(["1", "1.0", " 1 ", "2"], listed)] == ["1", "1.0", "1", None]
 
 
 def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):

@@ -450,6 +450,22 @@ def test_absent_is_not_none():
     assert ABSENT is not None and issubclass(PrivacyWarning, UserWarning)
 
 
+@pytest.mark.parametrize("ball", [{"radius": 3.0}, {"bounds": ([-3, -3], [3, 3])}])
+def test_two_columns_of_one_name_are_refused_in_words_before_a_charge(ball):
+    twins = pd.DataFrame(np.ones((40, 2)), columns=["a", "a"])
+    with PrivacyBudget(2.0, 1e-5) as budget:
+        with pytest.raises(ValueError, match="two columns of a table have the same name") as caught:
+            budget.fit(NoisyLloyd(2, epsilon=1.0, delta=1e-6, **ball), twins)
+        assert type(caught.value) is ValueError and not budget.ledger
+    with pytest.raises(ValueError, match="two columns of a table have the same name"):
+        NoisyLloyd(2, epsilon=1.0, delta=1e-6, **ball).fit(twins)
+    records = np.zeros(3, dtype=[("columns", float), ("dtypes", float)])  # no frame
+    with pytest.raises(ValueError, match="its entries are not numbers"):
+        NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0).fit(records)
+    with pytest.raises(ValueError, match="its entries are not numbers"):
+        NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0).fit(records.view(np.recarray))
+
+
 def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
     for rows, advice in (
         (np.zeros((0, 4)), "at least one row"),

@@ -114,10 +114,12 @@ def solver_ratios():
 def gap_shares():
     """What NeighborNoisyAverages wins back of what open sources would."""
     method = "NNA rho 3 tight"
-    found = [float(r["share"]) for r in store.book("shares") if r["method"] == method]
+    lines = [r for r in store.book("shares") if r["method"] == method]
+    found = sorted((float(r["share"]), float(r["error"])) for r in lines)
+    low, high = (f"{share:.0%} (± {error:.0%})" for share, error in (found[0], found[-1]))
     yield (
         f"`NeighborNoisyAverages`, rho 3: share of the gap between no sources and open ones, {len(found)} sets",
-        f"{min(found):.0%} to {max(found):.0%}, median {np.median(found):.0%}",
+        f"{low} to {high}, median {np.median([share for share, _ in found]):.0%}",
     )
 
 

@@ -109,7 +109,9 @@ def tour(options):
     if not options.picture.resolve().parent.is_dir():
         raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
     if options.picture.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise ValueError(f"--picture {options.picture}: a picture is a .png, .svg or .pdf file.")
+        raise ValueError(
+            f"--picture {options.picture}: name a file such as digits.png, .svg or .pdf."
+        )
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     print("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
     digits = loaders.load_digits()

@@ -264,7 +264,7 @@ def on_network_disk(path, mounts=None):
     kind, longest = "", -1
     for line in check_kind(mounts, "mounts", "on_network_disk", str).splitlines():
         where, what = (*line.split(), "", "", "")[1:3]
-        where = Path(where.replace("\\040", " ").replace("\\011", "\t"))
+        where = Path(where.encode("latin1", "backslashreplace").decode("unicode_escape", "replace"))
         if where == Path(path):  # alone: what lies beside it is not mounted with it
             return True
         if Path(path).is_relative_to(where) and len(where.parts) >= longest:
@@ -418,7 +418,7 @@ def _require_file(path, known):
         )
     if there.st_nlink > 1:  # SQLite keeps what is new beside a file, under its name
         raise LedgerError(
-            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does not see all charges: delete that name, or copy the file. Nothing was written."
+            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does not see all charges: delete that name; a copy of the file alone may lack the latest. Nothing was written."
         )
 
 # %% ../nbs/01_ledger_file.ipynb #fe817207

@@ -71,19 +71,29 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
 # %% ../nbs/09_public.ipynb #0b57ad21
 # what libraries of tables call the types whose cells are no numbers, and which some turn into numbers of their own
 _ODD = re.compile(
-    r"(date(time)?|time(stamp)?|duration|(large_|fixed_size_)?(list|binary)|array|struct|map|object)",
+    r"(date(time)?|time(stamp)?|duration|period|interval|(large_|fixed_size_)?(list|binary)|array|struct|map|object)",
     re.I,
 )
+_WORDY = re.compile(r"(large_)?str(ing)?|utf8|categor|enum", re.I)
 
 
 def _kinds(X):
-    """Types of a table's columns, without a look at a cell: numpy's letters, and M for those it has no letter for."""
+    """Types of a table's columns, without a look at a cell: numpy's letters, and of those it has none for M, or w for words."""
     # a frame may have a column that is called dtype, and an array of records one called columns
     frame = hasattr(X, "columns") and not isinstance(X, np.ndarray)
     if frame and len(names := list(X.columns)) > len(set(names)):
         raise ValueError("two columns of a table have the same name: rename one.")
     types = getattr(X, "dtypes", ()) if frame else [getattr(X, "dtype", None)]
-    return {getattr(one, "kind", "M" if _ODD.match(str(one)) else "") for one in types}
+    return {*map(_kind, types)}
+
+
+def _kind(one):
+    kind = getattr(one, "kind", "O")
+    if isinstance(one, np.dtype) or kind != "O":  # pandas calls all O that numpy does not know
+        return kind
+    if (names := getattr(getattr(one, "categories", None), "dtype", None)) is not None:
+        return _kind(names)
+    return "M" if _ODD.match(str(one)) else "w" if _WORDY.match(str(one)) else ""
 
 # %% ../nbs/09_public.ipynb #1f5ce173
 def _is_number(value):

@@ -68,12 +68,11 @@ def check_rows(X, owner, name="X", partitions=False, **options):
         rows = _checked(X, owner, name, ensure_all_finite=False, **options)
         if rows.dtype == object:  # of a list: numbers of several kinds, each by itself
             rows = _checked(rows, owner, name, ensure_all_finite=False, **options)
-    if rows.dtype.kind not in "fiub" or "M" in _kinds(X):  # words, categories, dates
+    if rows.dtype.kind not in "fiub" or _kinds(X) & {*"Mw"}:  # words, categories, dates
         raise ValueError(_unusable(name, owner, "its entries are not numbers"))
     if finite and rows.dtype.kind == "f":
         # 0, infinity or, if there is one, not a number: refused in scikit-learn's words
-        worst = sum(map_blocks(_worst, rows, reduce=sum))
-        _checked([[worst]], owner, name)
+        _checked([[sum(map_blocks(_worst, rows, reduce=sum))]], owner, name)
     return rows
 
 
@@ -145,7 +144,7 @@ def _whole_rows(X, owner, name, allowed, options):
     return X.rechunk({1: -1})
 
 # %% ../nbs/02_rows.ipynb #a7490c51
-def check_columns(X, owner, name="X", partitions=False):
+def check_columns(X, owner, name="X", partitions=False, words=False):
     """How many columns a PRIVATE table has, from its shape alone, before it is paid for.
 
     Parameters
@@ -154,8 +153,8 @@ def check_columns(X, owner, name="X", partitions=False):
         PRIVATE. No cell is read, and nothing depends on n.
     owner, name : str
         Who needs the table, and what it is called; for the message.
-    partitions : bool
-        Whether the owner takes a `dask.array`.
+    partitions, words : bool
+        Whether the owner takes a `dask.array`, and a frame's columns of words.
 
     Returns
     -------
@@ -172,15 +171,14 @@ def check_columns(X, owner, name="X", partitions=False):
     if isinstance(X, (list, tuple)):
         return None
     shape = getattr(X, "shape", None)
-    kinds, words = _kinds(X), "its entries are not numbers"
-    if kinds & {*"USMmcV"}:
-        raise ValueError(
-            _unusable(name, owner, "Complex data not supported" if "c" in kinds else words)
-        )
+    kinds = _kinds(X)
+    reason = "Complex data not supported" if "c" in kinds else "its entries are not numbers"
+    if kinds & {*("USMmcV" if words else "USMmcVw")}:
+        raise ValueError(_unusable(name, owner, reason))
     if not isinstance(shape, tuple):
         if hasattr(X, "__array__"):
             return None
-        raise TypeError(_unusable(name, owner, words))
+        raise TypeError(_unusable(name, owner, reason))
     if len(shape) != 2 or shape[1] == 0:
         _checked(np.zeros([min(n, 1) for n in shape]), owner, name)
     return int(shape[1])

@@ -107,7 +107,9 @@ class Box(NamedTuple):
             if not most - least >= max(1e-90, 1e-12 * max(abs(least), abs(most))):
                 raise ValueError(
                     f"column {column!r}: low={least:g} must be below high={most:g}, and {owner} "
-                    "divides by what lies between. (First all low ends, then all high ends.)"
+                    "divides by what lies between."
+                    + " (First all low ends, then all high ends.)"
+                    * owner.startswith("bounds")
                 )
         return cls(low, high)
 
@@ -227,8 +229,9 @@ def box_of(bounds, X, owner):
 
 def _with_columns(X, owner, categories):
     """A table that says how many columns it has; lists only do once they are read."""
-    if check_columns(X, owner, partitions=True) is None:
-        X = check_rows(X, owner) if categories is None else _as_objects(X)
+    words = categories is not None
+    if check_columns(X, owner, partitions=True, words=words) is None:
+        X = _as_objects(X) if words else check_rows(X, owner)
         check_columns(X, owner)
     return X
 

@@ -880,7 +880,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_the_fits(tmp_path):
     options = argparse.Namespace(epsilon=[1.0], picture=tmp_path / "digits.txt")
     with (
         mock.patch("dplit.__main__.compare", side_effect=AssertionError("fitted")),
-        pytest.raises(ValueError, match="digits.txt: a picture is a .png, .svg or .pdf file"),
+        pytest.raises(ValueError, match="digits.txt: name a file such as digits.png, .svg or .pdf"),
     ):
         tour(options)
 

@@ -57,6 +57,11 @@ def test_cases_with_a_known_answer(A, b, value):
     assert found == pytest.approx(value) and np.isfinite(w).all() and nu >= 0
 
 
+def test_of_nothing_at_all_every_point_is_a_maximum():
+    _, w, nu = di.trust_region_max(np.zeros((1, 1)), np.zeros(1), 0.0, 5.0)
+    assert di.trust_region_violation(np.zeros((1, 1)), np.zeros(1), 5.0, w, nu) < 1e-9
+
+
 def test_a_wrong_point_is_no_proof():
     A, b = np.diag([1.0, 2.0]), np.array([0.1, 0.2])
     _, w, nu = di.trust_region_max(A, b, 0.0, 2.0)

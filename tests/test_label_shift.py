@@ -603,12 +603,14 @@ def test_a_label_in_a_list_does_not_change_what_the_others_are(last):
 
 def test_words_and_numbers_in_one_list_stay_what_they_are():
     beside = {"Xs": np.random.default_rng(0).normal(size=(40, 1)), "ys": ["1", "2"] * 20}
-    for labels in (["2"] * 9 + [1], [2] * 9 + ["1"]):
+    for labels in (["2"] * 9 + [1], [2] * 9 + ["1"], [b"2"] * 9 + [1]):
         with pytest.raises(ValueError, match="none of the source's"):
             MAKE().fit(np.zeros((10, 1)), labels, **beside)
 
 
-@pytest.mark.parametrize("ys", [[1, "a"] * 20, np.array([1, "a"] * 20, dtype=object)])
+@pytest.mark.parametrize(
+    "ys", [[1, "a"] * 20, np.array([1, "a"] * 20, dtype=object), [1, b"a"] * 20]
+)
 def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
     """Together numpy makes words of both, and then 1 in the target would be none of them."""
     budget, rows = PrivacyBudget(1.0), np.zeros((40, 1))

@@ -1022,6 +1022,7 @@ server:/homes /home nfs4 rw 0 0
 //office/share /mnt/the\\040share cifs rw 0 0
 me@host: /mnt/ssh fuse.sshfs rw 0 0
 /dev/sda1 /alone/l.db ext4 rw 0 0
+/dev/sda1 /odd/a\\134b\\012ü€.db ext4 rw 0 0
 """
     for path, remote in {
         "/var/l.db": False,
@@ -1032,6 +1033,8 @@ me@host: /mnt/ssh fuse.sshfs rw 0 0
         "/mnt/ssh/deep/l.db": True,
         "/alone/l.db": True,
         "/alone/l.db2": False,
+        "/odd/a\\b\nü€.db": True,
+        "/odd/a\\b\nü€.db2": False,
     }.items():
         assert on_network_disk(path, mounts) == remote, path
 

@@ -36,6 +36,7 @@ from dplit.declared import ABSENT
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
 from dplit.rows import _one_each, check_rows, quantize
+from dplit.scaling import BoundedScaler
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
 pytestmark = [
@@ -448,6 +449,55 @@ def test_a_center_that_is_no_number_is_refused():
 
 def test_absent_is_not_none():
     assert ABSENT is not None and issubclass(PrivacyWarning, UserWarning)
+
+
+TYPED = {
+    "string": pd.Series(["a", "b"] * 20, dtype="string"),
+    "category of words": pd.Series(pd.Series(["a", "b"] * 20, dtype="string"), dtype="category"),
+    "category of dates": pd.Series(pd.to_datetime(["2020", "2021"] * 20)).astype("category"),
+    "period": pd.Series(pd.period_range("2020", periods=40, freq="D")),
+    "interval": pd.Series(pd.interval_range(0, 40)),
+    "polars string": pl.Series(["a", "b"] * 20),
+    "polars categorical": pl.Series(["a", "b"] * 20, dtype=pl.Categorical),
+    "polars enum": pl.Series(["a", "b"] * 20, dtype=pl.Enum(["a", "b"])),
+}
+NUMBERS = {
+    "category": pd.Series([1, 2] * 20, dtype="category"),
+    "nullable": pd.Series([1, 2] * 20, dtype="Int64"),
+    "object": pd.Series([1, 2] * 20, dtype=object),
+    "polars decimal": pl.Series([Decimal("1.5")] * 40),
+}
+
+
+def beside_ones(column):
+    kind = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    return kind({"a": [1.0] * 40, "b": column})
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_a_column_of_a_type_that_is_no_number_is_refused_before_a_charge(kind):
+    with PrivacyBudget(2.0, 1e-5) as budget:
+        with pytest.raises(ValueError, match="its entries are not numbers"):
+            model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=3.0, random_state=0)
+            budget.fit(model, beside_ones(TYPED[kind]))
+        assert not budget.ledger
+    scaler = BoundedScaler(low={"a": 0}, high={"a": 2}, categories={"b": ["a", "b"]})
+    if "date" in kind or kind in ("period", "interval"):
+        with pytest.raises(ValueError, match="its entries are not numbers"):
+            scaler.fit(beside_ones(TYPED[kind]))
+    else:  # words are what its lists are for
+        assert scaler.fit(beside_ones(TYPED[kind])).transform(beside_ones(TYPED[kind])).shape == (
+            40,
+            3,
+        )
+
+
+@pytest.mark.filterwarnings("ignore::dplit.public.PrivacyWarning")
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_a_column_of_numbers_is_read_whatever_its_type_is_called(kind):
+    NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=3.0, random_state=0).fit(
+        beside_ones(NUMBERS[kind])
+    )
 
 
 @pytest.mark.parametrize("ball", [{"radius": 3.0}, {"bounds": ([-3, -3], [3, 3])}])

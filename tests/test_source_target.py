@@ -597,6 +597,18 @@ def table_of(name, rows):
     return seen[0]
 
 
+@pytest.mark.parametrize("far", [0, 1, 7])
+def test_a_row_one_step_beyond_the_reach_of_its_cell_is_not_counted(far):
+    """And one at the very end of it is; the noise is for what lies within."""
+    (step, _), reach, seen = lattice(1.0), 5 + far, []
+    rows = np.array([[reach, 0.0], [0.0, reach + 1.0], [3.0, 4.0]]) * step
+    with watch(lambda event: seen.append(event) or event.outcome):
+        so.neighbor_noisy_averages(
+            rows, np.zeros((1, 2)), radius=1.0, cell_radius=reach * step, noise=Noise(0), mu=1.0
+        )
+    assert np.asarray(seen[0].value).ravel().tolist() == [reach + 3, 4, 2 * reach]
+
+
 @pytest.mark.parametrize("weight", [0, -1.0, 1001, 1e14])
 def test_a_weight_beyond_its_range_is_refused_before_anything_is_released(weight):
     noise = Noise(0)

@@ -336,7 +336,7 @@ def trust_region_violation(A, b, radius, w, nu):
     A, b, w, nu = check_arrays(owner, A=(A, "d+ d"), b=(b, "d"), w=(w, "d"), nu=(nu, ""))
     radius = POSITIVE(radius, "radius", owner)
     M = nu * np.eye(len(b)) - A
-    size = np.abs(np.linalg.eigvalsh(A)).max() * radius + np.linalg.norm(b) + 1e-300
+    size = np.abs(np.linalg.eigvalsh(A)).max() * radius + np.linalg.norm(b) + 1e-280
     return max(
         np.linalg.norm(M @ w + b) / size,  # stationary
         -np.linalg.eigvalsh(M)[0] * radius / size,  # and nothing curves upwards

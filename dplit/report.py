@@ -211,10 +211,11 @@ def _draw_shares(ax, column, shares):
         left = left + shares[:, i]
     ax.set_xlim(0, 1)
     look = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2, "handlelength": 1.2}
-    # handed over with its bars: matplotlib leaves out what it finds under a name with a _ in front
-    legend = ax.legend(bars, [str(value) for value in column.values], **look)
-    for text in legend.get_texts():  # a name is no formula
-        text.set_parse_math(False)
+    # numbers first: some versions of matplotlib leave out a name with a _ in front
+    legend = ax.legend(bars, [str(i) for i in range(len(bars))], **look)
+    for text, value in zip(legend.get_texts(), column.values, strict=True):
+        text.set_text(str(value))
+        text.set_parse_math(False)  # a name is no formula
 
 # %% ../nbs/35_report.ipynb #4d204a48
 @style()

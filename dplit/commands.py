@@ -221,16 +221,17 @@ def _block(cells, scaler, source):
 
 def _words(cells, values):
     """Cells of a category as its list writes them: no space around, 1.0 for 1 and 1 for 1.0, true or 1 for True."""
-    listed = {_WHOLE.sub("", v): v for v in reversed(values)} | {v: v for v in values}
+    listed = {_WHOLE.sub(r"\1", v): v for v in reversed(values)} | {v: v for v in values}
     found = np.empty(len(cells), dtype=object)
-    found[:] = [next((listed[w] for w in _spellings(cell) if w in listed), None) for cell in cells]
+    find = lambda cell: next((listed[w] for w in _spellings(cell) if w in listed), None)
+    found[:] = [listed[c] if type(c) is str and c in listed else find(c) for c in cells]
     return found
 
 
 def _spellings(cell):
     word = "" if cell is None else str(cell).strip()
     others = (word.lower(), str(int(cell))) if isinstance(cell, bool) else ()
-    return word, _WHOLE.sub("", word), *others
+    return word, _WHOLE.sub(r"\1", word), *others
 
 
 def _unreadable(path, error, what="table"):
@@ -247,7 +248,7 @@ def _unreadable(path, error, what="table"):
 # %% ../nbs/36_commands.ipynb #f8dc8028
 BLOCK = 2**14  # rows that are read at a time
 LARGE = 2**31  # bytes of a CSV file that is not kept in memory, where dask is installed
-_WHOLE = re.compile(r"(?<=\d)\.0+$")  # what a missing neighbour adds to a 1
+_WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # what a missing neighbour adds to a 1
 _open_csv = partial(open, newline="", encoding="utf-8-sig")
 
 

@@ -580,6 +580,8 @@ def test_a_list_of_yes_and_no_is_found_however_it_is_written(tmp_path, listed):
 def test_of_two_spellings_in_a_list_the_exact_one_is_taken():
     for listed in (("1", "1.0"), ("1.0", "1")):
         assert [*commands._words(["1", "1.0", " 1 ", "2"], listed)] == ["1", "1.0", "1", None]
+    versions = ("v1.0", "10.0.0.0", "3.0.0", "3")  # no numbers, but for the last
+    assert [*commands._words(["v1", "10.0.0", "3.0"], versions)] == [None, None, "3"]
 
 
 def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):

@@ -609,7 +609,7 @@ def test_words_and_numbers_in_one_list_stay_what_they_are():
 
 
 @pytest.mark.parametrize(
-    "ys", [[1, "a"] * 20, np.array([1, "a"] * 20, dtype=object), [1, b"a"] * 20]
+    "ys", [[1, "a"] * 20, np.array([1, "a"] * 20, dtype=object), [1, b"a"] * 20, ["b", b"a"] * 20]
 )
 def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
     """Together numpy makes words of both, and then 1 in the target would be none of them."""

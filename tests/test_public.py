@@ -35,7 +35,7 @@ from dplit import (
 from dplit.declared import ABSENT
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
-from dplit.rows import _one_each, check_rows, quantize
+from dplit.rows import _one_each, check_columns, check_rows, quantize
 from dplit.scaling import BoundedScaler
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -509,6 +509,8 @@ def test_two_columns_of_one_name_are_refused_in_words_before_a_charge(ball):
         assert type(caught.value) is ValueError and not budget.ledger
     with pytest.raises(ValueError, match="two columns of a table have the same name"):
         NoisyLloyd(2, epsilon=1.0, delta=1e-6, **ball).fit(twins)
+    arrow = mock.Mock(spec=["columns", "shape"], columns=[[1.0], [1.0]], shape=(1, 2))
+    assert check_columns(arrow, "T") == 2  # its columns are cells, which are not compared
     records = np.zeros(3, dtype=[("columns", float), ("dtypes", float)])  # no frame
     with pytest.raises(ValueError, match="its entries are not numbers"):
         NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0).fit(records)

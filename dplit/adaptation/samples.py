@@ -299,8 +299,8 @@ def _one_column(y, name, owner):
 
 # %% ../../nbs/73_samples.ipynb #5d0c9be8
 def _of_one_sort(labels):
-    """Whether labels are all words, or none is: numpy would make words of the others."""
-    return len({isinstance(label, (str, bytes)) for label in labels}) == 1
+    """Whether labels are all words, all bytes, or neither: numpy would make words of the others."""
+    return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
 
 
 def _places(labels, classes):

@@ -80,11 +80,11 @@ _WORDY = re.compile(r"(large_)?str(ing)?|utf8|categor|enum", re.I)
 def _kinds(X):
     """Types of a table's columns, without a look at a cell: numpy's letters, and of those it has none for M, or w for words."""
     # a frame may have a column that is called dtype, and an array of records one called columns
-    frame = hasattr(X, "columns") and not isinstance(X, np.ndarray)
-    names = list(X.columns) if frame and hasattr(X, "dtypes") else []  # Arrow's are the cells
-    if len(names) > len(set(names)):
+    # (whose columns, like Arrow's, are the cells)
+    frame = hasattr(X, "columns") and hasattr(X, "dtypes") and not isinstance(X, np.ndarray)
+    if frame and len(names := list(X.columns)) > len(set(names)):
         raise ValueError("two columns of a table have the same name: rename one.")
-    types = getattr(X, "dtypes", ()) if frame else [getattr(X, "dtype", None)]
+    types = X.dtypes if frame else [getattr(X, "dtype", None)]
     return {*map(_kind, types)}
 
 

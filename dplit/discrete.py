@@ -183,6 +183,14 @@ class Journal:
         """For whom the sensitivities are computed: "add_remove" or "replace"."""
         return self._neighboring
 
+    @property
+    def size_is_public(self):
+        """Whether the number of records is PUBLIC: under "replace", which keeps it, but not in a parallel branch.
+
+        A replaced record may leave one branch for another, so the sizes of branches are PRIVATE.
+        """
+        return self.neighboring == "replace" and self._branch is None
+
     def __reduce__(self):
         raise TypeError(
             "a Noise cannot be copied or pickled: the copy would spend without telling the receipt."

@@ -16,7 +16,16 @@ MODULES = {
 }
 every = pytest.mark.parametrize("name", MODULES)
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
-LINES, CLASS, FUNCTION, CELL, ESTIMATOR = 700, 250, 60, 45, 120
+CODE, CLASS, FUNCTION, CELL, ESTIMATOR = 350, 250, 60, 45, 120
+# modules that had more when lines of code began to count: none of them may grow
+LARGER = {
+    "source_target/medoids.py": 367,
+    "receipts.py": 368,
+    "rows.py": 394,
+    "ledger_file.py": 404,
+    "plotting.py": 425,
+    "commands.py": 459,
+}
 
 
 def docstrings(tree):
@@ -48,11 +57,11 @@ def cells_of(text):
     return list(itertools.pairwise([*starts, text.count("\n") + 2]))
 
 
-def too_big(text):
-    """What is larger than a room, a class, a function or a cell may be."""
+def too_big(text, most=CODE):
+    """What is larger than a module, a class, a function or a cell may be."""
     lines, tree = code_lines(text), ast.parse(text)
-    if (total := text.count("\n")) > LINES:
-        yield f"{total} lines"
+    if len(lines) > most:
+        yield f"{len(lines)} lines of code"
     estimators = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -71,7 +80,7 @@ def too_big(text):
 
 @every
 def test_no_room_is_too_big(name):
-    assert not list(too_big(MODULES[name]))
+    assert not list(too_big(MODULES[name], LARGER.get(name, CODE)))
 
 
 def test_what_is_too_big_is_seen():
@@ -80,7 +89,8 @@ def test_what_is_too_big_is_seen():
     assert list(too_big(f'def f():\n    """{body}"""\n')) == []
     long = "class C:\n" + '    """a\n' + "    b\n" * 250 + '    """\n'
     assert list(too_big(long)) == ["class C: 253 lines"]
-    assert list(too_big("# a comment\n" * 701)) == ["701 lines"]
+    assert list(too_big("# a comment\n" * 701)) == []
+    assert list(too_big("x = 1\n" * 351)) == ["351 lines of code"]
     assert list(too_big("# %% a\n" + "x = 1\n" * 46)) == ["cell at line 1: 46 lines of code"]
     estimator = "# %% a\nclass E:\n    def fit(self):\n        pass\n\n" + "    x = 1\n" * 50
     assert list(too_big(estimator)) == []

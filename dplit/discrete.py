@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .declared import is_masked
 from .public import _shown, check_between, check_count, check_neighboring, check_random_state
 from .public import rounded_down
 from .receipts import Receipt, Release, _together
-from .rows import _floats, _is_masked
+from .rows import _floats
 from .samplers import Bits, _race, distinct_int, gaussian_int, knorm_int, laplace_int
 
 # %% ../nbs/06_discrete.ipynb #d6d20956
@@ -568,7 +569,7 @@ class Discrete(Pages):
             If the value is not whole or is masked, the body does not fit it, or sensitivity, step or price is
             not a finite number > 0.
         """
-        masked, value, body = _is_masked(value), np.asarray(value), tuple(body or ())
+        masked, value, body = is_masked(value), np.asarray(value), tuple(body or ())
         width = sum(check_count(n, "columns", "Noise.whole") for n, _ in body) or 1
         if masked or value.dtype.kind not in "iu" or value.size % width:
             raise ValueError(

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import lru_cache, partial, wraps
 from itertools import pairwise
 from mmap import mmap
@@ -28,100 +28,95 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
+from .declared import UnreadableRecords, as_float64, as_number, is_masked
 from .public import _is_number, _kinds, _shown
 from .public import check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
-def check_rows(X, owner, name="X", partitions=False, **options):
-    """PRIVATE rows as a finite numeric table: scikit-learn's `check_array`, but no error quotes a value or counts the rows.
+def check_rows(
+    X, owner, name="X", partitions=False, *, ensure_all_finite=True, ensure_min_samples=1
+):
+    """PRIVATE records as a numeric table; no error quotes a cell or counts the records.
+
+    What the type and the columns tell is PUBLIC and refused first, by `check_columns`. All that only
+    the cells tell is refused by one sentence.
 
     Parameters
     ----------
     X : array_like of shape (n, d)
         PRIVATE. Read block by block: a memory map stays on its disk.
     owner, name : str
-        Who needs the rows, and what they are called; for the message.
+        Who needs the records, and what they are called; for the message.
     partitions : bool
         Whether the owner takes a `dask.array` too, and passes over it with `map_blocks` alone.
-    **options
-        Passed on to `sklearn.utils.check_array`.
+    ensure_all_finite : bool
+        Whether NaN and infinity are refused here.
+    ensure_min_samples : int
+        How many records there must be.
 
     Returns
     -------
-    ndarray of shape (n, d), or the dask array, its partitions made of whole rows
+    ndarray of shape (n, d), or the dask array, its partitions made of whole records
+        Numbers beyond float64, such as 10**400, are the largest float64.
 
     Raises
     ------
     TypeError, ValueError
-        If X is not a table of finite numbers, has masked cells, or is a dask array that the owner
-        does not take.
+        If X is no table of numbers by its type, a dask array that the owner does not take, or has too
+        few records.
+    UnreadableRecords
+        If a cell is no finite number, or masked.
     """
-    finite = options.pop("ensure_all_finite", True)
-    if _is_masked(X):
-        raise ValueError(
-            f"{name} has masked cells: {owner} would read through the mask. Leave these rows out, or "
-            "fill the cells, row by row."
-        )
-    if _is_partitioned(X):
-        rows = _whole_rows(X, owner, name, partitions, options)
-    else:
-        rows = _checked(X, owner, name, ensure_all_finite=False, **options)
-        if rows.dtype == object:  # of a list: numbers of several kinds, each by itself
-            rows = _checked(rows, owner, name, ensure_all_finite=False, **options)
-    if rows.dtype.kind not in "fiub" or _kinds(X) & {*"Mw"}:  # words, categories, dates
-        raise ValueError(_unusable(name, owner, "its entries are not numbers"))
-    if finite and rows.dtype.kind == "f":
-        # 0, infinity or, if there is one, not a number: refused in scikit-learn's words
-        _checked([[sum(map_blocks(_worst, rows, reduce=sum))]], owner, name)
+    check_columns(X, owner, name, partitions)
+    rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
+    if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
+        raise UnreadableRecords(name, owner)
+    if rows.shape[0] < ensure_min_samples:
+        _checked(np.zeros((0, max(rows.shape[1], 1))), owner, name)
     return rows
 
 
-def _is_masked(X):
-    """Whether a table has masked cells, or a list a row that has."""
-    return np.ma.is_masked(X) or isinstance(X, (list, tuple)) and any(map(np.ma.is_masked, X))
+def _numbers(X):
+    """A table as an array of numbers; None if a cell or the shape of a list does not allow it."""
+    try:
+        if is_masked(X):
+            return None
+        options = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
+        with np.errstate(all="ignore"):
+            rows = np.asarray(X if isinstance(X, (list, tuple)) else check_array(X, **options))
+        if rows.dtype == object:
+            rows = np.array(
+                [[as_number(cell) for cell in row] for row in rows.tolist()], dtype=float
+            )
+    except Exception:  # a cell may raise anything when asked for its number
+        return None
+    return rows if rows.dtype.kind in "fiub" and rows.ndim == 2 and rows.shape[1] else None
 
 
-def _worst(start, rows):
-    """0 if all entries are finite; else infinity, or not a number if there is one."""
-    finite = np.isfinite(rows)
-    return 0.0 if finite.all() else float(np.abs(rows[~finite]).sum())
+def _all_finite(start, rows):
+    return bool(np.isfinite(rows).all())
 
 # %% ../nbs/02_rows.ipynb #ae0c2e50
-# scikit-learn's reasons that speak of shapes and types only
-_SAFE_WORDS = (
-    "Expected",
-    "Found array",
-    "Complex data",
-    "Sparse",
-    "could not convert string to float",
-    "float() argument must",
-    "setting an array element",
-)
-
-
-def _checked(X, owner, name, **options):
+def _checked(X, owner, name):
+    """Refuse a table without records of its own, such as zeros of its shape: what scikit-learn says is PUBLIC."""
     try:
-        return check_array(X, input_name=name, **options)
-    except Exception as error:  # a cell may raise anything when asked for its number
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        text = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
-        text = re.sub(r"\(\d+,", "(,", text)  # how many rows there are
-        text = re.sub(r" \(shape=\(, [1-9].*?\)\)", "", text)  # scikit-learn's check looks for a 0
-        safe = text.startswith((*_SAFE_WORDS, f"Input {name} contains"))
-        reason = text if safe else "its entries are not numbers"
-    # raised out here, so that the quoting error does not travel along
-    raise kind(_unusable(name, owner, reason))
+        check_array(X, input_name=name)
+    except (TypeError, ValueError) as error:
+        reason = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
+        reason = re.sub(r" \(shape=\([^0].*?\)\)", "", reason)
+        raise type(error)(_unusable(name, owner, reason)) from None
 
 # %% ../nbs/02_rows.ipynb #ae0c2e51
 def _unusable(name, owner, reason):
-    flat = "Expected 2D" in reason or "2-dimensional" in reason
-    advice = "Reshape your data: one row for each person" if flat else "Mend them row by row"
-    if "could not convert" in reason or "not numbers" in reason:
-        advice = "Leave columns of words and dates out, or declare the words to a BoundedScaler"
-    advice = "Hand over a dense array" if reason.startswith("Sparse") else advice
-    advice = "Hand over at least one row" if "0 sample" in reason else advice
-    advice = "Hand over at least one column" if "0 feature" in reason else advice
-    return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {advice}."
+    advice = {
+        "Expected 2D": "Reshape your data: one row for each record",
+        "Sparse": "Hand over a dense array",
+        "0 sample": "Hand over at least one record",
+        "0 feature": "Hand over at least one column",
+        "not numbers": "Leave columns of words and dates out, or declare the words to a BoundedScaler",
+    }
+    what = next((say for key, say in advice.items() if key in reason), "Hand over another table")
+    return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {what}."
 
 
 def _is_partitioned(X):
@@ -129,8 +124,8 @@ def _is_partitioned(X):
     return hasattr(X, "to_delayed") and hasattr(X, "chunks")
 
 
-def _whole_rows(X, owner, name, allowed, options):
-    """A dask array whose partitions hold whole rows, if its shape and type are those of a table."""
+def _whole_rows(X, owner, name, allowed=True):
+    """A dask array whose partitions hold whole records, if its shape and type are those of a table."""
     if not allowed:
         raise TypeError(
             f"{name} is a dask array: {owner} works in memory; give it {name}.compute(), if that fits."
@@ -139,8 +134,7 @@ def _whole_rows(X, owner, name, allowed, options):
         raise ValueError(
             f"{name} has partitions of unknown length: call {name}.compute_chunk_sizes() first."
         )
-    few = np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype)
-    _checked(few, owner, name, **options)
+    _checked(np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype), owner, name)
     return X.rechunk({1: -1})
 
 # %% ../nbs/02_rows.ipynb #a7490c51
@@ -166,8 +160,10 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     TypeError, ValueError
         If it is no table, or a kind of table that the owner does not take.
     """
-    if X is None or sparse.issparse(X) or (_is_partitioned(X) and not partitions):
-        check_rows(X, owner, name, partitions)
+    if X is None or sparse.issparse(X) or isinstance(X, np.matrix):
+        _checked(X, owner, name)
+    if _is_partitioned(X):
+        _whole_rows(X, owner, name, partitions)
     if isinstance(X, (list, tuple)):
         return None
     shape = getattr(X, "shape", None)
@@ -283,7 +279,7 @@ def _difference(known, given):
 # %% ../nbs/02_rows.ipynb #95f702ad
 def _table(X):
     """Rows as they are, if they are a numeric table; anything else as an array, or an error that quotes nothing."""
-    if _is_masked(X) or not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
+    if is_masked(X) or not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
         X = check_rows(X, "Noise", ensure_min_samples=0, ensure_all_finite=False)
         X = _floats(X, "X")
     if len(X.shape) != 2 or X.shape[1] == 0:
@@ -295,19 +291,16 @@ def _table(X):
 
 def _floats(values, name):
     """Numbers as float64, or an error that quotes nothing."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind != "c" and not _is_masked(values):
-            return array.astype(float, copy=False)
-    except Exception:  # a cell may raise anything when asked for its number
-        pass
+    with suppress(Exception):  # a cell may raise anything when asked for its number
+        if not is_masked(values):
+            return as_float64(values)
     # raised out here, so that the quoting error does not travel along
     raise ValueError(f"{name} must hold numbers, real and unmasked.")
 
 
 def _one_each(values, name, whole=False, length=None):
     """A one-dimensional array with one entry for each row, or an error that quotes nothing."""
-    masked, far = _is_masked(values), 2**62
+    masked, far = is_masked(values), 2**62
     try:
         if isinstance(values, (list, tuple)):  # each entry by itself, whatever the others are
             values = [min(max(index(v + 0), -far), far) if whole else float(v + 0) for v in values]
@@ -404,12 +397,9 @@ def quantize(X, radius, center=None, norm=2):
 
 
 def _finite(X):
-    """True, or an error that says nothing else about X. (A row with NaN or infinity is never inside the ball.)"""
+    """True, or the one error for unreadable records. (A row with NaN or infinity is never inside the ball.)"""
     if not np.isfinite(X).all():
-        raise ValueError(
-            "X contains NaN or infinity: the guarantee is over finite rows; "
-            "clean the data row by row before fitting."
-        )
+        raise UnreadableRecords("X", "quantize")
     return True
 
 
@@ -527,7 +517,8 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     blocks = range(0, n, block_rows)
 
     def run(start):
-        return function(start, _doubles(X[start : start + block_rows]))
+        with np.errstate(all="ignore"):  # each thread has its own; a warning would tell of a record
+            return function(start, _doubles(X[start : start + block_rows]))
 
     many, cores = len(blocks) >= 8, os.cpu_count()  # handing a block to a thread takes its time
     pool = ThreadPoolExecutor(cores, initializer=_openmp.__enter__) if many and cores != 1 else None
@@ -540,13 +531,10 @@ def map_blocks(function, X, block_rows=None, reduce=None):
 
 
 def _doubles(rows):
-    """A block as float64. What is too large becomes infinity without a word: a warning would tell."""
+    """A block as float64."""
     if np.ma.is_masked(rows):
-        raise ValueError(
-            "X has masked cells, which a pass over blocks would read: fill them, row by row."
-        )
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(rows, dtype=float)
+        raise UnreadableRecords("X", "a pass over blocks")
+    return np.ascontiguousarray(as_float64(rows))
 
 
 def _map_first(change, function, start, rows):
@@ -564,13 +552,13 @@ def _map_partitions(function, X, block_rows, reduce):
     tasks = [delayed(_on_partition)(work, i, part) for i, part in zip(starts, parts, strict=False)]
     try:
         results = compute(*tasks)
-    except Exception as error:  # of the owner's own graph, or of the cluster: it may quote rows
-        results = [type(error).__name__]
-    failed = [result for result in results if isinstance(result, str)]
-    if failed:
+    except Exception:  # of the owner's own graph, or of the cluster: it may quote records
+        results = [None]
+    if any(result is None for result in results):
         raise ValueError(
-            f"X has a partition that cannot be computed ({failed[0]}): its rows must be finite "
-            "numbers, and dplit installed on every worker; X.sum().compute() tells whose fault it is."
+            "X has a partition that cannot be computed: its cells must be finite numbers, and dplit "
+            "installed on every worker. X.sum().compute() shows an error of the graph itself, to its "
+            "owner only."
         )
     for result in results:
         yield from result
@@ -578,14 +566,15 @@ def _map_partitions(function, X, block_rows, reduce):
 
 @one_thread
 def _on_partition(work, first, rows):
-    """What `map_blocks` gives for one partition; of an error the name alone, since a scheduler would log it with rows and all."""
+    """What `map_blocks` gives for one partition; None instead of an error."""
     function, size, reduce = work
     try:
         blocks = [slice(i, i + size) for i in range(0, len(rows), size)]
-        results = [function(first + at.start, _doubles(rows[at])) for at in blocks]
+        with np.errstate(all="ignore"):
+            results = [function(first + at.start, _doubles(rows[at])) for at in blocks]
         return [reduce(results)] if reduce and results else results
-    except Exception as error:
-        return type(error).__name__
+    except Exception:  # a scheduler would log it, with the records that it quotes
+        return None
 
 # %% ../nbs/02_rows.ipynb #0097be38
 class MappedRows:

@@ -127,11 +127,10 @@ class UnreadableRecords(ValueError, TypeError):
     def __str__(self):
         name, owner = self.args
         return (
-            f"{name} cannot be used: {owner} needs a table with a finite number in each cell. Some cell "
-            "is NaN, infinity, masked, empty or no number (float() argument must be a string or a real "
-            "number), or the records differ in length. To protect them, this message says no more. "
-            "Mend or leave out such records one by one; leave columns of words and dates out, or "
-            "declare the words to a BoundedScaler; a single column is X.reshape(-1, 1)."
+            f"{name} cannot be used: {owner} needs a table of finite numbers, and some cell is NaN, infinity, "
+            "masked or no number (float() argument must be a string or a real number), or some record has "
+            "another length. To protect the records, this message says no more. Mend or leave out such "
+            "records one by one; declare words to a BoundedScaler, or leave their columns out."
         )
 
 

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -82,12 +83,11 @@ def _numbers(X):
         if is_masked(X):
             return None
         options = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of a masked cell in a list
             rows = np.asarray(X if isinstance(X, (list, tuple)) else check_array(X, **options))
-        if rows.dtype == object:
-            rows = np.array(
-                [[as_number(cell) for cell in row] for row in rows.tolist()], dtype=float
-            )
+            if rows.dtype == object or rows.dtype.itemsize > 8:
+                rows = as_float64(rows)
     except Exception:  # a cell may raise anything when asked for its number
         return None
     return rows if rows.dtype.kind in "fiub" and rows.ndim == 2 and rows.shape[1] else None
@@ -103,7 +103,10 @@ def _checked(X, owner, name):
         check_array(X, input_name=name)
     except (TypeError, ValueError) as error:
         reason = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
-        reason = re.sub(r" \(shape=\([^0].*?\)\)", "", reason)
+        reason = re.sub(r"\(\d+,", "(,", reason)  # not even whether there is a record
+        reason = re.sub(
+            r" \(shape=\(, [1-9].*?\)\)", "", reason
+        )  # scikit-learn's check looks for a 0
         raise type(error)(_unusable(name, owner, reason)) from None
 
 # %% ../nbs/02_rows.ipynb #ae0c2e51

@@ -32,10 +32,10 @@ from dplit import (
     StableTupleMean,
     declared,
 )
-from dplit.declared import ABSENT
+from dplit.declared import ABSENT, UnreadableRecords, as_float64
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning, check_epsilon, check_points, rounded_down
-from dplit.rows import _one_each, check_columns, check_rows, quantize
+from dplit.rows import _one_each, check_columns, check_rows, map_blocks, quantize
 from dplit.scaling import BoundedScaler
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -364,7 +364,7 @@ FRAMES = {
     "numpy objects": np.array([[SECRET, 1.0]] * 400, dtype=object),
     "lists": [[SECRET, 1.0]] * 400,
     "dates": np.full((400, 2), np.datetime64("1999-12-31")),
-    "beyond float": np.full((400, 2), np.longdouble("1e4000")),
+    "beyond float, and no number": [[10**400, None]] * 400,
 }
 
 
@@ -520,7 +520,7 @@ def test_two_columns_of_one_name_are_refused_in_words_before_a_charge(ball):
 
 def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
     for rows, advice in (
-        (np.zeros((0, 4)), "at least one row"),
+        (np.zeros((0, 4)), "at least one record"),
         (np.zeros((7, 0)), "at least one column"),
         (np.array([["a", "b"]] * 7), "BoundedScaler"),
         (np.array([["2024-03-01"]] * 7, dtype="datetime64[D]"), "BoundedScaler"),
@@ -528,6 +528,56 @@ def test_a_refusal_counts_no_rows_and_says_what_to_do_with_words():
         with pytest.raises((ValueError, TypeError), match=advice) as caught:
             check_rows(rows, "anybody")
         assert "shape=(, 4)" not in str(caught.value) and "7" not in str(caught.value)
+
+
+LARGEST = np.finfo(float).max
+
+
+@pytest.mark.parametrize(
+    "cell", [10**400, Fraction(10**400, 7), Decimal("1e400"), np.longdouble("1e400"), "1e400"]
+)
+def test_a_finite_number_beyond_float64_is_the_largest_one(cell):
+    """A refusal would tell of its record, while 1e308 is answered."""
+    for sign in (1, -1):
+        far = f"-{cell}" if isinstance(cell, str) and sign < 0 else cell
+        far = far if isinstance(cell, str) else sign * far
+        for rows in ([[1, 2], [far, 0.5]], np.array([[1, 2], [far, 0.5]], dtype=object)):
+            if isinstance(cell, str) and isinstance(rows, list):
+                continue  # numbers of a list are no text
+            assert check_rows(rows, "a test").tolist() == [[1, 2], [sign * LARGEST, 0.5]]
+    if isinstance(cell, np.longdouble):
+        wide = np.array([[1, 2], [-cell, 0.5]])
+        assert as_float64(wide).tolist() == [[1, 2], [-LARGEST, 0.5]]
+        assert np.concatenate([*map_blocks(lambda _, rows: rows, wide)])[1, 0] == -LARGEST
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        np.nan,
+        np.inf,
+        -np.inf,
+        None,
+        "word",
+        "inf",
+        {},
+        [],
+        1j,
+        np.datetime64("2020-01-01"),
+        Decimal("nan"),
+        Decimal("inf"),
+        np.ma.masked,
+    ],
+    ids=repr,
+)
+def test_all_that_only_a_cell_tells_is_refused_by_one_class_and_one_sentence(cell, as_list):
+    rows = np.array([[0.5, 1.0], [0.25, 2.0]], dtype=object)
+    rows[1, 0] = cell
+    with pytest.raises(UnreadableRecords) as caught:
+        check_rows(rows.tolist() if as_list else rows, "a test")
+    assert str(caught.value) == str(UnreadableRecords("X", "a test"))
+    assert caught.value.__cause__ is None is caught.value.__context__
 
 
 @pytest.mark.parametrize("last", [2**64, Decimal(9), Fraction(9, 2), np.longdouble(9)])

@@ -180,6 +180,7 @@ class PrivateEstimator(BaseEstimator):
         """What was released and what it cost; None if nothing was protected."""
         return noise.receipt(self.delta or 0.0, title=title)
 
+    @np.errstate(all="ignore")  # the caller's error state must not change what happens
     def _declared(self, *tables, **named):
         """A twin that computes with plain values. All that is PUBLIC is checked, of the tables too; no private cell is read."""
         given = declare(self, self._common | self._rules)
@@ -190,6 +191,7 @@ class PrivateEstimator(BaseEstimator):
         return given
 
     @one_thread
+    @np.errstate(all="ignore")
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
         tables = given._gate(*tables, **named)

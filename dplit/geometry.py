@@ -147,6 +147,8 @@ class NearestCenter:
         For a bad radius (at most 2**22 if `whole`), a wrong shape, or NaN and infinite values.
     """
 
+    is_total = True  # a label for every finite row: see `dplit.foreign`
+
     def __init__(self, centers, radius=None, *, whole=False, block_rows=None):
         self.centers = check_points(centers, "centers", "NearestCenter", (None, None))
         self.radius = None if radius is None else check_radius(radius, "radius", "NearestCenter")

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
+from .foreign import check_foreign, each_record
 from .public import _shown, _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
 from .rows import MappedRows, _floats, _in_memory, _kept, _length, _one_each, _same
@@ -402,6 +403,8 @@ def _sum_lattice(radius, weight, d):
 def _exact_sums(X, groups, n_groups, whole, share):
     """Sums of rows of each group in lattice steps, to which `whole` brings them, and beside them `share` times their number."""
     d, table, given = X.shape[1], X, groups is not None and not callable(groups)
+    if callable(groups) and not getattr(groups, "is_total", False):
+        check_foreign(groups, np.zeros((1, d)), (), "groups")
     if given:  # they travel with their rows, as a last column
         if not isinstance(groups, MappedRows):
             groups = _one_each(groups, "groups", whole=True, length=len(X))
@@ -410,10 +413,9 @@ def _exact_sums(X, groups, n_groups, whole, share):
 
     def block_sums(start, block):
         Q = whole(block[:, :d])
-        Q.flags.writeable = False  # groups may look at the rows, and not change what is added up
         if not given and groups is None:
             return np.r_[Q.sum(axis=0), len(Q)][None].astype(np.int64)
-        which = block[:, d] if given else groups(Q)
+        which = block[:, d] if given else each_record(groups, Q, -1.0)
         which = np.where((which >= 0) & (which < n_groups), which, n_groups).astype(np.int64)
         columns = (np.ones(len(Q)), which, np.arange(len(Q) + 1))
         member = sparse.csc_array(columns, shape=(n_groups + 1, len(Q)))
@@ -527,7 +529,7 @@ class Noise(Counts):
         return self._scale(*moves, step, mu=mu, epsilon=epsilon)
 
     def _where(self):
-        return self.neighboring, self._branch is not None
+        return self.neighboring, self.in_branch
 
     def sums(
         self,
@@ -552,10 +554,10 @@ class Noise(Counts):
         radius, center, norm
             PUBLIC ball of the rows; see `quantize`.
         groups : callable, array_like of int of shape (n,) or MappedRows of one column, optional
-            Group of each row, 0 .. n_groups - 1 (other values: no group). A callable is handed
-            blocks of rows as integers, `quantize(block)`, and must decide for each row by that row
-            and released numbers alone: the receipt relies on it. Default: everybody is in the one
-            group.
+            Group of each record, 0 .. n_groups - 1 (other values: no group). A callable gets blocks
+            of records as integers, `quantize(block)`, and must be record-wise: the receipt relies on
+            it. It is tried on zeros first; a record on which it fails is in no group (see
+            `dplit.foreign`). Default: all records are in one group.
         n_groups : int
             PUBLIC.
         weight : float, optional

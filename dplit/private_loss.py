@@ -56,7 +56,8 @@ def loss_parts(centers, X, *, bound, noise, mu=None, epsilon=None, label="clippe
     Returns
     -------
     lost, kept : float
-        In squared units of X. Under "replace" they add up to n * bound exactly.
+        In squared units of X. Where the number of records is public (`noise.size_is_public`), they
+        add up to n * bound exactly.
     scale : float
         PUBLIC scale of the noise of each: standard deviation (mu) or Laplace scale (epsilon).
 
@@ -70,16 +71,16 @@ def loss_parts(centers, X, *, bound, noise, mu=None, epsilon=None, label="clippe
     centers = check_points(centers, "centers", owner, (None, X.shape[1]))
     bound = check_positive(bound, "bound", owner, "the largest loss of a row")
     price = {"mu": mu, "epsilon": epsilon, "weight": 0}
-    if noise.neighboring == "add_remove":
-        rows = MappedRows(X, partial(_parts, centers=centers, bound=bound), 2)
-        ball = {"radius": bound, "norm": 1}
-        lost, kept = noise.sums(rows, **ball, **price, label=label)[0][0]
-    else:
+    if noise.size_is_public:
         rows = MappedRows(X, partial(_loss_only, centers=centers, bound=bound), 1)
         ball = {"radius": bound / 2}
         sums, _ = noise.sums(rows, center=[bound / 2], **ball, **price, label=label)
         lost = sums[0, 0] + len(X) * bound / 2
         kept = len(X) * bound - lost
+    else:
+        rows = MappedRows(X, partial(_parts, centers=centers, bound=bound), 2)
+        ball = {"radius": bound, "norm": 1}
+        lost, kept = noise.sums(rows, **ball, **price, label=label)[0][0]
     return float(lost), float(kept), noise.sum_scale(rows.shape[1], **ball, **price)
 
 # %% ../nbs/28_private_loss.ipynb #cdab5048

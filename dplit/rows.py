@@ -29,7 +29,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .declared import UnreadableRecords, as_float64, as_number, is_masked
+from .declared import UnreadableRecords, as_float64, is_masked
 from .public import _is_number, _kinds, _shown
 from .public import check_callable, check_center, check_count, check_kind
 

@@ -182,7 +182,7 @@ def printed_noisy_centers(T, given, noise):
     owner = "printed_noisy_centers"
     [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
     check_kind(given, "given", owner, KNoisyCenters, 'as KNoisyCenters(variant="paper")')
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     n, k, d = T.shape
     epsilon, delta, beta = given.epsilon, given.delta, given.beta
     separation = given.separation or printed_separation(k, epsilon, delta, beta)

@@ -522,7 +522,7 @@ def private_test_close_tuples(
     epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
     beta, failure = CHANCE(beta, "beta", owner), check_share(failure, "failure", owner)
     separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     n_rows = len(T1) if n_rows is None else check_count(n_rows, "n_rows", owner, low=len(T1))
     m = len(T1)
     counts = count_unpartitioned(T1, T2, separation)  # 1a, 1b
@@ -570,7 +570,7 @@ def private_test_partition(T, plan, *, separation, noise):
     check_kind(
         plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples"
     )
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3
         T[drawn],

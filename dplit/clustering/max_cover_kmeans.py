@@ -191,12 +191,15 @@ def _prices(epsilon, delta, neighboring, shares, n_lloyd, zoom, counted):
     return MaxCoverPrices(*prices, looks, by_label.get("number of rows", 0.0))
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #92e82e20
-def prices_of(given):
-    """What the default pays with these PUBLIC parameters.
+def prices_of(given, size_is_public=None):
+    """How the default divides its budget with these PUBLIC parameters.
 
     Parameters
     ----------
     given : MaxCoverKMeans
+    size_is_public : bool, optional
+        Whether the number of records is public, as `noise.size_is_public` says. Default: under
+        "replace".
 
     Returns
     -------
@@ -209,7 +212,9 @@ def prices_of(given):
     """
     given = check_kind(given, "given", "prices_of", PrivateKMeans)
     budget = given.epsilon, given.delta, given.neighboring
-    counted = given.zoom and given.n_public is None and given.neighboring == "add_remove"
+    if size_is_public is None:
+        size_is_public = given.neighboring == "replace"
+    counted = given.zoom and given.n_public is None and not size_is_public
     return max_cover_prices(*budget, given.shares, given.n_lloyd, given.zoom, counted)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #d747819c
@@ -260,9 +265,10 @@ def _zoomed(rows, given, price, noise):
     """(rows relative to a ball that holds nearly all of them, and shortened to it; that ball)."""
     if not price.looks:
         return rows, View(np.zeros(rows.shape[1]), given.radius)
-    n_total = given.n_public or len(rows)  # public: given, or neighbours replace a row
     if price.rows:
         n_total = max(noise.count(len(rows), mu=price.rows, label="number of rows"), 1)
+    else:  # public: given, or kept by "replace"
+        n_total = given.n_public or len(rows)
     ask = {"n_total": n_total, "mu": price.looks, "noise": noise, "exactly": LOOKS}
     ball = zoom(rows, given.radius, **ask)
     near = partial(relative_to_ball, radius=ball.radius, center=ball.center)
@@ -343,7 +349,7 @@ def max_cover_k_means(rows, given, noise):
     given = check_kind(given, "given", "max_cover_k_means", PrivateKMeans)
     noise = check_kind(noise, "noise", "max_cover_k_means", Noise)
     k, d = given.n_clusters, rows.shape[1]
-    price, covers = prices_of(given), default_covers(given, d)
+    price, covers = prices_of(given, noise.size_is_public), default_covers(given, d)
     seed, spare = public_draws(noise.public_rng, k, d)
     matrix = None if d == covers.d else orthonormal_projection(d, covers.d, noise.public_rng)
     shortened = partial(relative_to_ball, radius=given.radius, center=given.center)

@@ -375,8 +375,7 @@ def pe_means(rows, given, noise):
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
     """(number of rows, prices): PUBLIC or released, and what is left of the budget for the rest."""
-    # whoever replaces a row leaves their number as it is: then it is public
-    n_total = given.n_public or (len(rows) if given.neighboring == "replace" else None)
+    n_total = given.n_public or (len(rows) if noise.size_is_public else None)
     mu, projected = gaussian_mu(given.epsilon, given.delta), rows.shape[1] > given.n_components
     price = evolution_prices(mu, given.n_refine, projected, n_total is None)
     if n_total is None:

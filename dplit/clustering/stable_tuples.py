@@ -205,7 +205,7 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
         If an argument is of a wrong kind, or outside its range.
     """
     owner = "stable_tuple_mean"
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
     _plan_arguments(*T.shape[:2], mu, eta, beta, separation, outliers, owner)
     T = canonical(T)

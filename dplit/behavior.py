@@ -40,7 +40,8 @@ class Course(NamedTuple):
         On standard output and standard error.
     result : bytes
         Pickled: the fitted attributes, or what the function returned.
-    receipt : str
+    receipt : bytes
+        Pickled.
     """
 
     releases: tuple
@@ -48,7 +49,7 @@ class Course(NamedTuple):
     warnings: tuple
     printed: str
     result: bytes
-    receipt: str
+    receipt: bytes
 
 
 _STATED = "label mechanism sensitivity scale step branch body share".split()
@@ -109,7 +110,7 @@ def course(target, data, seed, *, neighboring="add_remove", outcomes=None):
         except Exception as error:  # its words are an output
             exception = f"{type(error).__name__}: {error}"
     shown = tuple(map(_stated, events)), exception, tuple(str(w.message) for w in caught)
-    seen = Course(*shown, said.getvalue(), pickle.dumps(result), str(receipt))
+    seen = Course(*shown, said.getvalue(), pickle.dumps(result), pickle.dumps(receipt))
     return seen, [event.outcome for event in events]
 
 # %% ../nbs/79_behavior.ipynb #21ec1161

@@ -517,7 +517,7 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     if _is_partitioned(X):
         yield from _map_partitions(function, X, block_rows, reduce)
         return
-    blocks = range(0, n, block_rows)
+    blocks = range(0, max(n, 1), block_rows)  # of no rows, one block of none
 
     def run(start):
         with np.errstate(all="ignore"):  # each thread has its own; a warning would tell of a record

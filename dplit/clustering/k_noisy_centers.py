@@ -180,9 +180,9 @@ def printed_noisy_centers(T, given, noise):
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
     """
     owner = "printed_noisy_centers"
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
     check_kind(given, "given", owner, KNoisyCenters, 'as KNoisyCenters(variant="paper")')
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     n, k, d = T.shape
     epsilon, delta, beta = given.epsilon, given.delta, given.beta
     separation = given.separation or printed_separation(k, epsilon, delta, beta)

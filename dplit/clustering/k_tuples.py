@@ -518,11 +518,11 @@ def private_test_close_tuples(
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1.
     """
     owner = "private_test_close_tuples"
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     T1, T2 = check_arrays(owner, T1=(T1, "m+ k+ d+"), T2=(T2, "n k d"))
     epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
     beta, failure = CHANCE(beta, "beta", owner), check_share(failure, "failure", owner)
     separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     n_rows = len(T1) if n_rows is None else check_count(n_rows, "n_rows", owner, low=len(T1))
     m = len(T1)
     counts = count_unpartitioned(T1, T2, separation)  # 1a, 1b
@@ -566,11 +566,11 @@ def private_test_partition(T, plan, *, separation, noise):
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 2.
     """
     owner = "private_test_partition"
+    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
     check_kind(
         plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples"
     )
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
     drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3
         T[drawn],

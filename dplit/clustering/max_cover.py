@@ -582,7 +582,7 @@ def printed_max_cover(rows, given, noise):
     """
     given = check_kind(given, "given", "printed_max_cover", PrivateKMeans)
     noise = check_kind(noise, "noise", "printed_max_cover", Noise)
-    rows = check_rows(rows, 'MaxCoverKMeans with variant="paper"', ensure_all_finite=False)
+    rows = check_rows(rows, 'MaxCoverKMeans with variant="paper"', ensure_min_samples=0)
     k, d, radius = given.n_clusters, rows.shape[1], given.radius
     covers, price = printed_covers(given, d), printed_prices(given)
     seed, _ = public_draws(noise.public_rng, k, d)

@@ -1,0 +1,448 @@
+"""Behavior on neighboring datasets: exceptions, warnings, printed text, the list of releases, and the result given its outcomes.
+
+`python tests/test_behavior.py 500` prints the table of all targets with their pairs and differences.
+"""
+
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+import test_adaptation
+import test_estimators
+import test_k_tuples
+import test_label_shift
+import test_nonconvex
+import test_source_target
+
+from dplit import NoisyLloyd, PrivacyBudget
+from dplit import behavior as bh
+from dplit.adaptation import (
+    cnvx_adap,
+    convex,
+    discrepancy,
+    local_discrepancy,
+    losses,
+    ncnvx_adap,
+    nonconvex,
+    samples,
+)
+from dplit.choosing import choose_n_clusters
+from dplit.clustering import (
+    k_averages,
+    k_noisy_centers,
+    k_tuples,
+    max_cover,
+    max_cover_kmeans,
+    pe_means,
+    private_evolution,
+    private_scales,
+    stable,
+    stable_tuples,
+    zoom,
+)
+from dplit.noisy_average import noisy_avg
+from dplit.private_loss import loss_parts, private_loss
+from dplit.quantiles import private_quantile, private_radius, quantile_cell
+from dplit.rows import lattice, quantize
+from dplit.source_target import averages
+
+BOTH, ONLY_REPLACE = ("add_remove", "replace"), ("replace",)
+CENTERS = np.array([[0.5, 0.0], [-0.5, 0.25]])
+ALL, ARRAYS = tuple(bh.CONTAINERS), ("array",)
+RADIUS = 1.0
+FEW, PAIRS, MANY = 20, 500, 10_000
+
+
+def fits(made, columns, relations=BOTH, containers=ARRAYS, fit=None):
+    return {
+        name: (bh.fitting(make(), fit), columns, relations, containers)
+        for name, make in made.items()
+    }
+
+
+# --- estimators: {name: (target, columns, relations, containers)} ---
+
+
+def fit_tuples(model, rows):
+    return model.fit(np.reshape(rows, (-1, 2, 1)))
+
+
+def label_shift(name):
+    """Labels are the sign of the first column, where labels are given."""
+
+    def fit(model, table):
+        labels = (table[:, 0] > 0).astype(int) if name.startswith("labels") else None
+        return model.fit(table[:, 1:], labels, **test_label_shift.SOURCE)
+
+    return fit
+
+
+def fit_classes(model, table):
+    return test_nonconvex.fit(model, table[:, 1:], (table[:, 0] > 0).astype(int))
+
+
+def named(prefix, made):
+    return {f"{prefix}, {name}": make for name, make in made.items()}
+
+
+ESTIMATORS = (
+    fits(test_estimators.ESTIMATORS, 2, containers=ALL)
+    | fits(test_source_target.ESTIMATORS, 2, fit=test_source_target.fit)
+    | fits(test_k_tuples.ESTIMATORS, 2, ONLY_REPLACE, fit=fit_tuples)
+    | fits(named("CnvxAdap", test_adaptation.ESTIMATORS), 3, ONLY_REPLACE, fit=test_adaptation.fit)
+    | fits(named("NCnvxAdap", test_nonconvex.ESTIMATORS), 3, ONLY_REPLACE, fit=fit_classes)
+)
+for name, make in test_label_shift.ESTIMATORS.items():
+    how = {"fit": label_shift(name)}
+    ESTIMATORS |= fits({f"LabelShiftClassifier, {name}": make}, 3, **how)
+
+
+# --- functions with a noise, and those that make one: {name: function of (data, noise)} ---
+
+MU = {"mu": 0.5}
+GIVEN = {
+    name: test_estimators.ESTIMATORS[name]()
+    for name in ("MaxCoverKMeans", "MaxCoverKMeans as printed", "PEMeans", "PEMeans as printed")
+} | {"HDPEMeans as printed": test_estimators.ESTIMATORS["HDPEMeans as printed"]()}
+
+
+def given_of(name, noise):
+    return GIVEN[name].set_params(neighboring=noise.neighboring)._declared()
+
+
+def engine(function, name):
+    return lambda rows, noise: function(rows, given_of(name, noise), noise)
+
+
+def sample_of(table, label=lambda y: np.clip(y, -1, 1)):
+    X, y = quantize(np.asarray(table[:, 1:]), RADIUS), label(np.asarray(table[:, 0], dtype=float))
+    return samples.Sample(X, y, lattice(RADIUS)[0], p=0.02)
+
+
+PUBLIC = sample_of(np.random.default_rng(0).normal(size=(20, 3)))
+CLASSES = sample_of(np.random.default_rng(0).normal(size=(20, 3)), lambda y: (y > 0).astype(int))
+REGRESSION = cnvx_adap.Regression((1.0, 2.0, 1.0), 0.5, n_iter=2)
+CLASSIFICATION = ncnvx_adap.Classification(
+    losses.LogLoss(), (1.0, 2.0), 0.5, 0.0, np.zeros(2), n_iter=2
+)
+
+
+def tuples(rows):
+    return np.reshape(rows, (-1, 2, 1))
+
+
+PLAN = k_tuples.PartitionPlan(4, 1.0, 1.0, 0.1, 1, 1e-6, 2.0)
+STABLE = stable.StablePrices(1e-6, 0.5, 0.5, 0.5, 0.5)
+
+
+def grouped(rows, noise):
+    """Groups by foreign code that fails, warns, prints and returns NaN on some records."""
+
+    def groups(Q):
+        print("a line for each block")
+        warnings.warn("a warning", stacklevel=1)
+        if np.abs(Q[:, 0]).max(initial=0) > 2**19:
+            raise ValueError(f"a record is at {Q[0]}")
+        return np.where(Q[:, 0] < -(2**18), np.nan, Q[:, 0] > 0)
+
+    return noise.sums(rows, radius=RADIUS, groups=groups, n_groups=2, **MU)
+
+
+def adaptive(rows, noise):
+    """What is asked second depends on the first answer."""
+    first = noise.count(len(rows), **MU)
+    return [noise.mean(rows, radius=RADIUS, **MU) for _ in range(1 + (first > 3))]
+
+
+FUNCTIONS = {
+    "Noise.count": lambda rows, noise: noise.count(len(rows), **MU),
+    "Noise.count of a mask": lambda rows, noise: noise.count(
+        np.asarray(rows)[:, 0] > 0, epsilon=1.0
+    ),
+    "Noise.sum": lambda rows, noise: noise.sum(rows, radius=RADIUS, norm=np.inf, epsilon=1.0),
+    "Noise.mean": lambda rows, noise: noise.mean(rows, radius=RADIUS, center=[0.5, 0.5], **MU),
+    "Noise.sums by foreign groups": grouped,
+    "Noise.lengths": lambda rows, noise: noise.lengths(rows, [0.1, 0.5, 1.0], **MU),
+    "Noise.histogram": lambda rows, noise: noise.histogram(
+        np.clip(np.asarray(rows)[:, 0], -2, 2).astype(int), 2, **MU
+    ),
+    "Noise.vote": lambda rows, noise: noise.vote(
+        np.clip(np.asarray(rows)[:, 0], -2, 2).astype(int), 2, epsilon=1.0
+    ),
+    "Noise.laplace": lambda rows, noise: noise.laplace(
+        np.clip(np.asarray(rows)[:, 0], -1, 1).sum(), sensitivity=2.0, epsilon=1.0
+    ),
+    "Noise.gaussian of anything": lambda rows, noise: noise.gaussian(
+        np.asarray(rows).sum(axis=0), sensitivity=2.0, **MU
+    ),
+    "adaptive questions": adaptive,
+    "noisy_avg": lambda rows, noise: noisy_avg(
+        rows, radius=RADIUS, epsilon=1.0, delta=1e-6, noise=noise
+    ),
+    "loss_parts": lambda rows, noise: loss_parts(
+        CENTERS, rows, bound=2.0, noise=noise, epsilon=1.0
+    ),
+    "quantile_cell": lambda rows, noise: quantile_cell(
+        np.clip(np.asarray(rows)[:, 0], 0, 3).astype(int), 4, 0.5, epsilon=1.0, noise=noise
+    ),
+    "recenter": lambda rows, noise: max_cover_kmeans.recenter(
+        rows, RADIUS, mu=0.5, epsilon=1.0, noise=noise
+    ),
+    "max_cover_k_means": engine(max_cover_kmeans.max_cover_k_means, "MaxCoverKMeans"),
+    "printed_max_cover": engine(max_cover.printed_max_cover, "MaxCoverKMeans as printed"),
+    "candidate_weights": lambda rows, noise: max_cover.candidate_weights(
+        np.clip(rows, -0.5, 0.5), CENTERS, 1.0, noise
+    ),
+    "Covers.choose": lambda rows, noise: max_cover.Covers(2, 0.2, 2.0, 3, False).choose(
+        np.clip(rows, -0.5, 0.5), 0.1, noise
+    ),
+    "zoom": lambda rows, noise: zoom.zoom(rows, RADIUS, n_total=50.0, mu=1.0, noise=noise),
+    "residual_radius": lambda rows, noise: pe_means.residual_radius(
+        np.clip(rows, -9, 9), CENTERS, radius=RADIUS, mu=1.0, sum_mu=1.0, n_total=9.0, noise=noise
+    ),
+    "refine_step": lambda rows, noise: pe_means.refine_step(
+        rows,
+        CENTERS,
+        pe_means.nearest_labels(rows, CENTERS, RADIUS),
+        radius=RADIUS,
+        n_total=9.0,
+        mu=1.0,
+        noise=noise,
+    ),
+    "pe_means": engine(pe_means.pe_means, "PEMeans"),
+    "printed_pe_means": engine(private_evolution.printed_pe_means, "PEMeans as printed"),
+    "printed_hdpe_means": engine(private_evolution.printed_hdpe_means, "HDPEMeans as printed"),
+    "dp_nn_histogram": lambda rows, noise: private_evolution.dp_nn_histogram(
+        np.clip(rows, -0.5, 0.5), CENTERS, n_total=9.0, noise=noise, **MU
+    ),
+    "private_evolution": lambda rows, noise: private_evolution.private_evolution(
+        np.clip(rows, -0.5, 0.5), 2, 4, 2, n_total=9.0, noise=noise, **MU
+    ),
+    "private_average": lambda rows, noise: k_averages.private_average(
+        rows, radius=RADIUS, min_radius=0.1, moves=1, epsilon=1.0, mu=0.5, beta=0.1, noise=noise
+    ),
+    "cell_means": lambda rows, noise: moments_of(rows, noise)[0],
+    "second_moments": lambda rows, noise: moments_of(rows, noise)[1],
+    "private_test_close_tuples": lambda rows, noise: k_tuples.private_test_close_tuples(
+        tuples(rows),
+        tuples(rows),
+        epsilon_1=1.0,
+        epsilon_2=1.0,
+        beta=0.1,
+        separation=7.0,
+        noise=noise,
+    )[0],
+    "private_test_partition": lambda rows, noise: [
+        k_tuples.private_test_partition(
+            np.tile(tuples(rows), (9, 1, 1)), PLAN, separation=7.0, noise=noise
+        )
+    ][:0],
+    "stable_tuple_mean": lambda rows, noise: stable_tuples.stable_tuple_mean(
+        np.tile(tuples(rows), (200, 1, 1)),
+        separation=30.0,
+        outliers=0.05,
+        mu=2.0,
+        eta=1e-6,
+        beta=0.1,
+        noise=noise,
+    ),
+    "printed_noisy_centers": lambda rows, noise: [
+        k_noisy_centers.printed_noisy_centers(
+            np.tile(tuples(rows), (800, 1, 1)),
+            test_k_tuples.ESTIMATORS["KNoisyCenters as printed"]()._declared(),
+            noise,
+        )
+    ][:0],
+    "scaled_centers": lambda rows, noise: private_scales.scaled_centers(
+        lambda safe: np.clip(np.sum(rows, axis=0, keepdims=True), -1, 1) / safe[:, None],
+        np.clip(np.abs(np.sum(rows, axis=0)[:1]), 1e-9, 1e9),
+        (1, 2),
+        shift=0.01,
+        stretch=0.01,
+        mu=0.5,
+        eta=1e-6,
+        noise=noise,
+    ),
+    "noisy_average_set": lambda rows, noise: averages.noisy_average_set(
+        rows, CENTERS, 3, radius=RADIUS, noise=noise, epsilon=1.0, weights=[1.0, 2.0]
+    ),
+    "neighbor_noisy_averages": lambda rows, noise: averages.neighbor_noisy_averages(
+        rows, CENTERS, radius=RADIUS, noise=noise, cell_radius=0.3, **MU
+    ),
+    "private_quantile": lambda rows, noise: private_quantile(
+        np.asarray(rows)[:, 0], 0.5, low=-1, high=1, epsilon=1.0, **own(noise)
+    ),
+    "private_radius": lambda rows, noise: private_radius(
+        rows, radius=RADIUS, epsilon=1.0, **own(noise)
+    ),
+    "private_loss": lambda rows, noise: private_loss(
+        CENTERS, rows, radius=1.0, epsilon=1.0, delta=1e-6, **own(noise)
+    ),
+    "choose_n_clusters": lambda rows, noise: shown(
+        choose_n_clusters(model_of(noise), [1, 2], rows, epsilon=1.0, delta=1e-6)
+    ),
+    "PrivacyBudget.search": lambda rows, noise: shown(
+        BUDGET.search(
+            model_of(noise), {"n_iter": [1, 2]}, rows, scorer=a_scorer, epsilon=0.5, bound=2.0
+        )
+    ),
+    "PrivacyBudget.fit": lambda rows, noise: vars(BUDGET.fit(model_of(noise), rows)).get(
+        "cluster_centers_"
+    ),
+}
+REPLACED = {
+    "adapt_regression": lambda table, noise: cnvx_adap.adapt_regression(
+        sample_of(table), PUBLIC, REGRESSION, noise, 1.0
+    ),
+    "algorithm_1": lambda table, noise: convex.algorithm_1(
+        sample_of(table), PUBLIC, 1.0, 2.0, 1.0, kappa_1=0.5, n_iter=2, noise=noise, mu=1.0
+    ),
+    "adapt_classifier": lambda table, noise: ncnvx_adap.adapt_classifier(
+        sample_of(table, lambda y: (y > 0).astype(int)), CLASSES, CLASSIFICATION, noise, 1.0
+    ),
+    "algorithm_2": lambda table, noise: nonconvex.algorithm_2(
+        losses.LogLoss(),
+        sample_of(table, lambda y: (y > 0).astype(int)),
+        CLASSES,
+        1.0,
+        2.0,
+        kappa_1=0.5,
+        n_iter=2,
+        noise=noise,
+        mu=1.0,
+    )[:3],
+    "noisy_gradient": lambda table, noise: samples.noisy_gradient(
+        lambda block, at: block * block, table, bound=1.0, noise=noise, mu=1.0
+    ),
+    "private_discrepancy": lambda table, noise: discrepancy.private_discrepancy(
+        np.clip(table[:, 0], 0, 1).mean(), 1.0, len(table), noise=noise, mu=1.0
+    ),
+    "private_second_moment": lambda table, noise: discrepancy.private_second_moment(
+        table, radius=RADIUS, noise=noise, mu=1.0
+    ),
+    "private_local_discrepancy": lambda table, noise: local_discrepancy.private_local_discrepancy(
+        table[:, 1:],
+        table[:, 0],
+        [[0.0, 0.0], [0.5, 0.1]],
+        [0.0, 1.0],
+        np.zeros(2),
+        1.0,
+        radius=RADIUS,
+        residual_bound=1.0,
+        noise=noise,
+        epsilon=1.0,
+    ),
+    "adapt_without_labels": lambda table, noise: local_discrepancy.adapt_without_labels(
+        table[:, 1:],
+        PUBLIC.X * PUBLIC.step,
+        PUBLIC.y,
+        radius=RADIUS,
+        weight_radius=2.0,
+        noise=noise,
+        mu=1.0,
+    ),
+}
+
+
+BUDGET = PrivacyBudget(1e100, 0.999999, composition="added")
+
+
+def own(noise):
+    """The same noise for functions that make theirs."""
+    return {"neighboring": noise.neighboring, "random_state": 0}
+
+
+def model_of(noise):
+    ball = {"n_clusters": 2, "radius": RADIUS, "epsilon": 0.5, "delta": 1e-6, "n_iter": 1}
+    return NoisyLloyd(**ball, **own(noise))
+
+
+def a_scorer(model, rows):
+    """Foreign code that fails, warns, prints, overflows and returns NaN on some records."""
+    print("a line for each call")
+    warnings.warn("a warning", stacklevel=1)
+    if len(rows) > 1 and np.abs(rows).max() == 1e150:
+        raise ArithmeticError(f"a record is at {rows[0]}")
+    with np.errstate(over="warn"):
+        loss = ((rows - model.cluster_centers_[0]) ** 2).sum(axis=1)
+    return np.where(rows[:, 0] == 1e100, np.nan, loss)
+
+
+def shown(search):
+    return search.best_params_, [model.cluster_centers_ for model in search.estimators_]
+
+
+def moments_of(rows, noise):
+    Q = quantize(np.asarray(rows, dtype=float), RADIUS)
+    found, inside = stable.cell_means(Q, CENTERS, RADIUS, STABLE, noise)
+    return found, stable.second_moments(found, inside, 0.5, noise)
+
+
+# --- all targets ---
+
+OF_TUPLES = (
+    *("private_test_close_tuples", "private_test_partition"),
+    *("stable_tuple_mean", "printed_noisy_centers"),
+)
+NO_BRANCHES = {  # they make a noise of their own
+    *("private_quantile", "private_radius", "private_loss", "choose_n_clusters"),
+    *("PrivacyBudget.search", "PrivacyBudget.fit"),
+}
+TARGETS = ESTIMATORS | {
+    name: (bh.asking(ask), 2, BOTH, ALL if name.startswith("Noise.sums") else ARRAYS)
+    for name, ask in FUNCTIONS.items()
+}
+for name in OF_TUPLES:  # their number is public
+    TARGETS[name] = *TARGETS[name][:2], ONLY_REPLACE, ARRAYS
+TARGETS |= {name: (bh.asking(ask), 3, ONLY_REPLACE, ARRAYS) for name, ask in REPLACED.items()}
+TARGETS |= {
+    f"{name}, in branches": (bh.asking(ask, branches=2), 2, BOTH, ARRAYS)
+    for name, ask in FUNCTIONS.items()
+    if name not in NO_BRANCHES
+}
+TARGETS |= {
+    f"{name}, in branches": (bh.asking(ask, branches=2), 3, ONLY_REPLACE, ARRAYS)
+    for name, ask in REPLACED.items()
+}
+CASES = [(name, relation) for name, target in TARGETS.items() for relation in target[2]]
+
+
+def differences(name, relation, n_pairs, seed=0):
+    target, columns, _, containers = TARGETS[name]
+    pairs = bh.extreme_pairs(
+        columns, RADIUS, n_pairs, neighboring=relation, containers=containers, seed=seed
+    )
+    return bh.behavior(target, pairs, neighboring=relation, seed=seed)
+
+
+@pytest.mark.parametrize(("name", "relation"), CASES)
+def test_one_record_changes_nothing_but_released_outcomes(name, relation):
+    assert not differences(name, relation, FEW // len(TARGETS[name][2]), seed=10**7)
+
+
+@pytest.mark.parametrize(("name", "relation"), CASES)
+def test_one_record_changes_nothing_in_five_hundred_pairs(name, relation):
+    assert not differences(name, relation, PAIRS // len(TARGETS[name][2]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "relation"), CASES)
+def test_one_record_changes_nothing_in_many_pairs(name, relation):
+    assert not differences(name, relation, MANY // len(TARGETS[name][2]), seed=10**6)
+
+
+if __name__ == "__main__":
+    n_pairs, wanted, worst = int(sys.argv[1]), sys.argv[2:], 0
+    for name in TARGETS:
+        if wanted and not any(word in name for word in wanted):
+            continue
+        start, relations = time.perf_counter(), TARGETS[name][2]
+        found = [f for r in relations for f in differences(name, r, n_pairs // len(relations))]
+        seconds = time.perf_counter() - start
+        print(f"{name}: {n_pairs} pairs, {len(found)} differences, {seconds:.1f} s", flush=True)
+        for sentence in found[:3]:
+            print("   ", sentence[:400])
+        worst = max(worst, len(found))
+    sys.exit(bool(worst))

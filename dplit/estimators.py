@@ -180,18 +180,17 @@ class PrivateEstimator(BaseEstimator):
         """What was released and what it cost; None if nothing was protected."""
         return noise.receipt(self.delta or 0.0, title=title)
 
-    @np.errstate(all="ignore")  # the caller's error state must not change what happens
     def _declared(self, *tables, **named):
         """A twin that computes with plain values. All that is PUBLIC is checked, of the tables too; no private cell is read."""
-        given = declare(self, self._common | self._rules)
-        given._check_public()
-        given._check_common()
-        if tables or named:
-            given._check_tables(*tables, **named)
+        with np.errstate(all="ignore"):  # the caller's error state must not change what happens
+            given = declare(self, self._common | self._rules)
+            given._check_public()
+            given._check_common()
+            if tables or named:
+                given._check_tables(*tables, **named)
         return given
 
     @one_thread
-    @np.errstate(all="ignore")
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
         tables = given._gate(*tables, **named)

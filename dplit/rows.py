@@ -425,7 +425,8 @@ Function = TypeVar("Function", bound=Callable)
 def one_thread(function: Function) -> Function:
     """The same function, whose every product of matrices and every k-means inside take one thread.
 
-    They are small in a fit: threads would wait for each other longer than they compute.
+    They are small in a fit: threads would wait for each other longer than they compute. Inside, no
+    error state of numpy changes what happens: a warning or an error could tell of a record.
 
     Parameters
     ----------
@@ -440,7 +441,7 @@ def one_thread(function: Function) -> Function:
 
     @wraps(function)
     def alone(*args, **kwargs):
-        with _blas, _openmp:
+        with _blas, _openmp, np.errstate(all="ignore"):
             return function(*args, **kwargs)
 
     return alone

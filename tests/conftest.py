@@ -3,9 +3,9 @@
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
-stands in FILES or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
+stands in FILES, in WHOLE or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
 every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
-one part of them in five, which the name of the commit draws (DPLIT_TURN). `slow` is for hours, by hand: what is left of
+one part of them in five, which the name of the commit draws (DPLIT_TURN), and all of WHOLE. `slow` is for hours, by hand: what is left of
 the grids and of the answers, and what takes minutes by itself.
 """
 
@@ -79,6 +79,8 @@ REPLAYS = {
     "test_exploring_finds_nothing",
     "test_replay_catches_planted_bugs",
 }
+# of these, every change must pass all cases: what one record may decide is found by many pairs
+WHOLE = {"test_one_record_changes_nothing_in_five_hundred_pairs"}
 # cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests; and
 # of more than about five, where a shorter one beside them asks the same
 LONG, LONGEST = (
@@ -119,7 +121,8 @@ def when(item, long):
     name, turn = item.originalname, place(item)
     if name in SWEEPS and turn % SWEEPS[name]:
         return "slow" if (turn - 1) % (8 if name in REPLAYS else 4) else "rest"
-    return "rest" if item.path.stem in FILES or item.nodeid in LONG else ""
+    later = item.path.stem in FILES or item.nodeid in LONG or name in WHOLE
+    return "rest" if later else ""
 
 
 def place(item):
@@ -169,7 +172,8 @@ def pytest_collection_modifyitems(config, items):
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
     # test_a_page.py gives its pages turns itself
-    later = [i for i in items if i.get_closest_marker("rest") and i.path.stem != "test_a_page"]
+    apart = lambda i: i.path.stem == "test_a_page" or getattr(i, "originalname", "") in WHOLE
+    later = [i for i in items if i.get_closest_marker("rest") and not apart(i)]
     now = {*in_turn([*dict.fromkeys(map(unit, later))])}
     left = {item for item in later if unit(item) not in now}
     items[:] = [item for item in items if item not in left]

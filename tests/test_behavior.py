@@ -493,7 +493,12 @@ def test_the_number_of_records_of_a_branch_is_bought(name, relation):
     labels = {}
     for where in (1, 2):
         noise = []
-        run = bh.asking(lambda rows, own: noise.append(own) or FUNCTIONS[name](rows, own), where)
+
+        def ask(rows, own, noise=noise):
+            noise.append(own)
+            return FUNCTIONS[name](rows, own)
+
+        run = bh.asking(ask, where)
         data = np.tile([[0.1, 0.2], [1.1, 0.2]], (9, 1))
         bh.course(run, data, 0, neighboring=relation)
         labels[where] = {release.label for release in noise[0].releases}

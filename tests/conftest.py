@@ -172,8 +172,10 @@ def pytest_collection_modifyitems(config, items):
         if NO_BROWSER and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
     # test_a_page.py gives its pages turns itself
-    apart = lambda i: i.path.stem == "test_a_page" or getattr(i, "originalname", "") in WHOLE
-    later = [i for i in items if i.get_closest_marker("rest") and not apart(i)]
+    apart = {
+        i for i in items if i.path.stem == "test_a_page" or getattr(i, "originalname", "") in WHOLE
+    }
+    later = [i for i in items if i.get_closest_marker("rest") and i not in apart]
     now = {*in_turn([*dict.fromkeys(map(unit, later))])}
     left = {item for item in later if unit(item) not in now}
     items[:] = [item for item in items if item not in left]

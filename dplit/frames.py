@@ -62,13 +62,16 @@ def without_rows(X):
     array_like of shape (0, d), or None
         PUBLIC. None for a kind that is not known.
     """
-    if hasattr(X, "chunks"):  # a dask array, which knows what its parts are
+    if hasattr(X, "chunks") and hasattr(X, "_meta"):  # a dask array knows what its parts are
         return np.zeros((0, X.shape[1]), X.dtype) if isinstance(X._meta, np.ndarray) else X._meta
     if hasattr(X, "iloc"):  # a slice of a frame may go by its index
         return X.iloc[:0]
     if hasattr(X, "column_names"):
         return X.slice(0, 0)
-    return X[:0] if hasattr(X, "dtype") or hasattr(X, "dtypes") else None
+    try:
+        return None if isinstance(X, Mapping) else X[:0]
+    except Exception:  # a table may be anything
+        return None
 
 
 def column_names(X):

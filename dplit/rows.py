@@ -174,7 +174,10 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if isinstance(X, (list, tuple)):
         return None
     if advice := not_a_table(X, name):
-        raise TypeError(f"{name} is a {type(X).__name__}: {owner} needs a table. {advice}")
+        raise TypeError(
+            f"{name} cannot be used (it is a {type(X).__name__}): {owner} needs a table of finite "
+            f"numbers. {advice}"
+        )
     if _is_partitioned(X):
         _check_partitions(X, owner, name, partitions)
     for column, kind in _fields(X):
@@ -182,14 +185,13 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
             reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
             told = reason if column is None else f"{reason}: column {column!r} is of type {kind}"
             raise ValueError(_unusable(name, owner, told))
-    if not isinstance(getattr(X, "shape", None), tuple):
-        return None
-    if len(X.shape) != 2 or X.shape[1] == 0:
-        _checked(np.zeros([1 if i == 0 else min(n, 1) for i, n in enumerate(X.shape)]), owner, name)
+    shape = getattr(X, "shape", None)
+    if shape is not None and (len(shape) != 2 or shape[1] == 0):
+        _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)
     column_names(X)
     if not words and (none := without_rows(X)) is not None:
         _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
-    return int(X.shape[1])
+    return None if shape is None else int(shape[1])
 
 
 def check_same_columns(owner, **tables):

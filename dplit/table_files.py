@@ -26,14 +26,14 @@ from .scaling import BoundedScaler
 # %% ../nbs/48_table_files.ipynb #c2571b07
 _READ = "it must be CSV (text in UTF-8) or Parquet"
 _BEGINNINGS = {  # of files that are neither
+    rb"\x80[\x02-\x05]": "it is a pickle; write its table to CSV or Parquet",
     rb"\x1f\x8b|BZh\d|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!": "it is compressed; unpack it first",
     rb"PK\x03\x04|PK\x05\x06|\xd0\xcf\x11\xe0": "it is a spreadsheet, or compressed; save it as CSV in UTF-8",
-    rb"\xff\xfe|\xfe\xff|[^\n]*\x00": "it is no text in UTF-8 (perhaps UTF-16, or binary); save it as CSV in UTF-8",
-    rb"\x80[\x02-\x05]": "it is a pickle; write its table to CSV or Parquet",
-    rb"\s*([{]|\[\s*($|[\[{\"\d-]))": "it looks like JSON; write its table to CSV or Parquet",
-    rb"(?i)\s*<(\?xml|!doctype|html|table)": "it is XML or HTML; save its table as CSV in UTF-8",
     rb"SQLite format 3|\x89HDF|\x93NUMPY|ARROW1|FEA1|ORC\b|Obj\x01|PARE|%PDF|\$FL[23]@|RD[AX]\d\n":
         "it is another format; write its table to CSV or Parquet",
+    rb"\xff\xfe|\xfe\xff|[^\n]*\x00": "it is no text in UTF-8 (perhaps UTF-16, or binary); save it as CSV in UTF-8",
+    rb"\s*([{]|\[\s*($|[\[{\"\d-]))": "it looks like JSON; write its table to CSV or Parquet",
+    rb"(?i)\s*<(\?xml|!doctype|html|table)": "it is XML or HTML; save its table as CSV in UTF-8",
 }  # fmt: skip
 _NO_FILE = {
     stat.S_ISDIR: "it is a folder; name one file",
@@ -222,9 +222,9 @@ def _polars_try(path, names):
 
     _polars_cells(path, names, 0)
     kinds, file = dict(_polars_kinds(path)), io.BytesIO()
-    made_up = polars.DataFrame(schema={name: kinds[name] for name in names}).clear(1)
-    made_up.write_parquet(file)
-    polars.read_parquet(file)
+    polars.DataFrame(schema={name: kinds[name] for name in names}).clear(1).write_parquet(file)
+    file.seek(0)
+    made_up = polars.read_parquet(file)
     return [made_up[name].to_list() for name in names]
 
 

@@ -89,12 +89,14 @@ def column_names(X):
 
     Raises
     ------
-    TypeError
-        If some names are words and others are not.
+    TypeError, ValueError
+        If some names are words and others are not, or two of them are the same.
     """
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return None
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    if len(names) > len(set(names)):
+        raise ValueError("two columns of a table have the same name: rename one.")
     if names and all(isinstance(name, str) for name in names):
         return np.asarray(names, dtype=object)  # old scikit-learn does not know all frames
     reader = BaseEstimator()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dplit import HDPEMeans, NoisyLloyd, PrivacyBudget, table_files
+from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget, table_files
 from dplit.__main__ import main
 
 N = 300
@@ -440,3 +440,12 @@ def test_a_refusal_names_what_it_saw_and_the_next_step(table, told):
     frame["day"] = frame["day"].astype("datetime64[s]")
     with pytest.raises(ValueError, match=r"column 'day' is of type datetime64\[s\]"):
         PrivacyBudget(9, 1e-3).fit(HDPEMeans(2, **BALL), frame)
+
+
+def test_a_public_table_whose_columns_have_one_name_is_refused_before_a_charge():
+    """The names of a frame that is PUBLIC itself are kept, too, after the fit."""
+    target = pytest.importorskip("pandas").DataFrame(X, columns=["a", "a"])
+    budget = PrivacyBudget(9.0, 1e-3)
+    with pytest.raises(ValueError, match="two columns of a table have the same name"):
+        budget.fit(NoisyAverageSet(t=20, **BALL), Xs=X, Xt=target)
+    assert not budget.ledger

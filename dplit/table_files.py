@@ -331,6 +331,10 @@ def _carefully(function, path, *args):
         problem = error.with_traceback(None) if ours else _unreadable(path, error)
     raise problem  # out here, so that the quoting error does not travel along
 
+
+def _names(path):
+    return (_parquet_names if _is_parquet(path) else _csv_names)(path)
+
 # %% ../nbs/48_table_files.ipynb #e059feec
 def read_names(path):
     """Names of a table's columns, which are PUBLIC. No row is read.
@@ -356,11 +360,7 @@ def read_names(path):
         )
     return names
 
-
-def _names(path):
-    return (_parquet_names if _is_parquet(path) else _csv_names)(path)
-
-
+# %% ../nbs/48_table_files.ipynb #745ffed3
 def check_table(path, scaler):
     """Refuse a table by what its schema says of the columns that are to be read. No row is read.
 

@@ -21,11 +21,13 @@ from sklearn.cluster import KMeans
 
 from . import LedgerError, NoisyLloyd, PEMeans, PrivacyBudget, exact, loaders
 from . import commands as files
+from .output import check_folder, drain, say
 from .plotting import plot_images
+from .public import AbstainedWarning, PrivacyWarning
 from .receipts import Table
 
 # %% ../nbs/00_tour.ipynb #8a471ff9
-def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=print):
+def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=say):
     """Non-private k-means beside NoisyLloyd and PEMeans at several epsilons.
 
     Parameters
@@ -103,32 +105,33 @@ def tour(options):
 
     Raises
     ------
-    ValueError
-        If the picture's folder is not there, or its name is not that of a picture.
+    OSError, ValueError
+        If the picture's folder is not there or cannot be written to, or its name is not that of a
+        picture: before anything is fitted.
     """
     if not options.picture.resolve().parent.is_dir():
         raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
-    if options.picture.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+    known = options.picture.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()
+    if not known or options.picture.is_dir():
         raise ValueError(
             f"--picture {options.picture}: name a file such as digits.png, .svg or .pdf."
         )
+    check_folder(options.picture.resolve().parent, 2**20)
     plt.switch_backend("Agg")  # draws to a file, needs no screen
-    print("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
+    say("dplit: private clustering of 1797 handwritten digits (bundled with scikit-learn)")
     digits = loaders.load_digits()
     rows, models = compare(digits.data, digits.radius, digits.center, options.epsilon)
     picture(models, options.picture)
-    print(f"\n{Table(['method', 'epsilon', 'relative loss', 'seconds'], rows)}")
-    print(
+    say(f"\n{Table(['method', 'epsilon', 'relative loss', 'seconds'], rows)}")
+    say(
         "\nloss: mean squared distance to the nearest centre, relative to k-means without privacy\n"
     )
-    print(
-        f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n"
-    )
-    print(f"Picture of the centres: {options.picture.resolve()}")
-    print("A table of your own:    python -m dplit cluster --help")
+    say(f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n")
+    say(f"Picture of the centres: {options.picture.resolve()}")
+    say("A table of your own:    python -m dplit cluster --help")
     if Path("nbs/index.ipynb").exists():  # an installed package has no book beside it
         jupyter = Path(sys.executable).parent / "jupyter"
-        print(f"Open the book:          {jupyter} lab nbs/index.ipynb")
+        say(f"Open the book:          {jupyter} lab nbs/index.ipynb")
 
 # %% ../nbs/00_tour.ipynb #3b1f6a90
 def ledger(options):
@@ -138,9 +141,16 @@ def ledger(options):
     ----------
     options : argparse.Namespace
         `file`, a Path, `json`, a bool, and `begin`, a limit (epsilon, delta) or None.
+
+    Raises
+    ------
+    OSError, ValueError, LedgerError
+        If the ledger cannot be opened, made or printed.
     """
     with PrivacyBudget.open(options.file, *(options.begin or ())) as budget:
-        print(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
+        printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
+    if not (printed or options.begin):
+        raise OSError(f"ledger {options.file}: it could not be printed.")
 
 # %% ../nbs/00_tour.ipynb #5d0c2e41
 def main(argv=None):
@@ -154,7 +164,7 @@ def main(argv=None):
     Returns
     -------
     int or str
-        0, or what went wrong, for `sys.exit`.
+        For `sys.exit`: 0, what went wrong (1), 130 if it was interrupted; see `cluster` for 3.
     """
     parser = argparse.ArgumentParser(
         prog="python -m dplit", description="Differential privacy, literately."
@@ -187,11 +197,18 @@ def main(argv=None):
     options = parser.parse_args(argv if named else ["tour", *argv])
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda said, *_: print(f"dplit: {said}", file=sys.stderr)
-            options.run(options)
+            warnings.simplefilter("ignore")  # of other libraries, which may speak of rows
+            for ours in (PrivacyWarning, AbstainedWarning):
+                warnings.simplefilter("default", ours)
+            warnings.showwarning = lambda said, *_: say(f"dplit: {said}", sys.stderr)
+            return options.run(options) or 0
     except (ValueError, TypeError, OSError, LedgerError) as problem:
         return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
-    return 0
+    except KeyboardInterrupt as stop:
+        say("\n".join(["dplit: interrupted.", *getattr(stop, "__notes__", ())]), sys.stderr)
+        return 130
+    finally:
+        drain()
 
 # %% ../nbs/00_tour.ipynb #ebfb2d47
 if __name__ == "__main__" and __spec__ is not None:  # python -m dplit, not a notebook

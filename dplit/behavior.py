@@ -332,7 +332,9 @@ class Differences(list):
         which few runs answer says little.
     """
 
-    pairs = answered = 0
+    def __init__(self, sentences=()):
+        super().__init__(sentences)
+        self.pairs = self.answered = 0
 
     def __repr__(self):
         head = f"{self.pairs} pairs, {self.answered} answered, {len(self)} differences"

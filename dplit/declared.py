@@ -375,7 +375,8 @@ WORDS = {
     Whom the guarantee protects.""",
     "random_state": """random_state : None, int or Generator
     None: noise from the operating system. A seed makes the fit repeatable and therefore not
-    private; the receipt says so.""",
+    private; the receipt says so. A Generator advances with each fit; an int or a SeedSequence
+    gives each fit the same noise.""",
     "spent": """spent_ : Receipt
     PUBLIC. What was released and what it cost.""",
     "n_features": """n_features_in_ : int

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .declared import is_masked
-from .public import _shown, check_between, check_count, check_neighboring, check_random_state
-from .public import rounded_down
+from .public import _shown, _streams, check_between, check_count, check_neighboring
+from .public import check_random_state, rounded_down
 from .receipts import Receipt, Release, _together
 from .rows import _floats
 from .samplers import Bits, _race, distinct_int, gaussian_int, knorm_int, laplace_int
@@ -494,18 +494,6 @@ def _check_fits(plan, label):
         )
 
 # %% ../nbs/06_discrete.ipynb #ed34d92f
-def _streams(random_state):
-    """Two independent generators, (public, noise), from whatever numpy or scikit-learn would call a seed."""
-    check_random_state(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return random_state.spawn(2)
-    if isinstance(random_state, np.random.RandomState):
-        random_state = random_state.randint(2**31, size=4)
-    if not isinstance(random_state, np.random.SeedSequence):
-        random_state = np.random.SeedSequence(random_state)
-    return [np.random.default_rng(s) for s in random_state.spawn(2)]
-
-
 def _positive(number, name):
     """A PUBLIC number > 0 that has a lattice, as a float not below it, or an error that says what it is."""
     try:
@@ -524,6 +512,7 @@ class Discrete(Pages):
     ----------
     random_state : None, int, Generator, RandomState or SeedSequence
         None: bits from the operating system. Anything else: reproducible, and `private` is False.
+        A Generator or RandomState advances; a SeedSequence does not.
     neighboring : {"add_remove", "replace"}
         For whom the sensitivities are computed; cannot be changed later.
 
@@ -539,7 +528,7 @@ class Discrete(Pages):
         super().__init__(neighboring, random_state is None)
         noise = None
         if not self.private:
-            self.public_rng, noise = _streams(random_state)
+            self.public_rng, noise = _streams(check_random_state(random_state))
         self._bits = Bits(noise)
 
     @cached_property

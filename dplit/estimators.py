@@ -23,6 +23,7 @@ from .declared import KMEANS, WORDS, check_arrays, check_memory, check_price, de
 from .declared import documented, optional, settle
 from .geometry import NearestCenter, nearest_distance
 from .mechanisms import LatticeRows, Noise
+from .output import say
 from .public import check_callable, check_center, check_count, check_kind, check_points
 from .public import check_flag, check_positive
 from .rows import MappedRows, _kept, _table, check_columns, check_fitted_columns, check_rows
@@ -113,7 +114,7 @@ class _Aloud(Noise):
         # the page of a procedure is not the list: what is made on it may be PRIVATE
         for release in self.listed[self._said :]:
             self._said += 1
-            print(f"[{self._owner}] release {self._said}: {release.label}", flush=True)
+            say(f"[{self._owner}] release {self._said}: {release.label}")
 
 
 def _check_verbose(value, name, owner):

@@ -10,6 +10,7 @@ __all__ = ['PrivacyWarning', 'AbstainedWarning', 'check_count', 'check_between',
            'optional', 'settle']
 
 # %% ../nbs/09_public.ipynb #2141267d
+import copy
 import importlib
 import math
 import re
@@ -69,23 +70,29 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
     return value
 
 # %% ../nbs/09_public.ipynb #0b57ad21
-# what libraries of tables call the types whose cells are no numbers, and which some turn into numbers of their own
-_ODD = re.compile(
-    r"(date(time)?|time(stamp)?|duration|period|interval|(large_|fixed_size_)?(list|binary)|array|struct|map|object)",
-    re.I,
-)
-_WORDY = re.compile(r"(large_)?str(ing)?|utf8|categor|enum", re.I)
+# how libraries of tables call the types whose cells are numbers, or words; all others are neither
+_NUMERIC = re.compile(r"u?int\d*|b?float\d*|double|half_?float|decimal\d*|bool(ean)?|none", re.I)
+_WORDY = re.compile(r"(large_?)?(str|string|utf8)(_?view)?|categor(y|ical)|enum", re.I)
+
+
+def _fields(X):
+    """Pairs (name, type) of a table's columns, without a look at a cell; one pair (None, type) for an array."""
+    # a frame may have a column that is called dtype, and an array of records one called columns
+    arrow = hasattr(X, "column_names") and hasattr(getattr(X, "schema", None), "types")
+    if arrow:
+        names, types = X.schema.names, X.schema.types
+    elif hasattr(X, "columns") and hasattr(X, "dtypes") and not isinstance(X, np.ndarray):
+        names, types = list(X.columns), X.dtypes
+    else:
+        names, types = [None], [getattr(X, "dtype", None)]
+    if len(names) > len(set(names)):
+        raise ValueError("two columns of a table have the same name: rename one.")
+    return list(zip(names, types, strict=True))
 
 
 def _kinds(X):
-    """Types of a table's columns, without a look at a cell: numpy's letters, and of those it has none for M, or w for words."""
-    # a frame may have a column that is called dtype, and an array of records one called columns
-    # (whose columns, like Arrow's, are the cells)
-    frame = hasattr(X, "columns") and hasattr(X, "dtypes") and not isinstance(X, np.ndarray)
-    if frame and len(names := list(X.columns)) > len(set(names)):
-        raise ValueError("two columns of a table have the same name: rename one.")
-    types = X.dtypes if frame else [getattr(X, "dtype", None)]
-    return {*map(_kind, types)}
+    """Types of a table's columns: numpy's letters, and of those it has none for w for words, M for what is no number either."""
+    return {_kind(kind) for _, kind in _fields(X)}
 
 
 def _kind(one):
@@ -94,7 +101,9 @@ def _kind(one):
         return kind
     if (names := getattr(getattr(one, "categories", None), "dtype", None)) is not None:
         return _kind(names)
-    return "M" if _ODD.match(str(one)) else "w" if _WORDY.match(str(one)) else ""
+    name = str(one).removeprefix("dictionary<values=")
+    name = re.split(r"[\[(<,]", name, maxsplit=1)[0].rpartition(".")[2]
+    return "" if _NUMERIC.fullmatch(name) else "w" if _WORDY.fullmatch(name) else "M"
 
 # %% ../nbs/09_public.ipynb #1f5ce173
 def _is_number(value):
@@ -365,8 +374,25 @@ def check_neighboring(neighboring, name="neighboring", owner=""):
     return str(neighboring)
 
 
+def _streams(random_state):
+    """Two independent generators, (public, noise), from whatever numpy or scikit-learn would call a seed."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state.spawn(2)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31, size=4)
+    if isinstance(random_state, np.random.SeedSequence):
+        random_state = copy.deepcopy(random_state)  # spawn would change the caller's
+    else:
+        random_state = np.random.SeedSequence(random_state)
+    return [np.random.default_rng(s) for s in random_state.spawn(2)]
+
+
 def check_random_state(random_state, name="random_state", owner=""):
-    """A seed, checked without drawing from it.
+    """A seed, checked without drawing from it: two generators are made from a copy of it.
+
+    Each fit with the same int or `SeedSequence` uses the same noise, and a `SeedSequence` is not
+    changed by it. As in numpy and scikit-learn, a `Generator` or a `RandomState` advances: the next
+    fit with it uses other noise.
 
     Parameters
     ----------
@@ -382,18 +408,18 @@ def check_random_state(random_state, name="random_state", owner=""):
     Raises
     ------
     TypeError, ValueError
-        If it is anything else.
+        If it is anything else, or a Generator that cannot spawn others: one without a SeedSequence.
     """
-    kinds = np.random.Generator, np.random.RandomState, np.random.SeedSequence
-    if random_state is None or isinstance(random_state, kinds):
-        return random_state
     try:
-        np.random.SeedSequence(random_state)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"random_state={_shown(random_state)}: give None, a whole number >= 0 or a numpy Generator."
-        ) from None
-    return random_state
+        if random_state is not None:
+            _streams(copy.deepcopy(random_state))
+        return random_state
+    except Exception as error:  # a generator may be anything
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+    raise kind(
+        f"random_state={_shown(random_state)}: give None, a whole number >= 0, or a numpy Generator "
+        "that can spawn others, such as numpy.random.default_rng(0)."
+    )
 
 # %% ../nbs/09_public.ipynb #18ca3f8f
 def rounded_down(value):

@@ -23,14 +23,14 @@ from operator import index
 from typing import TypeVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
 from .declared import UnreadableRecords, as_float64, is_masked
-from .public import _is_number, _kinds, _shown
+from .frames import column_names, not_a_table, without_rows
+from .public import _fields, _is_number, _kind, _shown
 from .public import check_callable, check_center, check_count, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
@@ -97,17 +97,18 @@ def _all_finite(start, rows):
     return bool(np.isfinite(rows).all())
 
 # %% ../nbs/02_rows.ipynb #ae0c2e50
-def _checked(X, owner, name):
+def _checked(X, owner, name, **options):
     """Refuse a table without records of its own, such as zeros of its shape: what scikit-learn says is PUBLIC."""
     try:
-        check_array(X, input_name=name)
-    except (TypeError, ValueError) as error:
+        check_array(X, input_name=name, **options)
+    except Exception as error:  # of a type that cannot be made an array, anything
+        kind = TypeError if isinstance(error, TypeError) else ValueError
         reason = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
         reason = re.sub(r"\(\d+,", "(,", reason)  # not even whether there is a record
         reason = re.sub(
             r" \(shape=\(, [1-9].*?\)\)", "", reason
         )  # scikit-learn's check looks for a 0
-        raise type(error)(_unusable(name, owner, reason)) from None
+        raise kind(_unusable(name, owner, reason)) from None
 
 # %% ../nbs/02_rows.ipynb #ae0c2e51
 def _unusable(name, owner, reason):
@@ -127,8 +128,16 @@ def _is_partitioned(X):
     return hasattr(X, "to_delayed") and hasattr(X, "chunks")
 
 
-def _whole_rows(X, owner, name, allowed=True):
+def _whole_rows(X, owner, name):
     """A dask array whose partitions hold whole records, if its shape and type are those of a table."""
+    _check_partitions(X, owner, name, True)
+    few = np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype)
+    _checked(few, owner, name)
+    return X.rechunk({1: -1})
+
+
+def _check_partitions(X, owner, name, allowed):
+    """Refuse a dask array that the owner does not take, or that does not say how long it is."""
     if not allowed:
         raise TypeError(
             f"{name} is a dask array: {owner} works in memory; give it {name}.compute(), if that fits."
@@ -137,8 +146,6 @@ def _whole_rows(X, owner, name, allowed=True):
         raise ValueError(
             f"{name} has partitions of unknown length: call {name}.compute_chunk_sizes() first."
         )
-    _checked(np.zeros([min(n, 1) for n in X.shape[:1]] + list(X.shape[1:]), X.dtype), owner, name)
-    return X.rechunk({1: -1})
 
 # %% ../nbs/02_rows.ipynb #a7490c51
 def check_columns(X, owner, name="X", partitions=False, words=False):
@@ -163,24 +170,27 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     TypeError, ValueError
         If it is no table, or a kind of table that the owner does not take.
     """
-    if X is None or sparse.issparse(X) or isinstance(X, np.matrix):
-        _checked(X, owner, name)
-    if _is_partitioned(X):
-        _whole_rows(X, owner, name, partitions)
     if isinstance(X, (list, tuple)):
         return None
+    if advice := not_a_table(X, name):
+        raise (ValueError if X is None else TypeError)(
+            f"{name} cannot be used (it is a {type(X).__name__}): {owner} needs a table of finite "
+            f"numbers. {advice}"
+        )
+    if _is_partitioned(X):
+        _check_partitions(X, owner, name, partitions)
+    for column, kind in _fields(X):
+        if (one := _kind(kind)) not in {"", *"fiubO", *"w" * words}:
+            reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
+            told = reason if column is None else f"{reason}: column {column!r} is of type {kind}"
+            raise ValueError(_unusable(name, owner, told))
     shape = getattr(X, "shape", None)
-    kinds = _kinds(X)
-    reason = "Complex data not supported" if "c" in kinds else "its entries are not numbers"
-    if kinds & {*("USMmcV" if words else "USMmcVw")}:
-        raise ValueError(_unusable(name, owner, reason))
-    if not isinstance(shape, tuple):
-        if hasattr(X, "__array__"):
-            return None
-        raise TypeError(_unusable(name, owner, reason))
-    if len(shape) != 2 or shape[1] == 0:
-        _checked(np.zeros([min(n, 1) for n in shape]), owner, name)
-    return int(shape[1])
+    if shape is not None and (len(shape) != 2 or shape[1] == 0):
+        _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)
+    column_names(X)
+    if not words and (none := without_rows(X)) is not None:
+        _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
+    return None if shape is None else int(shape[1])
 
 
 def check_same_columns(owner, **tables):
@@ -199,25 +209,13 @@ def check_same_columns(owner, **tables):
     ValueError
         If two of them differ.
     """
-    known = {name: names for name, X in tables.items() if (names := _column_names(X)) is not None}
+    known = {name: names for name, X in tables.items() if (names := column_names(X)) is not None}
     for first, second in pairwise(known):
         if list(known[first]) != list(known[second]):
             raise ValueError(
                 f"{first} and {second} have not the same columns in the same order: {owner} knows "
                 f"columns by their place. Give both in one order, such as {second}[list(columns)]."
             )
-
-
-def _column_names(X):
-    """Names of the columns of a data frame, or None."""
-    if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
-        return None
-    names = list(X.columns)
-    if names and all(isinstance(name, str) for name in names):
-        return np.asarray(names, dtype=object)  # old scikit-learn does not know all frames
-    reader = BaseEstimator()
-    validate_data(reader, X, skip_check_array=True)  # refuses a mixture of words and others
-    return getattr(reader, "feature_names_in_", None)
 
 # %% ../nbs/02_rows.ipynb #c769d3c7
 def keep_columns(estimator, X):
@@ -237,7 +235,7 @@ def keep_columns(estimator, X):
     """
     check_kind(estimator, "estimator", "keep_columns", BaseEstimator)
     validate_data(estimator, X, skip_check_array=True)
-    names = _column_names(X)
+    names = column_names(X)
     if names is not None:
         estimator.feature_names_in_ = names
 
@@ -258,7 +256,7 @@ def check_fitted_columns(estimator, X):
         If there are more or fewer columns, or others, or the same in another order.
     """
     check_kind(estimator, "estimator", "check_fitted_columns", BaseEstimator)
-    known, given = getattr(estimator, "feature_names_in_", None), _column_names(X)
+    known, given = getattr(estimator, "feature_names_in_", None), column_names(X)
     if known is None or given is None:
         validate_data(estimator, X, reset=False, skip_check_array=True)
     elif list(known) != list(given):

@@ -34,7 +34,7 @@ TEACHERS = {p.stem: json.loads(p.read_text("utf8")) for p in (ROOT / "teachers")
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
+    public foreign frames output declared accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
     quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting explorers kept weighing sabotage recording audit estimators
     clustering.lloyd clustering.zoom clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
@@ -44,7 +44,7 @@ ORDER = """
     adaptation.discrepancy adaptation.local_discrepancy adaptation.samples adaptation.convex
     adaptation.cnvx_adap adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap adaptation.label_shift
     source_target
-    report commands
+    report table_files commands
     __init__ __main__
 """.split()
 CONTRACT = """

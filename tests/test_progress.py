@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dplit
-from dplit import audit, commands, recording
+from dplit import audit, output, recording
 
 KINDS = [
     dplit.NoisyLloyd,
@@ -81,8 +81,8 @@ class Terminal(io.StringIO):
 def test_a_clock_shows_seconds_on_a_terminal_after_a_while_and_goes(monkeypatch, seconds, file):
     pytest.importorskip("tqdm")
     said = file()
-    monkeypatch.setattr(commands, "CLOCK", commands.CLOCK | {"delay": 0.5, "file": said})
-    with commands._clock("reading"):
+    monkeypatch.setattr(output, "CLOCK", output.CLOCK | {"delay": 0.5, "file": said})
+    with output.clock("reading"):
         time.sleep(seconds)
     shown = {line.strip() for line in said.getvalue().split("\r")} - {""}
     if seconds and file is Terminal:
@@ -93,7 +93,7 @@ def test_a_clock_shows_seconds_on_a_terminal_after_a_while_and_goes(monkeypatch,
 
 def test_without_tqdm_there_is_no_clock(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with commands._clock("reading"):
+    with output.clock("reading"):
         pass
     assert capsys.readouterr() == ("", "")
 
@@ -107,22 +107,19 @@ def test_the_clock_counts_nothing_and_ends_with_the_work(monkeypatch):
             self.options, self.told = options, []
             bars.append(self)
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *problem):
-            pass
-
         def update(self, n):
             self.told.append(n)
 
+        def close(self):
+            self.closed = True
+
     monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
-    with pytest.raises(KeyError), commands._clock("reading"):
+    with pytest.raises(KeyError), output.clock("reading"):
         time.sleep(0.7)
         raise KeyError
     (bar,) = bars
-    assert set(bar.told) == {0} and bar.options["delay"] == 2
-    assert bar.options.keys() == {*commands.CLOCK, "desc", "disable"}
+    assert set(bar.told) == {0} and bar.options["delay"] == 2 and bar.closed
+    assert bar.options.keys() == {*output.CLOCK, "desc", "disable"}
     told = len(bar.told)
     time.sleep(0.5)
     assert len(bar.told) == told

@@ -1,5 +1,6 @@
 """What is public is converted once, and refused before anything is spent; what is private reaches no message."""
 
+import copy
 import inspect
 import math
 import warnings
@@ -651,3 +652,80 @@ def test_what_is_seen_to_be_no_table_of_numbers_is_refused_before_it_is_paid_for
     with pytest.raises((TypeError, ValueError), match="X cannot be used"):
         budget.fit(NoisyLloyd(**BALL), NO_NUMBERS[kind])
     assert budget.ledger == ()
+
+
+# ---------------------------------------------------------------- seeds
+
+
+class Odd(np.random.bit_generator.ISeedSequence):
+    """A sequence of seeds that has no children."""
+
+    def generate_state(self, n_words, dtype=np.uint32):
+        return np.arange(1, n_words + 1, dtype=dtype)
+
+
+class Cracked(np.random.SeedSequence):
+    def spawn(self, n_children):
+        raise OverflowError("42")
+
+
+SEEDLESS = np.random.MT19937(0)
+SEEDLESS._legacy_seeding(5)
+NO_SEEDS = {
+    "a Generator of a sequence without children": np.random.Generator(np.random.PCG64(Odd())),
+    "a Generator seeded as of old": np.random.Generator(SEEDLESS),
+    "a Generator of a RandomState's bits": np.random.Generator(np.random.RandomState(3)._bit_generator),
+    "a sequence that cannot spawn": Cracked(0),
+    "a bit generator": np.random.PCG64(0),
+    "a word": "seed",
+    "a negative number": -1,
+    "a list with a negative number": [1, -2],
+    "a fraction": 0.5,
+    "not a number": math.nan,
+    "a dict": {},
+    "an array of floats": np.ones(2),
+    "a function": np.random.default_rng,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_SEEDS)
+def test_a_seed_that_cannot_be_used_is_refused_before_a_charge(name):
+    for kind, parameters, tables in FITS.values():
+        budget = PrivacyBudget(20.0, 1e-4)
+        with pytest.raises((TypeError, ValueError), match="^random_state="):
+            budget.fit(kind(**parameters | {"random_state": NO_SEEDS[name]}), **tables)
+        assert not budget.ledger
+    budget = PrivacyBudget(20.0, 1e-4)
+    with pytest.raises((TypeError, ValueError), match="^random_state="):
+        model = NoisyLloyd(**BALL | {"random_state": NO_SEEDS[name]})
+        budget.search(model, {"n_iter": [1]}, X, epsilon=1.0)
+    with pytest.raises((TypeError, ValueError), match="^random_state="):
+        Noise(NO_SEEDS[name])
+    assert not budget.ledger
+
+
+SEEDS = {
+    "a number": 7,
+    "a list": [1, 2],
+    "a sequence": np.random.SeedSequence(7),
+    "a child": np.random.SeedSequence(7).spawn(3)[2],
+    "a Generator": np.random.default_rng(7),
+    "a RandomState": np.random.RandomState(7),
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_seed_is_checked_without_a_change_and_only_generators_advance(name):
+    seed = SEEDS[name]
+    first = [NoisyLloyd(**BALL | {"random_state": seed}) for _ in range(2)]
+    twin = copy.deepcopy(seed)
+    for model in first:
+        model._declared()
+        assert declared.check_random_state(seed) is seed
+    for one in (np.random.Generator, np.random.RandomState):
+        assert not isinstance(seed, one) or seed.bytes(8) == twin.bytes(8)
+    a, b = (model.fit(X).cluster_centers_ for model in first)
+    assert np.array_equal(a, b) == ("Generator" not in name and "RandomState" not in name)
+    if "sequence" in name:
+        assert seed.n_children_spawned == 0
+        assert np.array_equal(a, NoisyLloyd(**BALL | {"random_state": 7}).fit(X).cluster_centers_)

@@ -24,7 +24,6 @@ LARGER = {
     "rows.py": 394,
     "ledger_file.py": 404,
     "plotting.py": 425,
-    "commands.py": 459,
 }
 
 

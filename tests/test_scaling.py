@@ -266,7 +266,14 @@ def test_fit_reads_no_cell():
     assert fitted == {"radius_", "columns_", "n_features_in_", "feature_names_in_"}
 
 
-@pytest.mark.parametrize("cell", [NAN, INF, None, "31.5 years", 10**400, 1j])
+@pytest.mark.parametrize("categories", [None, {2: ["north"]}])
+def test_a_finite_cell_beyond_float64_counts_as_the_end_of_its_range(categories):
+    rows = np.array([[31.5, 41e3, 7.125], [10**400, -(10**400), 7.125]], dtype=object)
+    scaler = BoundedScaler(0, 100, categories=categories).fit(rows)
+    assert scaler.transform(rows)[1, :2].tolist() == [1.0, -1.0]
+
+
+@pytest.mark.parametrize("cell", [NAN, INF, None, "31.5 years", 1j])
 @pytest.mark.parametrize("categories", [None, {2: ["north"]}])
 def test_a_cell_that_is_no_number_is_refused_and_not_quoted(cell, categories):
     rows = np.array([[31.5, 41e3, 7.125], [77.25, 2e6, 7.125]], dtype=object)

@@ -141,6 +141,11 @@ def ledger(options):
     ----------
     options : argparse.Namespace
         `file`, a Path, `json`, a bool, and `begin`, a limit (epsilon, delta) or None.
+
+    Raises
+    ------
+    OSError
+        If it cannot be printed, and was not begun.
     """
     with PrivacyBudget.open(options.file, *(options.begin or ())) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)

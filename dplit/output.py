@@ -129,6 +129,11 @@ def held(model):
     ----------
     model : estimator
         Fitted once it has `spent_`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At Ctrl-C before that.
     """
 
     def interrupt(*_):

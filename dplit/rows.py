@@ -174,7 +174,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if isinstance(X, (list, tuple)):
         return None
     if advice := not_a_table(X, name):
-        raise TypeError(
+        raise (ValueError if X is None else TypeError)(
             f"{name} cannot be used (it is a {type(X).__name__}): {owner} needs a table of finite "
             f"numbers. {advice}"
         )

@@ -95,9 +95,9 @@ def column_names(X):
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return None
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
-    if len(names) > len(set(names)):
-        raise ValueError("two columns of a table have the same name: rename one.")
     if names and all(isinstance(name, str) for name in names):
+        if len(names) > len(set(names)):
+            raise ValueError("two columns of a table have the same name: rename one.")
         return np.asarray(names, dtype=object)  # old scikit-learn does not know all frames
     reader = BaseEstimator()
     validate_data(reader, X, skip_check_array=True)  # refuses a mixture of words and others

@@ -40,6 +40,7 @@ from dplit import (
 from dplit.accounting import gaussian_mu, subsampled
 from dplit.clustering import k_averages, k_noisy_centers, private_scales, stable_tuples
 from dplit.clustering import k_tuples as kt
+from dplit.declared import UnreadableRecords
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt, Release
@@ -1366,3 +1367,29 @@ def test_attributes_before_fit_say_so(name):
             getattr(model, attribute)
     with pytest.raises(AttributeError, match="no attribute 'other_'"):
         _ = model.other_
+
+
+@pytest.mark.parametrize("odd", ["U3", "S3", "datetime64[D]", "complex128"])
+def test_tuples_that_are_no_numbers_by_their_type_cost_nothing(odd):
+    budget = PrivacyBudget(5.0, 1e-3)
+    with pytest.raises(ValueError, match="needs numbers"):
+        budget.fit(ESTIMATORS["KAverages"](), np.zeros((40, 2, 2)).astype(odd))
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("cell", [NAN, None, "word", [], np.ma.masked, 1j, -math.inf])
+def test_all_that_only_an_entry_tells_of_tuples_is_one_sentence(cell):
+    rows = T[:300].tolist()
+    rows[3][1][0] = cell
+    with pytest.raises(UnreadableRecords) as caught:
+        ESTIMATORS["StableTupleMean"]().fit(rows)
+    assert str(caught.value) == str(UnreadableRecords("T", "StableTupleMean"))
+
+
+def test_tuples_with_numbers_beyond_float64_are_answered():
+    rows = T.tolist()
+    rows[3][1][0] = 10**400
+    far = T.copy()
+    far[3, 1, 0] = 1e300
+    one, two = (ESTIMATORS["StableTupleMean"]().fit(t).centers_ for t in (rows, far))
+    assert np.array_equal(one, two)

@@ -8,6 +8,7 @@ __all__ = ['TUPLES', 'check_tuples', 'tuples_shape', 'say_if_abstained', 'TupleC
 # %% ../../nbs/46_tuple_clusterer.ipynb #d1c2a2fa
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
@@ -18,8 +19,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .k_tuples import exact_plan, paper_plan, smallest
+from ..declared import UnreadableRecords, is_masked
 from ..estimators import PrivateEstimator
-from ..public import AbstainedWarning, check_between, check_callable, check_center
+from ..public import AbstainedWarning, _kinds, check_between, check_callable, check_center
 from ..public import check_delta, check_epsilon, check_kind, check_random_state, users_level
 from ..receipts import Receipt
 from ..rows import check_rows
@@ -42,16 +44,21 @@ def check_tuples(T, owner):
     Raises
     ------
     TypeError, ValueError
-        If T is no such array, k < 2, or an entry is not finite.
+        If T is no such array, or k < 2.
+    UnreadableRecords
+        If an entry is no finite number.
     """
     shape = tuples_shape(T, owner)
-    try:
+    with warnings.catch_warnings(), suppress(TypeError, ValueError):  # ragged, or of no numbers
+        warnings.simplefilter("ignore")
         rows = np.asarray(T).reshape(shape[0], -1)
-    except ValueError:  # ragged
-        rows = None
-    if rows is None:
-        raise ValueError(f"T must be an array of numbers: {owner} cannot use ragged tuples.")
-    rows = check_rows(rows, owner, name="T").astype(float)
+        if rows.dtype.kind in "fiubO" and not is_masked(T):
+            return _clipped(check_rows(rows, owner, name="T"), shape)
+    raise UnreadableRecords("T", owner)
+
+
+def _clipped(rows, shape):
+    rows = rows.astype(float, copy=False)
     return np.clip(rows, -1e100, 1e100).reshape(shape) + 0.0
 
 
@@ -71,7 +78,7 @@ def tuples_shape(T, owner):
     Raises
     ------
     TypeError, ValueError
-        If T has no such shape, is sparse or masked, or k < 2.
+        If T has no such shape, is sparse or masked, its type is not that of numbers, or k < 2.
     """
     if sparse.issparse(T):
         raise TypeError(f"T is sparse: {owner} needs a dense array of shape (n, k, d).")
@@ -80,6 +87,8 @@ def tuples_shape(T, owner):
             f"T is a masked array: {owner} would read what is masked; leave those tuples out, or "
             "fill them with public numbers."
         )
+    if odd := _kinds(T) - {"", *"fiubO"}:
+        raise ValueError(f"T has entries of type {sorted(odd)[0]!r}: {owner} needs numbers.")
     shape = np.shape(T) if hasattr(T, "dtype") else _nested_shape(T)
     if len(shape) != 3 or not all(shape):
         raise ValueError(

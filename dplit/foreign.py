@@ -6,22 +6,54 @@
 __all__ = ['quiet', 'each_record', 'check_foreign']
 
 # %% ../nbs/39_foreign.ipynb #2bfd918b
+import logging
 import os
+import sys
+import threading
 import warnings
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 
 import numpy as np
 
 from .public import check_callable
 
 # %% ../nbs/39_foreign.ipynb #bd83dfb3
+class _Silence:
+    """Warnings, logs and printed text of the whole process, silent while one thread or several are inside."""
+
+    def __init__(self):
+        self.lock, self.inside = threading.Lock(), 0
+
+    def __enter__(self):
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:  # what the first one saves, the last one restores
+                self.stack, nowhere = ExitStack(), open(os.devnull, "w")
+                self.stack.callback(logging.disable, logging.root.manager.disable)
+                logging.disable(sys.maxsize)
+                for silent in (nowhere, warnings.catch_warnings(action="ignore")):
+                    self.stack.enter_context(silent)
+                for redirect in (redirect_stdout, redirect_stderr):
+                    self.stack.enter_context(redirect(nowhere))
+
+    def __exit__(self, *error):
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.stack.close()
+
+
+_silence = _Silence()
+
+
 @contextmanager
 def quiet():
-    """Let no warning, no error state of numpy and no printed text out: each could tell of a record."""
-    with open(os.devnull, "w") as nowhere, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        with redirect_stdout(nowhere), redirect_stderr(nowhere):
-            yield
+    """Let no warning, no log, no error state of numpy and no printed text out: each could tell of a record.
+
+    All but the error state are of the process: other threads are as quiet meanwhile.
+    """
+    with _silence, np.errstate(all="ignore"):
+        yield
 
 
 def each_record(function, rows, otherwise):
@@ -64,7 +96,9 @@ def _said(function, rows, shape):
     """What a function returns for some records, as floats; None if it fails or the shape is wrong."""
     try:
         found = np.asarray(function(rows), dtype=float)
-    except Exception:
+    except KeyboardInterrupt:  # of the user
+        raise
+    except BaseException:  # exit() too
         return None
     return found if found.shape == (len(rows), *shape) else None
 
@@ -89,7 +123,7 @@ def check_foreign(function, rows, shape, what):
         If it raises an error, or returns something of another shape.
     """
     try:
-        with np.errstate(all="ignore"):
+        with quiet():
             got = np.shape(function(np.array(rows)))
     except Exception as error:
         raise ValueError(

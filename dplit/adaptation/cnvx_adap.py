@@ -23,9 +23,24 @@ from .convex import profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy, private_second_moment
 from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
-from .samples import _noisy_gradient, _on_lattice, _one_column, _squared_errors
+from dplit.adaptation.samples import (
+    _check_sizes,
+    _check_sort,
+    _noisy_gradient,
+    _on_lattice,
+    _one_column,
+)
+from .samples import _squared_errors
 from ..declared import POSITIVE, check_arrays, check_each, optional
-from ..public import check_between, check_choice, check_count, check_kind, check_positive
+from ..foreign import quiet
+from dplit.public import (
+    _is_number,
+    check_between,
+    check_choice,
+    check_count,
+    check_kind,
+    check_positive,
+)
 from ..public import check_random_state, check_share
 from ..receipts import Release, largest_scale
 from ..rows import MappedRows, check_rows, lattice, quantize
@@ -295,6 +310,7 @@ def _head_start(public, d, given, bought):
     return w, H, max(np.linalg.norm(w), 1e-6 * Lambda) / 2
 
 # %% ../../nbs/74_cnvx_adap.ipynb #0e47ff33
+@np.errstate(all="ignore")
 def adapt_regression(private, public, given, noise, mu):
     """Private linear regression without the weights: a few noisy gradients of the profiled objective.
 
@@ -305,7 +321,7 @@ def adapt_regression(private, public, given, noise, mu):
     given : Regression
         PUBLIC, with a kappa_1.
     noise : Noise
-        The door; its neighbours are "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything.
 
@@ -329,7 +345,7 @@ def adapt_regression(private, public, given, noise, mu):
     steps = _planned_steps(public, private.X.shape[1], sd, given, *bought)
     bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
     ask = {"bound": bound, "diameter": diameter, "label": "a gradient of the predictor"}
-    ask |= {"noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
+    ask |= {"width": private.X.shape[1], "noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
 
     def shares(sample, w, at=slice(None)):  # of each row in the gradient, without its p
         residual, loss = _squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
@@ -505,10 +521,31 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.private = private
         self.random_state = random_state
 
+    def _check_public(self):
+        residual = self.weight_radius * self.radius + self.target_bound
+        root = self.target_bound / 100 if self.kappa_1 is None else math.sqrt(self.kappa_1)
+        paper = self.variant == "paper"
+        sizes = {"gradient": 2 * self.radius * (residual if paper else min(root, residual))}
+        if paper or self.discrepancy == "release":
+            sizes["loss"] = residual**2 + (self.discrepancy if _is_number(self.discrepancy) else 0)
+        _check_sizes(self, ("radius", "weight_radius", "target_bound"), **sizes)
+
     def _labels(self, y, name):
-        y = check_rows(y.reshape(-1, 1), "CnvxAdap", name, ensure_min_samples=0)
+        try:
+            with quiet():
+                y = check_rows(y.reshape(-1, 1), "CnvxAdap", name, ensure_min_samples=0)
+        except (TypeError, ValueError):  # raised below: one sentence, whatever the label is
+            y = None
+        if y is None:
+            raise ValueError(
+                f"{name} cannot be used: CnvxAdap needs one finite number for each row. Mend the labels "
+                "row by row."
+            )
         bound = self.target_bound
         return quantize(y, bound)[:, 0] * lattice(bound)[0]
+
+    def _check_sort(self, y, name):
+        _check_sort(y, np.zeros(1), name, "CnvxAdap")
 
     def _warn_of_source(self, Xs, ys):
         super()._warn_of_source(Xs, ys)

@@ -15,6 +15,7 @@ from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
 from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
 from ..declared import POSITIVE, check_arrays, check_each
+from ..foreign import each_record
 from ..public import check_count, check_kind, check_numbers
 from ..rows import lattice, quantize
 
@@ -86,9 +87,13 @@ def smoothed_objective(
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
     mu, squared_norm = POSITIVE(mu, "mu", owner), _LOSS(squared_norm, "squared_norm", owner)
+    return _smoothed_objective(values, u, p, kappa_1, kappa_2, kappa_inf, mu, squared_norm)
+
+
+def _smoothed_objective(values, u, p, kappa_1, kappa_2, kappa_inf, mu, squared_norm):
     q, pressure = 1 / u, kappa_inf * squared_norm
     value = q @ values + kappa_1 * p**2 @ (u - 1 / p) + kappa_2 * q @ q
-    value += pressure * soft_maximum(q, mu)
+    value += pressure * (special.logsumexp(mu * q) / mu)
     pull = values + 2 * kappa_2 * q + pressure * special.softmax(mu * q)
     return float(value), kappa_1 * p**2 - q**2 * pull
 
@@ -200,13 +205,24 @@ def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
     """Noisy sum of the gradients of the records, by w, with their weights relative to p."""
 
     def pulls(block, at):
-        rows = loss(w, block * private.step, private.y[at])[1]
+        rows = _of_known(loss, w, block * private.step, private.y[at])[1]
         return rows * relative[at][:, None]
 
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
-    return private.p * _noisy_gradient(
-        pulls, private.X, label="a gradient of the classifier", **ask
-    )
+    ask |= {"width": len(w), "label": "a gradient of the classifier"}
+    return private.p * _noisy_gradient(pulls, private.X, **ask)
+
+
+def _of_known(loss, w, X, y):
+    """Losses and gradients of PRIVATE records; those of a record without a class are 0."""
+    values, rows = loss(w, X, np.maximum(y, 0))
+    return np.where(y < 0, 0.0, values), np.where(y[:, None] < 0, 0.0, rows)
+
+
+def _losses(loss, w, sample):
+    """The loss of each PRIVATE record, at least 0; 0 where it fails."""
+    values = lambda at: _of_known(loss, w, sample.X[at[:, 0]] * sample.step, sample.y[at[:, 0]])[0]
+    return np.clip(each_record(values, np.arange(len(sample))[:, None], 0.0), 0.0, 1e300)
 
 
 def _noisy_slopes(values, relative, bound, *, noise, mu):
@@ -217,6 +233,7 @@ def _noisy_slopes(values, relative, bound, *, noise, mu):
     return noise.whole(own, sensitivity=limit, step=step, label=label, mu=mu)
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #20a34a32
+@np.errstate(all="ignore")
 def algorithm_2(
     loss,
     private,
@@ -245,7 +262,7 @@ def algorithm_2(
     n_iter : int
         T. PUBLIC.
     noise : Noise
-        The door.
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything; half of mu^2 pays for the gradients in v.
     speed : tuple of float
@@ -287,15 +304,16 @@ def algorithm_2(
         visited.append(w)
         q, weigh = 1 / u, {"kappa_1": kappa_1, "squared_norm": w @ w, **more}
         in_w = _noisy_pull(loss, private, w, q[mine] / private.p, constants[1], **paid)  # line 6
-        values = [loss(w, s.X * s.step, s.y)[0] + s.offset for s in samples]
-        objective.append(smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
+        values = [loss(w, s.X * s.step, s.y)[0] + s.offset for s in samples[:-1]]
+        values.append(_losses(loss, w, private) + private.offset)
+        objective.append(_smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
         if len(samples) > 1:
             in_w = in_w + q[: len(public)] @ loss(w, public.X * public.step, public.y)[1]
         in_w = in_w + 2 * kappa_inf * soft_maximum(q, soft) * w
         # lines 8 and 10: the gradient in v is noisy, that in u is public
         seen = _noisy_slopes(values[-1], q[mine] / private.p, constants[0], **paid)
         known = np.concatenate([*values[:-1], seen * (private.p / q[mine]) ** 2])
-        _, in_u = smoothed_objective(known, u, p, **weigh)
+        _, in_u = _smoothed_objective(known, u, p, **weigh)
         w = _on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective

@@ -522,6 +522,11 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.random_state = random_state
 
     def _check_public(self):
+        if self.kappa_1 is None and self.target_bound < 1e-43:  # its default would be below 1e-100
+            raise ValueError(
+                f"target_bound={self.target_bound!r}: CnvxAdap needs at least 1e-43 to choose kappa_1; "
+                "choose other units, or a kappa_1."
+            )
         residual = self.weight_radius * self.radius + self.target_bound
         root = self.target_bound / 100 if self.kappa_1 is None else math.sqrt(self.kappa_1)
         paper = self.variant == "paper"

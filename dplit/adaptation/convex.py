@@ -178,7 +178,7 @@ def weight_bounds(bound, p, n_records, weight_radius, *, kappa_1, kappa_2=0.0, k
 
 # %% ../../nbs/71_convex_adaptation.ipynb #04a47131
 def gradient_diameter(radius, length, target_bound):
-    """How far apart the gradients of two records can be, for a predictor of this length: Lemma 4, tight.
+    """How far apart the gradients of two records can be, for a predictor of this length: Lemma 4, exact in two or more columns.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def gradient_diameter(radius, length, target_bound):
     Returns
     -------
     float
-        4 r max_t sin t (length r cos t + Y).
+        4 r max_t sin t (length r cos t + Y). In one column gradients are less far apart, unless length is 0.
 
     Raises
     ------

@@ -532,7 +532,9 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         paper = self.variant == "paper"
         sizes = {"gradient": 2 * self.radius * (residual if paper else min(root, residual))}
         if paper or self.discrepancy == "release":
-            sizes["loss"] = residual**2 + (self.discrepancy if _is_number(self.discrepancy) else 0)
+            sizes["loss"] = residual * residual + (
+                self.discrepancy if _is_number(self.discrepancy) else 0
+            )
         _check_sizes(self, ("radius", "weight_radius", "target_bound"), **sizes)
 
     def _labels(self, y, name):

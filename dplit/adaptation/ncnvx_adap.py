@@ -607,14 +607,22 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
                 f"{len(classes)}; make the two agree."
             )
 
-        sizes = {"gradient": self._loss(len(classes)).reach(*self._bounds(), self._kappa_1())}
-        if self.variant == "paper":
-            sizes["loss"], sizes["gradient"], _ = self._loss(len(classes)).constants(
-                *self._bounds()
-            )
-        for what, size in sizes.items():
-            check_between(size, f"the loss's bound on a {what}", owner, 0, 1e300)
-        _check_sizes(self, ("radius", "weight_radius", "loss"), **sizes)
+        _check_sizes(self, ("radius", "weight_radius", "loss"), **self._sizes())
+
+    def _sizes(self):
+        """How large what the loss releases may be, by its own PUBLIC constants."""
+        loss, bounds = self._loss(len(self.classes)), self._bounds()
+        try:
+            sizes = {"gradient": loss.reach(*bounds, self._kappa_1())}
+            if self.variant == "paper":
+                sizes["loss"], sizes["gradient"], _ = loss.constants(*bounds)
+        except Exception as error:
+            raise ValueError(
+                f"loss={_shown(loss)}: its constants fail for the PUBLIC radii: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        names = {what: f"the loss's bound on a {what}" for what in sizes}
+        return {w: check_between(sizes[w], names[w], "NCnvxAdap", 0, 1e300) for w in sizes}
 
     def _check_sort(self, y, name):
         _check_sort(y, self.classes, name, "NCnvxAdap")

@@ -434,6 +434,11 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _check_common(self):
         owner = type(self).__name__
+        for name in ("radius", "weight_radius", "target_bound"):
+            if getattr(self, name, 1.0) > 1e99:  # the lattice may have a step more
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: {owner} needs at most 1e99; choose other units."
+                )
         if self.radius * self.weight_radius > 1e49:
             raise ValueError(
                 f"weight_radius={self.weight_radius!r}: {owner} needs radius * weight_radius to be at "

@@ -55,7 +55,7 @@ def quiet():
     with _silence, np.errstate(all="ignore"):
         yield
 
-
+# %% ../nbs/39_foreign.ipynb #39f0000b
 def each_record(function, rows, otherwise):
     """What foreign code returns for each PRIVATE record, and `otherwise` for a record on which it fails.
 
@@ -133,3 +133,69 @@ def check_foreign(function, rows, shape, what):
         raise ValueError(
             f"{what} returns an array of shape {got} for {len(rows)} records; it must be {want}."
         )
+
+# %% ../nbs/39_foreign.ipynb #39f0000c
+def _one_column(y, name, owner):
+    """Labels as a one-dimensional array; a table of one column will do."""
+    if np.ma.is_masked(y):
+        raise ValueError(f"{name} has masked labels: {owner} would read through the mask.")
+    if isinstance(y, (list, tuple)):
+        # each label stays as it is: a type or a shape common to all would let one change the others
+        return np.fromiter(map(_single, y), dtype=object, count=len(y))
+    try:
+        array = np.asarray(y) if hasattr(y, "dtype") else np.array(y, dtype=object)
+    except Exception:  # raised below, so that the quoting error does not travel along
+        array = np.empty((0, 0))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array.ravel()
+    if array.ndim != 1:
+        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
+    return array
+
+
+def _single(label):
+    """The label in a row of one column."""
+    alone = type(label) in (list, tuple) and len(label) == 1
+    alone = alone or (type(label) is np.ndarray and label.shape == (1,))
+    return label[0] if alone else label
+
+# %% ../nbs/39_foreign.ipynb #39f0000f
+def _of_one_sort(labels):
+    """Whether labels are all words, all bytes, or neither: numpy would make words of the others."""
+    return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
+
+
+def _places(labels, classes):
+    """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
+
+    def found(labels):
+        known = np.asarray(labels == classes[None], dtype=bool)
+        return np.where(known.any(axis=1), known.argmax(axis=1), -1)
+
+    return each_record(found, labels[:, None], -1).astype(np.int64)
+
+
+_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
+
+
+def _check_pair(X, y, name, sort, owner):
+    """Refuse a table and labels that cannot belong together, or labels of which none can be a class, by shapes and types alone; the number of rows, or None if only reading tells it."""
+    rows, labels = map(_shape, (X, y))
+    if labels is not None and not (len(labels) == 1 or labels[1:] == (1,)):
+        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
+    if rows and labels and rows[0] != labels[0]:
+        raise ValueError(f"X{name[1:]} and {name} differ in length: {owner} needs a label each.")
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if kind != "O" and (found := _SORTS.get(kind, "of another type")) != sort:
+        raise ValueError(
+            f"{name}: its entries are {found}, and {owner} needs {sort}. Convert them, or the classes."
+        )
+    return rows[0] if rows else None
+
+
+def _shape(table):
+    """The shape of a table or of labels, or of a list as far as it has one; None if only reading tells."""
+    if isinstance(table, (list, tuple)):
+        return (len(table),)
+    shape = () if np.isscalar(table) else getattr(table, "shape", None)
+    return shape if isinstance(shape, tuple) else None

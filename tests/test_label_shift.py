@@ -31,9 +31,8 @@ from test_estimators import (
 )
 from test_estimators import listen as listen_to
 
-from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
+from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit, foreign
 from dplit.adaptation import label_shift as ls
-from dplit.adaptation import samples
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
 from dplit.sabotage import SABOTAGE
@@ -645,7 +644,7 @@ def test_a_label_in_a_list_does_not_change_what_the_others_are(last):
     with watch(lambda event: counted.append(event.value) or event.outcome):
         MAKE(neighboring="replace").fit(rows, labels, **beside)
     assert np.ravel(counted[0]).tolist() == [1, 99]
-    places = samples._places(samples._one_column(labels, "yt", "this"), np.array(classes))
+    places = foreign._places(foreign._one_column(labels, "yt", "this"), np.array(classes))
     assert places.tolist() == [1] * 99 + [0]  # NCnvxAdap asks this
 
 

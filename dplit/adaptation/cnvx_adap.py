@@ -23,24 +23,11 @@ from .convex import profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy, private_second_moment
 from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
-from dplit.adaptation.samples import (
-    _check_sizes,
-    _check_sort,
-    _noisy_gradient,
-    _on_lattice,
-    _one_column,
-)
+from .samples import _check_regression, _noisy_gradient, _numbers, _on_lattice
 from .samples import _squared_errors
 from ..declared import POSITIVE, check_arrays, check_each, optional
-from ..foreign import quiet
-from dplit.public import (
-    _is_number,
-    check_between,
-    check_choice,
-    check_count,
-    check_kind,
-    check_positive,
-)
+from ..foreign import _one_column
+from ..public import check_between, check_choice, check_count, check_kind, check_positive
 from ..public import check_random_state, check_share
 from ..receipts import Release, largest_scale
 from ..rows import MappedRows, check_rows, lattice, quantize
@@ -292,7 +279,7 @@ def _planned_steps(public, d, sd, given, bought=None, doubt=0.0):
         c, n_iter = usual if c is None else c, n_iter or 100
     elif c is None:
         cut = math.sqrt(kappa_1) / (Lambda * r + Y)
-        c = raised_share(curvature, sd * math.sqrt(d) / reach, cut, n_iter)
+        c = raised_share(curvature, min(sd * math.sqrt(d) / reach, 1e100), cut, n_iter)
     curvature = np.maximum(curvature, 0) + max(c * curvature[-1], doubt, 1e-9 * r**2)
     pull = sd**2 * d / reach**2 / curvature  # how little we believe, direction by direction
     n_iter = n_iter or max(round(2 / max(c, 0.02)), 12)  # at most 100
@@ -522,37 +509,11 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.random_state = random_state
 
     def _check_public(self):
-        if self.kappa_1 is None and self.target_bound < 1e-43:  # its default would be below 1e-100
-            raise ValueError(
-                f"target_bound={self.target_bound!r}: CnvxAdap needs at least 1e-43 to choose kappa_1; "
-                "choose other units, or a kappa_1."
-            )
-        residual = self.weight_radius * self.radius + self.target_bound
-        root = self.target_bound / 100 if self.kappa_1 is None else math.sqrt(self.kappa_1)
-        paper = self.variant == "paper"
-        sizes = {"gradient": 2 * self.radius * (residual if paper else min(root, residual))}
-        if paper or self.discrepancy == "release":
-            sizes["loss"] = residual * residual + (
-                self.discrepancy if _is_number(self.discrepancy) else 0
-            )
-        _check_sizes(self, ("radius", "weight_radius", "target_bound"), **sizes)
+        _check_regression(self)
 
     def _labels(self, y, name):
-        try:
-            with quiet():
-                y = check_rows(y.reshape(-1, 1), "CnvxAdap", name, ensure_min_samples=0)
-        except (TypeError, ValueError):  # raised below: one sentence, whatever the label is
-            y = None
-        if y is None:
-            raise ValueError(
-                f"{name} cannot be used: CnvxAdap needs one finite number for each row. Mend the labels "
-                "row by row."
-            )
         bound = self.target_bound
-        return quantize(y, bound)[:, 0] * lattice(bound)[0]
-
-    def _check_sort(self, y, name):
-        _check_sort(y, np.zeros(1), name, "CnvxAdap")
+        return quantize(_numbers(y, name, "CnvxAdap"), bound)[:, 0] * lattice(bound)[0]
 
     def _warn_of_source(self, Xs, ys):
         super()._warn_of_source(Xs, ys)

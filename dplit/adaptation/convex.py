@@ -491,7 +491,6 @@ def algorithm_1(
     eta_w, eta_v, eta_u = _step_sizes(private, public, bounds, n_iter, mu_each, kappas)
     most, G = loss_bound(*bounds) + private.offset, gradient_bound(*bounds)
     ask = {"bound": G, "diameter": gradient_diameter(*bounds), "noise": noise, "mu": mu_each}
-    ask |= {"width": private.X.shape[1], "label": "a gradient of the predictor"}
     w, v, a = np.zeros(private.X.shape[1]), np.ones(len(private)), np.ones(len(public))  # line 3
     mean_w, mean_v, mean_a = np.zeros(len(w)), np.zeros(len(v)), np.zeros(len(a))
     for _ in range(n_iter):  # line 4
@@ -502,7 +501,7 @@ def algorithm_1(
             return (2 * _squared_errors(part, w)[0] / v[at])[:, None] * (block * private.step)
 
         # line 5: all gradients at the same point
-        gradient = p * _noisy_gradient(rows, private.X, **ask)
+        gradient = p * _noisy_gradient(rows, private.X, len(w), **ask)
         losses = _noisy_losses(private, w, v, most, noise, mu_each)
         q_v, q_a = p / v, public.p / a
         every = np.concatenate([q_v, q_a])

@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from .samples import _check_lengths, _check_sort, _of_one_sort, _one_column, _places
 from ..declared import check_arrays
 from ..estimators import PrivateEstimator
+from ..foreign import _SORTS, _check_pair, _of_one_sort, _one_column, _places
 from ..foreign import check_foreign, each_record
 from ..public import _shown, check_between, check_count, check_epsilon, check_neighboring
 from ..public import check_positive, check_random_state
@@ -317,8 +317,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             )
             self._confused = _confusion(model, source, codes, classes)
         else:
-            _check_lengths(Xt, yt, "yt", owner)
-            _check_sort(yt, classes, "yt", owner)
+            _check_pair(Xt, yt, "yt", _SORTS[classes.dtype.kind], owner)
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__

@@ -21,24 +21,12 @@ from ..accounting import gaussian_mu
 from .convex import _profile_weights, _profiled_loss
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
-from .nonconvex import _of_known, algorithm_2
-from dplit.adaptation.samples import (
-    PrivateAdaptation,
-    Sample,
-    _check_run,
-    _check_samples,
-    _check_sizes,
-)
-from dplit.adaptation.samples import (
-    _check_sort,
-    _noisy_gradient,
-    _of_one_sort,
-    _on_lattice,
-    _places,
-)
+from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
+from .samples import PrivateAdaptation, Sample, _check_run, _check_samples
+from .samples import _check_sizes, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
-from ..foreign import check_foreign, each_record
+from ..foreign import _SORTS, _of_one_sort, _places, each_record
 from ..public import _shown, check_between, check_count, check_kind
 from ..rows import lattice
 
@@ -607,37 +595,14 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
                 f"{len(classes)}; make the two agree."
             )
 
-        _check_sizes(self, ("radius", "weight_radius", "loss"), **self._sizes())
+        kappa_1, paper = self._kappa_1(), self.variant == "paper"
+        sizes = _released_sizes(self._loss(len(classes)), self._bounds(), kappa_1, paper, owner)
+        _check_sizes(self, ("radius", "weight_radius", "loss"), **sizes)
 
-    def _sizes(self):
-        """How large what the loss releases may be, by its own PUBLIC constants."""
-        loss, bounds = self._loss(len(self.classes)), self._bounds()
-        try:
-            sizes = {"gradient": loss.reach(*bounds, self._kappa_1())}
-            if self.variant == "paper":
-                sizes["loss"], sizes["gradient"], _ = loss.constants(*bounds)
-        except Exception as error:
-            raise ValueError(
-                f"loss={_shown(loss)}: its constants fail for the PUBLIC radii: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        names = {what: f"the loss's bound on a {what}" for what in sizes}
-        return {w: check_between(sizes[w], names[w], "NCnvxAdap", 0, 1e300) for w in sizes}
-
-    def _check_sort(self, y, name):
-        _check_sort(y, self.classes, name, "NCnvxAdap")
+    _sort = property(lambda self: _SORTS[self.classes.dtype.kind])
 
     def _check_model(self, d, public=None):
-        """Try the loss on PUBLIC records, where its errors may be told: zeros of each class, and some of the source."""
-        loss, K, few = self._loss(len(self.classes)), len(self.classes), slice(0, 1000)
-        X, y = np.zeros((K, d)), np.arange(K)
-        if public is not None:
-            X, y = np.vstack([X, public.X[few] * public.step]), np.r_[y, public.y[few]]
-        w, D = loss.start(d, np.random.default_rng(0)), loss.n_parameters(d)
-        [w] = check_arrays("NCnvxAdap", **{"loss: its start": (w, f"{D}")})
-        check_foreign(lambda X: loss.scores(w, X), X, (K,), "loss: its scores")
-        check_foreign(lambda X: loss(w, X, y)[0], X, (), "loss: its values")
-        check_foreign(lambda X: loss(w, X, y)[1], X, (D,), "loss: its gradients")
+        _check_loss_runs(self._loss(len(self.classes)), d, public, "NCnvxAdap")
 
     def _labels(self, y, name):
         places = _places(y, self.classes)

@@ -15,8 +15,8 @@ from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
 from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
 from ..declared import POSITIVE, check_arrays, check_each
-from ..foreign import each_record
-from ..public import check_count, check_kind, check_numbers
+from ..foreign import check_foreign, each_record
+from ..public import _shown, check_between, check_count, check_kind, check_numbers
 from ..rows import lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
@@ -220,7 +220,7 @@ def _of_known(loss, w, X, y):
 
 
 def _losses(loss, w, sample):
-    """The loss of each PRIVATE record, at least 0; 0 where it fails."""
+    """The loss of each record, at least 0; 0 where it fails."""
     values = lambda at: _of_known(loss, w, sample.X[at[:, 0]] * sample.step, sample.y[at[:, 0]])[0]
     return np.clip(each_record(values, np.arange(len(sample))[:, None], 0.0), 0.0, 1e300)
 
@@ -231,6 +231,35 @@ def _noisy_slopes(values, relative, bound, *, noise, mu):
     own = quantize((values * relative**2)[:, None], bound)[:, 0].astype(np.int64)
     label = "gradients of the private weights"
     return noise.whole(own, sensitivity=limit, step=step, label=label, mu=mu)
+
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #39f0720a
+def _check_loss_runs(loss, d, public, owner):
+    """Try a loss on PUBLIC records, where its errors may be told: zeros of each class, and some of the public sample."""
+    K, few = loss.n_classes, slice(0, 1000)
+    X, y = np.zeros((K, d)), np.arange(K)
+    if public is not None:
+        X, y = np.vstack([X, public.X[few] * public.step]), np.r_[y, public.y[few]]
+    w, D = loss.start(d, np.random.default_rng(0)), loss.n_parameters(d)
+    [w] = check_arrays(owner, **{"loss: its start": (w, f"{D}")})
+    check_foreign(lambda X: loss.scores(w, X), X, (K,), "loss: its scores")
+    check_foreign(lambda X: loss(w, X, y)[0], X, (), "loss: its values")
+    check_foreign(lambda X: loss(w, X, y)[1], X, (D,), "loss: its gradients")
+
+
+def _released_sizes(loss, bounds, kappa_1, paper, owner):
+    """How large what a loss releases may be, by its own PUBLIC constants."""
+    try:
+        sizes = {"gradient": loss.reach(*bounds, kappa_1)}
+        if paper:
+            sizes["loss"], sizes["gradient"], _ = loss.constants(*bounds)
+    except Exception as error:
+        raise ValueError(
+            f"loss={_shown(loss)}: its constants fail for the PUBLIC radii: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    for what, size in sizes.items():
+        check_between(size, f"the loss's bound on a {what}", owner, 0, 1e300)
+    return sizes
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #20a34a32
 @np.errstate(all="ignore")
@@ -304,8 +333,7 @@ def algorithm_2(
         visited.append(w)
         q, weigh = 1 / u, {"kappa_1": kappa_1, "squared_norm": w @ w, **more}
         in_w = _noisy_pull(loss, private, w, q[mine] / private.p, constants[1], **paid)  # line 6
-        values = [loss(w, s.X * s.step, s.y)[0] + s.offset for s in samples[:-1]]
-        values.append(_losses(loss, w, private) + private.offset)
+        values = [_losses(loss, w, s) + s.offset for s in samples]
         objective.append(_smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
         if len(samples) > 1:
             in_w = in_w + q[: len(public)] @ loss(w, public.X * public.step, public.y)[1]

@@ -23,7 +23,7 @@ from .discrepancy import _check_public_size
 from ..declared import POSITIVE, check_arrays, check_each, check_memory, check_rounds
 from ..declared import optional
 from ..estimators import PrivateEstimator
-from ..foreign import each_record
+from ..foreign import _check_pair, _one_column, each_record, quiet
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
@@ -245,7 +245,9 @@ def _width(nothing):
     return shape[1]
 
 
-def _noisy_gradient(rows, X, width, bound, noise, mu, diameter=None, label="a gradient"):
+def _noisy_gradient(
+    rows, X, width, bound, noise, mu, diameter=None, label="a gradient of the predictor"
+):
     step, limit = lattice(bound)
 
     def block_sum(start, block):
@@ -307,76 +309,6 @@ ADAPTATION = {
     "random_state": check_random_state,
 }
 
-
-def _one_column(y, name, owner):
-    """Labels as a one-dimensional array; a table of one column will do."""
-    if np.ma.is_masked(y):
-        raise ValueError(f"{name} has masked labels: {owner} would read through the mask.")
-    if isinstance(y, (list, tuple)):
-        # each label stays as it is: a type or a shape common to all would let one change the others
-        return np.fromiter(map(_single, y), dtype=object, count=len(y))
-    try:
-        array = np.asarray(y) if hasattr(y, "dtype") else np.array(y, dtype=object)
-    except Exception:  # raised below, so that the quoting error does not travel along
-        array = np.empty((0, 0))
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array.ravel()
-    if array.ndim != 1:
-        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
-    return array
-
-
-def _single(label):
-    """The label in a row of one column."""
-    alone = type(label) in (list, tuple) and len(label) == 1
-    alone = alone or (type(label) is np.ndarray and label.shape == (1,))
-    return label[0] if alone else label
-
-# %% ../../nbs/73_samples.ipynb #5d0c9be8
-def _of_one_sort(labels):
-    """Whether labels are all words, all bytes, or neither: numpy would make words of the others."""
-    return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
-
-
-def _places(labels, classes):
-    """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
-
-    def found(labels):
-        known = np.asarray(labels == classes[None], dtype=bool)
-        return np.where(known.any(axis=1), known.argmax(axis=1), -1)
-
-    return each_record(found, labels[:, None], -1).astype(np.int64)
-
-
-_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
-
-
-def _check_sort(y, classes, name, owner):
-    """Refuse labels of which none can be a class, by the type of their array, which is PUBLIC."""
-    kind, ours = getattr(getattr(y, "dtype", None), "kind", "O"), _SORTS[classes.dtype.kind]
-    if kind != "O" and (sort := _SORTS.get(kind, "of another type")) != ours:
-        raise ValueError(
-            f"{name}: its entries are {sort}, and the classes are {ours}; {owner} would find each "
-            "label in no class. Convert one of them."
-        )
-
-
-def _check_lengths(X, y, name, owner):
-    """Refuse a table and labels that cannot belong together, by their shapes; no cell is read."""
-    rows, labels = map(_shape, (X, y))
-    if labels is not None and not (len(labels) == 1 or labels[1:] == (1,)):
-        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
-    if rows and labels and rows[0] != labels[0]:
-        raise ValueError(f"X{name[1:]} and {name} differ in length: {owner} needs a label each.")
-
-
-def _shape(table):
-    """The shape of a table or of labels, or of a list as far as it has one; None if only reading tells."""
-    if isinstance(table, (list, tuple)):
-        return (len(table),)
-    shape = () if np.isscalar(table) else getattr(table, "shape", None)
-    return shape if isinstance(shape, tuple) else None
-
 # %% ../../nbs/73_samples.ipynb #5d0c9be7
 _WORDS = {  # what both estimators say of what they share
     "price_and_radius": """epsilon, delta : float
@@ -414,6 +346,55 @@ def _warn_of_delta(given, n):
             stacklevel=users_level(),
         )
 
+
+def _check_ends(given, owner):
+    """Refuse PUBLIC bounds under which a loss overflows."""
+    for name in ("radius", "weight_radius", "target_bound"):
+        if getattr(given, name, 1.0) > 1e99:  # the lattice may have a step more
+            raise ValueError(
+                f"{name}={getattr(given, name)!r}: {owner} needs at most 1e99; choose other units."
+            )
+    if given.radius * given.weight_radius > 1e49:
+        raise ValueError(
+            f"weight_radius={given.weight_radius!r}: {owner} needs radius * weight_radius to be at "
+            "most 1e49, so that no loss overflows; choose other units."
+        )
+
+
+def _check_any(owner, *sizes):
+    """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
+    if not any(size is None or size for size in sizes):
+        raise ValueError(f"no record at all: {owner} needs a target or a source.")
+
+# %% ../../nbs/73_samples.ipynb #39f0730b
+def _check_regression(given):
+    """Refuse PUBLIC bounds of a regression under which what it releases, or its default of kappa_1, has no lattice."""
+    r, Lambda, Y = given.radius, given.weight_radius, given.target_bound
+    if given.kappa_1 is None and Y < 1e-43:  # its default would be below 1e-100
+        raise ValueError(
+            f"target_bound={Y!r}: {type(given).__name__} needs at least 1e-43 to choose kappa_1; choose "
+            "other units, or a kappa_1."
+        )
+    residual, paper = Lambda * r + Y, given.variant == "paper"
+    root = Y / 100 if given.kappa_1 is None else math.sqrt(given.kappa_1)
+    sizes = {"gradient": 2 * r * (residual if paper else min(root, residual))}
+    if paper or given.discrepancy == "release":
+        more = 0.0 if isinstance(given.discrepancy, (str, type(None))) else given.discrepancy
+        sizes["loss"] = residual * residual + more
+    _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
+
+
+def _numbers(y, name, owner):
+    """Labels as a column of finite numbers, or one sentence, whatever is wrong with one of them."""
+    try:
+        with quiet():
+            return check_rows(y.reshape(-1, 1), owner, name, ensure_min_samples=0)
+    except (TypeError, ValueError):  # raised below: an error that quotes must not travel along
+        pass
+    raise ValueError(
+        f"{name} cannot be used: {owner} needs one finite number for each row. Mend the labels row by row."
+    )
+
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(PrivateEstimator):
     """What private adaptation does the same way for every loss. Subclasses write `_check_public`, `_labels` and `_release`.
@@ -424,6 +405,7 @@ class PrivateAdaptation(PrivateEstimator):
 
     _words = PrivateEstimator._words | _WORDS
     neighboring = "replace"  # sizes are public: another relation would not protect them
+    _sort = "numbers"  # of labels
 
     @property
     def _common(self):
@@ -434,16 +416,7 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _check_common(self):
         owner = type(self).__name__
-        for name in ("radius", "weight_radius", "target_bound"):
-            if getattr(self, name, 1.0) > 1e99:  # the lattice may have a step more
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r}: {owner} needs at most 1e99; choose other units."
-                )
-        if self.radius * self.weight_radius > 1e49:
-            raise ValueError(
-                f"weight_radius={self.weight_radius!r}: {owner} needs radius * weight_radius to be at "
-                "most 1e49, so that no loss overflows; choose other units."
-            )
+        _check_ends(self, owner)
         if self.variant == "paper" and self.kappa_1 == math.inf:
             raise ValueError(
                 f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite cost.'
@@ -461,9 +434,6 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _check_model(self, d, public=None):
         """Refuse what fails on d columns, or on a PUBLIC sample."""
-
-    def _check_sort(self, y, name):
-        """Refuse labels that are impossible by the type of their array, which is PUBLIC."""
 
     def _release(self, private, public, noise):
         """The fitted attributes by name; what is of `private` in them has passed through `noise`."""
@@ -483,21 +453,13 @@ class PrivateAdaptation(PrivateEstimator):
         check_same_columns(owner, **tables)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
-        for X, y, name in ((Xt, yt, "yt"), (Xs, ys, "ys")):
-            if X is not None:
-                _check_lengths(X, y, name, owner)
-                self._check_sort(y, name)
-        if all(X is None or (_shape(X) or (1,))[0] == 0 for X in (Xt, Xs)):
-            self._check_any(0, 0)
+        pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
+        sizes = [_check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
+        _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         for d in [public.X.shape[1]] if public else columns:
             self._check_model(d, public)
-
-    def _check_any(self, n, m):
-        """Refuse to learn from nothing; both numbers are PUBLIC."""
-        if n == m == 0:
-            raise ValueError(f"no record at all: {type(self).__name__} needs a target or a source.")
 
     def _sample(self, X, y, name, n_features=None):
         """A table and its labels, checked, clipped and rounded record by record."""
@@ -537,7 +499,7 @@ class PrivateAdaptation(PrivateEstimator):
         if self.protect == "target":
             self._warn_of_source(Xs, ys)
         n, m = len(target), len(source)
-        self._check_any(n, m)
+        _check_any(type(self).__name__, n, m)
         alpha = 0.0 if m == 0 else 1.0 if n == 0 else self._share(n, target.X.shape[1])
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))

@@ -404,14 +404,13 @@ def neighbor_noisy_averages(
 
     table = sum(map_blocks(block_table, Xs), np.zeros((n, d + 1), dtype=np.int64))
     norm = 2 if mu is not None else 1 if laplace else "K"
+    price = {"mu": mu, "epsilon": epsilon, "label": "sums and counts of the cells"}
     noisy = noise.whole(  # line 5
         table,
         sensitivity=cell_sensitivity(reach, share, d, norm, noise.neighboring),
         body=((d, reach), (1, share)) if norm == "K" else None,
         step=step,
-        mu=mu,
-        epsilon=epsilon,
-        label="sums and counts of the cells",
+        **price,
     )
     return noisy[:, :d], noisy[:, d] / (share * step)
 

@@ -6,7 +6,9 @@
 __all__ = ['quiet', 'each_record', 'check_foreign']
 
 # %% ../nbs/39_foreign.ipynb #2bfd918b
+import logging
 import os
+import sys
 import threading
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -16,39 +18,44 @@ import numpy as np
 from .public import check_callable
 
 # %% ../nbs/39_foreign.ipynb #bd83dfb3
-class _Quiet:
-    """One setting of the whole process: the first thread that comes makes it, the last one that leaves takes it back."""
+class _Silence:
+    """Warnings, logs and printed text of the whole process, silent while one thread or several are inside."""
 
-    lock, inside, setting = threading.Lock(), 0, None
+    def __init__(self):
+        self.lock, self.inside = threading.Lock(), 0
 
     def __enter__(self):
         with self.lock:
-            if not _Quiet.inside:
-                _Quiet.setting = ExitStack()
-                nowhere = _Quiet.setting.enter_context(open(os.devnull, "w"))
-                _Quiet.setting.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-                _Quiet.setting.enter_context(redirect_stdout(nowhere))
-                _Quiet.setting.enter_context(redirect_stderr(nowhere))
-            _Quiet.inside += 1
+            self.inside += 1
+            if self.inside == 1:  # what the first one saves, the last one restores
+                self.stack, nowhere = ExitStack(), open(os.devnull, "w")
+                self.stack.callback(logging.disable, logging.root.manager.disable)
+                logging.disable(sys.maxsize)
+                for silent in (nowhere, warnings.catch_warnings(action="ignore")):
+                    self.stack.enter_context(silent)
+                for redirect in (redirect_stdout, redirect_stderr):
+                    self.stack.enter_context(redirect(nowhere))
 
     def __exit__(self, *error):
         with self.lock:
-            _Quiet.inside -= 1
-            if not _Quiet.inside:
-                _Quiet.setting.close()
+            self.inside -= 1
+            if self.inside == 0:
+                self.stack.close()
+
+
+_silence = _Silence()
 
 
 @contextmanager
 def quiet():
-    """Let no warning, no error state of numpy and no printed text out: each could tell of a record.
+    """Let no warning, no log, no error state of numpy and no printed text out: each could tell of a record.
 
-    Warnings and printed text are settings of the process: what other threads say meanwhile is lost.
+    All but the error state are of the process: other threads are as quiet meanwhile.
     """
-    with _Quiet(), np.errstate(all="ignore"):
+    with _silence, np.errstate(all="ignore"):
         yield
 
-# %% ../nbs/39_foreign.ipynb #c2dc9515
+# %% ../nbs/39_foreign.ipynb #39f0000b
 def each_record(function, rows, otherwise):
     """What foreign code returns for each PRIVATE record, and `otherwise` for a record on which it fails.
 
@@ -92,7 +99,9 @@ def _said(function, rows, shape):
     """What a function returns for some records, as floats; None if it fails or the shape is wrong."""
     try:
         found = np.asarray(function(rows), dtype=float)
-    except Exception:
+    except KeyboardInterrupt:  # of the user
+        raise
+    except BaseException:  # exit() too
         return None
     return found if found.shape == (len(rows), *shape) else None
 
@@ -119,7 +128,7 @@ def check_foreign(function, rows, shape, what):
     rows = np.array(rows, dtype=float)
     rows.flags.writeable = False
     try:
-        with np.errstate(all="ignore"):
+        with quiet():
             got = np.shape(function(rows))
     except Exception as error:
         raise ValueError(
@@ -129,3 +138,69 @@ def check_foreign(function, rows, shape, what):
         raise ValueError(
             f"{what} returns an array of shape {got} for {len(rows)} records; it must be {want}."
         )
+
+# %% ../nbs/39_foreign.ipynb #39f0000c
+def _one_column(y, name, owner):
+    """Labels as a one-dimensional array; a table of one column will do."""
+    if np.ma.is_masked(y):
+        raise ValueError(f"{name} has masked labels: {owner} would read through the mask.")
+    if isinstance(y, (list, tuple)):
+        # each label stays as it is: a type or a shape common to all would let one change the others
+        return np.fromiter(map(_single, y), dtype=object, count=len(y))
+    try:
+        array = np.asarray(y) if hasattr(y, "dtype") else np.array(y, dtype=object)
+    except Exception:  # raised below, so that the quoting error does not travel along
+        array = np.empty((0, 0))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array.ravel()
+    if array.ndim != 1:
+        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
+    return array
+
+
+def _single(label):
+    """The label in a row of one column."""
+    alone = type(label) in (list, tuple) and len(label) == 1
+    alone = alone or (type(label) is np.ndarray and label.shape == (1,))
+    return label[0] if alone else label
+
+# %% ../nbs/39_foreign.ipynb #39f0000f
+def _of_one_sort(labels):
+    """Whether labels are all words, all bytes, or neither: numpy would make words of the others."""
+    return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
+
+
+def _places(labels, classes):
+    """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
+
+    def found(labels):
+        known = np.asarray(labels == classes[None], dtype=bool)
+        return np.where(known.any(axis=1), known.argmax(axis=1), -1)
+
+    return each_record(found, labels[:, None], -1).astype(np.int64)
+
+
+_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
+
+
+def _check_pair(X, y, name, sort, owner):
+    """Refuse a table and labels that cannot belong together, or labels of which none can be a class, by shapes and types alone; the number of rows, or None if only reading tells it."""
+    rows, labels = map(_shape, (X, y))
+    if labels is not None and not (len(labels) == 1 or labels[1:] == (1,)):
+        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
+    if rows and labels and rows[0] != labels[0]:
+        raise ValueError(f"X{name[1:]} and {name} differ in length: {owner} needs a label each.")
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if kind != "O" and (found := _SORTS.get(kind, "of another type")) != sort:
+        raise ValueError(
+            f"{name}: its entries are {found}, and {owner} needs {sort}. Convert them, or the classes."
+        )
+    return rows[0] if rows else None
+
+
+def _shape(table):
+    """The shape of a table or of labels, or of a list as far as it has one; None if only reading tells."""
+    if isinstance(table, (list, tuple)):
+        return (len(table),)
+    shape = () if np.isscalar(table) else getattr(table, "shape", None)
+    return shape if isinstance(shape, tuple) else None

@@ -17,9 +17,13 @@ from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, q
 
 from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, audit, datasets, rows
 from dplit.accounting import gaussian_mu
-from dplit.adaptation import cnvx_adap, samples
+from dplit.adaptation import cnvx_adap, ncnvx_adap, samples
 from dplit.adaptation import convex as co
+from dplit.adaptation import discrepancy as di
+from dplit.adaptation import local_discrepancy as lo
+from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
+from dplit.adaptation.losses import LogLoss
 from dplit.adaptation.samples import Sample, noisy_gradient, on_lattice
 from dplit.discrete import watch
 from dplit.mechanisms import Noise
@@ -78,7 +82,11 @@ def test_replay_finds_nothing(make, protect):
 
 
 # there is no other relation to confuse, and under replace the number of rows is public
-NOT_HERE = "add_remove sensitivity, replace claimed", "an exact threshold on the number of rows"
+NOT_HERE = (
+    "add_remove sensitivity, replace claimed",
+    "an exact threshold on the number of rows",
+    "NaN passes",  # and has a gradient of zero
+)
 
 
 def zoo(neighboring):
@@ -978,3 +986,216 @@ def test_a_direction_that_only_the_target_has_is_found_and_harms_no_other(kappa_
     """Errors there grow before they shrink: the rounds must suffice, few or many."""
     assert far_in_a_flat_direction(kappa_1=kappa_1) < 1.0  # the start is 6 away
     assert far_in_a_flat_direction(kappa_1=kappa_1, n_iter=4) < 6.0
+
+
+# ---------------------------------------------------------------- what is public of a table, and of a branch
+
+
+def small_sample(X, y, p):
+    return Sample(quantize(np.asarray(X), 2.0), np.asarray(y), lattice(2.0)[0], p)
+
+
+def releases_of(name, X, y, noise):
+    """Ask one function that takes a `noise`, about these private records."""
+    private = small_sample(X, y, 1 / max(len(y), 1))
+    public = small_sample(Xs[:5], ys[:5], 0.1)
+    run = {"noise": noise, "mu": 1.0}
+    bounds = (2.0, 3.0, 2.0)
+    given_ = cnvx_adap.Regression(bounds, 1.0, n_iter=2)
+    classes = [with_places(s) for s in (private, public)]
+    loss, kappas = LogLoss(2), {"kappa_1": 1.0, "n_iter": 2}
+    known = ncnvx_adap.Classification(loss, bounds[:2], 1.0, 0.0, np.zeros(2), n_iter=2)
+    local = {"radius": 2.0, "residual_bound": 1.0}
+    return {
+        "private_discrepancy": lambda: di.private_discrepancy(1.0, 2.0, len(X), **run),
+        "private_second_moment": lambda: di.private_second_moment(X, radius=2.0, **run),
+        "private_local_discrepancy": lambda: lo.private_local_discrepancy(
+            X, y, Xs, ys, np.zeros(2), 1.0, **local, **run
+        ),
+        "adapt_without_labels": lambda: lo.adapt_without_labels(
+            X, Xs, ys, radius=2.0, weight_radius=3.0, **run
+        ),
+        "algorithm_1": lambda: co.algorithm_1(private, public, *bounds, **kappas, **run),
+        "algorithm_2": lambda: nc.algorithm_2(loss, *classes, *bounds[:2], **kappas, **run),
+        "adapt_regression": lambda: cnvx_adap.adapt_regression(private, public, given_, **run),
+        "adapt_classifier": lambda: ncnvx_adap.adapt_classifier(*classes, known, **run),
+    }[name]()
+
+
+def with_places(sample):
+    return Sample(sample.X, (sample.y > 0).astype(int), sample.step, sample.p)
+
+
+SIZED = (
+    "private_discrepancy",
+    "private_second_moment",
+    "private_local_discrepancy",
+    "adapt_without_labels",
+    "algorithm_1",
+    "algorithm_2",
+    "adapt_regression",
+    "adapt_classifier",
+)
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_number_of_records_is_used_only_where_it_is_public(name):
+    noise = Noise(0, neighboring="replace")
+    with np.errstate(all="raise"):  # whatever numpy is set to
+        releases_of(name, Xt, yt, noise)
+    assert noise.releases
+    group = Xt[:, 0] > 0
+    for neighboring in ("add_remove", "replace"):
+        noise = Noise(0, neighboring=neighboring)
+        parts = [partial(releases_of, name, Xt[group == g], yt[group == g], noise) for g in (0, 1)]
+        asked = [partial(noise.parallel, parts)] + parts[: neighboring == "add_remove"]
+        for ask in asked:
+            with pytest.raises(ValueError, match=f"noise: {name} needs.*number of private records"):
+                ask()
+            assert noise.releases == ()
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize("diameter", [None, 0.1])
+def test_a_sum_of_vectors_in_branches_moves_by_what_is_declared(neighboring, diameter):
+    """A record may leave one branch for another: then a bound on the distance of two vectors is none."""
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    events = []
+
+    def ask(X, group):
+        cut = len(events)
+        noise, vectors = Noise(0, neighboring=neighboring), lambda block, at: block
+        given_ = {"bound": 1.0, "mu": 1.0, "diameter": diameter}
+        one = lambda g: lambda: noisy_gradient(vectors, X[group == g], noise=noise, **given_)  # noqa: E731
+        noise.parallel([one(0), one(1), one(2)])
+        return events[cut:]
+
+    with watch(lambda event: events.append(event) or event.outcome):
+        before = ask(X, np.array([0, 0, 1]))
+        after = (
+            ask(X, np.array([0, 2, 1]))
+            if neighboring == "replace"
+            else ask(X[1:], np.array([0, 1]))
+        )
+    for one, other in zip(before, after, strict=True):
+        moved = np.linalg.norm(np.subtract(one.value, other.value, dtype=float))
+        assert moved <= one.sensitivity == other.sensitivity
+    assert max(np.linalg.norm(event.value) for event in events) >= 2**20
+
+
+# ---------------------------------------------------------------- the ends of the ranges
+
+ENDS = (1e-100, 1e-60, 1e-30, 1e-9, 1.0, 1.0, 1e9, 1e30, 1e44, 1e100)
+RECORDS_OF = (
+    0.0,
+    -0.0,
+    5e-324,
+    1e-170,
+    1e-100,
+    1.0,
+    np.nextafter(1, 2),
+    1e151,
+    np.finfo(float).max,
+)
+
+
+def seen_of(model, *tables, **source):
+    """Everything that a fit shows but its released numbers."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            made = model.fit(*tables, **source).spent_
+            assert np.isfinite(model.coef_).all()
+            said = [(r.label, r.mechanism, r.sensitivity) for r in made.releases]
+        except Exception as error:
+            said = repr(error)
+    return said, [str(w.message) for w in heard]
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_no_record_decides_whether_there_is_an_answer_at_the_ends_of_the_ranges(data):
+    end, numbers = st.sampled_from(ENDS), st.sampled_from(RECORDS_OF)
+    options = {name: data.draw(end) for name in ("radius", "weight_radius", "target_bound")}
+    options |= {
+        "variant": data.draw(st.sampled_from(["profiled", "paper"])),
+        "discrepancy": data.draw(st.sampled_from([None, "release", "release", 9e99])),
+        "kappa_1": data.draw(st.sampled_from([None, 1e-100, 1.0, 1e100])),
+        "kappa_2": data.draw(st.sampled_from([0.0, 1.0, 9e99])),
+        "alpha": data.draw(st.sampled_from([0.0, 0.1, 1.0])),
+    }
+    price = {"epsilon": data.draw(st.sampled_from([0.01, 1.0, 50.0])), "delta": 1e-6}
+    model = CnvxAdap(**price, **options, n_iter=3, random_state=0)
+    some = lambda *shape: np.reshape(  # noqa: E731
+        data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape))), shape
+    )
+    X, y = some(2, 2), some(2)
+    other, source = (np.vstack([some(1, 2), X[1:]]), np.r_[some(1), y[1:]]), {"Xs": X, "ys": y}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model._declared(X, y, **source)
+        except ValueError:
+            return  # for a public reason, before anything is charged
+    said, heard = seen_of(model, X, y, **source)
+    assert (said, heard) == seen_of(model, *other, **source) and isinstance(said, list)
+
+
+def test_bounds_without_a_lattice_are_refused_unread():
+    make = partial(CnvxAdap, epsilon=1.0, delta=1e-6)
+    for bounds, options in (
+        ((1e-60, 1e-60, 1e-60), {"kappa_1": 1.0}),  # a gradient of 1e-120
+        ((1e45, 1.0, 1e60), {}),
+        ((1e-30, 1.0, 1e60), {"discrepancy": "release"}),  # a loss of 1e120
+        ((1e-30, 1.0, 1e60), {"variant": "paper"}),
+    ):
+        names = dict(zip(("radius", "weight_radius", "target_bound"), bounds, strict=True))
+        with pytest.raises(ValueError, match="choose other units"):
+            make(**names, **options).fit(Untouchable(), Untouchable())
+        CnvxAdap(private=False, **names, **{"kappa_1": 1.0}).fit(Xt, yt)
+
+
+@pytest.mark.parametrize("kappa_2", [0.0, 0.3, 1e100])
+def test_a_weight_exists_for_every_loss(kappa_2):
+    loss = np.array([0.0, 5e-324, 1e-170, 1.0, 1e200, 1e300])
+    for kappa_1 in (1e-100, 1e-30, 1.0, 1e100, math.inf):
+        with np.errstate(all="raise"):
+            found = co.profile_weights(loss, kappa_1, 0.5, min(kappa_2, 1e100))
+        assert ((found >= 0) & (found <= 1)).all() and (np.diff(found) <= 0).all()
+
+
+LABELS = {
+    "a word": "4711",
+    "a word that is none": "x4711",
+    "nothing": None,
+    "no number": math.nan,
+    "infinite": -math.inf,
+    "bytes": b"x",
+    "a list": [1.0, 2.0],
+    "masked": np.ma.masked,
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LABELS if kind != "a word"])
+def test_a_label_that_is_no_number_is_refused_in_one_sentence(kind, recwarn):
+    said = set()
+    for label in (math.nan, LABELS[kind]):
+        labels = list(yt)
+        labels[3] = label
+        with pytest.raises(ValueError) as caught:
+            Adap().fit(Xt, labels, **SOURCE)
+        assert caught.value.__context__ is None or caught.value.__suppress_context__
+        said.add(str(caught.value))
+    assert len(said) == 1 and not quotes(said.pop(), RECORDS)
+    assert not [w for w in recwarn.list if "mask" in str(w.message)]
+
+
+def test_tables_and_labels_that_do_not_belong_together_cost_nothing():
+    budget = PrivacyBudget(2.0, 1e-3)
+    for X, y in ((Xt, yt[:3]), (Xt, np.c_[yt, yt]), (Xt.tolist(), yt[:3].tolist()), (Xt, 1.0)):
+        with pytest.raises(ValueError, match="yt"):
+            budget.fit(Adap(delta=1e-4), X, y, **SOURCE)
+    for empty in (([], []), (Xt[:0], yt[:0])):
+        with pytest.raises(ValueError, match="no record at all"):
+            budget.fit(Adap(delta=1e-4), *empty)
+    assert budget.spent == (0.0, 0.0)

@@ -291,3 +291,50 @@ def test_minimization_takes_rows_or_their_moment():
         di.discrepancy_minimization(Xs, moment=Xt.T @ Xt / 20),
     )
     assert np.array_equal(one, two)
+
+
+EXTREME = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1e-160, 1e-100, 1.0, np.nextafter(1, 2)]
+EXTREME += [1e100, 1e149, 1e150]
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_the_maximum_exists_for_all_finite_numbers(data):
+    """Norms of tiny numbers underflow, and a bracket of the root finder was empty then."""
+    d, numbers = data.draw(st.integers(1, 3)), st.sampled_from([*EXTREME, *(-x for x in EXTREME)])
+    some = lambda n: np.array(data.draw(st.lists(numbers, min_size=n, max_size=n)))  # noqa: E731
+    half, radius = some(d * d).reshape(d, d), data.draw(st.sampled_from([1e-100, 1e-9, 1.0, 1e100]))
+    A, b = np.triu(half) + np.triu(half, 1).T, some(d)
+    with np.errstate(all="raise"):
+        _, w, nu = di.trust_region_max(A, b, 0.0, radius)
+    assert np.linalg.norm(w) <= radius * (1 + 1e-9) and nu >= 0
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-120, 1e120, 1e149])
+@pytest.mark.parametrize("hard", [False, True])
+def test_the_maximum_of_a_tiny_or_huge_form_is_that_of_a_usual_one(scale, hard):
+    rng = np.random.default_rng(2)
+    A = rng.normal(size=(3, 3))
+    A, b = A + A.T, rng.normal(size=3) * (not hard)
+    scale = 2.0 ** round(math.log2(scale))
+    _, usual, nu = di.trust_region_max(A, b, 0.0, 1.5)
+    _, w, found = di.trust_region_max(A * scale, b * scale, 0.0, 1.5)
+    assert np.array_equal(w, usual) and found == nu * scale
+
+
+def test_a_discrepancy_of_any_size_is_released_and_lies_in_its_range():
+    for value in (-1e300, -0.0, 5e-324, 1.0, 1e150, 1e151, 1.7e308):
+        noise = Noise(0, neighboring="replace")
+        with np.errstate(all="raise"):
+            found = di.private_discrepancy(value, B, 100, noise=noise, mu=1e6)
+        assert found == pytest.approx(np.clip(value, 0, B), abs=1e-3) and len(noise.releases) == 1
+    with pytest.raises(ValueError, match="value"):
+        di.private_discrepancy(math.nan, B, 100, noise=Noise(0, neighboring="replace"), mu=1.0)
+
+
+@pytest.mark.parametrize("bound", [0.0, 1e-200, 1e120])
+def test_a_bound_without_a_lattice_is_refused_before_the_value_is_read(bound):
+    noise = Noise(0, neighboring="replace")
+    with pytest.raises(ValueError, match="bound"):
+        di.private_discrepancy(None, bound, 10, noise=noise, mu=1.0)
+    assert noise.releases == ()

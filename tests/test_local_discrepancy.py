@@ -1,6 +1,7 @@
 """The local and the unlabelled discrepancy: brute force, second solvers, sensitivities, receipts, and what breaks each claim."""
 
 import math
+import warnings
 from functools import partial
 
 import numpy as np
@@ -337,3 +338,76 @@ def test_what_cannot_be_is_refused():
     assert str(caught.value).startswith("Xt cannot be used (Input Xt contains NaN): private_local")
     with pytest.raises(ValueError):
         adapted(X, X, np.ones(3))
+
+
+TINY = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1e-160, 1e-100, 1.0, np.nextafter(1, 2), 1e100]
+TINY += [1e150, 1e151, 1e300, np.finfo(float).max]
+
+
+def answers(tables, Xs, ys, start, reach, price, **known):
+    """What is seen of a release for each private table: an error, warnings, or the releases."""
+    seen = set()
+    for X, y in tables:
+        noise = Noise(0, neighboring="replace")
+        with warnings.catch_warnings(record=True) as heard, np.errstate(all="raise"):
+            warnings.simplefilter("always")
+            try:
+                found = lo.private_local_discrepancy(
+                    X, y, Xs, ys, start, reach, noise=noise, **known, **price
+                )
+                assert np.isfinite(found)
+                said = ""
+            except Exception as error:
+                said = repr(error)
+        seen.add((said, tuple(str(w.message) for w in heard), noise.releases))
+    return seen
+
+
+@pytest.mark.parametrize("tiny", TINY)
+@pytest.mark.parametrize("price", [{"mu": 1.0}, {"epsilon": 1.0}])
+def test_a_tiny_row_does_not_decide_whether_there_is_an_answer(tiny, price):
+    tables = [(np.array([[x]]), np.array([y])) for x in (0.0, tiny) for y in (0.0, tiny)]
+    known = {"radius": 1.0, "residual_bound": 1.0}
+    [(said, heard, made)] = answers(
+        tables, np.zeros((1, 1)), np.zeros(1), np.zeros(1), 1.0, price, **known
+    )
+    assert not said and not heard and len(made) == 1
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_neighboring_tables_of_extreme_numbers_get_the_same_kind_of_answer(data):
+    n, d = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    numbers = st.sampled_from([*TINY, *(-x for x in TINY)])
+    some = lambda *shape: np.array(  # noqa: E731
+        data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape)))
+    ).reshape(shape)
+    X, y = some(n, d), some(n)
+    X2, y2 = X.copy(), y.copy()
+    X2[0], y2[0] = some(d), some()
+    Xs, ys = (X, y) if data.draw(st.booleans()) else (np.zeros((2, d)), np.zeros(2))
+    size = st.sampled_from([1e-30, 1e-3, 1.0, 1e3, 1e20])
+    known = {"radius": data.draw(size), "residual_bound": data.draw(size)}
+    Xs, ys = np.clip(Xs, -1e150, 1e150), np.clip(ys, -1e150, 1e150)
+    price = data.draw(st.sampled_from([{"mu": 1.0}, {"epsilon": 1.0}]))
+    tables = ((X, y), (X2, y2))
+    [(said, heard, made)] = answers(tables, Xs, ys, np.zeros(d), data.draw(size), price, **known)
+    assert not said and not heard and len(made) == 1
+
+
+def test_what_is_public_is_checked_before_a_private_cell_is_read():
+    class Unread:
+        def __getattr__(self, name):
+            raise AssertionError("read")
+
+    known = {"radius": 1.0, "residual_bound": 1.0, "epsilon": 1.0}
+    source = np.zeros((2, 1)), np.zeros(2), np.zeros(1)
+    for wrong in (
+        {"noise": Noise(0)},
+        {"epsilon": -1.0},
+        {"residual_bound": 1e60},
+        {"radius": math.nan},
+    ):
+        given_ = {"noise": Noise(0, neighboring="replace")} | known | wrong
+        with pytest.raises(ValueError):
+            lo.private_local_discrepancy(Unread(), Unread(), *source, 1.0, **given_)

@@ -1180,3 +1180,62 @@ def test_points_stand_beside_targets_of_their_cell_three_times_at_most():
     taken = np.bincount(beside, minlength=12)
     assert sorted(taken[:4]) == [0, 1, 1, 1] and taken[4:8].tolist() == [3] * 4
     assert not taken[8:].any()
+
+
+# ---------------------------------------------------------------- branches, and numbers of any size
+
+CELLS = np.array([[-1.0, 0.0], [1.0, 0.0]])
+ASKS = {
+    "averages": lambda X, noise: so.noisy_average_set(X, CELLS, 3, radius=4.0, noise=noise, mu=1.0),
+    "averages and spread": lambda X, noise: so.noisy_average_set(
+        X, CELLS, 3, radius=4.0, noise=noise, epsilon=1.0, laplace=True, weights=[1, 2]
+    ),
+    "cells": lambda X, noise: so.neighbor_noisy_averages(X, CELLS, radius=4.0, noise=noise, mu=1.0),
+    "cells, pure": lambda X, noise: so.neighbor_noisy_averages(
+        X, CELLS, radius=4.0, noise=noise, epsilon=1.0, laplace=True, cell_radius=1.0
+    ),
+}
+
+
+@both
+@pytest.mark.parametrize("name", ASKS)
+def test_in_branches_one_source_moves_no_table_by_more_than_declared(name, neighboring):
+    X, events = np.array([[-1.0, 0.5], [1.0, 0.5], [1.0, -0.5], [-4.0, 0.0]]), []
+
+    def ask(X, group):
+        cut, noise = len(events), Noise(0, neighboring=neighboring)
+        noise.parallel([partial(ASKS[name], X[group == g], noise) for g in range(3)])
+        return events[cut:]
+
+    with watch(lambda event: events.append(event) or event.outcome):
+        before = ask(X, np.array([0, 0, 1, 1]))
+        after = ask(X, np.array([2, 0, 1, 1]))  # it leaves one branch for another
+        gone = ask(X[1:], np.array([0, 1, 1]))
+    for other in (after, gone) if neighboring == "replace" else (gone,):
+        for one, two in zip(before, other, strict=True):
+            moved = np.subtract(one.value, two.value, dtype=float).ravel()
+            length = np.linalg.norm(moved, 2 if one.mechanism == "gaussian" else 1)
+            assert length <= one.sensitivity == two.sensitivity
+
+
+@pytest.mark.parametrize("radius", [1e-90, 1e-9, 1.0, 1e90])
+@pytest.mark.parametrize("name", ["averages", "cells"])
+def test_sources_of_any_size_are_answered_whatever_numpy_is_set_to(name, radius, recwarn):
+    numbers = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1.0, np.nextafter(1, 2), 1e151, 1e300]
+    numbers += [np.finfo(float).max, -np.finfo(float).max, radius, np.nextafter(radius, 0)]
+    ask = so.noisy_average_set if name == "averages" else so.neighbor_noisy_averages
+    ask = partial(ask, cells=CELLS * radius / 4, radius=radius, mu=1.0)
+    ask = partial(ask, t=3) if name == "averages" else ask
+    with np.errstate(all="raise"):
+        for x in numbers:
+            for y in numbers:
+                noise = Noise(0)
+                found = ask(np.array([[x, y]]), noise=noise)[0]
+                assert np.isfinite(found).all() and len(noise.releases) == 1
+    assert not recwarn.list
+
+
+def test_a_cell_radius_beyond_a_length_is_refused_unread():
+    for far in (1e-95, 1e95):
+        with pytest.raises(ValueError, match="cell_radius"):
+            NNA(epsilon=1.0, cell_radius=far).fit(Xs=Untouchable(), Xt=Xt)

@@ -23,8 +23,10 @@ from .convex import profiled_sensitivity
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
 from .discrepancy import loss_bound, private_discrepancy, private_second_moment
 from .samples import PrivateAdaptation, _check_predictor, _check_run, _check_samples
-from .samples import _noisy_gradient, _on_lattice, _one_column, _squared_errors
+from .samples import _check_regression, _noisy_gradient, _numbers, _on_lattice
+from .samples import _squared_errors
 from ..declared import POSITIVE, check_arrays, check_each, optional
+from ..foreign import _one_column
 from ..public import check_between, check_choice, check_count, check_kind, check_positive
 from ..public import check_random_state, check_share
 from ..receipts import Release, largest_scale
@@ -277,7 +279,7 @@ def _planned_steps(public, d, sd, given, bought=None, doubt=0.0):
         c, n_iter = usual if c is None else c, n_iter or 100
     elif c is None:
         cut = math.sqrt(kappa_1) / (Lambda * r + Y)
-        c = raised_share(curvature, sd * math.sqrt(d) / reach, cut, n_iter)
+        c = raised_share(curvature, min(sd * math.sqrt(d) / reach, 1e100), cut, n_iter)
     curvature = np.maximum(curvature, 0) + max(c * curvature[-1], doubt, 1e-9 * r**2)
     pull = sd**2 * d / reach**2 / curvature  # how little we believe, direction by direction
     n_iter = n_iter or max(round(2 / max(c, 0.02)), 12)  # at most 100
@@ -295,6 +297,7 @@ def _head_start(public, d, given, bought):
     return w, H, max(np.linalg.norm(w), 1e-6 * Lambda) / 2
 
 # %% ../../nbs/74_cnvx_adap.ipynb #0e47ff33
+@np.errstate(all="ignore")
 def adapt_regression(private, public, given, noise, mu):
     """Private linear regression without the weights: a few noisy gradients of the profiled objective.
 
@@ -305,7 +308,7 @@ def adapt_regression(private, public, given, noise, mu):
     given : Regression
         PUBLIC, with a kappa_1.
     noise : Noise
-        The door; its neighbours are "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything.
 
@@ -329,7 +332,7 @@ def adapt_regression(private, public, given, noise, mu):
     steps = _planned_steps(public, private.X.shape[1], sd, given, *bought)
     bound = 2 * r * min(math.sqrt(kappa_1), Lambda * r + Y)
     ask = {"bound": bound, "diameter": diameter, "label": "a gradient of the predictor"}
-    ask |= {"noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
+    ask |= {"width": private.X.shape[1], "noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
 
     def shares(sample, w, at=slice(None)):  # of each row in the gradient, without its p
         residual, loss = _squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
@@ -505,10 +508,12 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.private = private
         self.random_state = random_state
 
+    def _check_public(self):
+        _check_regression(self)
+
     def _labels(self, y, name):
-        y = check_rows(y.reshape(-1, 1), "CnvxAdap", name, ensure_min_samples=0)
         bound = self.target_bound
-        return quantize(y, bound)[:, 0] * lattice(bound)[0]
+        return quantize(_numbers(y, name, "CnvxAdap"), bound)[:, 0] * lattice(bound)[0]
 
     def _warn_of_source(self, Xs, ys):
         super()._warn_of_source(Xs, ys)

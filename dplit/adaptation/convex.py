@@ -178,7 +178,7 @@ def weight_bounds(bound, p, n_records, weight_radius, *, kappa_1, kappa_2=0.0, k
 
 # %% ../../nbs/71_convex_adaptation.ipynb #04a47131
 def gradient_diameter(radius, length, target_bound):
-    """How far apart the gradients of two records can be, for a predictor of this length: Lemma 4, tight.
+    """How far apart the gradients of two records can be, for a predictor of this length: Lemma 4, exact in two or more columns.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def gradient_diameter(radius, length, target_bound):
     Returns
     -------
     float
-        4 r max_t sin t (length r cos t + Y).
+        4 r max_t sin t (length r cos t + Y). In one column gradients are less far apart, unless length is 0.
 
     Raises
     ------
@@ -298,13 +298,15 @@ def profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
     return _profile_weights(loss, kappa_1, p, _NOT_NEGATIVE(kappa_2, "kappa_2", owner))
 
 
+@np.errstate(all="ignore")  # a weight of 0 where the quotient overflows
 def _profile_weights(loss, kappa_1, p=1.0, kappa_2=0.0):
-    square, cube = np.asarray(loss, dtype=float) / kappa_1, 2 * kappa_2 * p / kappa_1
-    root = np.sqrt(square)
+    cube = 2 * kappa_2 * p / kappa_1
+    least = root = np.sqrt(np.asarray(loss, dtype=float) / kappa_1)
     if kappa_2:  # the positive root of kappa_1 a^3 - loss a - 2 kappa_2 p, by Newton from above
-        root = np.maximum(1.0, root + cube ** (1 / 3))  # a smaller root does not matter
+        least = np.minimum(least, 1e150)  # its square is finite
+        root = np.maximum(1.0, least + cube ** (1 / 3))  # a smaller root does not matter
         for _ in range(8):  # convex and increasing there: never below the root
-            root = (2 * root * root * root + cube) / (3 * root * root - square)
+            root = (2 * root + cube / (root * root)) / (3 - (least / root) ** 2)
     return 1 / np.maximum(1.0, root)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #98acfa95
@@ -332,6 +334,7 @@ def profiled_loss(loss, kappa_1):
     return _profiled_loss(check_numbers(loss, "loss", "profiled_loss", 0, 1e300), kappa_1)
 
 
+@np.errstate(all="ignore")
 def _profiled_loss(loss, kappa_1):
     loss = np.asarray(loss, dtype=float)
     if math.isinf(kappa_1):
@@ -426,11 +429,12 @@ def _noisy_losses(private, w, v, most, noise, mu):
     """The losses of the records over v^2, each in [0, most], with noise: one record moves one of them."""
     step, limit = lattice(most)
     loss = _squared_errors(private, w)[1]
-    values = np.minimum(np.rint(loss / (v * v) / step), limit).astype(np.int64)
+    values = np.fmin(np.rint(loss / (v * v) / step), limit).astype(np.int64)  # NaN: at the bound
     label = "losses of the records"
     return noise.whole(values, sensitivity=limit, step=step, mu=mu, label=label)
 
 # %% ../../nbs/71_convex_adaptation.ipynb #dac8f65a
+@np.errstate(all="ignore")
 def algorithm_1(
     private,
     public,
@@ -458,7 +462,7 @@ def algorithm_1(
     n_iter : int
         T. PUBLIC.
     noise : Noise
-        The door; its neighbours are "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything; half of mu^2 pays for the losses of the records.
 
@@ -497,7 +501,7 @@ def algorithm_1(
             return (2 * _squared_errors(part, w)[0] / v[at])[:, None] * (block * private.step)
 
         # line 5: all gradients at the same point
-        gradient = p * _noisy_gradient(rows, private.X, label="a gradient of the predictor", **ask)
+        gradient = p * _noisy_gradient(rows, private.X, len(w), **ask)
         losses = _noisy_losses(private, w, v, most, noise, mu_each)
         q_v, q_a = p / v, public.p / a
         every = np.concatenate([q_v, q_a])

@@ -26,6 +26,7 @@ from ..rows import check_rows, map_blocks
 # %% ../../nbs/70_discrepancy.ipynb #03d9bee6
 _NOT_NEGATIVE = partial(check_between, low=0, high=1e100)
 _LOSS = partial(check_between, low=0, high=1e300)
+_RELEASED = partial(check_between, low=1e-90, high=1e90)  # a bound of what is released: noise fits
 
 
 def _check_bounds(owner, most=1e120, **given):
@@ -37,6 +38,17 @@ def _check_bounds(owner, most=1e120, **given):
             "so small that nothing overflows; choose other units."
         )
     return bounds
+
+
+def _check_public_size(noise, owner):
+    """A `Noise` for which the number of records is PUBLIC, or an error."""
+    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    if not noise.size_is_public:
+        raise ValueError(
+            f'noise: {owner} needs a Noise(neighboring="replace"), outside of `parallel`, because it '
+            "uses the number of private records. Under add/remove, and in a parallel branch, this "
+            "number is itself private."
+        )
 
 
 def loss_bound(radius, weight_radius, target_bound):
@@ -290,26 +302,39 @@ def trust_region_max(A, b, c, radius):
     return _trust_region_max(A, b, float(c), POSITIVE(radius, "radius", owner))
 
 
+@np.errstate(all="ignore")
 def _trust_region_max(A, b, c, radius):
+    # in a unit that is a power of two the problem is the same to the last bit, and no square underflows
+    size, push = float(np.abs(A).max()), float(np.abs(b).max())
+    exponents = [math.frexp(size)[1]] if size else []
+    exponents += [math.frexp(push)[1] - math.frexp(radius)[1]] if push else []
+    unit = max(exponents, default=0)
+    A, b = np.ldexp(A, -unit), np.ldexp(b, -unit)
     e, V = np.linalg.eigh(A)
     beta, top = V.T @ b, max(0.0, float(e[-1]))
     gap = top - e
 
     def step(s):  # z(nu) for nu = top + s, in the eigenbasis
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.where(beta == 0, 0.0, -beta / (s + gap))
+        return np.where(beta == 0, 0.0, -beta / (s + gap))
 
     excess = lambda s: 1 / max(np.linalg.norm(step(s)), 1e-300) - 1 / radius
     scale = max(np.abs(e).max(), np.linalg.norm(beta) / radius)
     s = least = 1e-30 * scale + 1e-300
     if excess(least) < 0:  # too long at the smallest nu: a larger one makes it fit
         high = np.linalg.norm(beta) / radius
-        s = brentq(excess, least, high * (1 + 1e-12), xtol=1e-300, rtol=1e-15, maxiter=1000)
+        s = _root(excess, least, high * (1 + 1e-12))
     z = step(s)
     if s == least and top > 0:  # the hard case: what is missing goes along the top eigenvector
         z[-1] = math.sqrt(max(radius**2 - z[:-1] @ z[:-1], 0.0))
-    value = e @ (z * z) - 2 * beta @ z + c
-    return float(value), V @ z, top + s
+    value = np.ldexp(e @ (z * z) - 2 * beta @ z, unit) + c
+    return float(value), V @ z, float(np.ldexp(top + s, unit))
+
+
+def _root(function, low, high):
+    """Where an increasing function is 0, below it at `low`; `high` if rounding leaves no change of sign."""
+    if not function(high) > 0:
+        return high
+    return brentq(function, low, high, xtol=1e-300, rtol=1e-15, maxiter=1000, disp=False)
 
 # %% ../../nbs/70_discrepancy.ipynb #7670a5ef
 def trust_region_violation(A, b, radius, w, nu):
@@ -418,21 +443,22 @@ def dca_max(A, b, c, radius, w, n_iter=1000, tolerance=1e-12):
     return float(w @ A @ w - 2 * b @ w + c), w
 
 # %% ../../nbs/70_discrepancy.ipynb #e0ff11a2
+@np.errstate(all="ignore")
 def private_discrepancy(value, bound, n_private, *, noise, mu=None, epsilon=None):
     """The discrepancy with noise, brought back to [0, B].
 
     Parameters
     ----------
     value : float
-        PRIVATE: of records within the public bounds.
+        PRIVATE: of records within the public bounds. Any finite number; it is clipped to [0, B].
     bound : float
-        PUBLIC bound B on a loss.
+        PUBLIC bound B on a loss, from 1e-90 to 1e90.
     n_private : int
         PUBLIC number of private records.
     noise : Noise
-        The door; its neighbours must be "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu, epsilon : float
-        Price, exactly one of them: Gaussian noise, or Laplace noise as the paper has it.
+        Privacy cost, exactly one of them: Gaussian noise, or Laplace noise as the paper has it.
 
     Returns
     -------
@@ -442,34 +468,43 @@ def private_discrepancy(value, bound, n_private, *, noise, mu=None, epsilon=None
     Raises
     ------
     ValueError
-        If the door counts other neighbours, or n_private is above 1e8: rounding is not covered
-        there.
+        If the number of records is not public for this `Noise`, or n_private is above 1e8: rounding is
+        not covered there.
     """
     owner = "private_discrepancy"
-    [value], bound = check_arrays(owner, value=(value, "")), _LOSS(bound, "bound", owner)
-    n_private, _ = check_count(n_private, "n_private", owner), one_price(mu, epsilon)
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
-    if noise.neighboring != "replace":
-        raise ValueError(
-            'private_discrepancy needs a Noise(neighboring="replace"): means over n records have no '
-            "other sensitivity that n alone would tell."
-        )
-    if n_private > 10**8:
-        raise ValueError(
-            f"n_private={n_private}: private_discrepancy covers the rounding of sums over at most 1e8 "
-            "records; give a public discrepancy, or take fewer of them."
-        )
-    # sums of n products are off by at most n 2**-53 of B, in whatever order they are added: for two
-    # neighbours, n**2 2**-52 of B / n. What the eigenvalues add was 4e-8 of B / n at most, measured
-    # on means over 1e8 records: a millionth covers it
-    slack = 1e-6 + (n_private * 2.0**-26) ** 2
-    claim = {"sensitivity": discrepancy_sensitivity(bound, n_private) * (1 + slack)}
-    claim["label"] = "the discrepancy"
+    bound, sensitivity = _check_release(bound, n_private, noise, mu, epsilon, owner)
+    claim = {"sensitivity": sensitivity, "label": "the discrepancy"}
+    [value] = check_arrays(owner, value=(_within(value, 0.0, bound), ""))  # where it lies, in truth
     if epsilon is None:
         noisy = noise.gaussian(value, mu=mu, **claim)
     else:
         noisy = noise.laplace(value, epsilon=epsilon, **claim)
     return float(np.clip(noisy, 0.0, bound))
+
+
+def _within(values, low, high):
+    """PRIVATE numbers clipped to a PUBLIC range, each by itself; what is not finite stays, and is refused elsewhere."""
+    try:
+        values = np.asarray(values)
+        return np.where(np.isfinite(values), np.clip(values, low, high), values)
+    except TypeError:  # no numbers
+        return values
+
+
+def _check_release(bound, n_private, noise, mu, epsilon, owner):
+    """(bound, sensitivity) of a discrepancy that is to be released, if all that is PUBLIC allows it."""
+    bound, n_private = _RELEASED(bound, "bound", owner), check_count(n_private, "n_private", owner)
+    one_price(mu, epsilon), _check_public_size(noise, owner)
+    if n_private > 10**8:
+        raise ValueError(
+            f"n_private={n_private}: {owner} covers the rounding of sums over at most 1e8 records; give "
+            "a public discrepancy, or take fewer of them."
+        )
+    # sums of n products are off by at most n 2**-53 of B, in whatever order they are added: for two
+    # neighboring tables, n**2 2**-52 of B / n. What the eigenvalues add was 4e-8 of B / n at most,
+    # measured on means over 1e8 records: a millionth covers it
+    slack = 1e-6 + (n_private * 2.0**-26) ** 2
+    return bound, discrepancy_sensitivity(bound, n_private) * (1 + slack)
 
 # %% ../../nbs/70_discrepancy.ipynb #79306467
 def kernel_mean_matching(Xs, Xt, *, gamma=None, largest=10.0):
@@ -578,6 +613,7 @@ def discrepancy_minimization(Xs, Xt=None, *, moment=None, n_iter=500):
 _MOMENT_STEPS = 2**15  # in one radius: sums of squares over 1e8 rows stay whole in int64
 
 
+@np.errstate(all="ignore")
 def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     """The mean of x x' over private rows, with noise. Its eigenvalues may be negative.
 
@@ -602,26 +638,19 @@ def private_second_moment(X, *, radius, noise, mu, label="second moment"):
     Raises
     ------
     ValueError
-        If the door counts other neighbours, n is above 1e8, the rows are not finite numbers or
-        the radius is not one above 0.
+        If n is not public for this `Noise` or above 1e8, the rows are not finite numbers, or the
+        radius is not one above 0.
 
     References
     ----------
     After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
     """
-    check_kind(
-        noise, "noise", "private_second_moment", Noise, 'such as Noise(neighboring="replace")'
-    )
+    _check_public_size(noise, "private_second_moment")
     radius = check_radius(radius, "radius", "private_second_moment")
     if not 1e-40 < radius < 1e40:
         raise ValueError(
             f"radius={radius:g}: private_second_moment squares it, and needs it between 1e-40 and 1e40. "
             "Choose another unit."
-        )
-    if noise.neighboring != "replace":
-        raise ValueError(
-            'private_second_moment needs a Noise(neighboring="replace"), whose number of rows is public; '
-            f"it got neighboring={noise.neighboring!r}."
         )
     X = check_rows(X, "private_second_moment")
     n, d = X.shape

@@ -9,7 +9,6 @@ __all__ = ['shrunk_proportions', 'black_box_counts', 'shift_excess_bound', 'Labe
 import copy
 import inspect
 import math
-import warnings
 from contextlib import suppress
 from typing import Self
 
@@ -21,9 +20,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
-from .samples import _of_one_sort, _one_column, _places
 from ..declared import check_arrays
 from ..estimators import PrivateEstimator
+from ..foreign import _SORTS, _check_pair, _of_one_sort, _one_column, _places
+from ..foreign import check_foreign, each_record
 from ..public import _shown, check_between, check_count, check_epsilon, check_neighboring
 from ..public import check_positive, check_random_state
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
@@ -98,7 +98,13 @@ def black_box_counts(confusion, predicted, source, scale):
     n, K = max(predicted.sum(), 1.0), len(source)
     ridge = math.sqrt(2 * scale**2 + n / K) / (n / K)
     stacked = np.vstack([confusion, ridge * np.eye(K)])
-    return nnls(stacked, np.r_[predicted, ridge * n * source])[0]
+    wanted = np.r_[predicted, ridge * n * source]
+    try:
+        return nnls(stacked, wanted)[0]
+    except (
+        RuntimeError
+    ):  # too many turns: what was released must not decide whether there is an answer
+        return np.maximum(np.linalg.lstsq(stacked, wanted)[0], 0.0)
 
 # %% ../../nbs/77_label_shift.ipynb #b99a9960
 def shift_excess_bound(n, n_classes, scale):
@@ -130,33 +136,35 @@ def shift_excess_bound(n, n_classes, scale):
 
 # %% ../../nbs/77_label_shift.ipynb #985cc8c9
 def _bins_alone(model, X, classes):
-    """The class, as a place in `classes`, that a PUBLIC model gives to each PRIVATE row, which it is shown alone."""
-    bins, row, failed = np.full(len(X), -1), np.empty((1, X.shape[1])), False
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # one would tell of a row
-        for i in range(len(X)):
-            row[0], fresh = X[i], copy.deepcopy(model)  # which remembers no row before
-            try:
-                said = np.asarray(fresh.predict(row)).reshape(1)
-                bins[i] = next(iter(np.flatnonzero(said == classes)), -1)
-            except Exception:
-                failed = True  # raised below: an error that quotes a row must not travel along
-                break
-    if failed:
+    """The class, as a place in `classes`, that a PUBLIC model gives to each PRIVATE row, which it is shown alone; -1: none."""
+    return each_record(_by_copies(model, classes), X.astype(float), -1).astype(np.int64)
+
+
+def _by_copies(model, classes):
+    """From rows to places, by a fresh copy of the model for each: it remembers no row before."""
+
+    def place(row):
+        said = np.asarray(copy.deepcopy(model).predict(row.copy())).reshape(1)
+        return next(iter(np.flatnonzero(said == classes)), -1)
+
+    return lambda rows: [place(row[None]) for row in rows]
+
+
+def _confusion(model, X, codes, classes):
+    """C of a PUBLIC source, by predictions in parts that the model was not trained on. Columns add up to 1, or to less where it names no class."""
+    n_parts, K = min(5, np.bincount(codes).min()), len(classes)
+    try:
+        said = cross_val_predict(model, X, classes[codes], cv=StratifiedKFold(n_parts))
+    except Exception as error:
         raise ValueError(
-            "Xt cannot be used: the source's model does not predict each of its rows. Try the model "
-            "on public rows with the same columns."
-        )
-    return bins
-
-
-def _confusion(model, X, codes, n_classes):
-    """C of a PUBLIC source, by predictions in parts that the model was not trained on; columns add up to 1."""
-    parts = StratifiedKFold(min(5, np.bincount(codes).min()))
-    said = cross_val_predict(model, X, codes, cv=parts)
-    table = np.bincount(said * n_classes + codes, minlength=n_classes**2)
-    table = table.reshape(n_classes, n_classes)
-    return table / table.sum(axis=0)
+            f"estimator: it fails on {n_parts} parts of the PUBLIC source, which tell the classes that "
+            f"it confuses: {type(error).__name__}: {error}"
+        ) from error
+    places = _places(
+        _one_column(said, "estimator: what it predicts", "LabelShiftClassifier"), classes
+    )
+    table = np.bincount((places * K + codes)[places >= 0], minlength=K**2).reshape(K, K)
+    return table / np.bincount(codes)
 
 # %% ../../nbs/77_label_shift.ipynb #2b2ceacf
 def _check_source_model(model, name, owner):
@@ -187,6 +195,14 @@ def _source_classes(ys, n, owner):
         raise ValueError(f"Xs and ys differ in length: {owner} needs a label each.")
     return classes, codes
 
+
+def _labels_of(yt, n, owner):
+    """PRIVATE labels, one for each of n rows, or an error that quotes none."""
+    labels = _one_column(yt, "yt", owner)
+    if len(labels) != n:
+        raise ValueError(f"Xt and yt differ in length: {owner} needs a label each.")
+    return labels
+
 # %% ../../nbs/77_label_shift.ipynb #764cafff
 class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     """A public source's classifier, for a private target in which the classes have other shares and nothing else differs.
@@ -208,7 +224,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        PUBLIC: those of the source. A target label that is none of them is refused.
+        PUBLIC: those of the source. A target record with another label counts for none of them.
     estimator_ : classifier
         PUBLIC. Fitted on the source alone.
     counts_ : ndarray of shape (K,)
@@ -291,6 +307,17 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         # here, where no private cell is read: a source that the model cannot learn costs nothing
         model.fit(source, classes[codes])
         self.estimator_ = model
+        if yt is None:
+            first = source[np.unique(codes, return_index=True)[1]].astype(float)
+            check_foreign(
+                _by_copies(model, classes),
+                first,
+                (),
+                "estimator: the source's model, copied and shown one row,",
+            )
+            self._confused = _confusion(model, source, codes, classes)
+        else:
+            _check_pair(Xt, yt, "yt", _SORTS[classes.dtype.kind], owner)
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
@@ -300,21 +327,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
         classes, codes = _source_classes(ys, len(source), owner)
         keep_columns(self, Xt if hasattr(Xt, "columns") else Xs)
-        known = None if yt is None else self._bins(yt, len(rows), classes)
+        known = None if yt is None else _places(_labels_of(yt, len(rows), owner), classes)
         return [rows, known, source, codes, classes]
-
-    def _bins(self, yt, n, classes):
-        """The place of each PRIVATE label among the classes, or an error that quotes none."""
-        owner, labels = type(self).__name__, _one_column(yt, "yt", type(self).__name__)
-        if len(labels) != n:
-            raise ValueError(f"Xt and yt differ in length: {owner} needs a label each.")
-        places = _places(labels, classes)
-        if np.any(places < 0):
-            raise ValueError(
-                f"yt holds a label that is none of the source's: {owner} needs all classes in ys. "
-                "Mend the labels row by row."
-            )
-        return places
 
     def _release(self, rows, known, source, codes, classes, noise):
         K, model = len(classes), self.estimator_
@@ -322,11 +336,12 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         bins, what = known, "labels of the target"
         if known is None:
             bins, what = _bins_alone(model, rows, classes), "predictions for the target"
-            confusion = _confusion(model, source, codes, K)
         price = {"epsilon": self.epsilon}
         scale = noise.histogram_scale(**price)
         counts = noise.histogram(bins, K, **price, label=what)
-        found = counts if known is not None else black_box_counts(confusion, counts, shares, scale)
+        found = (
+            counts if known is not None else black_box_counts(self._confused, counts, shares, scale)
+        )
         return {
             "classes_": classes,
             "counts_": counts,
@@ -354,8 +369,9 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         Xt : array_like of shape (n, n_features)
             PRIVATE target rows, finite. Where labels are given, it is only made sure that they are finite.
         yt : array_like of shape (n,), optional
-            PRIVATE labels, each a class of the source. Default: none, and the shares are made from
-            what the source's model predicts.
+            PRIVATE labels; a record whose label is none of the source's classes counts for none.
+            Default: no labels, and the shares are made from what the source's model predicts. A row
+            on which it fails, or predicts no class of the source, counts for none.
         Xs : array_like of shape (m, n_features)
             PUBLIC source rows.
         ys : array_like of shape (m,)
@@ -369,7 +385,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         ------
         ValueError, TypeError
             If a public parameter or the source is impossible (the target is not read), or the target
-            is no finite table with known labels (nothing is released). Such a fit leaves the
+            is no finite table with a label for each row (nothing is released). Such a fit leaves the
             estimator as it was; no message quotes a record.
         """
         return self._fit(Xt, yt, Xs=Xs, ys=ys)

@@ -8,12 +8,8 @@ __all__ = ['local_discrepancy', 'private_local_discrepancy', 'unlabeled_discrepa
 # %% ../../nbs/78_local_discrepancy.ipynb #2817850c
 import numpy as np
 
-from dplit.adaptation.discrepancy import (
-    _LOSS,
-    _records,
-    _trust_region_max,
-    discrepancy_minimization,
-)
+from .discrepancy import _LOSS, _check_public_size, _check_release, _records
+from .discrepancy import _trust_region_max, _within, discrepancy_minimization
 from .discrepancy import labeled_discrepancy, loss_bound, loss_difference
 from .discrepancy import private_discrepancy, private_second_moment
 from ..balls import clip_to_ball
@@ -55,10 +51,10 @@ def local_discrepancy(Xt, yt, Xs, ys, start, reach):
 def _shortened(X, y, radius, owner, letter):
     """Records made to fit, whatever finite numbers they hold: rows to the radius, labels to what can be squared."""
     X = clip_to_ball(check_rows(X, owner, f"X{letter}"), radius)
-    y = _one_each(y, f"y{letter}")
-    return X, np.where(np.isfinite(y), np.clip(y, -1e150, 1e150), y)
+    return X, _within(_one_each(y, f"y{letter}"), -1e150, 1e150)
 
 # %% ../../nbs/78_local_discrepancy.ipynb #40bc268f
+@np.errstate(all="ignore")
 def private_local_discrepancy(
     Xt, yt, Xs, ys, start, reach, *, radius, residual_bound, noise, mu=None, epsilon=None
 ):
@@ -77,9 +73,9 @@ def private_local_discrepancy(
     radius : float
         PUBLIC bound r on rows.
     residual_bound : float
-        PUBLIC bound c: a label counts as no farther than this from what `start` predicts.
+        PUBLIC bound c (with (reach * radius + c)**2 from 1e-90 to 1e90): a label counts as no farther than this from what `start` predicts.
     noise : Noise
-        The door; its neighbours must be "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu, epsilon : float
         Price, exactly one of them: Gaussian or Laplace noise.
 
@@ -91,10 +87,12 @@ def private_local_discrepancy(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of a wrong kind or outside its range, or the door counts other neighbours.
+        If an argument is of a wrong kind or outside its range, or the number of records is not public for this
+        `Noise`.
     """
     owner = "private_local_discrepancy"
     bound = loss_bound(radius, reach, residual_bound)
+    _check_release(bound, 1, noise, mu, epsilon, owner)
     Xt, yt = _shortened(Xt, yt, radius, owner, "t")
     Xs, ys = _shortened(Xs, ys, radius, owner, "s")
     Xt, yt, Xs, ys, start = _records(Xt, yt, Xs, ys, owner, start=start)
@@ -166,6 +164,7 @@ def rule_difference(Xt, yt, Xs, ys, weight_radius, rule):
     return float(2 * (weight_radius + length) * np.linalg.norm(product) + abs(square))
 
 # %% ../../nbs/78_local_discrepancy.ipynb #8b8e86ac
+@np.errstate(all="ignore")
 def adapt_without_labels(Xt, Xs, ys, *, radius, weight_radius, noise, mu):
     """A predictor for a private target that has no labels: the source's rows, weighted to look like the target's.
 
@@ -180,7 +179,7 @@ def adapt_without_labels(Xt, Xs, ys, *, radius, weight_radius, noise, mu):
     radius, weight_radius : float
         PUBLIC bounds r and Lambda on rows and predictors.
     noise : Noise
-        The door; its neighbours must be "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Gaussian price of the second moment, the one release.
 
@@ -194,7 +193,8 @@ def adapt_without_labels(Xt, Xs, ys, *, radius, weight_radius, noise, mu):
     Raises
     ------
     TypeError, ValueError
-        If an argument is of a wrong kind or outside its range, or the door counts other neighbours.
+        If an argument is of a wrong kind or outside its range, or the number of records is not public for this
+        `Noise`.
 
     References
     ----------
@@ -203,7 +203,7 @@ def adapt_without_labels(Xt, Xs, ys, *, radius, weight_radius, noise, mu):
     owner = "adapt_without_labels"
     Xs, ys = check_arrays(owner, Xs=(Xs, "m+ d+"), ys=(ys, "m"))
     weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
-    _LOSS(radius, "radius", owner)
+    _LOSS(radius, "radius", owner), _check_public_size(noise, owner)
     label = "second moment of the target"
     moment = private_second_moment(Xt, radius=radius, noise=noise, mu=mu, label=label)
     Xs = clip_to_ball(Xs, radius)

@@ -263,7 +263,7 @@ class LogLoss(Loss):
         return float(bound), width * radius, radius**2 * (0.25 if width == 1 else 0.5)
 
     def reach(self, radius, weight_radius, kappa_1):
-        """Bound on the length of a record's profiled gradient: equation (6)."""
+        """Bound on the length of a record's profiled gradient: equation (6), which two or more columns attain."""
         return self.constants(radius, weight_radius)[1] * log_reach(kappa_1)
 
     def scores(self, w, X):

@@ -21,11 +21,12 @@ from ..accounting import gaussian_mu
 from .convex import _profile_weights, _profiled_loss
 from .discrepancy import _NOT_NEGATIVE, _trust_region_max
 from .losses import LogLoss, Loss
-from .nonconvex import algorithm_2
-from .samples import PrivateAdaptation, Sample, _of_one_sort, _places
-from .samples import _check_run, _check_samples, _noisy_gradient, _on_lattice
+from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
+from .samples import PrivateAdaptation, Sample, _check_run, _check_samples
+from .samples import _check_sizes, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
+from ..foreign import _SORTS, _of_one_sort, _places, each_record
 from ..public import _shown, check_between, check_count, check_kind
 from ..rows import lattice
 
@@ -282,6 +283,7 @@ def _head_start(public, given, d, rng):
     return w, H, gain if given.expected_gain is None else given.expected_gain
 
 # %% ../../nbs/76_ncnvx_adap.ipynb #10f254c3
+@np.errstate(all="ignore")
 def adapt_classifier(private, public, given, noise, mu):
     """Private classification without the weights: a few noisy gradients of the profiled objective.
 
@@ -292,7 +294,7 @@ def adapt_classifier(private, public, given, noise, mu):
     given : Classification
         PUBLIC.
     noise : Noise
-        The door; its neighbours are "replace".
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything.
 
@@ -318,13 +320,13 @@ def adapt_classifier(private, public, given, noise, mu):
     pull = (2 * private.p * reach / mu) ** 2 * len(start) / (2 * gain)
     inverse = (V / (curvature + pull + 2 * ridge)) @ V.T
     ask = {"bound": reach, "noise": noise, "mu": mu / math.sqrt(T)}
-    ask |= {"label": "a gradient of the classifier"}
+    ask |= {"width": len(start), "label": "a gradient of the classifier"}
 
     w, visited = start, []
     for t in range(1, T + 1):
 
         def rows(block, at, w=w):
-            values, gradients = loss(w, block * private.step, private.y[at])
+            values, gradients = _of_known(loss, w, block * private.step, private.y[at])
             return gradients * _profile_weights(values + private.offset, kappa_1)[:, None]
 
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
@@ -401,8 +403,9 @@ def guarded_gain(right, n):
 # %% ../../nbs/76_ncnvx_adap.ipynb #9a4d0003
 def _right(sample, w, loss):
     """Of which records the model w names the class: a mask, in which each entry depends on its own record alone."""
-    pieces = ((sample.X[at] * sample.step, sample.y[at]) for _, at in _pieces([sample]))
-    return np.concatenate([loss.scores(w, X).argmax(axis=1) == y for X, y in pieces])
+    right = lambda at: loss.scores(w, sample.X[at] * sample.step).argmax(axis=1) == sample.y[at]
+    found = each_record(lambda at: right(at[:, 0]), np.arange(len(sample))[:, None], 0.0)
+    return found > 0
 
 
 def _ask_first(private, public, given, noise, mu):
@@ -465,7 +468,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         PUBLIC bound Lambda on the norm of `coef_`, in units of 1 / X; `coef_` is rounded to about
         Lambda * 2**-26. Required.
     classes : sequence
-        PUBLIC: all classes that may occur, at least two; never read from the data. Required.
+        PUBLIC: all classes that may occur, at least two; never read from the data. A PRIVATE record
+        with another label has a gradient of zero. Required.
     {alpha}
     kappa_1 : float, optional
         PUBLIC, in nats. Records whose loss exceeds it count less, and the noise is proportional to
@@ -591,14 +595,24 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
                 f"{len(classes)}; make the two agree."
             )
 
+        kappa_1, paper = self._kappa_1(), self.variant == "paper"
+        sizes = _released_sizes(self._loss(len(classes)), self._bounds(), kappa_1, paper, owner)
+        _check_sizes(self, ("radius", "weight_radius", "loss"), **sizes)
+
+    _sort = property(lambda self: _SORTS[self.classes.dtype.kind])
+
+    def _check_model(self, d, public=None):
+        _check_loss_runs(self._loss(len(self.classes)), d, public, "NCnvxAdap")
+
     def _labels(self, y, name):
         places = _places(y, self.classes)
-        if np.any(places < 0):
+        protected = self.private and name[1] == self.protect[0]
+        if not protected and np.any(places < 0):
             raise ValueError(
                 f"{name} holds a label that is none of `classes`: NCnvxAdap needs all classes "
-                "declared in advance. Mend the labels row by row."
+                "declared in advance. Correct the labels row by row."
             )
-        return places
+        return places  # -1: the gradient of this PRIVATE record is 0
 
     def _release(self, private, public, noise):
         if self.protect == "target":
@@ -624,9 +638,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
 
     def _given(self, d, noise):
         """What the algorithms are told, all of it PUBLIC."""
-        loss = self._loss(len(self.classes))
-        bounds = tuple(math.prod(lattice(bound)) for bound in (self.radius, self.weight_radius))
-        kappa_1 = math.log(loss.n_classes) if self.kappa_1 is None else self.kappa_1
+        self._check_model(d)  # a list tells only now how many columns there are
+        loss, bounds, kappa_1 = self._loss(len(self.classes)), self._bounds(), self._kappa_1()
         start = _on_lattice(loss.start(d, noise.public_rng), bounds[1])
         T = self.n_iter or (100 if self.variant == "paper" else None)
         steps = (T, self.expected_gain, self.raise_curvature)
@@ -637,6 +650,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         paid = {"n_iter": given.n_iter, "noise": noise, "mu": mu}
         visited = algorithm_2(given.loss, private, public, *given.bounds, **kappas, **paid)[0]
         return visited[int(noise.public_rng.integers(given.n_iter))]
+
+    def _bounds(self):
+        """r and Lambda as the lattices have them."""
+        return tuple(math.prod(lattice(bound)) for bound in (self.radius, self.weight_radius))
+
+    def _kappa_1(self):
+        return math.log(len(self.classes)) if self.kappa_1 is None else self.kappa_1
 
     def _loss(self, n_classes):
         return LogLoss(n_classes) if self.loss is None else self.loss

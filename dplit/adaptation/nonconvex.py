@@ -15,7 +15,8 @@ from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
 from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
 from ..declared import POSITIVE, check_arrays, check_each
-from ..public import check_count, check_kind, check_numbers
+from ..foreign import check_foreign, each_record
+from ..public import _shown, check_between, check_count, check_kind, check_numbers
 from ..rows import lattice, quantize
 
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #0b08b5f9
@@ -86,9 +87,13 @@ def smoothed_objective(
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
     kappa_1, kappa_2, kappa_inf = check_each(_NOT_NEGATIVE, owner, **kappas)
     mu, squared_norm = POSITIVE(mu, "mu", owner), _LOSS(squared_norm, "squared_norm", owner)
+    return _smoothed_objective(values, u, p, kappa_1, kappa_2, kappa_inf, mu, squared_norm)
+
+
+def _smoothed_objective(values, u, p, kappa_1, kappa_2, kappa_inf, mu, squared_norm):
     q, pressure = 1 / u, kappa_inf * squared_norm
     value = q @ values + kappa_1 * p**2 @ (u - 1 / p) + kappa_2 * q @ q
-    value += pressure * soft_maximum(q, mu)
+    value += pressure * (special.logsumexp(mu * q) / mu)
     pull = values + 2 * kappa_2 * q + pressure * special.softmax(mu * q)
     return float(value), kappa_1 * p**2 - q**2 * pull
 
@@ -200,13 +205,24 @@ def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
     """Noisy sum of the gradients of the records, by w, with their weights relative to p."""
 
     def pulls(block, at):
-        rows = loss(w, block * private.step, private.y[at])[1]
+        rows = _of_known(loss, w, block * private.step, private.y[at])[1]
         return rows * relative[at][:, None]
 
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
-    return private.p * _noisy_gradient(
-        pulls, private.X, label="a gradient of the classifier", **ask
-    )
+    ask |= {"width": len(w), "label": "a gradient of the classifier"}
+    return private.p * _noisy_gradient(pulls, private.X, **ask)
+
+
+def _of_known(loss, w, X, y):
+    """Losses and gradients of PRIVATE records; those of a record without a class are 0."""
+    values, rows = loss(w, X, np.maximum(y, 0))
+    return np.where(y < 0, 0.0, values), np.where(y[:, None] < 0, 0.0, rows)
+
+
+def _losses(loss, w, sample):
+    """The loss of each record, at least 0; 0 where it fails."""
+    values = lambda at: _of_known(loss, w, sample.X[at[:, 0]] * sample.step, sample.y[at[:, 0]])[0]
+    return np.clip(each_record(values, np.arange(len(sample))[:, None], 0.0), 0.0, 1e300)
 
 
 def _noisy_slopes(values, relative, bound, *, noise, mu):
@@ -216,7 +232,37 @@ def _noisy_slopes(values, relative, bound, *, noise, mu):
     label = "gradients of the private weights"
     return noise.whole(own, sensitivity=limit, step=step, label=label, mu=mu)
 
+# %% ../../nbs/72_nonconvex_adaptation.ipynb #39f0720a
+def _check_loss_runs(loss, d, public, owner):
+    """Try a loss on PUBLIC records, where its errors may be told: zeros of each class, and some of the public sample."""
+    K, few = loss.n_classes, slice(0, 1000)
+    X, y = np.zeros((K, d)), np.arange(K)
+    if public is not None:
+        X, y = np.vstack([X, public.X[few] * public.step]), np.r_[y, public.y[few]]
+    w, D = loss.start(d, np.random.default_rng(0)), loss.n_parameters(d)
+    [w] = check_arrays(owner, **{"loss: its start": (w, f"{D}")})
+    check_foreign(lambda X: loss.scores(w, X), X, (K,), "loss: its scores")
+    check_foreign(lambda X: loss(w, X, y)[0], X, (), "loss: its values")
+    check_foreign(lambda X: loss(w, X, y)[1], X, (D,), "loss: its gradients")
+
+
+def _released_sizes(loss, bounds, kappa_1, paper, owner):
+    """How large what a loss releases may be, by its own PUBLIC constants."""
+    try:
+        sizes = {"gradient": loss.reach(*bounds, kappa_1)}
+        if paper:
+            sizes["loss"], sizes["gradient"], _ = loss.constants(*bounds)
+    except Exception as error:
+        raise ValueError(
+            f"loss={_shown(loss)}: its constants fail for the PUBLIC radii: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    for what, size in sizes.items():
+        check_between(size, f"the loss's bound on a {what}", owner, 0, 1e300)
+    return sizes
+
 # %% ../../nbs/72_nonconvex_adaptation.ipynb #20a34a32
+@np.errstate(all="ignore")
 def algorithm_2(
     loss,
     private,
@@ -245,7 +291,7 @@ def algorithm_2(
     n_iter : int
         T. PUBLIC.
     noise : Noise
-        The door.
+        The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Price of everything; half of mu^2 pays for the gradients in v.
     speed : tuple of float
@@ -287,15 +333,15 @@ def algorithm_2(
         visited.append(w)
         q, weigh = 1 / u, {"kappa_1": kappa_1, "squared_norm": w @ w, **more}
         in_w = _noisy_pull(loss, private, w, q[mine] / private.p, constants[1], **paid)  # line 6
-        values = [loss(w, s.X * s.step, s.y)[0] + s.offset for s in samples]
-        objective.append(smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
+        values = [_losses(loss, w, s) + s.offset for s in samples]
+        objective.append(_smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
         if len(samples) > 1:
             in_w = in_w + q[: len(public)] @ loss(w, public.X * public.step, public.y)[1]
         in_w = in_w + 2 * kappa_inf * soft_maximum(q, soft) * w
         # lines 8 and 10: the gradient in v is noisy, that in u is public
         seen = _noisy_slopes(values[-1], q[mine] / private.p, constants[0], **paid)
         known = np.concatenate([*values[:-1], seen * (private.p / q[mine]) ** 2])
-        _, in_u = smoothed_objective(known, u, p, **weigh)
+        _, in_u = _smoothed_objective(known, u, p, **weigh)
         w = _on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective

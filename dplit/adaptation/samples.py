@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..accounting import gaussian_mu
+from .discrepancy import _check_public_size
 from ..declared import POSITIVE, check_arrays, check_each, check_memory, check_rounds
 from ..declared import optional
 from ..estimators import PrivateEstimator
+from ..foreign import _check_pair, _one_column, each_record, quiet
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
@@ -117,7 +119,8 @@ def on_lattice(w, weight_radius):
 
 
 def _on_lattice(w, weight_radius):
-    step, w = lattice(weight_radius)[0] / 2**6, np.clip(w, -1e300, 1e300)
+    step = lattice(weight_radius)[0] / 2**6
+    w = np.clip(np.nan_to_num(w), -1e300, 1e300)  # noise at the ends of the ranges may overflow
     length = math.hypot(*w)
     if length > weight_radius:
         w = w * (weight_radius * (1 - 2.0**-40) / length)  # inside, rounding and all
@@ -137,7 +140,7 @@ def _check_samples(samples, owner):
 def _check_run(owner, private, public, noise, mu, n_iter=1, *kappas):
     """What every algorithm is handed: two samples, the door, a price, a number of rounds, and costs of weights."""
     samples = _check_samples((private, public), owner)
-    check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
+    _check_public_size(noise, owner)
     mu, n_iter = POSITIVE(mu, "mu", owner), check_count(n_iter, "n_iter", owner)
     kappas = dict(zip(("kappa_1", "kappa_2", "kappa_inf"), kappas, strict=False))
     kappas = check_each(partial(check_between, low=0, high=1e100), owner, **kappas)
@@ -179,28 +182,31 @@ def _squared_errors(sample, w):
     return residual, residual * residual + sample.offset
 
 # %% ../../nbs/73_samples.ipynb #1f15154e
+@np.errstate(all="ignore")
 def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradient"):
     """Sum of one vector for each PRIVATE record, with exact Gaussian noise.
 
-    Each vector is rounded to the public lattice of `bound` and shortened to it; whole numbers are
-    added up.
+    Each vector is rounded to the public lattice of `bound` and clipped to it; whole numbers are
+    added up. The vector of a record on which `rows` fails is zero: see `each_record`.
 
     Parameters
     ----------
     rows : callable
-        From a block of X and its slice to the vectors of these records, (b, k). Each must depend on
-        its own record and on PUBLIC or released numbers alone, to the last bit: the receipt relies
-        on it. (Dot products of whole numbers below 2**53 do, those of other floats do not.)
+        From a block of X and its slice to the vectors of these records, (b, k); b may be 0. Each must
+        depend on its own record and on PUBLIC or released numbers alone, to the last bit: the receipt
+        relies on it. (Dot products of whole numbers below 2**53 do, those of other floats do not.)
     X : ndarray of shape (n, d)
-        PRIVATE.
+        PRIVATE; n may be 0.
     bound : float
         PUBLIC bound on the length of a vector.
     noise : Noise
-        The door; its neighbours are "replace".
+        The `Noise` interface.
     mu : float
-        Price.
+        Privacy cost.
     diameter : float, optional
-        PUBLIC: how far apart the vectors of two records can be, if less than twice the bound.
+        PUBLIC: how far apart the vectors of two records can be, if less than twice the bound. It
+        counts where one record is replaced by another: not under add/remove, and not in a parallel
+        branch.
     label : str
         For the receipt.
 
@@ -212,31 +218,53 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
     Raises
     ------
     TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+        If an argument is of a wrong kind, or outside its range, or `rows` fails on no records.
     """
     owner = "noisy_gradient"
     check_callable(rows, "rows", owner)
-    X = check_rows(X, owner, ensure_all_finite=False)
+    X = check_rows(X, owner, ensure_all_finite=False, ensure_min_samples=0)
     bound, mu = check_each(POSITIVE, owner, bound=bound, mu=mu)
     check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
     diameter = optional(POSITIVE)(diameter, "diameter", owner)
-    return _noisy_gradient(rows, X, bound, noise, mu, diameter, label)
+    width = _width(partial(rows, np.zeros((0, X.shape[1])), slice(0, 0)))
+    return _noisy_gradient(rows, X, width, bound, noise, mu, diameter, label)
 
 
-def _noisy_gradient(rows, X, bound, noise, mu, diameter=None, label="a gradient"):
+def _width(nothing):
+    """How many numbers a vector has: what `rows` returns for no records tells."""
+    try:
+        shape = np.shape(nothing())
+    except Exception as error:
+        raise ValueError(
+            f"rows fails on a block of no records: {type(error).__name__}: {error}"
+        ) from error
+    if len(shape) != 2 or shape[0] or not shape[1]:
+        raise ValueError(
+            f"rows returns an array of shape {shape} for no records; it must be (0, k)."
+        )
+    return shape[1]
+
+
+def _noisy_gradient(
+    rows, X, width, bound, noise, mu, diameter=None, label="a gradient of the predictor"
+):
     step, limit = lattice(bound)
 
     def block_sum(start, block):
-        at = slice(start, start + len(block))
-        return quantize(rows(block, at), bound).sum(axis=0).astype(np.int64)
+        def vectors(at):  # of consecutive records
+            first, last = int(at[0, 0]), int(at[-1, 0]) + 1
+            return rows(block[first:last], slice(start + first, start + last))
 
-    total = sum(map_blocks(block_sum, X))
-    apart = 2 * limit
-    if diameter is not None:
+        found = each_record(vectors, np.arange(len(block))[:, None], np.zeros(width))
+        return quantize(np.clip(found, -1e300, 1e300), bound).sum(axis=0).astype(np.int64)
+
+    total = sum(map_blocks(block_sum, X), np.zeros(width, dtype=np.int64))
+    apart = limit if noise.neighboring == "add_remove" else 2 * limit
+    if diameter is not None and noise.size_is_public:  # else a record may come or go
         # rounding moves a vector by at most 2 sqrt(k) + 2 steps: it may push it out of the ball by
         # sqrt(k) / 2, as far as `quantize` then brings it back or out again; truncation takes less
-        # than 1 from each number, and a last shortening by 2**-20 less than 2 from the length
-        apart = min(apart, diameter / step * (1 + 1e-12) + 4 * math.sqrt(len(total)) + 4)
+        # than 1 from each number, and a last clipping by 2**-20 less than 2 from the length
+        apart = min(apart, diameter / step * (1 + 1e-12) + 4 * math.sqrt(width) + 4)
     return noise.whole(total, sensitivity=apart, step=step, mu=mu, label=label)
 
 # %% ../../nbs/73_samples.ipynb #fd0bcb0a
@@ -281,36 +309,6 @@ ADAPTATION = {
     "random_state": check_random_state,
 }
 
-
-def _one_column(y, name, owner):
-    """Labels as a one-dimensional array; a table of one column will do."""
-    if np.ma.is_masked(y):
-        raise ValueError(f"{name} has masked labels: {owner} would read through the mask.")
-    try:
-        # a list keeps each label as it is: a type common to all would let one of them change the others
-        array = np.asarray(y) if hasattr(y, "dtype") else np.array(y, dtype=object)
-    except Exception:  # raised below, so that the quoting error does not travel along
-        array = np.empty((0, 0))
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array.ravel()
-    if array.ndim != 1:
-        raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
-    return array
-
-# %% ../../nbs/73_samples.ipynb #5d0c9be8
-def _of_one_sort(labels):
-    """Whether labels are all words, all bytes, or neither: numpy would make words of the others."""
-    return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
-
-
-def _places(labels, classes):
-    """The place of each label among the classes; -1: none of them, or nothing that compares with them."""
-    try:
-        known = np.asarray(labels[:, None] == classes[None], dtype=bool)
-    except Exception:  # which may quote a label; all are refused
-        return np.full(len(labels), -1)
-    return np.where(known.any(axis=1), known.argmax(axis=1), -1)
-
 # %% ../../nbs/73_samples.ipynb #5d0c9be7
 _WORDS = {  # what both estimators say of what they share
     "price_and_radius": """epsilon, delta : float
@@ -328,6 +326,17 @@ radius : float
 }
 
 
+def _check_sizes(given, names, **sizes):
+    """Refuse PUBLIC bounds under which something is released whose size has no lattice."""
+    for what, size in sizes.items():
+        if given.private and not 1e-90 <= size <= 1e90:
+            bounds = ", ".join(f"{name}={getattr(given, name)!r}" for name in names)
+            raise ValueError(
+                f"{bounds}: {type(given).__name__} would release a {what} of a size of up to "
+                f"{size:.2g}, and needs sizes from 1e-90 to 1e90; choose other units."
+            )
+
+
 def _warn_of_delta(given, n):
     if given.private and n and given.delta > 1 / n:
         warnings.warn(
@@ -336,6 +345,55 @@ def _warn_of_delta(given, n):
             PrivacyWarning,
             stacklevel=users_level(),
         )
+
+
+def _check_ends(given, owner):
+    """Refuse PUBLIC bounds under which a loss overflows."""
+    for name in ("radius", "weight_radius", "target_bound"):
+        if getattr(given, name, 1.0) > 1e99:  # the lattice may have a step more
+            raise ValueError(
+                f"{name}={getattr(given, name)!r}: {owner} needs at most 1e99; choose other units."
+            )
+    if given.radius * given.weight_radius > 1e49:
+        raise ValueError(
+            f"weight_radius={given.weight_radius!r}: {owner} needs radius * weight_radius to be at "
+            "most 1e49, so that no loss overflows; choose other units."
+        )
+
+
+def _check_any(owner, *sizes):
+    """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
+    if not any(size is None or size for size in sizes):
+        raise ValueError(f"no record at all: {owner} needs a target or a source.")
+
+# %% ../../nbs/73_samples.ipynb #39f0730b
+def _check_regression(given):
+    """Refuse PUBLIC bounds of a regression under which what it releases, or its default of kappa_1, has no lattice."""
+    r, Lambda, Y = given.radius, given.weight_radius, given.target_bound
+    if given.kappa_1 is None and Y < 1e-43:  # its default would be below 1e-100
+        raise ValueError(
+            f"target_bound={Y!r}: {type(given).__name__} needs at least 1e-43 to choose kappa_1; choose "
+            "other units, or a kappa_1."
+        )
+    residual, paper = Lambda * r + Y, given.variant == "paper"
+    root = Y / 100 if given.kappa_1 is None else math.sqrt(given.kappa_1)
+    sizes = {"gradient": 2 * r * (residual if paper else min(root, residual))}
+    if paper or given.discrepancy == "release":
+        more = 0.0 if isinstance(given.discrepancy, (str, type(None))) else given.discrepancy
+        sizes["loss"] = residual * residual + more
+    _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
+
+
+def _numbers(y, name, owner):
+    """Labels as a column of finite numbers, or one sentence, whatever is wrong with one of them."""
+    try:
+        with quiet():
+            return check_rows(y.reshape(-1, 1), owner, name, ensure_min_samples=0)
+    except (TypeError, ValueError):  # raised below: an error that quotes must not travel along
+        pass
+    raise ValueError(
+        f"{name} cannot be used: {owner} needs one finite number for each row. Mend the labels row by row."
+    )
 
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(PrivateEstimator):
@@ -347,6 +405,7 @@ class PrivateAdaptation(PrivateEstimator):
 
     _words = PrivateEstimator._words | _WORDS
     neighboring = "replace"  # sizes are public: another relation would not protect them
+    _sort = "numbers"  # of labels
 
     @property
     def _common(self):
@@ -357,11 +416,7 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _check_common(self):
         owner = type(self).__name__
-        if self.radius * self.weight_radius > 1e49:
-            raise ValueError(
-                f"weight_radius={self.weight_radius!r}: {owner} needs radius * weight_radius to be at "
-                "most 1e49, so that no loss overflows; choose other units."
-            )
+        _check_ends(self, owner)
         if self.variant == "paper" and self.kappa_1 == math.inf:
             raise ValueError(
                 f'kappa_1={self.kappa_1}: {owner} with variant="paper" moves weights, at a finite cost.'
@@ -376,6 +431,9 @@ class PrivateAdaptation(PrivateEstimator):
     def _labels(self, y, name):
         """Labels as numbers within the public bounds, each by itself; raises if they are impossible."""
         raise NotImplementedError
+
+    def _check_model(self, d, public=None):
+        """Refuse what fails on d columns, or on a PUBLIC sample."""
 
     def _release(self, private, public, noise):
         """The fitted attributes by name; what is of `private` in them has passed through `noise`."""
@@ -395,9 +453,13 @@ class PrivateAdaptation(PrivateEstimator):
         check_same_columns(owner, **tables)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
+        pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
+        sizes = [_check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
+        _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        if f"X{name[0]}" in tables:
-            self._sample(X, y, name)
+        public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
+        for d in [public.X.shape[1]] if public else columns:
+            self._check_model(d, public)
 
     def _sample(self, X, y, name, n_features=None):
         """A table and its labels, checked, clipped and rounded record by record."""
@@ -437,8 +499,7 @@ class PrivateAdaptation(PrivateEstimator):
         if self.protect == "target":
             self._warn_of_source(Xs, ys)
         n, m = len(target), len(source)
-        if n + m == 0:
-            raise ValueError(f"no record at all: {type(self).__name__} needs a target or a source.")
+        _check_any(type(self).__name__, n, m)
         alpha = 0.0 if m == 0 else 1.0 if n == 0 else self._share(n, target.X.shape[1])
         target = with_changes(target, p=(1 - alpha) / max(n, 1))
         source = with_changes(source, p=alpha / max(m, 1))

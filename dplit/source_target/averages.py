@@ -88,6 +88,7 @@ def _ball_tables(Xs, cells, radius, center, owner):
     return Xs, cells, radius, center
 
 # %% ../../nbs/61_averages.ipynb #2763cdc6
+@np.errstate(all="ignore")
 def noisy_average_set(
     Xs, cells, t, *, radius, noise, center=None, weights=None, mu=None, epsilon=None, laplace=False
 ):
@@ -107,7 +108,7 @@ def noisy_average_set(
     radius, center
         PUBLIC ball; see `quantize`.
     noise : Noise
-        The door.
+        The `Noise` interface.
     weights : array_like of shape (n,), optional
         PUBLIC number of targets that each cell stands for. With them t(S) is released too
         (Definition 5.4), as one more coordinate.
@@ -325,6 +326,7 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
     return max(2 * reach, math.sqrt(2) * one) if norm == 2 else 2 * one
 
 # %% ../../nbs/61_averages.ipynb #8ffc3194
+@np.errstate(all="ignore")
 def neighbor_noisy_averages(
     Xs,
     cells,
@@ -353,7 +355,7 @@ def neighbor_noisy_averages(
     radius, center
         PUBLIC ball; see `quantize`.
     noise : Noise
-        The door.
+        The `Noise` interface.
     cell_radius : float, optional
         PUBLIC, in the units of Xs.
     weight : float
@@ -402,14 +404,13 @@ def neighbor_noisy_averages(
 
     table = sum(map_blocks(block_table, Xs), np.zeros((n, d + 1), dtype=np.int64))
     norm = 2 if mu is not None else 1 if laplace else "K"
+    price = {"mu": mu, "epsilon": epsilon, "label": "sums and counts of the cells"}
     noisy = noise.whole(  # line 5
         table,
         sensitivity=cell_sensitivity(reach, share, d, norm, noise.neighboring),
         body=((d, reach), (1, share)) if norm == "K" else None,
         step=step,
-        mu=mu,
-        epsilon=epsilon,
-        label="sums and counts of the cells",
+        **price,
     )
     return noisy[:, :d], noisy[:, d] / (share * step)
 

@@ -22,7 +22,7 @@ from ..estimators import PrivateEstimator
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import mean_in_ball
 from ..public import _shown, check_between, check_center, check_choice, check_count, check_delta
-from ..public import check_epsilon, check_flag, check_neighboring, check_points, check_positive
+from ..public import check_epsilon, check_flag, check_neighboring, check_points
 from ..public import check_radius, check_random_state, rounded_down
 from ..rows import MappedRows, check_columns, check_rows, check_same_columns, keep_columns
 from ..rows import lattice, quantize
@@ -382,9 +382,7 @@ class NeighborNoisyAverages(PrivateSources):
     """
 
     _rules = {
-        "cell_radius": optional(
-            partial(check_positive, meaning="in the units of the data, or None")
-        ),
+        "cell_radius": optional(check_radius),
         "output": optional(partial(check_choice, choices=("cloud", "mean", "count"))),
         "gamma": optional(partial(check_between, low=0, high=0.5, ends="()")),
     }

@@ -1379,10 +1379,12 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
             sizes.append(len(X))
             return super().fit(X, y)
 
-    C = label_shift._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), 2)
+    C = label_shift._confusion(
+        Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2)
+    )
     assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
     sizes.clear()
-    label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), 2)
+    label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
     assert sizes == [24] * 5
 
 

@@ -70,7 +70,7 @@ def printed():
         for name, speed in (("printed", 1.0), ("fitting", fitting)):
             run = nc.algorithm_2(
                 loss, samples[1], samples[0], 1.0, Lambda, kappa_1=kappa_1, n_iter=100,
-                noise=Noise(1), mu=gaussian_mu(1.0, DELTA), speed=(1.0, speed),
+                noise=Noise(1, neighboring="replace"), mu=gaussian_mu(1.0, DELTA), speed=(1.0, speed),
             )  # fmt: skip
             a = p * run[2]
             print(

@@ -340,7 +340,7 @@ class Differences(list):
         head = f"{self.pairs} pairs, {self.answered} answered, {len(self)} differences"
         return "\n".join([head, *(f"  - {sentence}" for sentence in self)])
 
-
+# %% ../nbs/79_behavior.ipynb #8b73de17
 def behavior(target, pairs, *, neighboring="add_remove", seed=0):
     """Compare what an adversary sees of a run on neighboring datasets, the released outcomes being equal.
 

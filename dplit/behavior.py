@@ -285,7 +285,7 @@ def extreme_pairs(
             *((first, second), (second, first))[i % 2],
         )
 
-
+# %% ../nbs/79_behavior.ipynb #72803b4b
 def _record(i, d, radius, rng):
     """(what it is, a record): the extremes in turn, then random ones."""
     signs, turn = rng.choice([-1.0, 1.0], size=d), i // 2

@@ -333,7 +333,7 @@ REPLACED = {
         lambda block, at: block * block, table, bound=1.0, noise=noise, mu=1.0
     ),
     "private_discrepancy": lambda table, noise: discrepancy.private_discrepancy(
-        np.clip(table[:, 0], 0, 1).mean(), 1.0, len(table), noise=noise, mu=1.0
+        np.clip(table[:, 0], 0, 1).sum() / max(len(table), 1), 1.0, len(table), noise=noise, mu=1.0
     ),
     "private_second_moment": lambda table, noise: discrepancy.private_second_moment(
         table, radius=RADIUS, noise=noise, mu=1.0

@@ -493,8 +493,8 @@ def _within(values, low, high):
 
 def _check_release(bound, n_private, noise, mu, epsilon, owner):
     """(bound, sensitivity) of a discrepancy that is to be released, if all that is PUBLIC allows it."""
+    _check_public_size(noise, owner), one_price(mu, epsilon)
     bound, n_private = _RELEASED(bound, "bound", owner), check_count(n_private, "n_private", owner)
-    one_price(mu, epsilon), _check_public_size(noise, owner)
     if n_private > 10**8:
         raise ValueError(
             f"n_private={n_private}: {owner} covers the rounding of sums over at most 1e8 records; give "

@@ -1,6 +1,6 @@
 """Differential privacy, literately: private clustering and private adaptation, each theorem beside the code that is the algorithm."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 from .charges import BudgetExceeded
 from .ledger import PrivacyBudget

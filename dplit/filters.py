@@ -375,7 +375,8 @@ def _check_menu(menu, n_each, owner):
         menu = [(None, [])]
     answers = [answer for _, law in menu for answer in law]
     good = all(len(answer) == n_each and all(map(_is_number, answer[:2])) for answer in answers)
-    if not (good and all(isinstance(asked, Spending) for asked, _ in menu)):
+    later = n_each == 3  # what a fit counts may be known after it only
+    if not (good and all(isinstance(s, Spending) or (s is None and later) for s, _ in menu)):
         raise TypeError(
             f"menu: {owner} needs pairs (Spending, answers), and of each answer its probabilities "
             "on the two data sets."

@@ -17,8 +17,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from .charges import Charge, Model, Row, Rule, Spent, check_price, check_relation
-from .charges import _user, check_tables, declared_price, gaussian_bound, problem
+from .charges import BudgetExceeded, Charge, Model, Row, Rule, Spent, check_price
+from .charges import _told, _user, check_relation, check_tables, declared_price
+from .charges import gaussian_bound, problem
 from .filters import SHARES, Shares
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, create, latest, on_network_disk, read_all, since
@@ -230,13 +231,20 @@ def _reserve(budget, row, final=False):
     book = budget._book
     with book.lock:
         with book.transaction() as connection:
-            asked = budget._read(connection)
-            budget._rule.require_room(asked, row)
+            asked, refusal = budget._read(connection), None
+            try:
+                budget._rule.require_room(asked, row)
+            except BudgetExceeded as error:
+                refusal = error
+                if not row.tells:
+                    raise
             entry = asked.seen + 1
             state = _append(connection, asked, "reserve", entry, budget._who, row)
             if final:
                 state = _append(connection, state, "settle", entry, budget._who, row, row.counts)
         budget._state = state  # it is written
+    if refusal:
+        raise refusal
     return entry
 
 
@@ -322,6 +330,7 @@ class Till(Ledger):
         name: str = "charge",
         label: str = "",
         neighboring: str | None = None,
+        fixed: bool = False,
     ) -> int:
         """Charge a price that is final, or raise and change nothing.
 
@@ -331,9 +340,14 @@ class Till(Ledger):
             The price, dimensionless.
         receipt : Receipt, optional
             Of something that has happened already, in place of the price: it says its own
-            epsilon, delta and neighbours.
+            epsilon, delta and neighboring relation. Charge it before its answers are shown or used.
         name, label, neighboring
             As for `reserve`.
+        fixed : bool
+            Of a receipt: whether neither its releases, nor their costs, nor the delta at which it is
+            quoted depended on an answer. Then it counts as a whole. Otherwise its releases are
+            counted one by one (`charges.line_by_line`), and if there is no room for several of them
+            they are charged all the same, because the refusal tells of their answers.
 
         Returns
         -------
@@ -344,11 +358,17 @@ class Till(Ledger):
         ------
         BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
             As for `reserve`.
+
+        Notes
+        -----
+        A receipt comes too late to be refused before anything is released. Where a price is known
+        beforehand, `reserve` it and `settle` with the receipt.
         """
         if receipt is None:
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
-            row = Row.told(receipt, epsilon, delta, name, label, neighboring)
+            quoted = self.delta / 1000  # fixed when the ledger was opened
+            row = _told(receipt, quoted, epsilon, delta, name, label, neighboring, fixed)
         return _reserve(self, row, final=True)
 
     def settle(self, entry: int, receipt: Receipt | None = None) -> None:

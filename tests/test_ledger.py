@@ -20,7 +20,7 @@ import time
 import types
 import warnings
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -43,9 +43,10 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.accounting import gaussian_delta, gaussian_mu, zcdp_epsilon
-from dplit.charges import declared_price, worst_settled_delta
+from dplit.accounting import gaussian_delta, gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from dplit.charges import Rule, _told, declared_price, line_by_line, worst_settled_delta
 from dplit.filters import Spending
+from dplit.ledger import _SHARES
 from dplit.ledger_file import SCHEMA, Sums, exact_sum, on_network_disk
 from dplit.receipts import Receipt, Release
 from dplit.search import STEPS, Plan, bounded_loss, squared_distances
@@ -402,6 +403,201 @@ def test_the_adversary_sees_what_shows_the_truth():
     truth = (Spending(1, 1.0), [(1.0, 0.0, Spending(1, 0.0)), (0.0, 1.0, Spending(1, 0.0))])
     assert worst_settled_delta([truth], lambda spent: True, 2.0, 1) == 1.0
     assert worst_settled_delta([truth], lambda spent: False, 2.0, 1) == 0.0
+
+
+# ---------------------------------------------------------------- receipts that are told afterwards
+
+
+def coarse(course, epsilon):
+    """Of a law, only whether its loss is below 0, up to the limit, or above it: what the adversary needs."""
+    p, q = np.array(course).T
+    loss = np.log(p / q)
+    parts = [loss <= 0, (loss > 0) & (loss <= epsilon), loss > epsilon]
+    return [(p[part].sum(), q[part].sum()) for part in parts if part.any()]
+
+
+def told_later(composition, mus, cut, fixed, limit=None, delta=1e-3):
+    """The largest delta over that of the limit: one question, after a telling answer another, and a rest.
+
+    By default the limit is what the longer course costs by its receipt.
+    """
+    first = laws(mus[0], [cut, *np.linspace(cut, mus[0] + 4, 40)[1:]])
+
+    def counted(quoted, *mus):
+        receipt = gaussians(*mus, delta=quoted)
+        row = _told(receipt, delta / 1000, None, 0.0, "told", fixed=fixed)
+        return row.counts, receipt.epsilon
+
+    (short, _), (long, epsilon) = counted(delta / 100, mus[0]), counted(delta, *mus)
+    second = laws(mus[1], np.linspace(-3, mus[1] + 3, 40))
+    course = [(p * a, q * b) for p, q in first[1:] for a, b in second]
+    law = [(*first[0], short), *((*end, long) for end in coarse(course, epsilon))]
+    rule = Rule(limit or epsilon, delta, _SHARES[composition])
+    menu = [(None, law)]
+    for rest in (
+        delta * np.linspace(1, 0, 101)[:-1]
+    ):  # the largest delta that fits after the short one
+        blunt = Spending.claim(0.0, rest)
+        if rule.admits(Spending.total([short, blunt])):
+            ends = [(rest, 0.0, blunt), (0.0, rest, blunt), (1 - rest, 1 - rest, blunt)]
+            menu.append((blunt, ends))
+            break
+    return worst_settled_delta(menu, cache(rule.admits), rule.epsilon, 2) / delta
+
+
+@pytest.mark.parametrize(
+    ("composition", "mus", "cut", "over"),
+    [("added", (1.0, 1.0), 2.0, 1.7), ("composed", (2.0, 0.6), 4.0, 1.1)],
+)
+def test_a_receipt_that_depends_on_answers_passes_no_limit(composition, mus, cut, over):
+    """Believed as a whole it does: where the pair depends on the course, or who is alone."""
+    assert told_later(composition, mus, cut, fixed=True) > over
+    for limit in (None, 4.0, 8.0, 16.0):
+        assert told_later(composition, mus, cut, fixed=False, limit=limit) <= 1
+    assert told_later(composition, mus, cut, fixed=False, limit=16.0) > 0
+
+
+def random_release(rng):
+    """A release of two or three answers: its line on a receipt, and its two laws."""
+    kind, size = rng.integers(4), rng.uniform(0.1, 1.5)
+    if kind == 0:
+        truth = special.expit(size)
+        return Release("c", "laplace", epsilon=size), [(truth, 1 - truth), (1 - truth, truth)]
+    own = 10 ** rng.uniform(-4, -1)
+    if kind == 1:
+        return Release("o", "other", epsilon=0.0, delta=own), [(own, 0), (0, own), (1 - own,) * 2]
+    law = laws(size, np.sort(rng.normal(size / 2, 1, size=rng.integers(1, 3))))
+    if kind == 2:
+        return Release("g", "gaussian", mu=size), law
+    shown = [(own, 0.0), (0.0, own), *(((1 - own) * a, (1 - own) * b) for a, b in law)]
+    return Release("s", "gaussian", mu=size, delta=own), shown
+
+
+def random_course(rng, lines, p, q, depth):
+    """Ends of a program that decides after each answer: (p, q, the lines of its receipt)."""
+    line, law = random_release(rng)
+    for a, b in law:
+        if depth and rng.random() < 0.6:
+            yield from random_course(rng, (*lines, line), p * a, q * b, depth - 1)
+        else:
+            yield p * a, q * b, (*lines, line)
+
+
+def random_world(rng, fixed):
+    """The largest delta of a random world over that of its limit; 0 if nothing fits."""
+    delta, shares = 10 ** rng.uniform(-4, -0.5), list(_SHARES.values())[rng.integers(2)]
+
+    def counted(lines):
+        receipt = Receipt(lines, "add_remove", delta * rng.choice([0.01, 0.3, 1.0]))
+        return _told(receipt, delta / 1000, None, 0.0, "told", fixed=fixed).counts
+
+    menu = []
+    for depth in rng.integers(0, 3, size=2):
+        law = [(p, q, counted(lines)) for p, q, lines in random_course(rng, (), 1.0, 1.0, depth)]
+        menu.append((None, law))
+    for own in delta * shares.basic * rng.uniform(0, 1, size=2):
+        blunt = Spending.claim(0.0, own)
+        menu.append((blunt, [(own, 0, blunt), (0, own, blunt), (1 - own, 1 - own, blunt)]))
+    ends = [counts for _, law in menu for *_, counts in law]
+    some = Spending.total(ends[i] for i in rng.integers(len(ends), size=rng.integers(1, 4)))
+    epsilon = some.epsilon_at(delta, shares) * (1 + 1e-12)  # a limit that some courses use up
+    if epsilon > 20:
+        return 0.0
+    rule = Rule(epsilon, delta, shares)
+    return worst_settled_delta(menu, cache(rule.admits), epsilon, 2) / delta
+
+
+def largest_over(n_worlds, fixed):
+    return max(random_world(np.random.default_rng(seed), fixed) for seed in range(n_worlds))
+
+
+def test_no_program_that_is_told_afterwards_passes_a_limit():
+    """Programs of up to three releases that decide after each answer, exactly, under both compositions."""
+    assert 0.5 < largest_over(60, fixed=False) <= 1 + 1e-9
+    assert largest_over(60, fixed=True) > 1.1  # believed as a whole they do
+
+
+@pytest.mark.slow
+def test_none_of_thousands_of_programs_that_are_told_afterwards_passes_a_limit():
+    assert 0.9 < largest_over(3000, fixed=False) <= 1 + 1e-9
+
+
+@everywhere
+def test_a_receipt_that_is_told_is_counted_line_by_line(make, tmp_path):
+    budget, receipt = make(tmp_path), gaussians(0.1, 0.2, delta=1e-9)
+    budget.charge(receipt=receipt, name="outside")
+    (counted,) = budget.spendings
+    assert counted.fits == 2 and counted.mu_squared == Spending.of(receipt).mu_squared
+    assert counted.delta == pytest.approx(2 * budget.delta / 1000)
+    assert counted.epsilon == pytest.approx(
+        sum(gaussian_epsilon(budget.delta / 1000, mu) for mu in (0.1, 0.2))
+    )
+    for delta in (1e-12, 1e-6):  # at whatever delta it is quoted
+        assert line_by_line(dataclasses.replace(receipt, delta=delta), 1e-8) == counted
+    whole = PrivacyBudget(**LIMITS)
+    whole.charge(receipt=receipt, fixed=True)
+    assert whole.spendings == (Spending.of(receipt),)
+
+
+def test_lines_of_all_kinds_have_pairs_of_their_own():
+    lines = [
+        Release("l", "laplace", epsilon=0.2, times=3),
+        Release("o", "other", epsilon=0.1, delta=1e-7),
+        Release("f", "printed", epsilon=0.3, failure=1e-8),
+        Release("g", "gaussian", mu=0.1, delta=1e-9, times=2),
+        Release("t", "tail", epsilon=0.0, delta=1e-6),
+        Release("z", "gaussian", mu=0.0),
+    ]
+    counted = line_by_line(Receipt(lines, "replace", 1e-5), 1e-8)
+    assert counted.fits == 9 and counted.neighboring == "replace"
+    assert counted.epsilon == pytest.approx(0.6 + 0.1 + 0.3 + 2 * gaussian_epsilon(1e-8, 0.1))
+    own = 1e-7 + 1e-6 + 2e-9 + 2e-8
+    assert counted.delta == pytest.approx(own + (1 + math.exp(0.3)) * 1e-8)
+    assert counted.own == pytest.approx(own - 2e-8) and counted.failure == 1e-8
+    with pytest.raises(ValueError, match="fixed=True"):
+        line_by_line(Receipt([Release("c", "cover", exponent=0.1)], "replace", 1e-6), 1e-8)
+
+
+@everywhere
+@pytest.mark.parametrize("composition", ["composed", "added"])
+def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
+    make, tmp_path, composition
+):
+    """Whether it is refused depends on its answers, and a free refusal could be asked for again and again."""
+    budget, long = make(tmp_path, composition=composition), gaussians(1.0, 2.0)
+    with pytest.raises(BudgetExceeded, match="charged all the same.*reserve the price"):
+        budget.charge(receipt=long, name="outside")
+    assert budget.receipts == (long,) and budget.remaining == (0.0, 0.0)
+    for more in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6)}):
+        with pytest.raises(BudgetExceeded, match="nothing was charged"):
+            budget.charge(**more)
+    assert len(budget.ledger) == 1
+
+
+@pytest.mark.parametrize("receipt", [gaussians(2.0), gaussians(1.0, 2.0)], ids=["one", "several"])
+def test_what_does_not_depend_on_answers_is_refused_and_not_charged(receipt):
+    """The price of one release was known before it, and so was that of a fixed receipt."""
+    budget = PrivacyBudget(**LIMITS)
+    with pytest.raises(BudgetExceeded, match="nothing was charged, and its answers must not"):
+        budget.charge(receipt=receipt, fixed=len(receipt.releases) > 1)
+    assert budget.ledger == () and budget.fits(0.1) > 0
+
+
+def test_what_is_wrong_about_a_told_receipt_is_said_before_anything_is_charged():
+    budget = PrivacyBudget(**LIMITS, neighboring="add_remove")
+    other = dataclasses.replace(gaussians(1.0, 2.0), neighboring="replace")
+    cover = Receipt([Release("c", "cover", exponent=0.1)], "add_remove", 1e-7)
+    for wrong in (
+        {"receipt": other},
+        {"receipt": cover},
+        {"receipt": {}},
+        {"receipt": cover, "fixed": 1},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            budget.charge(**wrong)
+    assert budget.ledger == ()
+    budget.charge(receipt=cover, fixed=True)
+    assert budget.spendings == (Spending.of(cover),)
 
 
 # ---------------------------------------------------------------- prices, from public facts alone

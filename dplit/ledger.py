@@ -12,6 +12,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,8 +26,7 @@ from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _c
 from .ledger_file import _open_charge, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta, check_kind
 from .receipts import Receipt, Table, _rounded_up
-from .rows import check_columns
-from .search import Plan, Search, carry_out
+from .search import Plan, Search, carry_out, check_plan
 
 # %% ../nbs/16_ledger.ipynb #940fa965
 _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)}
@@ -413,8 +413,10 @@ def _charged(budget, price, label, work):
         )
     try:
         budget.settle(entry, receipt)
-    except LedgerError as error:
-        warnings.warn(f"{error} The fit stays charged at its price.", PrivacyWarning, stacklevel=3)
+    except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
+        with suppress(PrivacyWarning):  # where warnings are errors: the result is paid for
+            words = f"{error} The fit stays charged at its price."
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
     return result
 
 
@@ -665,12 +667,16 @@ class PrivacyBudget(Till):
         X : array_like of shape (n, d)
             PRIVATE rows.
         scorer : callable, optional
-            From a fitted candidate and rows to one loss for each row, which must depend on no other
-            row. Default: the squared distance to the nearest of `cluster_centers_`.
+            From a fitted candidate and rows, which it may not change, to one loss for each row. Must be
+            record-wise: what it says of a row may depend on that row and on PUBLIC or released numbers
+            only. It is tried on rows of zeros once a candidate is fitted; of the PRIVATE rows no error,
+            warning or printed text of it gets out. Default: the squared distance to the nearest of
+            `cluster_centers_`.
         epsilon : float
             What the choice may cost beside the fits, dimensionless.
         bound : float, optional
-            PUBLIC: a row's loss counts as 0 below 0 and as `bound` above it, in the loss's units.
+            PUBLIC: a row's loss counts as 0 below 0, and as `bound` above it or where the scorer fails
+            on the row or returns NaN, in the loss's units.
             Default, with the default scorer: the square of the estimator's radius, or the number of
             columns for which it declares `bounds` (needed if these are one number for all columns).
         label : str
@@ -685,13 +691,13 @@ class PrivacyBudget(Till):
         Raises
         ------
         BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
-            As for `fit`; nothing is charged unless everything can be paid.
+            As for `fit`; nothing is charged unless everything can be paid. A scorer that fails on rows
+            of zeros is refused after the charge, with the fitted candidates in the error's
+            `estimators_`.
         """
         plan = Plan.of(estimator, grid, scorer, epsilon, bound)
         self._rule.require_room(self._look(), Row.priced(**plan.price))
-        check_columns(X, plan.price["name"])  # losses are read in memory: no partitions
-        for model in plan.models:
-            check_tables(model, (X,), {})
+        check_plan(plan, X)
 
         def work():
             found = carry_out(plan, X)

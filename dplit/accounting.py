@@ -24,8 +24,10 @@ from .public import check_between, check_count, check_numbers
 # %% ../nbs/10_accounting.ipynb #5ad71160
 _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_in_any_state = np.errstate(all="ignore")  # decorates what no error state of numpy may change
 
 
+@_in_any_state
 def mills(t: "ArrayLike") -> float | np.ndarray:
     """Mills' ratio R(t) = (1 - Phi(t)) / phi(t) of the standard normal.
 
@@ -51,6 +53,7 @@ def _mills(t):
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
 # %% ../nbs/10_accounting.ipynb #b09a4815
+@_in_any_state
 def mills_slope(t: "ArrayLike") -> np.ndarray:
     """How fast Mills' ratio falls: -R'(t) = 1 - t R(t).
 
@@ -81,6 +84,7 @@ def _mills_slope(t):
     return np.where(t > 8, fraction / (tail + fraction), 1 - t * _mills(t))
 
 # %% ../nbs/10_accounting.ipynb #ef305d76
+@_in_any_state
 def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """Logarithm of `gaussian_delta`, unrounded: equation (1) of the chapter.
 
@@ -107,18 +111,17 @@ def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
 
 
 def _log_gaussian_delta(epsilon, mu):
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
-        low, high = x - h + _remainder(epsilon, x, mu), x + h
-        integral = h * np.sum(
-            _WEIGHTS * _mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -2)), axis=-1
-        )
-        difference = _mills(np.maximum(low, -1)) - _mills(high)
-        log_phi = -(low**2) / 2 - np.log(2 * np.pi) / 2
-        tail = log_phi + np.log(np.where(mu < 1, integral, difference))
-        bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * _mills(high)))  # delta near 1
-        free = (mu == 0) | (epsilon == np.inf)
-        return np.where(free, -np.inf, np.where(low < -1, bulk, tail))
+    h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
+    low, high = x - h + _remainder(epsilon, x, mu), x + h
+    integral = h * np.sum(
+        _WEIGHTS * _mills_slope(np.maximum(x[..., None] + h[..., None] * _NODES, -2)), axis=-1
+    )
+    difference = _mills(np.maximum(low, -1)) - _mills(high)
+    log_phi = -(low**2) / 2 - np.log(2 * np.pi) / 2
+    tail = log_phi + np.log(np.where(mu < 1, integral, difference))
+    bulk = np.log1p(-(special.ndtr(low) + np.exp(log_phi) * _mills(high)))  # delta near 1
+    free = (mu == 0) | (epsilon == np.inf)
+    return np.where(free, -np.inf, np.where(low < -1, bulk, tail))
 
 
 def _remainder(epsilon, x, mu):
@@ -163,6 +166,7 @@ def _root(function, low, high, *args):
     return found.x
 
 
+@_in_any_state
 def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     """The smallest delta for which a mu-GDP release is (epsilon, delta)-DP.
 
@@ -196,6 +200,7 @@ def gaussian_delta(epsilon: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     return _scalar(np.minimum(np.exp(log_delta) * (1 + _MARGIN) + least, 1.0))
 
 # %% ../nbs/10_accounting.ipynb #2a7d4324
+@_in_any_state
 def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     """The smallest epsilon for which a mu-GDP release is (epsilon, delta)-DP.
 
@@ -221,20 +226,20 @@ def gaussian_epsilon(delta: "ArrayLike", mu: "ArrayLike") -> float | np.ndarray:
     Balle, Wang (ICML 2018), Theorem 8.
     """
     delta, mu = _arrays(delta=delta, mu=mu)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        target = np.log(delta)
-        target = target - _MARGIN * np.clip(mu / 20, 1, 1e12) * np.minimum(1, -target)
-        free = _log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
-        simple = (mu**2 / 2 + mu * np.sqrt(2 * -target)) * (1 + 1e-15)  # the simple zCDP bound
-        easy = free | (delta == 0) | (mu > 1e12)  # there the simple bound is exact to 11 digits
-        goal, m, high = (np.where(easy, *pair) for pair in ((-1, target), (1, mu), (3, simple)))
-        root = _root(
-            lambda e, goal, m: _log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m
-        )
-        root = np.where(easy, simple, root)
-        return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
+    target = np.log(delta)
+    target = target - _MARGIN * np.clip(mu / 20, 1, 1e12) * np.minimum(1, -target)
+    free = _log_gaussian_delta(np.zeros_like(mu), mu) <= target  # already true at epsilon = 0
+    simple = (mu**2 / 2 + mu * np.sqrt(2 * -target)) * (1 + 1e-15)  # the simple zCDP bound
+    easy = free | (delta == 0) | (mu > 1e12)  # there the simple bound is exact to 11 digits
+    goal, m, high = (np.where(easy, *pair) for pair in ((-1, target), (1, mu), (3, simple)))
+    root = _root(
+        lambda e, goal, m: _log_gaussian_delta(e, m) - goal, np.zeros_like(m), high, goal, m
+    )
+    root = np.where(easy, simple, root)
+    return _scalar(np.where(free, 0.0, np.where(delta == 0, np.inf, root)))
 
 # %% ../nbs/10_accounting.ipynb #6889e384
+@_in_any_state
 def gaussian_mu(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The largest mu for which every mu-GDP release is (epsilon, delta)-DP.
 
@@ -288,6 +293,7 @@ def _one_gaussian_mu(epsilon, delta):
     return _gaussian_mu(np.asarray(epsilon), np.asarray(delta))
 
 # %% ../nbs/10_accounting.ipynb #98182a53
+@_in_any_state
 def classical_gaussian_mu(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """mu bought by the textbook calibration of Gaussian noise.
 
@@ -325,6 +331,7 @@ def _zcdp_curve(log_x, rho):
     return -(rho * x * x) - np.log1p(x), (2 * x + 1) * rho - np.logaddexp(0, -log_x)
 
 
+@_in_any_state
 def zcdp_epsilon(rho: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The epsilon for which a rho-zCDP release is (epsilon, delta)-DP.
 
@@ -355,8 +362,7 @@ def zcdp_epsilon(rho: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     log_inverse = -np.log(d)
     # rho x^2 <= ln(1/delta), and ln(1+x) <= ln(1/delta)
     high = np.minimum((np.log(log_inverse) - np.log(r)) / 2, log_inverse) + 1e-9
-    with np.errstate(over="ignore", invalid="ignore"):
-        log_x = _root(lambda t, r, g: _zcdp_curve(t, r)[0] + g, high - 80, high, r, log_inverse)
+    log_x = _root(lambda t, r, g: _zcdp_curve(t, r)[0] + g, high - 80, high, r, log_inverse)
     # the cited bound itself is true at every alpha, so an error of the root cannot matter
     log_x = np.minimum(log_x, 300)
     x = np.exp(log_x)
@@ -367,6 +373,7 @@ def zcdp_epsilon(rho: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     return _scalar(np.where((rho == 0) | (delta == 1), 0.0, np.where(endless, np.inf, epsilon)))
 
 # %% ../nbs/10_accounting.ipynb #219b8039
+@_in_any_state
 def zcdp_delta(epsilon: "ArrayLike", rho: "ArrayLike") -> float | np.ndarray:
     """The delta for which a rho-zCDP release is (epsilon, delta)-DP: `zcdp_epsilon` turned round.
 
@@ -393,19 +400,17 @@ def zcdp_delta(epsilon: "ArrayLike", rho: "ArrayLike") -> float | np.ndarray:
     free, certain = (rho == 0) | (epsilon == np.inf), rho == np.inf
     r, e = (np.where(free | certain, 1.0, number) for number in (rho, epsilon))
     low = np.minimum(e - 3 * r, 0) - 1e-9
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        high = np.logaddexp(np.log(e) - np.log(2 * r), -np.log(2 * r) / 2) + 1e-9
-        log_x = _root(
-            lambda t, r, e: _zcdp_curve(t, r)[1] - e, np.minimum(low, high - 1), high, r, e
-        )
-        log_x = np.minimum(log_x, 300)  # true at every alpha, as above
-        x = np.exp(log_x)
-        log_delta = x * (x * r - (e - r)) - x * np.logaddexp(0, -log_x) - np.log1p(x)
-        # what underflows is no promise of zero
-        delta = np.minimum(np.exp(log_delta) * (1 + _MARGIN) + 5e-324, 1)
+    high = np.logaddexp(np.log(e) - np.log(2 * r), -np.log(2 * r) / 2) + 1e-9
+    log_x = _root(lambda t, r, e: _zcdp_curve(t, r)[1] - e, np.minimum(low, high - 1), high, r, e)
+    log_x = np.minimum(log_x, 300)  # true at every alpha, as above
+    x = np.exp(log_x)
+    log_delta = x * (x * r - (e - r)) - x * np.logaddexp(0, -log_x) - np.log1p(x)
+    # what underflows is no promise of zero
+    delta = np.minimum(np.exp(log_delta) * (1 + _MARGIN) + 5e-324, 1)
     return _scalar(np.where(free, 0.0, np.where(certain, 1.0, delta)))
 
 # %% ../nbs/10_accounting.ipynb #124234f5
+@_in_any_state
 def zcdp_rho(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP.
 
@@ -443,16 +448,14 @@ def zcdp_rho(epsilon: "ArrayLike", delta: "ArrayLike") -> float | np.ndarray:
     rho_at = lambda t, g: np.maximum(g - np.logaddexp(0, t), 0) / np.exp(2 * t)
     high = np.log(np.expm1(np.minimum(log_inverse, 700)))  # rho = 0 here
     low = np.log(np.minimum(0.1, np.sqrt(0.18) / np.sqrt(e)))  # worth more than e, as ln 2 <= g
-    with np.errstate(over="ignore", invalid="ignore"):
-        log_x = _root(
-            lambda t, g, e: _zcdp_curve(t, rho_at(t, g))[1] - e, low, high, log_inverse, e
-        )
+    log_x = _root(lambda t, g, e: _zcdp_curve(t, rho_at(t, g))[1] - e, low, high, log_inverse, e)
     x = np.exp(log_x)  # true at every alpha, as above
     above = (log_inverse - np.log1p(x)) / x * (1 + _MARGIN)
     rho = ((e + np.logaddexp(0, -log_x)) * (1 - _MARGIN) - above) / (1 + x)
     return _scalar(np.where(epsilon == np.inf, np.inf, np.maximum(rho, 0.0)))
 
 # %% ../nbs/10_accounting.ipynb #d345004c
+@_in_any_state
 def basic_composition(epsilons: "ArrayLike", deltas: "ArrayLike" = 0.0) -> tuple[float, float]:
     """Price of any releases together: the sums of their epsilons and of their deltas.
 
@@ -517,6 +520,7 @@ def advanced_composition(
     return spread + times * epsilon * math.expm1(epsilon), times * delta + slack
 
 # %% ../nbs/10_accounting.ipynb #9673ca9c
+@_in_any_state
 def gdp_composition(mus: "ArrayLike") -> float:
     """mu of several Gaussian releases together: the root of the sum of squares.
 
@@ -542,6 +546,7 @@ def gdp_composition(mus: "ArrayLike") -> float:
     return math.hypot(*np.ravel(*_arrays(mu=mus)))
 
 # %% ../nbs/10_accounting.ipynb #522b32d2
+@_in_any_state
 def subsampled(
     epsilon: "ArrayLike", delta: "ArrayLike", n_drawn: int, n_rows: int
 ) -> tuple[float | np.ndarray, float | np.ndarray]:
@@ -580,11 +585,11 @@ def subsampled(
     return _scalar(_sampled(epsilon, share)), _scalar(share * delta)
 
 
+@_in_any_state
 def _sampled(epsilon, share):
     """ln(1 + share (e^epsilon - 1)) without overflow."""
-    with np.errstate(divide="ignore"):
-        small = np.log1p(share * np.expm1(np.minimum(epsilon, 1)))
-        large = np.logaddexp(np.log1p(-share), np.log(share) + epsilon)
+    small = np.log1p(share * np.expm1(np.minimum(epsilon, 1)))
+    large = np.logaddexp(np.log1p(-share), np.log(share) + epsilon)
     return np.where(epsilon < 1, small, large)
 
 # %% ../nbs/10_accounting.ipynb #55bde8ba

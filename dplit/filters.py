@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from .accounting import _log_gaussian_delta, gaussian_delta, gaussian_epsilon
+from .accounting import _in_any_state, _log_gaussian_delta, gaussian_delta, gaussian_epsilon
 from .declared import documented
 from .public import _is_number, check_between, check_callable, check_count, check_flag
 from .public import check_neighboring, check_numbers
 from .receipts import Receipt, _has_bounded_range, _mixture_delta, _mixture_epsilon
 
 # %% ../nbs/17_filters.ipynb #ad78d81d
+@_in_any_state
 def pure_mu(epsilon, bounded_range=False):
     """The smallest mu for which every pure epsilon-DP release is mu-GDP.
 
@@ -51,6 +52,7 @@ def pure_mu(epsilon, bounded_range=False):
     return float(mu) * (1 + 1e-11)
 
 # %% ../nbs/17_filters.ipynb #3102deb6
+@_in_any_state
 def dominating_mu(curve, last, delta):
     """A mu for which whatever has a privacy curve is mu-GDP, except with probability delta.
 
@@ -82,8 +84,7 @@ def dominating_mu(curve, last, delta):
     above = check_numbers(deltas, "the curve", owner, -math.inf, math.inf) * (1 + 1e-9) - delta
     if above[0] <= 0 or above[0] >= 1 - delta:
         return 0.0 if above[0] <= 0 else math.inf
-    with np.errstate(divide="ignore"):
-        wanted = np.log(np.maximum(above, 0.0)) - math.log1p(-delta)
+    wanted = np.log(np.maximum(above, 0.0)) - math.log1p(-delta)
 
     def is_enough(mu):  # both curves fall: left ends of the cells against right ends
         return bool(np.all(_log_gaussian_delta(grid[1:], np.asarray(mu)) >= wanted + 1e-9))
@@ -119,19 +120,25 @@ def _sum(numbers):
 
 
 @lru_cache(maxsize=1024)
+@_in_any_state
 def _of_fit(releases, delta, neighboring):
     """(mu_squared, own, failure) of one fit."""
     own = _sum([r.times * r.delta for r in releases])
     failure = _sum([r.times * r.failure for r in releases])
     if not any(r.exponent for r in releases):
-        return _sum([r.times * _as_gaussian(r) ** 2 * (1 + 1e-15) for r in releases]), own, failure
+        return _sum([r.times * _squared(_as_gaussian(r)) for r in releases]), own, failure
     # a cover's losses are not bounded, and other releases may come between its choices: the fit is
     # priced as one thing, and a little is cut off
     cut = max(delta, 1e-12) / 16
     curve = partial(_mixture_delta, releases=releases, neighboring=neighboring)
     last = _mixture_epsilon(cut, releases, neighboring)
-    mu = dominating_mu(curve, last, cut)
-    return mu**2 * (1 + 1e-15), _sum([own, cut]), failure
+    mu = dominating_mu(curve, last, cut) if last <= 1e100 else math.inf
+    return _squared(mu), _sum([own, cut]), failure
+
+
+def _squared(mu):
+    """mu squared, rounded up; infinite if it overflows."""
+    return mu * mu * (1 + 1e-15)
 
 
 def _as_gaussian(release):
@@ -172,6 +179,7 @@ def _part(spent, share):
     return 0.0 if not spent else spent / share if share else math.inf
 
 
+@_in_any_state
 def _admitting_delta(spent, epsilon, shares):
     """What the shares make of a spending at a limit epsilon: the shares theorem."""
     within = spent.epsilon <= epsilon * (1 + 1e-12)
@@ -186,6 +194,7 @@ def _admitting_delta(spent, epsilon, shares):
     return min(alone, basic, max(parts), 1.0)
 
 
+@_in_any_state
 def _admitting_epsilon(spent, delta, shares):
     mu = math.sqrt(spent.mu_squared) * (1 + 1e-15)
     tries = [spent.epsilon, gaussian_epsilon(min(delta * shares.gaussian, 1.0), mu)]
@@ -272,7 +281,7 @@ class Spending:
         -------
         Spending
         """
-        return cls(1, pure_mu(epsilon) ** 2 * (1 + 1e-15), delta, 0.0, epsilon, delta, neighboring)
+        return cls(1, _squared(pure_mu(epsilon)), delta, 0.0, epsilon, delta, neighboring)
 
     @classmethod
     def total(cls, many):
@@ -366,7 +375,8 @@ def _check_menu(menu, n_each, owner):
         menu = [(None, [])]
     answers = [answer for _, law in menu for answer in law]
     good = all(len(answer) == n_each and all(map(_is_number, answer[:2])) for answer in answers)
-    if not (good and all(isinstance(asked, Spending) for asked, _ in menu)):
+    later = n_each == 3  # what a fit counts may be known after it only
+    if not (good and all(isinstance(s, Spending) or (s is None and later) for s, _ in menu)):
         raise TypeError(
             f"menu: {owner} needs pairs (Spending, answers), and of each answer its probabilities "
             "on the two data sets."
@@ -393,6 +403,7 @@ TypeError, ValueError
 
 
 @partial(documented, words=_PLAYED)
+@_in_any_state
 def worst_adaptive_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches under a rule: exact, by trying all of them.
 

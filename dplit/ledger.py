@@ -12,20 +12,21 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from .charges import Charge, Model, Row, Rule, Spent, check_price, check_relation
-from .charges import _user, check_tables, declared_price, gaussian_bound, problem
+from .charges import BudgetExceeded, Charge, Model, Row, Rule, Spent, check_price
+from .charges import _told, _user, check_relation, check_tables, declared_price
+from .charges import gaussian_bound, problem
 from .filters import SHARES, Shares
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, create, latest, on_network_disk, read_all, since
 from .public import PrivacyWarning, check_epsilon_delta, check_kind
 from .receipts import Receipt, Table, _rounded_up
-from .rows import check_columns
-from .search import Plan, Search, carry_out
+from .search import Plan, Search, carry_out, check_plan
 
 # %% ../nbs/16_ledger.ipynb #940fa965
 _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)}
@@ -230,13 +231,20 @@ def _reserve(budget, row, final=False):
     book = budget._book
     with book.lock:
         with book.transaction() as connection:
-            asked = budget._read(connection)
-            budget._rule.require_room(asked, row)
+            asked, refusal = budget._read(connection), None
+            try:
+                budget._rule.require_room(asked, row)
+            except BudgetExceeded as error:
+                refusal = error
+                if not row.tells:
+                    raise
             entry = asked.seen + 1
             state = _append(connection, asked, "reserve", entry, budget._who, row)
             if final:
                 state = _append(connection, state, "settle", entry, budget._who, row, row.counts)
         budget._state = state  # it is written
+    if refusal:
+        raise refusal
     return entry
 
 
@@ -322,6 +330,7 @@ class Till(Ledger):
         name: str = "charge",
         label: str = "",
         neighboring: str | None = None,
+        fixed: bool = False,
     ) -> int:
         """Charge a price that is final, or raise and change nothing.
 
@@ -331,9 +340,14 @@ class Till(Ledger):
             The price, dimensionless.
         receipt : Receipt, optional
             Of something that has happened already, in place of the price: it says its own
-            epsilon, delta and neighbours.
+            epsilon, delta and neighboring relation. Charge it before its answers are shown or used.
         name, label, neighboring
             As for `reserve`.
+        fixed : bool
+            Of a receipt: whether neither its releases, nor their costs, nor the delta at which it is
+            quoted depended on an answer. Then it counts as a whole. Otherwise its releases are
+            counted one by one (`charges.line_by_line`), and if there is no room for several of them
+            they are charged all the same, because the refusal tells of their answers.
 
         Returns
         -------
@@ -344,11 +358,17 @@ class Till(Ledger):
         ------
         BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
             As for `reserve`.
+
+        Notes
+        -----
+        A receipt comes too late to be refused before anything is released. Where a price is known
+        beforehand, `reserve` it and `settle` with the receipt.
         """
         if receipt is None:
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
-            row = Row.told(receipt, epsilon, delta, name, label, neighboring)
+            quoted = self.delta / 1000  # fixed when the ledger was opened
+            row = _told(receipt, quoted, epsilon, delta, name, label, neighboring, fixed)
         return _reserve(self, row, final=True)
 
     def settle(self, entry: int, receipt: Receipt | None = None) -> None:
@@ -393,8 +413,10 @@ def _charged(budget, price, label, work):
         )
     try:
         budget.settle(entry, receipt)
-    except LedgerError as error:
-        warnings.warn(f"{error} The fit stays charged at its price.", PrivacyWarning, stacklevel=3)
+    except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
+        with suppress(PrivacyWarning):  # where warnings are errors: the result is paid for
+            words = f"{error} The fit stays charged at its price."
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
     return result
 
 
@@ -645,12 +667,16 @@ class PrivacyBudget(Till):
         X : array_like of shape (n, d)
             PRIVATE rows.
         scorer : callable, optional
-            From a fitted candidate and rows to one loss for each row, which must depend on no other
-            row. Default: the squared distance to the nearest of `cluster_centers_`.
+            From a fitted candidate and rows, which it may not change, to one loss for each row. Must be
+            record-wise: what it says of a row may depend on that row and on PUBLIC or released numbers
+            only. It is tried on rows of zeros once a candidate is fitted; of the PRIVATE rows no error,
+            warning or printed text of it gets out. Default: the squared distance to the nearest of
+            `cluster_centers_`.
         epsilon : float
             What the choice may cost beside the fits, dimensionless.
         bound : float, optional
-            PUBLIC: a row's loss counts as 0 below 0 and as `bound` above it, in the loss's units.
+            PUBLIC: a row's loss counts as 0 below 0, and as `bound` above it or where the scorer fails
+            on the row or returns NaN, in the loss's units.
             Default, with the default scorer: the square of the estimator's radius, or the number of
             columns for which it declares `bounds` (needed if these are one number for all columns).
         label : str
@@ -665,13 +691,13 @@ class PrivacyBudget(Till):
         Raises
         ------
         BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
-            As for `fit`; nothing is charged unless everything can be paid.
+            As for `fit`; nothing is charged unless everything can be paid. A scorer that fails on rows
+            of zeros is refused after the charge, with the fitted candidates in the error's
+            `estimators_`.
         """
         plan = Plan.of(estimator, grid, scorer, epsilon, bound)
         self._rule.require_room(self._look(), Row.priced(**plan.price))
-        check_columns(X, plan.price["name"])  # losses are read in memory: no partitions
-        for model in plan.models:
-            check_tables(model, (X,), {})
+        check_plan(plan, X)
 
         def work():
             found = carry_out(plan, X)

@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from .accounting import _arrays, _log_gaussian_delta, _mills, _scalar, gaussian_delta
+from .accounting import _arrays, _in_any_state, _log_gaussian_delta, _mills, _scalar
+from .accounting import gaussian_delta
 from .public import check_between, check_count, check_neighboring, check_share
 
 # %% ../nbs/05_mixtures.ipynb #f99aa9ab
+@_in_any_state
 def cover_delta(epsilon: "ArrayLike", exponent: "ArrayLike") -> float | np.ndarray:
     """What a greedy cover of this exponent costs, for neighbours that add or remove a row: equation (3).
 
@@ -41,12 +43,12 @@ def cover_delta(epsilon: "ArrayLike", exponent: "ArrayLike") -> float | np.ndarr
         If an argument is negative or NaN.
     """
     epsilon, exponent = _arrays(epsilon=epsilon, exponent=exponent)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        waits = np.where(exponent > 0, (epsilon + exponent) / np.expm1(exponent), np.inf)
-        waits = np.where(exponent > 700, 0.0, waits)
+    waits = np.where(exponent > 0, (epsilon + exponent) / np.expm1(exponent), np.inf)
+    waits = np.where(exponent > 700, 0.0, waits)
     return _scalar(-np.expm1(-exponent) * np.exp(-waits))
 
 # %% ../nbs/05_mixtures.ipynb #bc18da19
+@_in_any_state
 def cover_exponent(epsilon: float, delta: float) -> float:
     """The largest exponent whose cover is (epsilon, delta)-DP, for neighbours that add or remove a row.
 
@@ -79,6 +81,7 @@ def cover_exponent(epsilon: float, delta: float) -> float:
     return math.exp(brentq(excess, low, high, xtol=1e-13)) * (1 - 1e-9)
 
 # %% ../nbs/05_mixtures.ipynb #976a95d3
+@_in_any_state
 def mixture_delta(
     epsilon: float,
     *,
@@ -123,13 +126,12 @@ def mixture_delta(
         return 1.0
     mu, exponent = (max(price, 1e-100) if price else 0.0 for price in (mu, exponent))
     losses, chances = _coins(pure)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if neighboring == "replace":
-            left = _without(epsilon - exponent - losses, mu, exponent)
-            worst = math.exp(exponent) * float(chances @ left)
-        else:
-            sides = (side(epsilon - losses, mu, exponent) for side in (_without, _with))
-            worst = max(float(chances @ side) for side in sides)
+    if neighboring == "replace":
+        left = _without(epsilon - exponent - losses, mu, exponent)
+        worst = math.exp(exponent) * float(chances @ left)
+    else:
+        sides = (side(epsilon - losses, mu, exponent) for side in (_without, _with))
+        worst = max(float(chances @ side) for side in sides)
     least = 5e-324 if mu or exponent else 0.0  # what underflows is no promise of zero
     return min(worst * (1 + 1e-10) + least, 1.0)
 
@@ -205,6 +207,7 @@ def _with(epsilon, mu, exponent):
     return np.where(epsilon < 0, mirrored, np.maximum(above, 0))
 
 # %% ../nbs/05_mixtures.ipynb #ea6ffd4c
+@_in_any_state
 def failure_delta(epsilon: float, failure: float) -> float:
     """Equation (5): what a private failure adds to delta at a privacy loss.
 
@@ -233,6 +236,7 @@ def failure_delta(epsilon: float, failure: float) -> float:
     return (1 + math.exp(min(epsilon, 700.0))) * check_share(failure, "failure", "failure_delta")
 
 # %% ../nbs/05_mixtures.ipynb #c46b1a0f
+@_in_any_state
 def poisson_gaussian_delta(epsilon: float, mu: float, rate: float, times: int = 1) -> float:
     """What Gaussian releases cost that each look at every row with a small probability: an upper bound.
 
@@ -310,9 +314,8 @@ def _poisson_cells(mu, rate, width):
     far = mu * np.array([-10, mu + 9.5])  # mu z, beyond which there is less than 1e-20
     floor, top = np.logaddexp(least, math.log(rate) + far - mu**2 / 2)
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = np.exp(ends * width) - (1 - rate)
-        x = (np.log(np.maximum(inside, 0.0) / rate) + mu**2 / 2) / mu
+    inside = np.exp(ends * width) - (1 - rate)
+    x = (np.log(np.maximum(inside, 0.0) / rate) + mu**2 / 2) / mu
 
     def masses(t):
         tails = np.where(t > 0, special.ndtr(-t), special.ndtr(t))
@@ -351,6 +354,7 @@ def _together(one, other):
     return lost + lost_too + cut, first + first_too + low, kept
 
 # %% ../nbs/05_mixtures.ipynb #f4eb47fb
+@_in_any_state
 def poisson_gaussian_epsilon(delta: float, mu: float, rate: float, times: int = 1) -> float:
     """`poisson_gaussian_delta` turned round: an upper bound.
 

@@ -18,7 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from .accounting import _arrays, gaussian_delta, gaussian_epsilon, gdp_composition
+from .accounting import _arrays, _in_any_state, gaussian_delta, gaussian_epsilon
+from .accounting import gdp_composition
 from .mixtures import failure_delta, mixture_delta
 from .public import _is_number, check_between, check_callable, check_flag, check_kind
 from .public import check_neighboring
@@ -68,6 +69,12 @@ class Table:
 _NUMBERS = "sensitivity", "scale", "mu", "epsilon", "delta", "exponent", "failure"
 
 
+def _plain(value):
+    """A number of Python's own, which warns of nothing, whatever kind it was; all else stays."""
+    kind = int if isinstance(value, Integral) else float
+    return kind(value) if isinstance(value, Real) and not isinstance(value, bool) else value
+
+
 def _check_kinds(release):
     """Refuse words where a release has numbers, and numbers where it has words."""
     for name in ("label", "mechanism"):
@@ -77,6 +84,7 @@ def _check_kinds(release):
         value = getattr(release, name)
         if not (value is None or type(value) is float or _is_number(value)):
             raise TypeError(f"{name}: Release needs a number, not a {type(value).__name__}.")
+        object.__setattr__(release, name, _plain(value))
     check_flag(release.private, "private", "Release")
 
 
@@ -160,6 +168,7 @@ class Release:
             raise ValueError(
                 f"release {self.label!r}: times={self.times!r} must be a whole number >= 1."
             )
+        object.__setattr__(self, "times", int(self.times))
 
     @property
     def rho(self):
@@ -167,9 +176,8 @@ class Release:
         if self.exponent is not None:
             return None
         if self.mu is not None:
-            return self.times * self.mu**2 / 2
-        bounded_range = self.mechanism == "exponential" and not self.delta
-        return self.times * self.epsilon**2 / (8 if bounded_range else 2)
+            return self.times * self.mu * self.mu / 2
+        return self.times * self.epsilon * self.epsilon / (8 if _has_bounded_range(self) else 2)
 
     @property
     def price(self):
@@ -223,7 +231,7 @@ def _renyi(alpha, releases, neighboring):
     """Renyi divergence of order alpha > 1 of all releases together, own deltas and failures aside."""
     mu, pure, covers = _parts([r for r in releases if not _has_bounded_range(r)])
     ranged = math.fsum(r.rho for r in releases if _has_bounded_range(r))
-    total = alpha * (mu**2 / 2 + ranged)
+    total = alpha * (mu * mu / 2 + ranged)
     for epsilon, times in pure:
         lie = -np.logaddexp(0, epsilon)  # logarithm of the probability of a lie
         moment = np.logaddexp(lie + alpha * epsilon, lie + (1 - alpha) * epsilon)
@@ -245,8 +253,10 @@ def _renyi_delta(epsilon, releases, neighboring):
         loss = x * (_renyi(1 + x, releases, neighboring) - epsilon)
         return loss + x * log_x - (1 + x) * math.log1p(x)
 
-    steepest = max((math.expm1(r.exponent) for r in releases if r.exponent), default=0.0)
-    high = -math.log(steepest) - 1e-9 if steepest else 25.0
+    steepest = max((np.expm1(r.exponent) for r in releases if r.exponent), default=0.0)
+    if steepest > 1e13:  # no order is known
+        return float(epsilon < math.inf)
+    high = min(-math.log(steepest) - 1e-9, 700.0) if steepest else 25.0
     bounds = (min(-12.0, high - 1), high)
     found = minimize_scalar(log_delta, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return math.exp(min(found.fun + 1e-9, 0.0)) + 5e-324  # what underflows is no promise of zero
@@ -285,7 +295,8 @@ def _mixture_epsilon(delta, releases, neighboring):
         return 0.0
     while excess(high) > 0:
         low, high = high, 2 * high
-    root = brentq(excess, low, high, xtol=1e-14 * high if low else 1e-300)
+    finest = 1e-14 * high if low else 1e-300
+    root = brentq(excess, low, high, xtol=finest, maxiter=3000) if high < math.inf else high
     while excess(root) > 0:  # rounded up
         root = max(root * (1 + 1e-12), 1e-300)
     return root
@@ -300,12 +311,9 @@ def _bound(receipt, epsilon):
 
 def _lowest(receipt, high):
     """The epsilon up to `high` at which the bound is lowest; it falls, then rises. (Any epsilon gives a true bound.)"""
-    found = minimize_scalar(
-        lambda e: math.log(max(_bound(receipt, e), 1e-320)),
-        bounds=(0.0, high),
-        method="bounded",
-        options={"xatol": 1e-9 * high},
-    )
+    log_bound = lambda e: math.log(max(_bound(receipt, e), 1e-320))
+    fine = {"xatol": 1e-9 * high}
+    found = minimize_scalar(log_bound, bounds=(0.0, high), method="bounded", options=fine)
     # where the pure prices are spent there is a kink, which a search does not hit
     kink = math.fsum(r.times * r.epsilon for r in receipt.releases if r.epsilon) * (1 + 1e-12)
     return min((found.x, min(kink, high), high), key=partial(_bound, receipt))
@@ -325,6 +333,7 @@ def _smallest(receipt, delta, high):
     return root
 
 # %% ../nbs/04_receipts.ipynb #bceede0a
+@_in_any_state
 def _epsilon_at(receipt, delta):
     own, tails = _own_delta(receipt.releases), _tails(receipt.releases)
     _arrays(delta=delta)
@@ -336,6 +345,7 @@ def _epsilon_at(receipt, delta):
     return _mixture_epsilon(left, receipt.releases, receipt.neighboring)
 
 
+@_in_any_state
 def _delta_at(receipt, epsilon):
     _arrays(epsilon=epsilon)
     if failure := _failure(receipt.releases):
@@ -351,15 +361,13 @@ def _is_pure(release):
 
 
 def _gdp(releases):
-    if any(r.mu is None or r.failure for r in releases):
-        return None
-    return gdp_composition([r.mu * math.sqrt(r.times) for r in releases] or [0.0])
+    other = any(r.mu is None or r.delta or r.failure for r in releases)
+    return None if other else _parts(releases)[0]
 
 
 def _zcdp(releases):
-    if any(r.delta or r.failure or r.rho is None for r in releases):
-        return None
-    return math.fsum(r.rho for r in releases)
+    other = any(r.delta or r.failure or r.rho is None for r in releases)
+    return None if other else math.fsum(r.rho for r in releases)
 
 
 def _check_related(one, other):
@@ -370,13 +378,6 @@ def _check_related(one, other):
         )
 
 # %% ../nbs/04_receipts.ipynb #a0c87575
-def _plain(value):
-    """A number of Python's own, whatever kind it was; words and None stay."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return int(value) if isinstance(value, Integral) else float(value)
-    return value
-
-
 def _check_mechanism(word):
     if word not in MECHANISMS:
         raise ValueError(
@@ -392,13 +393,12 @@ MECHANISMS = """
 
 
 def _as_dict(receipt):
-    lines = [{k: _plain(v) for k, v in asdict(r).items()} for r in receipt.releases]
+    head, epsilon = asdict(receipt), receipt.epsilon
+    lines = list(head.pop("releases"))
     for line in lines:
         _check_mechanism(line["mechanism"])
-    names = ("neighboring", "delta", "private", "title")
-    epsilon = receipt.epsilon if receipt.epsilon < math.inf else None
-    head = {"schema": 1, **{name: _plain(getattr(receipt, name)) for name in names}}
-    return {**head, "epsilon": _plain(epsilon), "releases": lines}
+    epsilon = epsilon if epsilon < math.inf else None
+    return {"schema": 1, **head, "epsilon": epsilon, "releases": lines}
 
 
 def _read(given):
@@ -484,7 +484,8 @@ class Receipt:
     rho : float or None
         Total zCDP price, or None if a release has a delta or failure of its own or is a cover.
     mu : float or None
-        Total GDP price if every release is Gaussian and none fails, else None.
+        Total GDP price if every release is Gaussian and none has a delta or a failure of its own, else
+        None.
 
     Raises
     ------
@@ -501,10 +502,9 @@ class Receipt:
     def __post_init__(self) -> None:
         check_neighboring(self.neighboring)
         object.__setattr__(self, "releases", _checked_releases(self))
-        if not all(r.private for r in self.releases):
-            object.__setattr__(self, "private", False)
-        if self.delta and all(map(_is_pure, self.releases)):
-            object.__setattr__(self, "delta", 0.0)  # only pure releases: nothing was spent of delta
+        object.__setattr__(self, "private", all(r.private for r in (self, *self.releases)))
+        pure = all(map(_is_pure, self.releases))  # then nothing was spent of delta
+        object.__setattr__(self, "delta", 0.0 if pure else float(self.delta))
 
     @property
     def mu(self) -> float | None:
@@ -623,6 +623,7 @@ class Receipt:
         return "\n\n".join([head, _lines(self)._repr_markdown_(), _total(self)])
 
 # %% ../nbs/04_receipts.ipynb #fe70767c
+@_in_any_state
 def largest_scale(releases: Callable, epsilon: float, delta: float, neighboring: str) -> float:
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 

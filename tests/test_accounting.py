@@ -1,8 +1,11 @@
 """Accounting against two witnesses: 60-digit arithmetic and dp-accounting."""
 
+import inspect
 import itertools
 import math
+import warnings
 from dataclasses import replace
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplit import accounting as ac
+from dplit import filters as fi
 from dplit import mixtures, receipts
 from dplit.public import PrivacyWarning, check_epsilon_delta
 
@@ -1095,3 +1099,136 @@ def test_what_underflows_is_not_promised_to_be_zero():
     assert mixtures.mixture_delta(1.0, pure=[(1.0, 1)]) == ac.zcdp_delta(60.0, 0.0) == 0
     spent = receipts.Receipt([gaussian(0.1), pure(1.0)], "add_remove")
     assert spent.delta_at(60.0) > 0
+
+
+# ---------------------------------------------------------------- no error state of numpy changes anything
+
+TINY = [0.0, 5e-324, 1e-320, 1e-300, 1e-16, 0.5, 1.0]
+EXTREMES = {
+    "epsilon": [0.0, 5e-324, 1e-300, 1.0, 700.0, 1e4, 1e300, math.inf],
+    "delta": TINY,
+    "failure": TINY,
+    "slack": TINY[1:6],
+    "mu": [0.0, 5e-324, 1e-160, 1e-3, 1.0, 40.0, 1e12, 1e155, 1e300, math.inf],
+    "rho": [0.0, 5e-324, 1e-300, 1.0, 1e5, 1e300, math.inf],
+    "exponent": [0.0, 5e-324, 1e-300, 1.0, 50.0, 705.0, 1e300],
+    "t": [-math.inf, -1e300, -40.0, 0.0, 1e-300, 40.0, 1e300, math.inf],
+    "rate": [1e-9, 1.0],
+    "times": [1, 3],
+    "epsilons": [0.0, 5e-324, 1e300],
+    "deltas": TINY,
+    "mus": [0.0, 1e-200, 1e200, [5e-324, 1e300]],
+    "n_drawn": [1, 10],
+    "n_rows": [10],
+    "pure": [(), [(1e-300, 2)], [(1.0, 3), (0.1, 1)], [(800.0, 2)], [(1e300, 1)]],
+    "neighboring": ["add_remove", "replace"],
+    "bounded_range": [False, True],
+}
+CONVERSIONS = [
+    getattr(room, name)
+    for room in (ac, mixtures, fi)
+    for name in room.__all__
+    if getattr(getattr(room, name), "__module__", "") == room.__name__
+    and inspect.isfunction(getattr(room, name))
+    and name not in ("dominating_mu", "worst_adaptive_delta")  # below, by what calls them
+]
+
+
+def outcome(question, state):
+    """What a question is answered in an error state of numpy: a value, or the type of an error."""
+    with np.errstate(all=state), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(question()).tolist()
+        except (TypeError, ValueError) as error:  # refused, and nothing else
+            return type(error).__name__
+
+
+def same(question):
+    """Whether the error state of numpy changes nothing; in the stricter one first, as much is kept."""
+    strict, usual = (repr(outcome(question, state)) for state in ("raise", "warn"))
+    return strict == usual
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS, ids=lambda f: f.__name__)
+def test_no_error_state_of_numpy_changes_a_conversion(convert):
+    grid = [EXTREMES[name] for name in inspect.signature(convert).parameters]
+    points = list(itertools.product(*grid))
+    for point in points[:: 1 + len(points) // 800]:
+        named = dict(zip(inspect.signature(convert).parameters, point, strict=True))
+        assert same(partial(convert, **named)), named
+
+
+def extreme_releases(number):
+    """Releases of every kind at the ends of what floats hold, all numbers of one type."""
+    many = partial(receipts.Release, "x")
+    for mu in (0.0, 5e-324, 1e-160, 1.0, 1e12, 1e155, 1.7e308):
+        yield many("gaussian", mu=number(mu))
+    for epsilon in (5e-324, 1e-300, 1.0, 800.0, 1e200, 1.7e308):
+        yield many("laplace", epsilon=number(epsilon))
+        yield many("exponential", epsilon=number(epsilon), times=3)
+    for exponent in (5e-324, 1e-3, 50.0, 710.0):
+        yield many("cover", exponent=number(exponent))
+    for part in (5e-324, 1e-300, 1e-9, 0.999):
+        yield many("gaussian", mu=number(0.5), delta=number(part))
+        yield many("laplace", epsilon=number(0.5), failure=number(part))
+
+
+QUESTIONS = {
+    "epsilon": lambda r: r.epsilon,
+    "delta": lambda r: [r.delta_at(e) for e in (0.0, 1e-300, 1.0, 1e300, math.inf)],
+    "rho and mu": lambda r: [str(r.rho), str(r.mu), *(str(line.rho) for line in r.releases)],
+    "words": lambda r: [str(r), r._repr_markdown_(), str(r.to_dict())],
+    "spending": lambda r: list(fi.Spending.of(r).to_dict().values())[:-1],
+    "filter": lambda r: [fi.Spending.of(r).delta_at(1.0), fi.Spending.of(r).epsilon_at(1e-5)],
+}
+
+
+def check_every_state(question, deltas, step):
+    lines = list(extreme_releases(np.float64))
+    pairs = list(zip(lines, lines[7:], strict=False))
+    for delta, kept in itertools.product(deltas, [*((line,) for line in lines), *pairs][::step]):
+        receipt = receipts.Receipt(kept, "replace", delta)
+        fi._of_fit.cache_clear()
+        asked = partial(QUESTIONS[question], receipt)
+        assert same(asked) and not isinstance(outcome(asked, "raise"), str), kept
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_error_state_of_numpy_changes_a_receipt(question):
+    """Nor is one of them without an answer: numbers of numpy warned, and those of Python overflowed."""
+    check_every_state(question, [1e-300], 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_error_state_of_numpy_changes_any_receipt(question):
+    check_every_state(question, [0.0, 1e-300, 1e-9], 1)
+
+
+def test_a_receipt_holds_numbers_that_warn_of_nothing():
+    line = receipts.Release(
+        "x", "gaussian", np.float32(2), np.float64(9), np.int64(3), np.float64(1e200)
+    )
+    kept = (line.sensitivity, line.scale, line.times, line.mu)
+    assert [type(number) for number in kept] == [float, float, int, float]
+    assert line.rho == math.inf and type(receipts.Receipt((line,), "replace", 1).delta) is float
+
+
+# ---------------------------------------------------------------- what is Gaussian, and what is nearly so
+
+
+@pytest.mark.parametrize("own", [{"delta": 1e-9}, {"failure": 1e-9}], ids=str)
+def test_a_release_with_a_delta_of_its_own_is_not_said_to_be_gaussian(own):
+    """It shows the data with that probability, which no Gaussian release does: delta never falls below."""
+    line = receipts.Release("x", "gaussian", mu=1.0, **own)
+    for lines in ((line,), (gaussian(0.5), line), (line, gaussian(0.5))):
+        receipt = receipts.Receipt(lines, "add_remove", 1e-6)
+        assert receipt.mu is None and receipt.rho is None
+        assert "(mu" not in str(receipt) and "(mu" not in receipt._repr_markdown_()
+        assert receipt.delta_at(60.0) >= 1e-9 > ac.gaussian_delta(60.0, 1.2)
+        spent = fi.Spending.of(receipt)
+        assert spent.own + spent.failure >= 1e-9
+    plain = receipts.Receipt((gaussian(0.5),), "add_remove", 1e-6)
+    assert plain.mu == 0.5 and "(mu = 0.5)" in str(plain)
+    assert receipts.Receipt((plain.releases[0], line), "add_remove", 1e-6).mu is None

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import gc
+import io
 import json
 import math
 import multiprocessing
@@ -19,8 +20,9 @@ import threading
 import time
 import types
 import warnings
+from contextlib import redirect_stdout
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -43,9 +45,11 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.accounting import gaussian_delta, gaussian_mu, zcdp_epsilon
-from dplit.charges import declared_price, worst_settled_delta
+from dplit.accounting import gaussian_delta, gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from dplit.charges import Rule, _told, declared_price, line_by_line, worst_settled_delta
+from dplit.choosing import choose_n_clusters, penalised_distances
 from dplit.filters import Spending
+from dplit.ledger import _SHARES
 from dplit.ledger_file import SCHEMA, Sums, exact_sum, on_network_disk
 from dplit.receipts import Receipt, Release
 from dplit.search import STEPS, Plan, bounded_loss, squared_distances
@@ -402,6 +406,200 @@ def test_the_adversary_sees_what_shows_the_truth():
     truth = (Spending(1, 1.0), [(1.0, 0.0, Spending(1, 0.0)), (0.0, 1.0, Spending(1, 0.0))])
     assert worst_settled_delta([truth], lambda spent: True, 2.0, 1) == 1.0
     assert worst_settled_delta([truth], lambda spent: False, 2.0, 1) == 0.0
+
+
+# ---------------------------------------------------------------- receipts that are told afterwards
+
+
+def coarse(course, epsilon):
+    """Of a law, only whether its loss is below 0, up to the limit, or above it: what the adversary needs."""
+    p, q = np.array(course).T
+    loss = np.log(p / q)
+    parts = [loss <= 0, (loss > 0) & (loss <= epsilon), loss > epsilon]
+    return [(p[part].sum(), q[part].sum()) for part in parts if part.any()]
+
+
+def told_later(composition, mus, cut, fixed, limit=None, delta=1e-3):
+    """The largest delta over that of the limit: one question, after a telling answer another, and a rest.
+
+    By default the limit is what the longer course costs by its receipt.
+    """
+    first = laws(mus[0], [cut, *np.linspace(cut, mus[0] + 4, 40)[1:]])
+
+    def counted(quoted, *mus):
+        receipt = gaussians(*mus, delta=quoted)
+        row = _told(receipt, delta / 1000, None, 0.0, "told", fixed=fixed)
+        return row.counts, receipt.epsilon
+
+    (short, _), (long, epsilon) = counted(delta / 100, mus[0]), counted(delta, *mus)
+    second = laws(mus[1], np.linspace(-3, mus[1] + 3, 40))
+    course = [(p * a, q * b) for p, q in first[1:] for a, b in second]
+    law = [(*first[0], short), *((*end, long) for end in coarse(course, epsilon))]
+    rule = Rule(limit or epsilon, delta, _SHARES[composition])
+    menu = [(None, law)]
+    for rest in (
+        delta * np.linspace(1, 0, 101)[:-1]
+    ):  # the largest delta that fits after the short one
+        blunt = Spending.claim(0.0, rest)
+        if rule.admits(Spending.total([short, blunt])):
+            ends = [(rest, 0.0, blunt), (0.0, rest, blunt), (1 - rest, 1 - rest, blunt)]
+            menu.append((blunt, ends))
+            break
+    return worst_settled_delta(menu, cache(rule.admits), rule.epsilon, 2) / delta
+
+
+@pytest.mark.parametrize(
+    ("composition", "mus", "cut", "over"),
+    [("added", (1.0, 1.0), 2.0, 1.7), ("composed", (2.0, 0.6), 4.0, 1.1)],
+)
+def test_a_receipt_that_depends_on_answers_passes_no_limit(composition, mus, cut, over):
+    """Believed as a whole it does: where the pair depends on the course, or who is alone."""
+    assert told_later(composition, mus, cut, fixed=True) > over
+    for limit in (None, 4.0, 8.0, 16.0):
+        assert told_later(composition, mus, cut, fixed=False, limit=limit) <= 1
+    assert told_later(composition, mus, cut, fixed=False, limit=16.0) > 0
+
+
+def random_release(rng):
+    """A release of two or three answers: its line on a receipt, and its two laws."""
+    kind, size = rng.integers(4), rng.uniform(0.1, 1.5)
+    if kind == 0:
+        truth = special.expit(size)
+        return Release("c", "laplace", epsilon=size), [(truth, 1 - truth), (1 - truth, truth)]
+    own = 10 ** rng.uniform(-4, -1)
+    if kind == 1:
+        return Release("o", "other", epsilon=0.0, delta=own), [(own, 0), (0, own), (1 - own,) * 2]
+    law = laws(size, np.sort(rng.normal(size / 2, 1, size=rng.integers(1, 3))))
+    if kind == 2:
+        return Release("g", "gaussian", mu=size), law
+    shown = [(own, 0.0), (0.0, own), *(((1 - own) * a, (1 - own) * b) for a, b in law)]
+    return Release("s", "gaussian", mu=size, delta=own), shown
+
+
+def random_course(rng, lines, p, q, depth):
+    """Ends of a program that decides after each answer: (p, q, the lines of its receipt)."""
+    line, law = random_release(rng)
+    for a, b in law:
+        if depth and rng.random() < 0.6:
+            yield from random_course(rng, (*lines, line), p * a, q * b, depth - 1)
+        else:
+            yield p * a, q * b, (*lines, line)
+
+
+def random_world(rng, fixed):
+    """The largest delta of a random world over that of its limit; 0 if nothing fits."""
+    delta, shares = 10 ** rng.uniform(-4, -0.5), list(_SHARES.values())[rng.integers(2)]
+
+    def counted(lines):
+        quoted = delta * (0.01 if len(lines) == 1 else 1.0)  # as suits who deceives
+        receipt = Receipt(lines, "add_remove", quoted)
+        return _told(receipt, delta / 1000, None, 0.0, "told", fixed=fixed).counts
+
+    law = [(p, q, counted(lines)) for p, q, lines in random_course(rng, (), 1.0, 1.0, 2)]
+    menu, largest = [(None, law)], delta * max(shares.basic, shares.own)
+    for own in largest * np.array([0.3, 0.98]):
+        blunt = Spending.claim(0.0, own)
+        menu.append((blunt, [(own, 0, blunt), (0, own, blunt), (1 - own, 1 - own, blunt)]))
+    ends = [counts for *_, counts in law] + [asked for asked, _ in menu[1:]]
+    some = Spending.total(ends[i] for i in rng.integers(len(ends), size=rng.integers(1, 3)))
+    epsilon = some.epsilon_at(delta, shares) * (1 + 1e-12)  # a limit that some courses use up
+    if epsilon > 20:
+        return 0.0
+    rule = Rule(epsilon, delta, shares)
+    return worst_settled_delta(menu, cache(rule.admits), epsilon, 2) / delta
+
+
+def largest_over(seeds, fixed):
+    return max(random_world(np.random.default_rng(seed), fixed) for seed in seeds)
+
+
+def test_no_program_that_is_told_afterwards_passes_a_limit():
+    """Programs of up to three releases that decide after each answer, exactly, under both compositions."""
+    assert 0.9 < largest_over(range(200, 212), fixed=False) <= 1 + 1e-9
+    assert largest_over(range(204, 207), fixed=True) > 1.3  # believed as a whole they do
+
+
+@pytest.mark.slow
+def test_none_of_thousands_of_programs_that_are_told_afterwards_passes_a_limit():
+    assert 0.9 < largest_over(range(3000), fixed=False) <= 1 + 1e-9
+
+
+@everywhere
+def test_a_receipt_that_is_told_is_counted_line_by_line(make, tmp_path):
+    budget, receipt = make(tmp_path), gaussians(0.1, 0.2, delta=1e-9)
+    budget.charge(receipt=receipt, name="outside")
+    (counted,) = budget.spendings
+    assert counted.fits == 2 and counted.mu_squared == Spending.of(receipt).mu_squared
+    assert counted.delta == pytest.approx(2 * budget.delta / 1000)
+    assert counted.epsilon == pytest.approx(
+        sum(gaussian_epsilon(budget.delta / 1000, mu) for mu in (0.1, 0.2))
+    )
+    for delta in (1e-12, 1e-6):  # at whatever delta it is quoted
+        assert line_by_line(dataclasses.replace(receipt, delta=delta), 1e-8) == counted
+    whole = PrivacyBudget(**LIMITS)
+    whole.charge(receipt=receipt, fixed=True)
+    assert whole.spendings == (Spending.of(receipt),)
+
+
+def test_lines_of_all_kinds_have_pairs_of_their_own():
+    lines = [
+        Release("l", "laplace", epsilon=0.2, times=3),
+        Release("o", "other", epsilon=0.1, delta=1e-7),
+        Release("f", "printed", epsilon=0.3, failure=1e-8),
+        Release("g", "gaussian", mu=0.1, delta=1e-9, times=2),
+        Release("t", "tail", epsilon=0.0, delta=1e-6),
+        Release("z", "gaussian", mu=0.0),
+    ]
+    counted = line_by_line(Receipt(lines, "replace", 1e-5), 1e-8)
+    assert counted.fits == 9 and counted.neighboring == "replace"
+    assert counted.epsilon == pytest.approx(0.6 + 0.1 + 0.3 + 2 * gaussian_epsilon(1e-8, 0.1))
+    own = 1e-7 + 1e-6 + 2e-9 + 2e-8
+    assert counted.delta == pytest.approx(own + (1 + math.exp(0.3)) * 1e-8)
+    assert counted.own == pytest.approx(own - 2e-8) and counted.failure == 1e-8
+    with pytest.raises(ValueError, match="fixed=True"):
+        line_by_line(Receipt([Release("c", "cover", exponent=0.1)], "replace", 1e-6), 1e-8)
+
+
+@everywhere
+@pytest.mark.parametrize("composition", ["composed", "added"])
+def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
+    make, tmp_path, composition
+):
+    """Whether it is refused depends on its answers, and a free refusal could be asked for again and again."""
+    budget, long = make(tmp_path, composition=composition), gaussians(1.0, 2.0)
+    with pytest.raises(BudgetExceeded, match="charged all the same.*reserve the price"):
+        budget.charge(receipt=long, name="outside")
+    assert budget.receipts == (long,) and budget.remaining == (0.0, 0.0)
+    for more in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6)}):
+        with pytest.raises(BudgetExceeded, match="nothing was charged"):
+            budget.charge(**more)
+    assert len(budget.ledger) == 1
+
+
+@pytest.mark.parametrize("receipt", [gaussians(2.0), gaussians(1.0, 2.0)], ids=["one", "several"])
+def test_what_does_not_depend_on_answers_is_refused_and_not_charged(receipt):
+    """The price of one release was known before it, and so was that of a fixed receipt."""
+    budget = PrivacyBudget(**LIMITS)
+    with pytest.raises(BudgetExceeded, match="nothing was charged, and its answers must not"):
+        budget.charge(receipt=receipt, fixed=len(receipt.releases) > 1)
+    assert budget.ledger == () and budget.fits(0.1) > 0
+
+
+def test_what_is_wrong_about_a_told_receipt_is_said_before_anything_is_charged():
+    budget = PrivacyBudget(**LIMITS, neighboring="add_remove")
+    other = dataclasses.replace(gaussians(1.0, 2.0), neighboring="replace")
+    cover = Receipt([Release("c", "cover", exponent=0.1)], "add_remove", 1e-7)
+    for wrong in (
+        {"receipt": other},
+        {"receipt": cover},
+        {"receipt": {}},
+        {"receipt": cover, "fixed": 1},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            budget.charge(**wrong)
+    assert budget.ledger == ()
+    budget.charge(receipt=cover, fixed=True)
+    assert budget.spendings == (Spending.of(cover),)
 
 
 # ---------------------------------------------------------------- prices, from public facts alone
@@ -1522,9 +1720,145 @@ def test_a_scorer_of_ones_own_is_bounded():
 
     found = budget.search(model(), {"n_clusters": [1, 2]}, blobs(), wild, epsilon=0.5, bound=1.0)
     assert found.best_estimator_ in found.estimators_
-    with pytest.raises(ValueError, match="one number for each row"):
+    with pytest.raises(ValueError, match="the scorer returns") as raised:
         budget.search(model(), {}, blobs(), lambda m, rows: 1.0, epsilon=0.5, bound=1.0)
     assert [row.state for row in budget.ledger] == ["settled", "failed"]
+    assert raised.value.estimators_[0].spent_.epsilon <= 1.0  # it is paid for, and not lost
+
+
+FAR = [1e300, -1e300, np.finfo(float).max, 1e160, 5e-324, 1e-170, 0.0]
+
+
+def at_odds(model, rows):
+    """Warns, prints, overflows, raises and returns too much, each because of one row."""
+    far = np.abs(rows).max(axis=1)
+    if (far == 1e300).any():
+        raise KeyError(rows)
+    if (far == 1e160).any():
+        return np.zeros((len(rows), 2))
+    if (far == 5e-324).any():
+        warnings.warn(f"a tiny row {rows}", RuntimeWarning, stacklevel=1)
+        print("a tiny row")
+    return np.where(far == 1e-170, np.nan, np.sum(rows * rows, axis=1))
+
+
+def searched(rows, scorer):
+    """All that a search lets out: printed text, warnings, errors, the ledger; with noise from a seed."""
+    budget, outside = PrivacyBudget(10.0, 1e-3), io.StringIO()
+    with warnings.catch_warnings(record=True) as said, redirect_stdout(outside):
+        warnings.simplefilter("always")
+        found = budget.search(
+            model(random_state=0), {"n_clusters": [1, 2]}, rows, scorer, epsilon=0.5, bound=16.0
+        )
+    states = [row[2:] for row in budget.ledger]
+    return outside.getvalue(), [str(w.message) for w in said], states, str(found.spent_)
+
+
+@pytest.mark.parametrize("scorer", [None, at_odds], ids=["default", "at odds"])
+@pytest.mark.parametrize("state", ["warn", "raise"])
+def test_no_row_shows_in_what_a_search_says(scorer, state):
+    rows = blobs(40)
+    with np.errstate(all=state):
+        usual = searched(rows, scorer)
+        for far in FAR:
+            for more in ([[far, far]], [[far, 0.0]] * 2):
+                assert searched(np.vstack([rows, more]), scorer) == usual
+    assert usual[0] == "" and usual[1] == []
+
+
+@pytest.mark.parametrize("state", ["warn", "raise"])
+@pytest.mark.parametrize("bound", [16.0, 1e-100, 1e100])
+def test_a_row_counts_as_the_bound_where_the_scorer_fails(state, bound):
+    fitted, rows = model(random_state=0).fit(blobs()), np.ones((5, 2))
+    with np.errstate(all=state), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scorer in (squared_distances, at_odds):
+            before = bounded_loss(scorer, fitted, rows, bound)
+            for far in FAR:
+                step = bounded_loss(scorer, fitted, np.vstack([rows, [[far, 0.0]]]), bound) - before
+                assert 0 <= step <= STEPS
+                if scorer is at_odds and abs(far) in (1e300, 1e160, 1e-170):
+                    assert step == STEPS
+        penalised = penalised_distances(fitted, np.diag([1e300, 5e-324]), bound=16.0, gain=1e-3)
+        assert penalised[0] == 16.0 + 1e-3 and np.isfinite(penalised).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda m, rows: rows,
+        lambda m, rows: rows.sum(),
+        lambda m, rows: 1 / 0,
+        lambda m, rows: ["far"] * len(rows),
+        lambda m, rows: np.zeros(len(rows), complex),
+        lambda m, rows: np.ma.masked_less(np.zeros(len(rows)), 1.0),
+        lambda m, rows: rows.__setitem__(0, 1.0),  # it may not change the rows
+        lambda m, rows: m.no_such_thing,
+    ],
+)
+def test_a_scorer_that_is_wrong_is_reported_and_not_scored(wrong):
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(ValueError, match="the scorer") as raised:
+        budget.search(model(), {"n_clusters": [1, 2]}, blobs(), wrong, epsilon=0.5, bound=1.0)
+    assert len(raised.value.estimators_) == 2 and "-2." not in str(raised.value)
+    assert [row.state for row in budget.ledger] == ["failed"]
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, [0.5], {}], ids=str)
+def test_an_impossible_seed_is_refused_before_a_charge(seed):
+    budget, wrong = PrivacyBudget(10.0, 1e-3), model(random_state=seed)
+    grid = {"n_clusters": [1, 2]}
+    price = {"epsilon": 1.0, "delta": 1e-6}
+    for ask in (
+        lambda: budget.fit(wrong, Untouchable()),
+        lambda: budget.search(wrong, grid, Untouchable(), epsilon=0.5),
+        lambda: budget.search(model(), {"random_state": [0, seed]}, Untouchable(), epsilon=0.5),
+        lambda: choose_n_clusters(wrong, [1, 2], Untouchable(), **price),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            ask()
+    assert budget.ledger == ()
+
+
+class Drawn(Spender):
+    """A foreign estimator, which checks nothing."""
+
+    random_state = "x"
+
+
+def test_a_search_checks_what_is_public_before_a_charge():
+    """The seed of a foreign estimator, how the scorer is called, and the table, as a fit does."""
+    budget, grid = PrivacyBudget(10.0, 1e-3), {"n_clusters": [1, 2]}
+    three = np.zeros((9, 3))
+    cube = model(radius=None, bounds=([-4.0, -4.0], [4.0, 4.0]))
+    for ask in (
+        lambda: budget.search(Drawn(), {}, blobs(), at_odds, epsilon=0.5, bound=1.0),
+        lambda: budget.search(model(), grid, blobs(), lambda m: 1, epsilon=0.5, bound=1.0),
+        lambda: budget.search(model(), grid, blobs(), lambda: 1, epsilon=0.5, bound=1.0),
+        lambda: budget.search(model(), grid, blobs(), 3.0, epsilon=0.5, bound=1.0),
+        lambda: budget.search(cube, grid, three, epsilon=0.5),
+        lambda: budget.search(model(), grid, np.zeros((9, 3, 1)), epsilon=0.5),
+        lambda: budget.search(model(), grid, np.full((9, 2), "a"), epsilon=0.5),
+        lambda: budget.search(model(), grid, None, epsilon=0.5),
+        lambda: choose_n_clusters(cube, [1, 2], three, epsilon=1.0, delta=1e-6),
+        lambda: choose_n_clusters(model(), [1, 2], np.full((9, 2), "a"), epsilon=1.0, delta=1e-6),
+        lambda: choose_n_clusters(model(), [1, 2], None, epsilon=1.0, delta=1e-6),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            ask()
+    assert budget.ledger == ()
+
+
+def test_a_paid_result_is_not_lost_because_its_receipt_cannot_be_kept():
+    """Neither where warnings are errors."""
+    strange = Receipt([Release("x", "a mechanism of my own", epsilon=0.1)], "add_remove", 0.0)
+    for action in ("always", "error"):
+        budget, spender = PrivacyBudget(**LIMITS), Spender(receipt=strange)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter(action)
+            assert budget.fit(spender, None) is spender
+        assert len(said) == (action == "always")
+        assert budget.ledger[0].state == "unsettled" and budget.spent.epsilon >= 0.25 * 0.99
 
 
 # ---------------------------------------------------------------- auditing

@@ -1,16 +1,18 @@
 """Behavior on neighboring datasets: exceptions, warnings, printed text, the list of releases, and the result given its outcomes.
 
-`python tests/test_behavior.py 500` prints the table of all targets with their pairs and differences.
+`python tests/test_behavior.py 500` prints all targets with their pairs and differences; with `--write` it makes the
+table of the audit's chapter, `nbs/benchmarks/behavior.csv`.
 """
 
+import csv
 import importlib
 import inspect
 import pkgutil
 import re
 import sys
-import time
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -574,26 +576,21 @@ def test_the_containers_hold_the_same_records():
         assert np.array_equal(np.asarray(read, dtype=float), rows), name
 
 
+def measured(n_pairs, wanted=()):
+    """Lines of the table: target, relation, pairs, pairs with an answer, differences."""
+    for name, relation in CASES:
+        if not wanted or any(word in name for word in wanted):
+            found = differences(name, relation, n_pairs // len(TARGETS[name][2]))
+            print(name, relation, repr(found)[:600], sep=", ", flush=True)
+            yield name, relation, found.pairs, found.answered, len(found)
+
+
 if __name__ == "__main__":
-    n_pairs, wanted, worst = int(sys.argv[1]), sys.argv[2:], 0
-    for name in TARGETS:
-        if wanted and not any(word in name for word in wanted):
-            continue
-        start, relations = time.perf_counter(), TARGETS[name][2]
-        for relation in relations:
-            found = differences(name, relation, n_pairs // len(relations))
-            seconds, start = time.perf_counter() - start, time.perf_counter()
-            print(
-                name,
-                relation,
-                found.pairs,
-                found.answered,
-                len(found),
-                f"{seconds:.1f}",
-                sep=";",
-                flush=True,
-            )
-            for sentence in found[:3]:
-                print("   ", sentence[:400])
-            worst = max(worst, len(found))
-    sys.exit(bool(worst))
+    words = [word for word in sys.argv[2:] if word != "--write"]
+    lines = [*measured(int(sys.argv[1]), words)]
+    if "--write" in sys.argv:  # the table of the audit's chapter
+        path = Path(__file__).parent.parent / "nbs" / "benchmarks" / "behavior.csv"
+        with open(path, "w", newline="") as file:
+            head = ("target", "relation", "pairs", "answered", "differences")
+            csv.writer(file, lineterminator="\n").writerows([head, *lines])
+    sys.exit(any(differ for *_, differ in lines))

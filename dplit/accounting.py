@@ -110,6 +110,7 @@ def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     return _log_gaussian_delta(*_arrays(epsilon=epsilon, mu=mu))
 
 
+@_in_any_state
 def _log_gaussian_delta(epsilon, mu):
     h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
     low, high = x - h + _remainder(epsilon, x, mu), x + h

@@ -176,6 +176,7 @@ def _tilted(u, z, half):
     return np.where(z > 0, positive, np.exp(np.minimum(half, 0) + special.log_ndtr(-z)))
 
 
+@_in_any_state
 def _without(epsilon, mu, exponent):
     """Equation (4) for every real epsilon: P is the law without the row."""
     a, x = math.expm1(exponent), epsilon + exponent
@@ -189,6 +190,7 @@ def _without(epsilon, mu, exponent):
     return _continued(x, mu) - math.expm1(-exponent) * both
 
 
+@_in_any_state
 def _with(epsilon, mu, exponent):
     """The same with P and Q exchanged: P is the law with the row."""
     a, x = math.expm1(exponent), epsilon - exponent
@@ -314,8 +316,9 @@ def _poisson_cells(mu, rate, width):
     far = mu * np.array([-10, mu + 9.5])  # mu z, beyond which there is less than 1e-20
     floor, top = np.logaddexp(least, math.log(rate) + far - mu**2 / 2)
     ends = np.arange(math.floor(floor / width), math.ceil(top / width) + 1)
-    inside = np.exp(ends * width) - (1 - rate)
-    x = (np.log(np.maximum(inside, 0.0) / rate) + mu**2 / 2) / mu
+    with np.errstate(divide="ignore"):
+        inside = np.exp(ends * width) - (1 - rate)
+        x = (np.log(np.maximum(inside, 0.0) / rate) + mu**2 / 2) / mu
 
     def masses(t):
         tails = np.where(t > 0, special.ndtr(-t), special.ndtr(t))

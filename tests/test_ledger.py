@@ -453,7 +453,7 @@ def told_later(composition, mus, cut, fixed, limit=None, delta=1e-3):
     [("added", (1.0, 1.0), 2.0, 1.7), ("composed", (2.0, 0.6), 4.0, 1.1)],
 )
 def test_a_receipt_that_depends_on_answers_passes_no_limit(composition, mus, cut, over):
-    """Believed as a whole it does: where the pair depends on the course, or who is alone."""
+    """Believed as a whole it does: through the pair, which depends on the course, or by being admitted alone."""
     assert told_later(composition, mus, cut, fixed=True) > over
     for limit in (None, 4.0, 8.0, 16.0):
         assert told_later(composition, mus, cut, fixed=False, limit=limit) <= 1
@@ -491,7 +491,7 @@ def random_world(rng, fixed):
     delta, shares = 10 ** rng.uniform(-4, -0.5), list(_SHARES.values())[rng.integers(2)]
 
     def counted(lines):
-        quoted = delta * (0.01 if len(lines) == 1 else 1.0)  # as suits who deceives
+        quoted = delta * (0.01 if len(lines) == 1 else 1.0)  # the choice of an adversary
         receipt = Receipt(lines, "add_remove", quoted)
         return _told(receipt, delta / 1000, None, 0.0, "told", fixed=fixed).counts
 

@@ -10,9 +10,7 @@ import json
 import math
 import os
 import uuid
-import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +22,7 @@ from .charges import gaussian_bound, problem
 from .filters import SHARES, Shares
 from .ledger_file import VERSION, Book, LedgerError, Limits, _after, _append, _counted, _now
 from .ledger_file import _open_charge, create, latest, on_network_disk, read_all, since
-from .public import PrivacyWarning, check_epsilon_delta, check_kind
+from .public import PrivacyWarning, check_epsilon_delta, check_kind, warn_after_charge
 from .receipts import Receipt, Table, _rounded_up
 from .search import Plan, Search, carry_out, check_plan
 
@@ -414,9 +412,7 @@ def _charged(budget, price, label, work):
     try:
         budget.settle(entry, receipt)
     except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
-        with suppress(PrivacyWarning):  # where warnings are errors: the result is paid for
-            words = f"{error} The fit stays charged at its price."
-            warnings.warn(words, PrivacyWarning, stacklevel=3)
+        warn_after_charge(f"{error} The fit stays charged at its price.", PrivacyWarning)
     return result
 
 

@@ -528,7 +528,7 @@ def _shares(receipt):
     releases = list(receipt.releases)
     if all(r.epsilon is not None and not r.delta for r in releases):
         currency, prices = "epsilon", [r.times * r.epsilon for r in releases]
-    elif all(r.rho is not None for r in releases):
+    elif all(r.rho is not None and not getattr(r, "delta", 0) for r in releases):
         currency, prices = "rho", [r.rho for r in releases]
     else:
         currency = "epsilon, each priced alone"

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'check_count', 'check_between', 'check_share', 'check_positive', 'check_numbers',
            'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring', 'check_random_state',
-           'rounded_down', 'check_epsilon', 'check_delta', 'check_epsilon_delta', 'users_level', 'check_radius',
-           'check_points', 'check_center', 'ABSENT', 'KMEANS', 'check_memory', 'check_price', 'check_rounds', 'declare',
-           'optional', 'settle']
+           'rounded_down', 'check_epsilon', 'check_delta', 'check_epsilon_delta', 'warn_after_charge', 'users_level',
+           'check_radius', 'check_points', 'check_center', 'ABSENT', 'KMEANS', 'check_memory', 'check_price',
+           'check_rounds', 'declare', 'optional', 'settle']
 
 # %% ../nbs/09_public.ipynb #2141267d
 import copy
@@ -16,6 +16,7 @@ import math
 import re
 import sys
 import warnings
+from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
@@ -555,6 +556,20 @@ def _number(value, name, owner):
 
 def _warn(message):
     warnings.warn(message, PrivacyWarning, stacklevel=users_level())
+
+
+def warn_after_charge(message, category):
+    """Warn about a fit that may be paid for: where warnings are errors nothing is said, so that no result is lost.
+
+    Parameters
+    ----------
+    message : str
+        PUBLIC or released.
+    category : type
+        Of warning.
+    """
+    with suppress(category):
+        warnings.warn(message, category, stacklevel=users_level())
 
 
 def users_level():

@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dplit
-from dplit import PrivacyBudget, commands, output
+from dplit import CnvxAdap, KNoisyCenters, PrivacyBudget, commands, output
 from dplit.__main__ import main
+from dplit.public import AbstainedWarning, PrivacyWarning
 
 ROOT = Path(__file__).parent.parent
 X = np.random.default_rng(0).uniform(0, 9, size=(300, 2))
@@ -272,3 +274,28 @@ def test_a_ledger_is_begun_whatever_stdout_is_and_shown_only_if_it_is(tmp_path, 
     monkeypatch.setattr(sys, "stdout", Broken(OSError(28, "full")))
     assert main(["ledger", str(tmp_path / "l"), "--begin", "1", "1e-6"]) == 0
     assert "could not be printed" in main(["ledger", str(tmp_path / "l")])
+
+
+class TestWarningsAsErrors:
+    """`-W error`, after a charge: what is paid for is handed out all the same."""
+
+    @pytest.mark.parametrize(
+        "kind", ["abstained", "a delta above one over n", "a source too far out"]
+    )
+    def test_a_warning_about_a_fit_loses_no_result(self, kind):
+        budget = PrivacyBudget(9.0, 0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", AbstainedWarning)
+            if kind == "abstained":
+                tuples = np.random.default_rng(0).normal(size=(1700, 2, 2))
+                made = KNoisyCenters(epsilon=1.0, delta=1e-6, random_state=0)
+                assert budget.fit(made, tuples).status_ == "abstained"
+            else:
+                rng, far = np.random.default_rng(0), 100.0 if "far" in kind else 1.0
+                table, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+                bounds = {"radius": 2.0, "weight_radius": 3.0, "target_bound": 2.0}
+                made = CnvxAdap(epsilon=1.0, delta=0.04, **bounds, n_iter=2, random_state=0)
+                warnings.simplefilter("error", UserWarning)
+                warnings.filterwarnings("default", ".* is large", PrivacyWarning)
+                budget.fit(made, table, y, Xs=table * far, ys=y)
+        assert [row.state for row in budget.ledger] == ["settled"]

@@ -461,3 +461,10 @@ def test_a_text_that_says_nothing_is_refused(label, caption, alt):
     assert not [*figure_complaints(good, FIGURE, True)]
     assert [*figure_complaints("plot()", FIGURE, True)]
     assert not [*figure_complaints("plot()", FIGURE, False)]
+
+
+def test_shares_of_a_gaussian_release_with_a_delta_of_its_own_are_not_called_rho():
+    both = [Release("a", "gaussian", mu=0.5, delta=1e-7), Release("b", "gaussian", mu=0.5)]
+    axes = P.plot_receipt(Receipt(both, "add_remove", 1e-5))
+    assert "rho" not in axes.get_xlabel() and "alone" in axes.get_xlabel()
+    assert "rho" in P.plot_receipt(Receipt(both[1:], "add_remove", 1e-5)).get_xlabel()

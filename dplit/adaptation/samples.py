@@ -8,7 +8,6 @@ __all__ = ['ADAPTATION', 'Sample', 'on_lattice', 'squared_errors', 'noisy_gradie
 # %% ../../nbs/73_samples.ipynb #83745186
 from collections.abc import Iterable
 import math
-import warnings
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
@@ -27,7 +26,13 @@ from ..foreign import _check_pair, _one_column, each_record, quiet
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
-from ..public import check_positive, check_radius, check_random_state, check_share, users_level
+from dplit.public import (
+    check_positive,
+    check_radius,
+    check_random_state,
+    check_share,
+    warn_after_charge,
+)
 from ..rows import check_columns, check_fitted_columns, check_rows, check_same_columns
 from ..rows import keep_columns, lattice, map_blocks, quantize
 
@@ -339,11 +344,10 @@ def _check_sizes(given, names, **sizes):
 
 def _warn_of_delta(given, n):
     if given.private and n and given.delta > 1 / n:
-        warnings.warn(
+        warn_after_charge(
             f"delta={given.delta:g} is above one over the number of private records: a mechanism "
             "may publish one of them in the clear.",
             PrivacyWarning,
-            stacklevel=users_level(),
         )
 
 
@@ -482,11 +486,10 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _warn_if_most_exceed(self, sizes, name, what):
         if len(sizes) and np.median(sizes) > (1 + 1e-6) * getattr(self, name):
-            warnings.warn(
+            warn_after_charge(
                 f"{name}={getattr(self, name)!r}: most of the public {what} exceed it, and are cut to "
                 f"it. {type(self).__name__} will learn little of their sizes; is the unit right?",
                 UserWarning,
-                stacklevel=users_level(),
             )
 
     def _gate(self, Xt, yt, *, Xs, ys):

@@ -22,7 +22,13 @@ from .k_tuples import exact_plan, paper_plan, smallest
 from ..declared import UnreadableRecords, is_masked
 from ..estimators import PrivateEstimator
 from ..public import AbstainedWarning, _kinds, check_between, check_callable, check_center
-from ..public import check_delta, check_epsilon, check_kind, check_random_state, users_level
+from dplit.public import (
+    check_delta,
+    check_epsilon,
+    check_kind,
+    check_random_state,
+    warn_after_charge,
+)
 from ..receipts import Receipt
 from ..rows import check_rows
 
@@ -136,11 +142,10 @@ def say_if_abstained(estimator, instead="there are no centres: `centers_` is Non
     check_callable(getattr(estimator, "get_params", None), "get_params of the estimator", owner)
     check_kind(instead, "instead", owner, str)
     if getattr(estimator, "status_", None) == "abstained":
-        warnings.warn(
+        warn_after_charge(
             f"{type(estimator).__name__} abstained, because the tuples do not agree well enough, and "
             f"{instead}. The price is spent; ask for fewer clusters, or bring more rows.",
             AbstainedWarning,
-            stacklevel=users_level(),
         )
     return estimator
 

@@ -55,6 +55,9 @@ def penalised_distances(model, rows, *, bound, gain, least=1):
     return loss + gain * (len(model.cluster_centers_) - least)
 
 # %% ../nbs/29_how_many.ipynb #4cbc12fe
+penalised_distances.is_total = True  # see `dplit.foreign`
+
+
 def search_prices(n_fits, epsilon, delta, *, share=0.2, gaussian=True, neighboring="add_remove"):
     """What each fit of a search may cost, and the choice, so that all together cost (epsilon, delta).
 

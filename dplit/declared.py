@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ABSENT', 'KMEANS', 'LARGEST', 'FARTHEST', 'POSITIVE', 'CHANCE', 'WORDS', 'Documented', 'declare', 'optional',
-           'settle', 'UnreadableRecords', 'is_masked', 'as_number', 'as_float64', 'check_memory', 'check_rounds',
-           'check_price', 'check_each', 'check_arrays', 'documented']
+           'settle', 'UnreadableRecords', 'is_masked', 'as_number', 'as_float64', 'cells_of', 'check_memory',
+           'check_rounds', 'check_price', 'check_each', 'check_arrays', 'documented']
 
 # %% ../nbs/25_declared.ipynb #ae3396c2
 import inspect
@@ -13,7 +13,6 @@ import math
 import os
 import re
 import textwrap
-from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
@@ -166,14 +165,19 @@ def as_number(cell):
     Exception
         Whatever the cell raises; callers refuse all of it by one sentence.
     """
+    if cell is np.ma.masked:
+        raise TypeError("this cell is masked.")
     try:
         value = float(cell)
-        exact = Decimal(cell) if isinstance(cell, str) else cell
     except OverflowError:
-        value, exact = math.inf, cell
-    if math.isfinite(value) or not exact - exact == 0:
+        value = math.inf
+    if math.isfinite(value):
         return value
-    return LARGEST if exact > 0 else -LARGEST
+    if isinstance(cell, str):  # of digits, and not the word for infinity
+        finite, above = any(map(str.isdigit, cell)), not cell.strip().startswith("-")
+    else:
+        finite, above = cell - cell == 0, cell > 0
+    return (LARGEST if above else -LARGEST) if finite else value
 
 
 def as_float64(values):
@@ -209,6 +213,31 @@ def as_float64(values):
 
 
 LARGEST = float(np.finfo(float).max)
+
+# %% ../nbs/25_declared.ipynb #9ec69802
+def cells_of(column):
+    """Cells of one PRIVATE column, each as it is: a type common to all would let one of them change the others.
+
+    Parameters
+    ----------
+    column : array_like of shape (n,), or a data frame of one column
+        A missing cell makes floats of whole numbers where a library turns its column into an array.
+
+    Returns
+    -------
+    ndarray
+        As it is, if it is an array of numpy or has a type of numpy's; else of objects.
+    """
+    if hasattr(column, "columns") and not isinstance(column, np.ndarray):
+        names = list(getattr(column, "column_names", column.columns))
+        column = column[names[0]] if len(names) == 1 else column
+    if isinstance(column, np.ndarray) or isinstance(getattr(column, "dtype", None), np.dtype):
+        return np.asanyarray(column)
+    listed = getattr(column, "to_pylist", getattr(column, "to_list", None))
+    cells = column if listed is None else listed()
+    if isinstance(cells, (list, tuple)):
+        return np.fromiter(cells, dtype=object, count=len(cells))
+    return np.asarray(cells)
 
 # %% ../nbs/25_declared.ipynb #e127867c
 def check_memory(n_bytes, what, owner):

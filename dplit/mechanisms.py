@@ -19,7 +19,7 @@ from scipy import sparse
 
 from .declared import check_arrays, check_memory
 from .discrete import Choices, Coverage, Event, _positive, watch
-from .foreign import check_foreign, each_record
+from .foreign import check_foreign, each_record, is_total
 from .public import _shown, _is_number, check_between, check_center, check_count, check_flag
 from .public import check_neighboring, check_points, check_radius
 from .rows import MappedRows, _floats, _in_memory, _kept, _length, _one_each, _same
@@ -403,7 +403,7 @@ def _sum_lattice(radius, weight, d):
 def _exact_sums(X, groups, n_groups, whole, share):
     """Sums of rows of each group in lattice steps, to which `whole` brings them, and beside them `share` times their number."""
     d, table, given = X.shape[1], X, groups is not None and not callable(groups)
-    if callable(groups) and not getattr(groups, "is_total", False):
+    if callable(groups) and not is_total(groups):
         check_foreign(groups, np.zeros((1, d)), (), "groups")
     if given:  # they travel with their rows, as a last column
         if not isinstance(groups, MappedRows):
@@ -555,9 +555,9 @@ class Noise(Counts):
             PUBLIC ball of the rows; see `quantize`.
         groups : callable, array_like of int of shape (n,) or MappedRows of one column, optional
             Group of each record, 0 .. n_groups - 1 (other values: no group). A callable gets blocks
-            of records as integers, `quantize(block)`, and must be record-wise: the receipt relies on
-            it. It is tried on zeros first; a record on which it fails is in no group (see
-            `dplit.foreign`). Default: all records are in one group.
+            of one record as integers, `quantize(block)`, and must be record-wise: the receipt relies
+            on it. It is tried on zeros first; a record on which it fails is in no group (see
+            `dplit.foreign`). For many records, an array is faster. Default: all are in one group.
         n_groups : int
             PUBLIC.
         weight : float, optional

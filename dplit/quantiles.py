@@ -226,9 +226,7 @@ def private_quantile(
     high = check_between(high, "high", owner, low, 1e100, "(]")
     epsilon = check_epsilon(epsilon, "epsilon", owner)
     edges = np.linspace(low, high, _few_enough(n_cells, "n_cells", owner) + 1)
-    if np.ma.is_masked(values):
-        raise ValueError(f"values has masked cells: {owner} would read through the mask.")
-    column = _one_each(values, "values").reshape(-1, 1)
+    column = _one_each(values, "values", owner=owner).reshape(-1, 1)
     rows = check_rows(column, owner, name="values", ensure_min_samples=0)
     bins = MappedRows(rows, lambda block, at: np.searchsorted(edges[1:-1], block[:, 0]), 1)
     settings = epsilon, neighboring, random_state, owner

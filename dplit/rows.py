@@ -28,7 +28,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
-from .declared import UnreadableRecords, as_float64, is_masked
+from .declared import UnreadableRecords, as_float64, as_number, cells_of, is_masked
 from .frames import column_names, not_a_table, without_rows
 from .public import _fields, _is_number, _kind, _shown
 from .public import check_callable, check_center, check_count, check_kind
@@ -299,22 +299,28 @@ def _floats(values, name):
     raise ValueError(f"{name} must hold numbers, real and unmasked.")
 
 
-def _one_each(values, name, whole=False, length=None):
-    """A one-dimensional array with one entry for each row, or an error that quotes nothing."""
-    masked, far = is_masked(values), 2**62
-    try:
-        if isinstance(values, (list, tuple)):  # each entry by itself, whatever the others are
-            values = [min(max(index(v + 0), -far), far) if whole else float(v + 0) for v in values]
-        values = np.asarray(values) if np.size(values) else np.zeros(np.shape(values), np.int64)
-    except Exception:  # a cell may raise anything when asked for its number
-        values = np.zeros((0, 0))
-    good = not masked and values.ndim == 1 and values.dtype.kind in ("iub" if whole else "iubf")
-    if not good or length not in (None, len(values)):
-        what = "a whole number" if whole else "an entry"
+def _one_each(values, name, whole=False, length=None, owner="Noise"):
+    """A one-dimensional array with one entry for each record; what only an entry tells is refused by one sentence."""
+    column, what = cells_of(values), "a whole number" if whole else "a number"
+    kinds = "iubO" if whole else "iubfO"
+    if column.ndim != 1 or column.dtype.kind not in kinds or length not in (None, len(column)):
         raise ValueError(
-            f"{name} must hold {what} for each row: a one-dimensional array as long as the rows, unmasked."
+            f"{name} must hold {what} for each record: {owner} needs a one-dimensional array, as long "
+            "as the records."
         )
-    return values
+    if is_masked(values):
+        raise UnreadableRecords(name, owner)
+    if column.dtype != object:
+        return column if column.dtype.kind != "f" else as_float64(column)
+    with suppress(Exception):  # a cell may raise anything when asked for its number
+        read, kind = (_whole, np.int64) if whole else (as_number, float)
+        return np.array([read(cell + 0) for cell in column.tolist()], dtype=kind)  # text is none
+    raise UnreadableRecords(name, owner)
+
+
+def _whole(cell):
+    """A cell as a whole number; beyond 2**62 it counts as that, and so does one that no type can hold."""
+    return min(max(index(cell), -(2**62)), 2**62)
 
 # %% ../nbs/02_rows.ipynb #ee0aa89d
 _STEP_BITS = 20
@@ -400,7 +406,7 @@ def quantize(X, radius, center=None, norm=2):
 def _finite(X):
     """True, or the one error for unreadable records. (A row with NaN or infinity is never inside the ball.)"""
     if not np.isfinite(X).all():
-        raise UnreadableRecords("X", "quantize")
+        raise UnreadableRecords("X", "Noise")
     return True
 
 
@@ -535,7 +541,7 @@ def map_blocks(function, X, block_rows=None, reduce=None):
 def _doubles(rows):
     """A block as float64."""
     if np.ma.is_masked(rows):
-        raise UnreadableRecords("X", "a pass over blocks")
+        raise UnreadableRecords("X", "Noise")
     return np.ascontiguousarray(as_float64(rows))
 
 

@@ -371,8 +371,8 @@ def _empty_groups(lab):
 @plant("NaN passes", "replay")
 def _nan_passes(lab):
     """`np.clip` lets NaN through."""
-    finite = _where(rows.quantize, "_finite")
-    lab.patches[finite] = lambda X: True
+    lab.patches[_where(rows.quantize, "_finite")] = lambda X: True
+    lab.patches[_where(rows.check_rows, "_all_finite")] = lambda start, rows: True
 
 # %% ../nbs/08_sabotage.ipynb #ef64e327
 @plant("an exact threshold on the number of rows", "explore")

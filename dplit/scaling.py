@@ -7,6 +7,7 @@ __all__ = ['Box', 'check_bounds', 'instead_of_bounds', 'box_of', 'category_radiu
 
 # %% ../nbs/34_scaling.ipynb #06bfaaec
 import math
+from contextlib import suppress
 from numbers import Real
 from typing import NamedTuple, Self
 
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .declared import declare, settle
+from .declared import UnreadableRecords, cells_of, declare, is_masked, settle
 from .public import _is_number, check_between, check_kind, check_points
 from .rows import check_columns, check_fitted_columns, check_rows, keep_columns
 
@@ -231,17 +232,18 @@ def _with_columns(X, owner, categories):
     """A table that says how many columns it has; lists only do once they are read."""
     words = categories is not None
     if check_columns(X, owner, partitions=True, words=words) is None:
-        X = _as_objects(X) if words else check_rows(X, owner)
+        X = _as_objects(X, owner) if words else check_rows(X, owner)
         check_columns(X, owner)
     return X
 
 
-def _as_objects(X):
-    """An array of whatever the cells are; of no shape that is a table's, if they make none."""
-    try:
-        return np.asarray(X, dtype=object)
-    except Exception:  # rows of different lengths, or a cell that raises what it likes
-        return np.zeros(0)
+def _as_objects(X, owner):
+    """An array of whatever the cells are; a list that makes no table is refused as what only its cells tell."""
+    with suppress(Exception):  # records of different lengths, or a cell that raises what it likes
+        found = None if is_masked(X) else np.asarray(X, dtype=object)
+        if found is not None and (found.ndim == 2 or not isinstance(X, (list, tuple))):
+            return found
+    raise UnreadableRecords("X", owner)
 
 # %% ../nbs/34_scaling.ipynb #21d236bb
 def category_radius(n_values):
@@ -328,8 +330,7 @@ def _cells(X, column):
     """One column of a table, as an array of whatever its cells are."""
     if not hasattr(X, "columns"):
         return np.asarray(X, dtype=object)[:, column]
-    cells = X[column]  # as they are: an array might be of numbers that a missing cell makes floats
-    cells = cells.to_list() if hasattr(cells, "to_list") else cells
+    cells = cells_of(X[column])
     found = np.empty(len(cells), dtype=object)
     found[:] = cells
     return found

@@ -6,6 +6,7 @@
 __all__ = ['STEPS', 'Search', 'squared_distances', 'bounded_loss', 'check_scorer', 'Plan', 'check_plan', 'carry_out']
 
 # %% ../nbs/87_search.ipynb #01f1c268
+import copy
 import inspect
 import math
 from dataclasses import replace
@@ -19,11 +20,11 @@ from sklearn.model_selection import ParameterGrid
 
 from .charges import check_price, check_tables, declared_price
 from .filters import Spending
-from .foreign import check_foreign, each_record
+from .foreign import check_foreign, each_record, is_total
 from .geometry import nearest_distance
 from .mechanisms import Noise
 from .receipts import Receipt
-from .rows import _floats, _table, check_columns, check_rows
+from .rows import _table, check_columns, check_rows
 from .public import _shown, check_callable, check_count, check_kind, check_positive
 from .public import check_random_state
 
@@ -68,6 +69,9 @@ def squared_distances(model, rows):
     return nearest_distance(rows, centers)
 
 
+squared_distances.is_total = True  # see `dplit.foreign`
+
+
 def bounded_loss(scorer, model, rows, bound):
     """Sum of all rows' losses, in steps; one row moves it by at most `STEPS`.
 
@@ -77,7 +81,7 @@ def bounded_loss(scorer, model, rows, bound):
         From a model and rows, which it may not change, to one loss for each row. Must be record-wise:
         what it says of a row may depend on no other row.
     model : estimator
-        Fitted.
+        Fitted. A foreign scorer gets a copy.
     rows : ndarray of shape (n, d)
         PRIVATE.
     bound : float
@@ -96,16 +100,14 @@ def bounded_loss(scorer, model, rows, bound):
     """
     check_callable(scorer, "scorer", "bounded_loss")
     bound = check_positive(bound, "bound", "bounded_loss", "the largest loss of a row")
-    losses = each_record(partial(_losses, scorer, model), _table(rows), bound)
+    rows = _table(rows)
+    if is_total(scorer):
+        losses = scorer(model, rows)
+    else:  # what it keeps on the model must not be handed out
+        losses = each_record(partial(scorer, copy.deepcopy(model)), rows, bound)
     with np.errstate(under="ignore"):  # clipped first, so that nothing overflows
         share = np.clip(losses, 0.0, bound) / bound
     return int(np.rint(share * STEPS).astype(np.int64).sum())
-
-
-def _losses(scorer, model, rows):
-    """What a scorer says of rows, as floats."""
-    rows.flags.writeable = False
-    return _floats(scorer(model, rows), "what the scorer returns")
 
 
 def check_scorer(scorer, model, n_columns):
@@ -126,9 +128,7 @@ def check_scorer(scorer, model, n_columns):
     check_callable(scorer, "scorer", "check_scorer")
     n_columns = check_count(n_columns, "n_columns", "check_scorer")
     for n_rows in (1, 3):
-        check_foreign(
-            partial(_losses, scorer, model), np.zeros((n_rows, n_columns)), (), "the scorer"
-        )
+        check_foreign(partial(scorer, model), np.zeros((n_rows, n_columns)), (), "the scorer")
 
 # %% ../nbs/87_search.ipynb #6d2c83ae
 class Plan(NamedTuple):

@@ -1,10 +1,12 @@
 """Foreign code on private records: whatever it does on one record has the reach of that record, and nothing gets out."""
 
+import contextlib
 import logging
 import math
 import sys
 import threading
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,12 +16,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from dplit import LabelShiftClassifier, NCnvxAdap, PrivacyBudget
+from dplit import LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
 from dplit.adaptation.losses import LogLoss
 from dplit.adaptation.samples import noisy_gradient
 from dplit.discrete import watch
-from dplit.foreign import check_foreign, each_record, quiet
+from dplit.foreign import check_foreign, each_record, is_total, quiet
+from dplit.geometry import NearestCenter
 from dplit.mechanisms import Noise
+from dplit.scaling import BoundedScaler
+from dplit.search import squared_distances
 
 BAD = 7.0  # the record on which foreign code fails: its first number
 
@@ -398,3 +403,108 @@ def test_a_gradient_function_is_tried_on_no_records_first():
         with pytest.raises(ValueError, match=said):
             noisy_gradient(rows, np.ones((3, 2)), noise=noise, **ASK)
         assert not noise.releases
+
+
+# --- one record at a time ---
+
+
+def test_a_failure_on_one_record_does_not_change_how_others_are_called():
+    """In a block the last bits of a product depend on its size: a threshold on them is met or not."""
+    rng = np.random.default_rng(1)
+    rng.integers(-50, 50, size=5)
+    x, v = rng.integers(-(2**19), 2**19, size=5).astype(float), rng.normal(size=5)
+    sizes = set()
+
+    def groups(Q):
+        sizes.add(len(Q))
+        if np.abs(Q[:, 0]).max(initial=0) > 2**20 - 2:
+            raise ValueError
+        return (Q @ v >= x @ v).astype(int)
+
+    crowd = np.tile(x, (64, 1)) / 2**20
+    asked = {"radius": 1.0, "groups": groups, "n_groups": 2, "epsilon": 50.0}
+    one, two = (
+        Noise(0).sums(rows, **asked)[1].round()
+        for rows in (crowd, np.vstack([crowd, 5 * np.eye(5)[:1]]))
+    )
+    assert np.array_equal(one, two) and sizes == {1}
+
+
+def test_own_code_is_called_once_and_inherited_promises_do_not_count():
+    assert is_total(NearestCenter([[0.0]])) and is_total(partial(squared_distances, None))
+    assert is_total(LogLoss()) and not is_total(lambda rows: rows[:, 0])
+
+    class Mine(LogLoss):
+        pass
+
+    assert not is_total(Mine())
+
+
+def test_complex_and_masked_values_are_none():
+    rows = np.array([[1.0], [2.0]])
+    assert each_record(lambda r: r[:, 0] + 1j, rows, -1.0).tolist() == [-1, -1]
+    assert each_record(lambda r: np.ma.masked_equal(r[:, 0], 2), rows, -1.0).tolist() == [1, -1]
+    assert each_record(lambda r: r[:, 0].astype(str), rows, -1.0).tolist() == [-1, -1]
+
+
+def test_what_a_scorer_keeps_on_a_model_is_not_handed_out():
+    def scorer(model, rows):
+        model.note_ = max(getattr(model, "note_", 0.0), rows.max())
+        return rows[:, 0]
+
+    model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0, random_state=0)
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    found = PrivacyBudget(9.0, 1e-3).search(
+        model, {"n_iter": [1, 2]}, rows, scorer, epsilon=1.0, bound=1.0
+    )
+    assert not any(hasattr(fitted, "note_") for fitted in found.estimators_)
+
+
+# --- labels of typed columns ---
+
+BIG = 2**53
+
+
+def typed_columns(labels):
+    """The same labels in every kind of column that may have a missing one."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    yield "pandas", pandas.Series(labels, dtype="Int64")
+    yield "a frame of pandas", pandas.DataFrame({"y": pandas.Series(labels, dtype="Int64")})
+    yield "polars", polars.Series("y", labels, dtype=polars.Int64)
+    yield "a frame of polars", polars.DataFrame({"y": labels}, schema={"y": polars.Int64})
+    yield "a list", labels
+    with contextlib.suppress(ImportError):
+        import pyarrow
+
+        column = pyarrow.array(labels, pyarrow.int64())
+        yield "arrow", column
+        yield "chunks of arrow", pyarrow.chunked_array([column[:4], column[4:]])
+        yield "a table of arrow", pyarrow.table({"y": column})
+        yield "pandas on arrow", pandas.Series(labels, dtype="int64[pyarrow]")
+
+
+def test_a_missing_label_does_not_change_how_others_are_read():
+    """A missing cell makes floats of whole numbers where a library turns its column into an array."""
+    rng = np.random.default_rng(0)
+    source = {"Xs": rng.normal(size=(40, 2)), "ys": np.array([BIG, BIG + 1] * 20)}
+    rows = rng.normal(size=(30, 2))
+    shift = LabelShiftClassifier(epsilon=1e6, random_state=0)
+    for name, column in typed_columns([BIG + 1] * 29 + [None]):
+        assert shift.fit(rows, column, **source).counts_.tolist() == [0.0, 29.0], name
+    kept = {"epsilon": 1.0, "delta": 1e-5, "radius": 4.0, "weight_radius": 3.0, "random_state": 0}
+    made = NCnvxAdap(**kept, classes=[BIG, BIG + 1], n_iter=3)
+    coefs = [made.fit(rows, c, **source).coef_ for _, c in typed_columns([BIG + 1] * 29 + [None])]
+    assert all(np.array_equal(coefs[0], coef) for coef in coefs)
+
+
+def test_a_missing_cell_does_not_change_how_others_of_its_category_are_read():
+    for name, column in typed_columns([BIG + 1, BIG, None, BIG + 1, BIG]):
+        if name in ("pandas", "polars"):
+            table = column.to_frame("y") if name == "pandas" else column.to_frame()
+        elif name == "a table of arrow":
+            table = column
+        else:
+            continue
+        scaled = BoundedScaler(categories={"y": [BIG, BIG + 1]}).fit(table).transform(table)
+        assert (scaled[0] == scaled[3]).all() and (scaled[1] == scaled[4]).all(), name
+        assert (scaled[0] != scaled[1]).any()

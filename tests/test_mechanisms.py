@@ -27,6 +27,7 @@ from scipy import special, stats
 import dplit
 from dplit import discrete, estimators, samplers
 from dplit import mechanisms as me
+from dplit.declared import UnreadableRecords
 from dplit.discrete import watch
 from dplit.mechanisms import LatticeRows, Noise
 from dplit.public import PrivacyWarning, check_between
@@ -1171,3 +1172,16 @@ def test_rows_of_a_file_are_not_kept(tmp_path):
         sums = [Noise(0).sums(x, radius=1.5, mu=1.0)[0] for x in (table, np.array(rows))]
         assert np.array_equal(*sums)
     assert not np.shares_memory(estimators._lattice_rows(X, 1.5).rows, X)
+
+
+@pytest.mark.parametrize(
+    "cell", [float("nan"), float("inf"), None, "word", np.ma.masked, []], ids=repr
+)
+@pytest.mark.parametrize("ask", ["sum", "mean", "lengths"])
+def test_all_that_is_wrong_with_a_cell_is_one_sentence_of_noise(ask, cell):
+    with pytest.raises(UnreadableRecords) as caught:
+        if ask == "lengths":
+            Noise(0).lengths([[1.0], [cell]], [0.5, 1.0], mu=1.0)
+        else:
+            getattr(Noise(0), ask)([[1.0], [cell]], radius=1.0, mu=1.0)
+    assert str(caught.value) == str(UnreadableRecords("X", "Noise"))

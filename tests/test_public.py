@@ -599,8 +599,12 @@ def test_a_whole_number_in_a_list_may_be_of_any_size():
         [1, np.uint64(9)],
     ):
         assert Noise(0).histogram(bins, 3, epsilon=1e6).tolist() == [0, 1, 0]
-    for bins in ([1, 2.0], [1, "2"], [1, None], [[1]], {1}, "12", 3):
-        with pytest.raises(ValueError, match="must hold a whole number for each row"):
+    for bins in ([1, 2.0], [1, "2"], [1, None], [[1]], [1, np.ma.masked]):
+        with pytest.raises(UnreadableRecords) as caught:
+            Noise(0).histogram(bins, 3, epsilon=1.0)
+        assert str(caught.value) == str(UnreadableRecords("the bins", "Noise"))
+    for bins in ({1}, "12", 3, np.zeros(3), np.zeros((3, 1), dtype=int)):
+        with pytest.raises(ValueError, match="must hold a whole number for each record"):
             Noise(0).histogram(bins, 3, epsilon=1.0)
 
 

@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from scipy import special, stats
 from sklearn.base import BaseEstimator
 
 from dplit.audit import replay
+from dplit.declared import UnreadableRecords
 from dplit.filters import pure_mu
 from dplit.mechanisms import Noise
 from dplit.quantiles import (
@@ -228,8 +232,9 @@ def test_the_cell_of_a_row_does_not_depend_on_its_company():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: private_quantile([[1.0]], low=0, high=1, epsilon=1.0), "one-dimensional"),
-        (lambda: private_quantile(["7.5"], low=0, high=1, epsilon=1.0), "one-dimensional"),
+        (lambda: private_quantile([[1.0]], low=0, high=1, epsilon=1.0), "cannot be used"),
+        (lambda: private_quantile(["7.5"], low=0, high=1, epsilon=1.0), "cannot be used"),
+        (lambda: private_quantile(np.eye(2), low=0, high=1, epsilon=1.0), "one-dimensional"),
         (lambda: private_quantile([np.nan], low=0, high=1, epsilon=1.0), "finite"),
         (lambda: private_quantile([1.0], low=1, high=1, epsilon=1.0), "high"),
         (lambda: private_quantile([1.0], 1.5, low=0, high=1, epsilon=1.0), "q="),
@@ -268,3 +273,22 @@ def test_a_ball_holds_the_rows_that_the_lattice_moved():
     lengths = np.linalg.norm(X, axis=1)
     assert (lengths <= found.value).sum() >= 0.9 * len(X) - found.within
     assert (lengths < found.cell[0]).sum() <= 0.9 * len(X) + found.within
+
+
+@pytest.mark.parametrize(
+    "far", [10**308, 10**400, Fraction(10**400, 3), Decimal("1e400"), np.longdouble("1e4000")]
+)
+def test_a_value_of_any_size_and_type_is_answered(far):
+    """A refusal would tell of it."""
+    asked = {"low": 0, "high": 1, "epsilon": 1.0, "random_state": 0}
+    known = private_quantile([0.1, 1e300], **asked).value
+    for values in ([0.1, far], np.array([0.1, far], dtype=object)):
+        assert private_quantile(values, **asked).value == known
+
+
+@pytest.mark.parametrize("cell", [float("nan"), None, "word", np.ma.masked, 1j, [1.0]], ids=repr)
+def test_a_value_that_is_none_is_refused_by_one_sentence_and_no_warning(cell):
+    with warnings.catch_warnings(), pytest.raises(UnreadableRecords) as caught:
+        warnings.simplefilter("error")
+        private_quantile([0.1, cell], low=0, high=1, epsilon=1.0)
+    assert str(caught.value) == str(UnreadableRecords("values", "private_quantile"))

@@ -28,6 +28,7 @@ from dplit import (
 )
 from dplit.audit import replay
 from dplit.choosing import choose_n_clusters
+from dplit.declared import UnreadableRecords
 from dplit.private_loss import private_loss
 from dplit.recording import neighbors
 from dplit.scaling import BoundedScaler, Box, Column, category_radius
@@ -522,3 +523,14 @@ def test_replay_finds_ranges_that_were_read_off_the_rows():
         for make in (NoisyLloyd, ReadsItsRanges)
     }
     assert not found[NoisyLloyd] and found[ReadsItsRanges]
+
+
+@pytest.mark.parametrize(
+    "odd", [[np.ma.array([7.0, 2.0], mask=[1, 0])], [[1.0]], [3.0], [[NAN, "a"]], [["word", "a"]]]
+)
+def test_a_list_with_categories_is_refused_by_one_sentence(odd):
+    """A masked row among them, which must not be read through its mask."""
+    scaler = BoundedScaler([0.0], [9.0], categories={1: ["a", 2.0]}).fit([[1.0, "a"]])
+    with pytest.raises(UnreadableRecords) as caught:
+        scaler.transform([[5.0, "a"], *odd])
+    assert str(caught.value) == str(UnreadableRecords("X", "BoundedScaler"))

@@ -341,6 +341,7 @@ def adapt_regression(private, public, given, noise, mu):
     w, ridge = steps.start, given.ridge(private, public)
     for t in range(1, steps.n_iter + 1):
         rows = lambda block, at, w=w: shares(private, w, at)[:, None] * (block * private.step)
+        rows.is_total = True
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         gradient += 2 * ridge * w + steps.pull @ (w - steps.start)
         if public.counts:

@@ -500,11 +500,11 @@ def algorithm_1(
             part = with_changes(private, X=block, y=private.y[at])
             return (2 * _squared_errors(part, w)[0] / v[at])[:, None] * (block * private.step)
 
+        rows.is_total = True  # see `dplit.foreign`
         # line 5: all gradients at the same point
         gradient = p * _noisy_gradient(rows, private.X, len(w), **ask)
         losses = _noisy_losses(private, w, v, most, noise, mu_each)
-        q_v, q_a = p / v, public.p / a
-        every = np.concatenate([q_v, q_a])
+        every = np.concatenate([q_v := p / v, q_a := public.p / a])
         gradient += 2 * kappa_inf * every.max() * w
         slope_v = _weight_slope(losses * p**2, q_v, p, every, w, **kappas)
         if len(a):

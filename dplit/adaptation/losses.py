@@ -247,7 +247,7 @@ class LogLoss(Loss):
     Two classes have one vector of parameters, more have one for each.
     """
 
-    convex = True
+    convex = is_total = True  # see `dplit.foreign`
 
     @property
     def _vectors(self):
@@ -315,6 +315,8 @@ class NetworkLoss(Loss):
         If n_hidden or n_classes is no whole number, too small or too large, or clip or scale is no
         positive number.
     """
+
+    is_total = True
 
     def __init__(self, n_hidden=8, n_classes=2, *, clip=1.0, scale=2.0):
         super().__init__(n_classes)

@@ -26,7 +26,7 @@ from .samples import PrivateAdaptation, Sample, _check_run, _check_samples
 from .samples import _check_sizes, _noisy_gradient, _on_lattice
 from ..balls import uniform_in_ball
 from ..declared import POSITIVE, check_arrays, check_each, optional
-from ..foreign import _SORTS, _of_one_sort, _places, each_record
+from ..foreign import _SORTS, _of_one_sort, _places, each_record, is_total
 from ..public import _shown, check_between, check_count, check_kind
 from ..rows import lattice
 
@@ -329,6 +329,7 @@ def adapt_classifier(private, public, given, noise, mu):
             values, gradients = _of_known(loss, w, block * private.step, private.y[at])
             return gradients * _profile_weights(values + private.offset, kappa_1)[:, None]
 
+        rows.is_total = is_total(loss)
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         if public.counts:
             gradient = gradient + _profiled_gradient(loss, w, [public], kappa_1)[1]
@@ -404,7 +405,9 @@ def guarded_gain(right, n):
 def _right(sample, w, loss):
     """Of which records the model w names the class: a mask, in which each entry depends on its own record alone."""
     right = lambda at: loss.scores(w, sample.X[at] * sample.step).argmax(axis=1) == sample.y[at]
-    found = each_record(lambda at: right(at[:, 0]), np.arange(len(sample))[:, None], 0.0)
+    by_number = lambda at: right(at[:, 0])
+    by_number.is_total = is_total(loss)
+    found = each_record(by_number, np.arange(len(sample))[:, None], 0.0)
     return found > 0
 
 

@@ -15,7 +15,7 @@ from .discrepancy import _LOSS, _NOT_NEGATIVE, _check_bounds
 from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
 from ..declared import POSITIVE, check_arrays, check_each
-from ..foreign import check_foreign, each_record
+from ..foreign import check_foreign, each_record, is_total
 from ..public import _shown, check_between, check_count, check_kind, check_numbers
 from ..rows import lattice, quantize
 
@@ -208,6 +208,7 @@ def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
         rows = _of_known(loss, w, block * private.step, private.y[at])[1]
         return rows * relative[at][:, None]
 
+    pulls.is_total = is_total(loss)
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
     ask |= {"width": len(w), "label": "a gradient of the classifier"}
     return private.p * _noisy_gradient(pulls, private.X, **ask)
@@ -222,6 +223,7 @@ def _of_known(loss, w, X, y):
 def _losses(loss, w, sample):
     """The loss of each record, at least 0; 0 where it fails."""
     values = lambda at: _of_known(loss, w, sample.X[at[:, 0]] * sample.step, sample.y[at[:, 0]])[0]
+    values.is_total = is_total(loss)
     return np.clip(each_record(values, np.arange(len(sample))[:, None], 0.0), 0.0, 1e300)
 
 

@@ -22,7 +22,7 @@ from .discrepancy import _check_public_size
 from ..declared import POSITIVE, check_arrays, check_each, check_memory, check_rounds
 from ..declared import optional
 from ..estimators import PrivateEstimator
-from ..foreign import _check_pair, _one_column, each_record, quiet
+from ..foreign import _check_pair, _one_column, each_record, is_total, quiet
 from ..mechanisms import Noise
 from ..public import PrivacyWarning, check_between, check_callable, check_choice, check_count
 from ..public import check_delta, check_epsilon, check_flag, check_kind, check_numbers
@@ -256,10 +256,12 @@ def _noisy_gradient(
     step, limit = lattice(bound)
 
     def block_sum(start, block):
-        def vectors(at):  # of consecutive records
-            first, last = int(at[0, 0]), int(at[-1, 0]) + 1
+        def vectors(at):
+            first = int(at[0, 0])
+            last = first + 1 if len(at) == 1 else len(block)
             return rows(block[first:last], slice(start + first, start + last))
 
+        vectors.is_total = is_total(rows) and len(block)
         found = each_record(vectors, np.arange(len(block))[:, None], np.zeros(width))
         return quantize(np.clip(found, -1e300, 1e300), bound).sum(axis=0).astype(np.int64)
 
@@ -390,14 +392,8 @@ def _check_regression(given):
 
 def _numbers(y, name, owner):
     """Labels as a column of finite numbers, or one sentence, whatever is wrong with one of them."""
-    try:
-        with quiet():
-            return check_rows(y.reshape(-1, 1), owner, name, ensure_min_samples=0)
-    except (TypeError, ValueError):  # raised below: an error that quotes must not travel along
-        pass
-    raise ValueError(
-        f"{name} cannot be used: {owner} needs one finite number for each row. Mend the labels row by row."
-    )
+    with quiet():  # a label may say anything when asked for its number
+        return check_rows(y.reshape(-1, 1), owner, name, ensure_min_samples=0)
 
 # %% ../../nbs/73_samples.ipynb #a116ecbc
 class PrivateAdaptation(PrivateEstimator):

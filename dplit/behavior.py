@@ -14,6 +14,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import numpy as np
@@ -200,9 +201,17 @@ def _beyond(rows, kind):
 
 
 def _mapped(rows):
-    path = io.BytesIO()  # a buffer that no array owns, as a memory map is
-    path.write(np.ascontiguousarray(rows).tobytes())
-    return np.frombuffer(path.getbuffer(), dtype=float).reshape(rows.shape)
+    """A memory map of a file that is gone once the map is."""
+    with TemporaryFile() as file:
+        found = np.memmap(file, dtype=float, mode="w+", shape=rows.shape)
+    found[:] = rows
+    return found
+
+
+def _in_partitions(rows):
+    from dask import array
+
+    return array.from_array(rows, chunks=(1 + len(rows) // 2, rows.shape[1]))
 
 
 def _frame(library):
@@ -219,14 +228,15 @@ def _frame(library):
 CONTAINERS = {
     "array": np.asarray,
     "columns first": np.asfortranarray,
-    "read-only": _mapped,
+    "memory map": _mapped,
     "long doubles": lambda rows: (
         np.array(rows, dtype=np.longdouble) * np.where(np.abs(rows) == LARGEST, 10, 1)
     ),
     "list": lambda rows: _beyond(rows, int),
     "fractions": lambda rows: _beyond(rows, Fraction),
     "objects": lambda rows: np.array(_beyond(rows, int) or np.empty(rows.shape), dtype=object),
-    **{name: _frame(name) for name in ("pandas", "polars") if find_spec(name)},
+    **{name: _frame(name) for name in ("pandas", "polars", "pyarrow") if find_spec(name)},
+    **({"dask": _in_partitions} if find_spec("dask") else {}),
 }
 
 # %% ../nbs/79_behavior.ipynb #d5a73f6d

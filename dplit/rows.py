@@ -389,7 +389,7 @@ def quantize(X, radius, center=None, norm=2):
     if not (_is_number(norm) and norm in (1, 2, np.inf)):
         raise ValueError(f"norm={_shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
-    X = np.asarray(_table(X), dtype=float)
+    X = as_float64(_table(X))
     center = check_center(center, "center", "quantize", X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         moved = X if center is None else X - center

@@ -128,7 +128,9 @@ def check_scorer(scorer, model, n_columns):
     check_callable(scorer, "scorer", "check_scorer")
     n_columns = check_count(n_columns, "n_columns", "check_scorer")
     for n_rows in (1, 3):
-        check_foreign(partial(scorer, model), np.zeros((n_rows, n_columns)), (), "the scorer")
+        check_foreign(
+            partial(scorer, copy.deepcopy(model)), np.zeros((n_rows, n_columns)), (), "the scorer"
+        )
 
 # %% ../nbs/87_search.ipynb #6d2c83ae
 class Plan(NamedTuple):

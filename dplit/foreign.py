@@ -203,6 +203,7 @@ def _places(labels, classes):
         known = np.asarray(labels == classes[None], dtype=bool)
         return np.where(known.any(axis=1), known.argmax(axis=1), -1)
 
+    found.is_total = labels.dtype.kind in "biufUS"  # objects compare as they like
     return each_record(found, labels[:, None], -1).astype(np.int64)
 
 

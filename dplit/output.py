@@ -120,7 +120,7 @@ def clock(what):
             ticking.join()
             bar.close()
 
-
+# %% ../nbs/47_output.ipynb #c03a95f7
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]

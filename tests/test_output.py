@@ -237,7 +237,7 @@ STEPS = {  # (owner, function, which of its calls, whether after it)
 }
 
 
-def wait_at(step):
+def wait_at(step, there, go):
     owner, name, left, after = STEPS[step]
     original = getattr(owner, name)
 
@@ -255,20 +255,22 @@ def wait_at(step):
 
 for asked in sys.stdin:
     stops, argv = json.loads(asked)
-    (arrived, there), (go, let_go) = os.pipe(), os.pipe()
+    pipes = [(os.pipe(), os.pipe()) for _ in stops]  # (arrived, there), (go, let_go)
     child, terminal = pty.fork()
     if child == 0:
-        for step, _ in stops:
-            wait_at(step)
+        for (step, _), ((_, there), (go, _)) in zip(stops, pipes):
+            wait_at(step, there, go)
         sys.exit(main(argv))
-    os.close(there)
-    for _, number in stops:
-        assert os.read(arrived, 1), os.read(terminal, 9999)
+    for (_, number), ((arrived, there), (_, let_go)) in zip(stops, pipes):
+        os.close(there)
+        assert os.read(arrived, 1)
         os.close(terminal) if number == 1 else os.kill(child, number)
         os.write(let_go, b".")
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    for end in {arrived, go, let_go, *[terminal] * all(number != 1 for _, number in stops)}:
-        os.close(end)
+    for (arrived, _), (go, let_go) in pipes:
+        os.close(arrived), os.close(go), os.close(let_go)
+    if all(number != 1 for _, number in stops):
+        os.close(terminal)
     print(code, flush=True)
 """
 

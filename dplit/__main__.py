@@ -8,6 +8,7 @@ __all__ = ['compare', 'picture', 'tour', 'ledger', 'main']
 # %% ../nbs/00_tour.ipynb #179514e5
 import argparse
 import json
+import signal
 import sys
 import time
 import warnings
@@ -164,7 +165,8 @@ def main(argv=None):
     Returns
     -------
     int or str
-        For `sys.exit`: 0, what went wrong (1), 130 if it was interrupted; see `cluster` for 3.
+        For `sys.exit`: 0, what went wrong (1), 128 + n if signal n stopped it (Ctrl-C: 130); see
+        `cluster` for 3.
     """
     parser = argparse.ArgumentParser(
         prog="python -m dplit", description="Differential privacy, literately."
@@ -206,7 +208,7 @@ def main(argv=None):
         return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
     except KeyboardInterrupt as stop:
         say("\n".join(["dplit: interrupted.", *getattr(stop, "__notes__", ())]), sys.stderr)
-        return 130
+        return 128 + getattr(stop, "number", signal.SIGINT)
     finally:
         drain()
 

@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -51,7 +52,7 @@ def _number(text, name, column, path):
     """A bound out of a file."""
     try:
         return float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     said = f"{name}={text!r}" if text not in (None, "") else f"no {name}"
     raise ValueError(f"{path}: column {column!r} has {said}; a bound is a public number.")
@@ -190,7 +191,8 @@ where bounds.csv has a line for each column that is to be used:
   region,,,north|south
 Every cell of a range must be a number. A run that finds another one stops, and its ledger is charged.
 return codes:
-  0 all files are written; 1 nothing was released; 3 released, but a file could not be written"""
+  0 all files are written; 1 nothing was released; 3 released, but a file is not written;
+  128 + n signal n (Ctrl-C, SIGTERM, a closed terminal) came before anything was released"""
 
 
 def arguments(parser):
@@ -392,9 +394,10 @@ def _summary(result):
     return "\n".join(filter(None, parts))
 
 
-def _finish(folder, result, failed):
-    """Draw the report, print the summary, and return 0, or 3 if a file is missing."""
-    failed |= _write(folder, result, FILES[2:])
+def _finish(folder, result, failed, came):
+    """Draw the report unless a signal came, print the summary, and return 0, or 3 if a file is missing."""
+    left_out = {FILES[2]: f"left out, because {signal.Signals(came).name} came"} if came else {}
+    failed |= left_out or _write(folder, result, FILES[2:])
     lost = [name for name in FILES[:2] if name in failed]
     for text in (f"{name}:\n{_TEXTS[name](result)}" for name in lost):
         say(text) or say(text, sys.stderr)
@@ -410,14 +413,15 @@ def _finish(folder, result, failed):
     return 3 if failed else 0
 
 # %% ../nbs/36_commands.ipynb #009df0c7
-def _answer(options, scaler, model, why, left_out):
+def _answer(options, scaler, model, stop, why, left_out):
     """((result, files that failed), receipt): reads the rows, fits, and writes what was paid for, before anything else."""
-    say(f"reading {len(scaler.columns_)} columns of {options.table} ...")
-    with clock("reading"):
-        rows = read_rows(options.table, scaler)
-    say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
-    with clock("clustering"):
-        model.fit(rows)
+    with stop.stoppable():
+        say(f"reading {len(scaler.columns_)} columns of {options.table} ...")
+        with clock("reading"):
+            rows = read_rows(options.table, scaler)
+        say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
+        with clock("clustering"):
+            model.fit(rows)
     result = _result(options, scaler, model, why, left_out)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
@@ -433,8 +437,8 @@ def cluster(options):
     Returns
     -------
     int
-        0, or 3 if the result was released and a file could not be written. Printing, drawing or
-        writing raises no error after the charge.
+        0, or 3 if the result was released and a file is not written. Printing, drawing, writing or
+        a signal raises no error after the release.
 
     Raises
     ------
@@ -443,15 +447,18 @@ def cluster(options):
     OSError, TypeError, ValueError
         If a bound, another PUBLIC number, the kind of table or the folder is impossible (no row is
         read). `ValueError` with one sentence if a row cannot be used (nothing is released).
+    Stopped
+        If SIGINT, SIGTERM or SIGHUP comes before anything is released.
     """
     options = check_kind(options, "options", "cluster", argparse.Namespace, "from arguments")
     scaler, model, *said = _plan(options)
     budget = _till(options, model)
-    new = _prepare(options.out)
-    work = partial(_answer, options, scaler, model, *said)
-    with held(model):
+    with held(model) as stop:
+        work = partial(_answer, options, scaler, model, stop, *said)
+        new = _prepare(options.out)
         try:
             _rehearse(options, scaler, model, *said)
+            stop.check()
             if left_out := said[-1]:
                 say(f"left out, because no range is declared: {', '.join(left_out)}")
             if budget is None:
@@ -462,4 +469,4 @@ def cluster(options):
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()
             raise
-        return _finish(options.out, *found)
+        return _finish(options.out, *found, stop.came)

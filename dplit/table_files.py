@@ -134,13 +134,17 @@ def _spellings(cell):
 # %% ../nbs/48_table_files.ipynb #1ca865f7
 BLOCK = 2**14  # rows that are read at a time
 LARGE = 2**31  # bytes of a CSV file that is not kept in memory, where dask is installed
+_CELL = {  # quoted or not, up to a separator or the end of a line
+    s: re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|((?!")[^{s}]*+))(?=[{s}]|\Z)', re.DOTALL)
+    for s in ",;\t|"
+}
 _open_csv = partial(open, newline="", encoding="utf-8-sig")
 
 
 def _separator(head):
     """What separates cells, as far as the names of the columns tell; a quoted name may hold any."""
     bare = "".join(head.split('"')[::2])
-    return max(",;\t|", key=bare.count)
+    return max(_CELL, key=bare.count)
 
 
 def _head(first):
@@ -149,8 +153,22 @@ def _head(first):
 
 
 def _cells(line, separator):
-    """The cells of one line, read by itself: a stray quote must not reach the next person's."""
-    return next(csv.reader([line], delimiter=separator, strict=True), [])
+    """The cells of one line, read by itself: a stray quote must not reach the next person's.
+
+    As `csv.reader` with `strict`, which has a limit for the length of a cell.
+    """
+    line = line.rstrip("\r\n")
+    if '"' not in line:
+        return line.split(separator)
+    cells, place = [], 0
+    while place <= len(line):
+        cell = _CELL[separator].match(line, place)
+        if cell is None:
+            raise csv.Error("a quote is not closed, or is followed by something else")
+        quoted, plain = cell.groups()
+        cells.append(plain if quoted is None else quoted.replace('""', '"'))
+        place = cell.end() + 1
+    return cells
 
 
 def _records(file, count, head, separator):
@@ -158,7 +176,7 @@ def _records(file, count, head, separator):
     lines = iter(file.readline, "")  # so that tell() works
     if len(head) > 1:  # else an empty line is an empty cell
         lines = (line for line in lines if line.strip("\r\n"))
-    rows = [_cells(line, separator) or [""] for line in islice(lines, count)]
+    rows = [_cells(line, separator) for line in islice(lines, count)]
     if any(len(row) != len(head) for row in rows):
         raise ValueError("a line has more or fewer cells than the first one has names")
     return dict(zip(head, zip(*rows, strict=True), strict=True)) if rows else None

@@ -1,12 +1,15 @@
 """What the kind of a table decides is decided before a charge: dozens of kinds, and each is answered or refused uncharged."""
 
 import array
+import csv
 import datetime
 import decimal
 import json
 import os
 import pickle
+import random
 import socket
+import sys
 import threading
 import uuid
 from collections import OrderedDict
@@ -208,6 +211,13 @@ PRIVATE = {  # what only a row can tell
     "a NUL": "1\0,1\n",
     "bytes": "\udcff,1\n",
     "a cell as long as a book": "1" * 200_000 + "x,1\n",
+    "a quote as long as a book": '"' + "1" * 200_000 + ",1\n",
+    "half a letter": "\ud800,1\n".encode("utf-8", "surrogatepass").decode(
+        "utf-8", "surrogateescape"
+    ),
+    "a whole number of another script": "\u0663,1\n",
+    "many cells": "1," * 200_000 + "\n",
+    "infinity after a long text": " " * 200_000 + "inf,1\n",
 }
 
 
@@ -252,6 +262,77 @@ def test_cells_beyond_the_largest_float_are_finite_and_clipped(tmp_path):
     assert table_files._floats([D("-1e400"), 2.0])[0] == -np.finfo(float).max
     with pytest.raises(ValueError):
         table_files._floats([D("Infinity")])
+
+
+FINITE = {  # a number's text, and what it becomes within the range from 0 to 9
+    f"0.{'0' * 131_070}5": -1.0,
+    "9" * 200_000: 1.0,
+    f"{'0' * 200_000}9": 1.0,
+    f"9{'0' * 5000}e-5000": 1.0,
+    "9" + " " * 200_000: 1.0,
+    "1e9999999999999999999": 1.0,
+    "-1e9999999999999999999": -1.0,
+    "1e-9999999999999999999": -1.0,
+    f"1e{'9' * 5000}": 1.0,
+    f"0e{'9' * 200_000}": -1.0,
+}
+
+
+@pytest.mark.parametrize("kind", ["CSV", "CSV in quotes", "polars", "pyarrow"])
+def test_a_finite_number_is_read_however_long_its_text_is(tmp_path, monkeypatch, kind):
+    path = tmp_path / "t.csv"
+    if kind.startswith("CSV"):
+        quote = '"' * ("quotes" in kind)
+        lines = "".join(f"{quote}{text}{quote},1\n" for text in FINITE)
+        path.write_text("x,y\n" + lines)
+    else:
+        polars = pytest.importorskip("polars")
+        pytest.importorskip(kind)
+        monkeypatch.setattr(table_files, "find_spec", lambda name: name == kind or None)
+        polars.DataFrame({"x": list(FINITE), "y": [1.0] * len(FINITE)}).write_parquet(path)
+    limits = csv.field_size_limit(), sys.get_int_max_str_digits()
+    assert table_files.read_rows(path, scaler())[:, 0].tolist() == list(FINITE.values())
+    assert limits == (csv.field_size_limit(), sys.get_int_max_str_digits())
+
+
+def test_a_row_with_a_long_number_does_not_decide_whether_there_is_an_answer(tmp_path):
+    (tmp_path / "t.csv").write_text(f"{CSV}0.{'0' * 131_070}5,1\n")
+    assert command(tmp_path, tmp_path / "t.csv") == (0, ["settled"])
+
+
+def test_a_line_is_read_by_the_rules_of_csv():
+    rng = random.Random(0)
+    for _ in range(20_000):
+        separator = rng.choice(",;\t|")
+        line = "".join(rng.choices('""a, ;\t|\0\\\ud800', k=rng.randint(1, 9)))
+        try:
+            want = next(csv.reader([line], delimiter=separator, strict=True))
+        except csv.Error:
+            with pytest.raises(csv.Error):
+                table_files._cells(line, separator)
+        else:
+            assert table_files._cells(line + rng.choice(["", "\n", "\r\n"]), separator) == want
+
+
+def test_a_word_may_be_anything_and_of_any_length(tmp_path):
+    """What stands on no list is none of its values, and no reason to refuse the table."""
+    words = [
+        "1" * 5000,
+        "b" * 200_000,
+        "b\0",
+        "1." + "0" * 200_000,
+        "\ufeffb",
+        "\ue000",
+        "nan",
+        "b",
+    ]
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{word}\n" for word in words))
+    columns = table_files._Block(x=np.empty(0))
+    listed = table_files.BoundedScaler(categories={"x": ["1", "b"]}).fit(columns)
+    rows = table_files.read_rows(tmp_path / "t.csv", listed)
+    assert [tuple(row == rows.max()) for row in rows] == [
+        (word.startswith("1."), word == "b") for word in words
+    ]
 
 
 # ---------------------------------------------------------------- in Python

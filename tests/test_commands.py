@@ -453,8 +453,9 @@ def test_a_wrong_bound_is_refused_by_name_and_nothing_is_written(
 
 @pytest.mark.parametrize(
     "text",
-    ["[1]", "{", '{"age": 3}', '{"age": {"low": 0}}', '{"age": {"values": 3}}', '{"age": []}'],
-)
+    ["[1]", "{", '{"age": 3}', '{"age": {"low": 0}}', '{"age": {"values": 3}}', '{"age": []}',
+     f'{{"age": [0, {"9" * 400}]}}', f'{{"age": [0, {"9" * 5000}]}}', "[" * 100_000],
+)  # fmt: skip
 def test_wrong_json_is_refused(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises((TypeError, ValueError), match="age|JSON"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -189,8 +190,8 @@ def test_a_folder_that_takes_no_files_is_refused_before_the_charge(folder, out):
 
 
 @pytest.mark.parametrize("step", ["_result", "_write", "_lines"])
-def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, step):
-    """Ctrl-C at some step between the last release and the last file."""
+def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, capsys, step):
+    """Ctrl-C at some step between the last release and the ledger's entry: only the report is left out."""
     original = getattr(commands, step)
 
     def interrupted(*args, **kwargs):
@@ -199,8 +200,9 @@ def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, step):
         return original(*args, **kwargs)
 
     monkeypatch.setattr(commands, step, interrupted)
-    assert main(line(folder)) == 0
-    assert states(folder) == ["settled"] and written(folder) == ALL
+    assert main(line(folder)) == 3
+    assert states(folder) == ["settled"] and written(folder) == ALL[:2]
+    assert "not written: report.html (left out, because SIGINT came)" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -212,6 +214,139 @@ def test_an_interrupt_before_anything_was_released_stops(folder, monkeypatch, ca
     assert told.startswith("dplit: interrupted.") and not (folder / "out").exists()
     assert states(folder) == (["failed"] if step == "read_rows" else [])
     assert ("was charged" in told) == (step == "read_rows")
+
+
+SIGNALS = [getattr(signal, name, signal.SIGINT) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+# Runs commands, each in a process and on a terminal of its own; at each stop sends a signal.
+TERMINALS = """
+import json, os, pty, sys
+from dplit import PrivacyBudget, commands, ledger
+from dplit.__main__ import main
+from dplit.clustering.lloyd import NoisyLloyd
+from dplit.receipts import Receipt
+
+STEPS = {  # (owner, function, which of its calls, whether after it)
+    "rehearsing": (commands, "_rehearse", 1, True),
+    "charged": (ledger, "_reserve", 1, True),
+    "reading": (commands, "read_rows", 1, False),
+    "fitting": (NoisyLloyd, "_start", 1, False),
+    "failing": (ledger, "_failed", 1, False),
+    "fitted": (NoisyLloyd, "fit", 1, True),
+    "centers written": (Receipt, "to_dict", 2, False),
+    "both written": (PrivacyBudget, "settle", 1, False),
+}
+
+
+def wait_at(step, there, go):
+    owner, name, left, after = STEPS[step]
+    original = getattr(owner, name)
+
+    def waiting(*args, **kwargs):
+        nonlocal left
+        left -= 1
+        found = original(*args, **kwargs) if after else None
+        if left == 0:
+            os.write(there, b".")
+            os.read(go, 1)
+        return found if after else original(*args, **kwargs)
+
+    setattr(owner, name, waiting)
+
+
+for asked in sys.stdin:
+    stops, argv = json.loads(asked)
+    pipes = [(os.pipe(), os.pipe()) for _ in stops]  # (arrived, there), (go, let_go)
+    child, terminal = pty.fork()
+    if child == 0:
+        for (step, _), ((_, there), (go, _)) in zip(stops, pipes):
+            wait_at(step, there, go)
+        sys.exit(main(argv))
+    for (_, number), ((arrived, there), (_, let_go)) in zip(stops, pipes):
+        os.close(there)
+        assert os.read(arrived, 1)
+        os.close(terminal) if number == 1 else os.kill(child, number)
+        os.write(let_go, b".")
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for (arrived, _), (go, let_go) in pipes:
+        os.close(arrived), os.close(go), os.close(let_go)
+    if all(number != 1 for _, number in stops):
+        os.close(terminal)
+    print(code, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def terminals():
+    """A function of stops and the arguments of a command, to its return code."""
+    pytest.importorskip("pty")
+    with subprocess.Popen(
+        [sys.executable, "-c", TERMINALS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    ) as running:  # fmt: skip
+
+        def ask(stops, argv):
+            print(json.dumps([stops, argv]), file=running.stdin, flush=True)
+            return int(running.stdout.readline())
+
+        yield ask
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("step", ["rehearsing", "charged", "reading", "fitting"])
+def test_a_signal_before_the_release_is_an_error_that_the_ledger_notes(
+    folder, terminals, step, number
+):
+    assert terminals([(step, number)], line(folder)) == 128 + number
+    assert states(folder) == ["failed"] * (step != "rehearsing") and not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("step", ["fitted", "centers written", "both written"])
+def test_a_signal_after_the_release_waits_for_centers_receipt_and_ledger(
+    folder, terminals, step, number
+):
+    assert terminals([(step, number)], line(folder)) == 3
+    assert states(folder) == ["settled"] and written(folder) == ALL[:2]
+    receipt = json.loads((folder / "out" / "receipt.json").read_text())
+    assert dplit.receipts.Receipt.from_dict(receipt).epsilon == pytest.approx(1)
+    assert len((folder / "out" / "centers.csv").read_text().splitlines()) == 3
+
+
+def test_a_second_signal_stops_neither_the_note_of_a_failure_nor_the_last_file(folder, terminals):
+    twice = [("reading", signal.SIGHUP), ("failing", signal.SIGTERM)]
+    assert terminals(twice, line(folder)) == 128 + signal.SIGHUP
+    assert states(folder) == ["failed"] and not (folder / "out").exists()
+    twice = [("fitted", signal.SIGTERM), ("both written", signal.SIGHUP)]
+    assert terminals(twice, line(folder)) == 3
+    assert states(folder) == ["failed", "settled"] and written(folder) == ALL[:2]
+
+
+def test_a_signal_that_is_handled_or_ignored_stays_so(folder, monkeypatch):
+    """As under nohup; and in another thread than the first no handler can be set."""
+    called, original = [], commands.read_rows
+
+    def read_rows(*args):
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            signal.raise_signal(number)
+        return original(*args)
+
+    monkeypatch.setattr(commands, "read_rows", read_rows)
+    handlers = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: lambda *_: called.append(1)}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        assert main(line(folder)) == 0 and called == [1]
+        assert {number: signal.getsignal(number) for number in handlers} == handlers
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert states(folder) == ["settled"] and written(folder) == ALL
+    codes = []
+    monkeypatch.setattr(commands, "read_rows", original)
+    told = line(folder)
+    told[told.index("--out") + 1] = str(folder / "second")
+    thread = Thread(target=lambda: codes.append(main(told)))
+    thread.start(), thread.join()
+    assert codes == [0]
 
 
 def test_a_clock_that_cannot_be_shown_is_not_shown(monkeypatch):

@@ -16,7 +16,7 @@ from scipy import special, stats
 
 from . import samplers
 from .accounting import _sampled
-from .behavior import asking, behavior, course, extreme_pairs, fitting, injected
+from .behavior import asking, behavior, observe, extreme_pairs, fitting, injected
 from .public import check_between, check_count, check_flag
 from .recording import Recording, _check_estimator, _watched_fit, neighbors, record, walks
 from .sabotage import SABOTAGE, Lab, plant, sabotage
@@ -25,7 +25,7 @@ from .weighing import _ADDITIVE, _best_event, check_draws, check_joint, check_la
 # %% ../nbs/15_audit.ipynb #5c74f114
 # asked for here too
 _HANDED_ON = neighbors, walks, Lab, plant, check_joint, check_law
-_HANDED_ON += asking, behavior, course, extreme_pairs, fitting, injected
+_HANDED_ON += asking, behavior, observe, extreme_pairs, fitting, injected
 
 # %% ../nbs/15_audit.ipynb #4a508163
 class Findings(list):
@@ -358,7 +358,7 @@ def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
     walk = _walk(walk, "straddling")
     before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
 
-    def course(i):
+    def observe(i):
         return _compare(before, estimator, walk[i], seed, fit, near=False)
 
     same = last

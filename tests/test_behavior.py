@@ -481,9 +481,9 @@ def test_one_record_changes_nothing_in_many_pairs(name, relation):
 def test_no_error_state_of_numpy_changes_a_fit(name):
     target, columns, relations, _ = ESTIMATORS[name]
     for _, data, _ in bh.extreme_pairs(columns, RADIUS, 3, neighboring=relations[-1], seed=5):
-        usual, _ = bh.course(target, data, 0, neighboring=relations[-1])
+        usual, _ = bh.observe(target, data, 0, neighboring=relations[-1])
         with np.errstate(all="raise"):
-            strict, _ = bh.course(target, data, 0, neighboring=relations[-1])
+            strict, _ = bh.observe(target, data, 0, neighboring=relations[-1])
         assert strict == usual and not usual.exception
 
 
@@ -523,7 +523,7 @@ def test_the_number_of_records_of_a_branch_is_bought(name, relation):
 
         run = bh.asking(ask, where)
         data = np.tile([[0.1, 0.2], [1.1, 0.2]], (9, 1))
-        bh.course(run, data, 0, neighboring=relation)
+        bh.observe(run, data, 0, neighboring=relation)
         labels[where] = {release.label for release in noise[0].releases}
     assert "number of rows" in labels[2]
     assert ("number of rows" in labels[1]) == (relation == "add_remove")
@@ -534,7 +534,7 @@ def test_the_number_of_records_of_a_branch_is_bought(name, relation):
 def test_tuples_of_a_branch_have_no_public_number(name, relation):
     run = bh.asking(FUNCTIONS[name], branches=2)
     for rows in (np.zeros((4, 2)), np.ones((1, 2))):
-        shown, _ = bh.course(run, rows, 0, neighboring=relation)
+        shown, _ = bh.observe(run, rows, 0, neighboring=relation)
         assert "needs a public number of tuples" in shown.exception and not shown.releases
 
 
@@ -545,7 +545,7 @@ def test_tuples_of_a_branch_have_no_public_number(name, relation):
     + ["private_test_close_tuples", "printed_noisy_centers"],
 )
 def test_a_record_that_is_far_out_is_answered(name, far):
-    shown, _ = bh.course(bh.asking(FUNCTIONS[name]), np.array([[far, -far], [0.5, 0.1]]), 0)
+    shown, _ = bh.observe(bh.asking(FUNCTIONS[name]), np.array([[far, -far], [0.5, 0.1]]), 0)
     assert not shown.exception and shown.releases
 
 

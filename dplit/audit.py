@@ -358,7 +358,7 @@ def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
     walk = _walk(walk, "straddling")
     before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
 
-    def observe(i):
+    def course(i):
         return _compare(before, estimator, walk[i], seed, fit, near=False)
 
     same = last

@@ -8,7 +8,7 @@ __all__ = ['clip_to_ball', 'relative_to_ball', 'uniform_on_sphere', 'uniform_in_
 # %% ../nbs/21_balls.ipynb #df646185
 import numpy as np
 
-from .declared import as_float64, check_memory
+from .declared import UnreadableRecords, as_float64, check_memory
 from .public import check_center, check_count, check_radius, check_random_state
 from .rows import check_rows
 
@@ -31,7 +31,7 @@ def _floats(block, owner, name="X"):
     """A block of rows as C-contiguous finite float64, whatever its type and memory order."""
     block = np.ascontiguousarray(as_float64(block))
     if block.size and not (np.isfinite(block.min()) and np.isfinite(block.max())):
-        check_rows(block, owner, name)  # refuses it
+        raise UnreadableRecords(name, owner)
     return block
 
 

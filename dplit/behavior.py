@@ -10,6 +10,7 @@ __all__ = ['EXTREMES', 'CONTAINERS', 'BUGS', 'Observation', 'observe', 'fitting'
 import io
 import pickle
 import warnings
+from collections.abc import Iterable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +24,7 @@ from sklearn.base import clone
 from .declared import LARGEST, as_float64
 from .discrete import watch
 from .mechanisms import Noise
-from .public import check_callable, check_choice, check_count, check_neighboring
+from .public import check_callable, check_choice, check_count, check_kind, check_neighboring
 from .public import check_radius, check_random_state
 
 # %% ../nbs/79_behavior.ipynb #a0fc6ac1
@@ -87,7 +88,9 @@ def observe(target, data, seed, *, neighboring="add_remove", outcomes=None):
     TypeError
         If the target cannot be called.
     """
-    check_callable(target, "target", "observe")
+    check_callable(target, "target", "observe"), check_neighboring(neighboring)
+    seed = check_count(seed, "seed", "observe", low=0)
+    check_kind(outcomes, "outcomes", "observe", (list, type(None)))
     left, events, said = [*(outcomes or ())], [], io.StringIO()
 
     def replay(event):
@@ -333,17 +336,22 @@ class Differences(list):
 
     Parameters
     ----------
-    sentences : iterable of str
+    sentences : list of str
 
     Attributes
     ----------
     pairs, answered : int
         How many pairs were compared, and on how many of them both runs gave an answer. An audit in
         which few runs answer says little.
+
+    Raises
+    ------
+    TypeError
+        If the sentences are no list.
     """
 
     def __init__(self, sentences=()):
-        super().__init__(sentences)
+        super().__init__(check_kind(sentences, "sentences", "Differences", (list, tuple)))
         self.pairs = self.answered = 0
 
     def __repr__(self):
@@ -378,7 +386,11 @@ def behavior(target, pairs, *, neighboring="add_remove", seed=0):
     owner, found = "behavior", Differences()
     check_callable(target, "target", owner), check_neighboring(neighboring)
     seed = check_count(seed, "seed", owner, low=0)
-    for i, (name, first, second) in enumerate(pairs):
+    check_kind(pairs, "pairs", owner, Iterable, "as of `extreme_pairs`")
+    for i, pair in enumerate(pairs):
+        if not (isinstance(pair, tuple) and len(pair) == 3):
+            raise ValueError(f"pairs: {owner} needs tuples (name, D, E).")
+        name, first, second = pair
         one, outcomes = observe(target, first, seed + i, neighboring=neighboring)
         two, _ = observe(target, second, seed + i, neighboring=neighboring, outcomes=outcomes)
         found.pairs += 1

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import textwrap
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -147,7 +148,7 @@ def is_masked(values):
     parts = values if isinstance(values, (list, tuple)) else ()
     return bool(np.ma.is_masked(values)) or any(map(np.ma.is_masked, parts))
 
-
+# %% ../nbs/25_declared.ipynb #0aa295a7
 def as_number(cell):
     """One PRIVATE cell as a float; a finite number that no float64 can hold is the largest one, with its sign.
 
@@ -162,11 +163,17 @@ def as_number(cell):
 
     Raises
     ------
-    Exception
-        Whatever the cell raises; callers refuse all of it by one sentence.
+    TypeError
+        If it is none, whatever else it is; the message quotes nothing.
     """
+    with suppress(Exception):  # a cell may raise anything when asked for its number
+        return _number_of(cell)
+    raise TypeError("cell: it is no real number.")
+
+
+def _number_of(cell):
     if cell is np.ma.masked:
-        raise TypeError("this cell is masked.")
+        raise TypeError
     try:
         value = float(cell)
     except OverflowError:
@@ -176,7 +183,7 @@ def as_number(cell):
     if isinstance(cell, str):  # of digits, and not the word for infinity
         finite, above = any(map(str.isdigit, cell)), not cell.strip().startswith("-")
     else:
-        finite, above = cell - cell == 0, cell > 0
+        finite, above = bool(cell - cell == 0), bool(cell > 0)
     return (LARGEST if above else -LARGEST) if finite else value
 
 
@@ -195,15 +202,19 @@ def as_float64(values):
 
     Raises
     ------
-    Exception
-        Whatever a cell raises, or TypeError for complex numbers; callers refuse all of it by one
-        sentence.
+    TypeError
+        If one of them is none, whatever else it is; the message quotes nothing.
     """
-    wide = np.asarray(values)
-    if wide.dtype == object:
-        return np.reshape([as_number(cell) for cell in wide.ravel().tolist()], wide.shape)
-    if wide.dtype.kind not in "fiub":
-        raise TypeError("these are no real numbers.")
+    with suppress(Exception):  # records of different lengths, or a cell that raises what it likes
+        wide = np.asarray(values)
+        if wide.dtype == object:
+            return np.reshape([_number_of(cell) for cell in wide.ravel().tolist()], wide.shape)
+        if wide.dtype.kind in "fiub":
+            return _narrowed(wide)
+    raise TypeError("values: these are no real numbers.")
+
+
+def _narrowed(wide):
     with np.errstate(all="ignore"):
         found = wide.astype(float, copy=False)
         if wide.dtype.kind == "f" and wide.dtype.itemsize > 8:

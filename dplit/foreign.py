@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from .declared import UnreadableRecords, cells_of, is_masked
-from .public import check_callable
+from .declared import UnreadableRecords, as_float64, cells_of, is_masked
+from .public import check_callable, check_kind
 
 # %% ../nbs/39_foreign.ipynb #bd83dfb3
 class _Silence:
@@ -100,13 +100,15 @@ def each_record(function, rows, otherwise):
 
     Raises
     ------
-    TypeError
-        If the function cannot be called.
+    TypeError, ValueError
+        If the function cannot be called, or the records are no table.
     """
     check_callable(function, "function", "each_record")
     if is_total(function):
         return np.asarray(function(rows))
-    rows, otherwise = np.asarray(rows).view(), np.asarray(otherwise, dtype=float)
+    rows, otherwise = np.asarray(rows).view(), as_float64(otherwise)
+    if rows.ndim != 2:
+        raise ValueError("rows: each_record needs a table.")
     rows.flags.writeable = False
     found = np.empty((len(rows), *otherwise.shape))
     with quiet():
@@ -129,7 +131,7 @@ def _said(function, rows, shape):
         return None
     return found if found.shape == (len(rows), *shape) else None
 
-
+# %% ../nbs/39_foreign.ipynb #75499c54
 def check_foreign(function, rows, shape, what):
     """Refuse foreign code that fails on PUBLIC records, quoting its error.
 
@@ -149,7 +151,10 @@ def check_foreign(function, rows, shape, what):
     ValueError
         If it raises an error, or returns something of another shape or no real numbers.
     """
-    rows = np.array(rows, dtype=float)
+    rows, shape = as_float64(rows).copy(), tuple(check_kind(shape, "shape", what, tuple))
+    check_callable(function, "function", what)
+    if rows.ndim != 2:
+        raise ValueError(f"rows: {what} is tried on a table of public records.")
     rows.flags.writeable = False
     try:
         with quiet():

@@ -31,7 +31,7 @@ from threadpoolctl import ThreadpoolController
 from .declared import UnreadableRecords, as_float64, as_number, cells_of, is_masked
 from .frames import column_names, not_a_table, without_rows
 from .public import _fields, _is_number, _kind, _shown
-from .public import check_callable, check_center, check_count, check_kind
+from .public import check_callable, check_center, check_count, check_flag, check_kind
 
 # %% ../nbs/02_rows.ipynb #31fdb9cb
 def check_rows(
@@ -68,11 +68,13 @@ def check_rows(
     UnreadableRecords
         If a cell is no finite number, or masked.
     """
+    check_flag(ensure_all_finite, "ensure_all_finite", owner)
+    least = check_count(ensure_min_samples, "ensure_min_samples", owner, low=0)
     check_columns(X, owner, name, partitions)
     rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
     if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
         raise UnreadableRecords(name, owner)
-    if rows.shape[0] < ensure_min_samples:
+    if rows.shape[0] < least:
         _checked(np.zeros((0, max(rows.shape[1], 1))), owner, name)
     return rows
 
@@ -170,6 +172,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     TypeError, ValueError
         If it is no table, or a kind of table that the owner does not take.
     """
+    check_flag(partitions, "partitions", owner), check_flag(words, "words", owner)
     if isinstance(X, (list, tuple)):
         return None
     if advice := not_a_table(X, name):

@@ -58,7 +58,10 @@ def check_source(path):
         If it is anything else. The message says what it is and what to do.
     """
     check_kind(path, "path", "the reader of tables", (str, os.PathLike), "of a file")
-    mode = os.stat(path).st_mode
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise type(error)(f"{path}: {error.strerror or 'it cannot be read'}.") from None
     for is_one, why in _NO_FILE.items():
         if is_one(mode):
             raise ValueError(f"{path}: {why}.")

@@ -398,11 +398,16 @@ def test_a_gradient_function_is_tried_on_no_records_first():
     def fail(block, at):
         raise ValueError("no block is long enough")
 
-    for rows, said in ((fail, "long enough"), (lambda block, at: block[:, 0], r"must be \(0, k\)")):
+    for rows, said in ((fail, "long enough"), (lambda block, at: block[:, 0], r"must be \(1, k\)")):
         noise = Noise(0)
         with pytest.raises(ValueError, match=said):
             noisy_gradient(rows, np.ones((3, 2)), noise=noise, **ASK)
         assert not noise.releases
+
+
+def test_a_gradient_function_that_takes_no_empty_block_is_tried_on_a_record_of_zeros():
+    rows = lambda block, at: block.reshape(len(block), -1, 2)[:, 0]
+    assert noisy_gradient(rows, np.ones((3, 2)), noise=Noise(0), **ASK).shape == (2,)
 
 
 # --- one record at a time ---

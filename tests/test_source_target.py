@@ -142,7 +142,9 @@ def harmless(name, bug):
     overpaid = name == "NAS, approximate, printed" and bug == "half the noise, declared"
     # Laplace and K-norm noise are drawn by two samplers, which have no draws to share
     asked = "asked" in name and ("zCDP" in name or not bug.startswith(LATER[0]))
-    return (bug.startswith(LATER) and not asked) or same_for_both or overpaid
+    # a row of NaN is in the reach of no cell, so it counts nowhere
+    nowhere = name.startswith("NNA") and "printed" not in name and bug == "NaN passes"
+    return (bug.startswith(LATER) and not asked) or same_for_both or overpaid or nowhere
 
 
 @pytest.mark.parametrize(("name", "bug"), planted(ESTIMATORS))

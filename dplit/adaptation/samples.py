@@ -223,7 +223,7 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
     Raises
     ------
     TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range, or `rows` fails on no records.
+        If an argument is of a wrong kind, or outside its range, or `rows` fails on no record and on one of zeros.
     """
     owner = "noisy_gradient"
     check_callable(rows, "rows", owner)
@@ -231,23 +231,22 @@ def noisy_gradient(rows, X, *, bound, noise, mu, diameter=None, label="a gradien
     bound, mu = check_each(POSITIVE, owner, bound=bound, mu=mu)
     check_kind(noise, "noise", owner, Noise, 'such as Noise(neighboring="replace")')
     diameter = optional(POSITIVE)(diameter, "diameter", owner)
-    width = _width(partial(rows, np.zeros((0, X.shape[1])), slice(0, 0)))
+    width = _width(rows, X.shape[1])
     return _noisy_gradient(rows, X, width, bound, noise, mu, diameter, label)
 
 
-def _width(nothing):
-    """How many numbers a vector has: what `rows` returns for no records tells."""
-    try:
-        shape = np.shape(nothing())
-    except Exception as error:
-        raise ValueError(
-            f"rows fails on a block of no records: {type(error).__name__}: {error}"
-        ) from error
-    if len(shape) != 2 or shape[0] or not shape[1]:
-        raise ValueError(
-            f"rows returns an array of shape {shape} for no records; it must be (0, k)."
-        )
-    return shape[1]
+def _width(rows, d):
+    """How many numbers a vector has: what `rows` returns for no records tells, or for one of zeros."""
+    for n in (0, 1):
+        try:
+            shape = np.shape(rows(np.zeros((n, d)), slice(0, n)))
+        except Exception as error:
+            problem = f"fails on {n} records: {type(error).__name__}: {error}"
+            continue
+        if len(shape) == 2 and shape[0] == n and shape[1]:
+            return shape[1]
+        problem = f"returns an array of shape {shape} for {n} records; it must be ({n}, k)"
+    raise ValueError(f"rows {problem}.")
 
 
 def _noisy_gradient(

@@ -406,7 +406,9 @@ def test_a_gradient_function_is_tried_on_no_records_first():
 
 
 def test_a_gradient_function_that_takes_no_empty_block_is_tried_on_a_record_of_zeros():
-    rows = lambda block, at: block.reshape(len(block), -1, 2)[:, 0]
+    def rows(block, at):
+        return block.reshape(len(block), -1, 2)[:, 0]
+
     assert noisy_gradient(rows, np.ones((3, 2)), noise=Noise(0), **ASK).shape == (2,)
 
 

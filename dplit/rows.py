@@ -148,6 +148,8 @@ def _check_partitions(X, owner, name, allowed):
         raise ValueError(
             f"{name} has partitions of unknown length: call {name}.compute_chunk_sizes() first."
         )
+    if X.dtype.kind not in "fiub":  # of objects too: only a computed partition would tell
+        raise ValueError(_unusable(name, owner, "its entries are not numbers"))
 
 # %% ../nbs/02_rows.ipynb #a7490c51
 def check_columns(X, owner, name="X", partitions=False, words=False):

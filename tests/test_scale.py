@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from test_estimators import quotes, sentences
 
-from dplit import HDPEMeans, MaxCoverKMeans, NoisyAverageSet, NoisyLloyd, PEMeans, estimators
+from dplit import (
+    HDPEMeans,
+    MaxCoverKMeans,
+    NoisyAverageSet,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+    estimators,
+)
 from dplit.mechanisms import Noise
 from dplit.rows import MappedRows, check_rows, map_blocks
 
@@ -295,3 +303,14 @@ def test_a_fit_holds_a_block_and_not_the_rows(name, tmp_path, monkeypatch):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.3 * peaks[0] < X.itemsize * 5 * 1_500_000, peaks
+
+
+@pytest.mark.parametrize("kind", [object, complex, "U3", "datetime64[D]"])
+def test_a_type_that_is_not_of_numbers_is_refused_before_a_charge(kind, da):
+    budget, rows = (
+        PrivacyBudget(9.0, 1e-3),
+        da.from_array(np.zeros((9, 5)).astype(kind), chunks=(3, 5)),
+    )
+    with pytest.raises(ValueError, match="^X cannot be used"):
+        budget.fit(ESTIMATORS["NoisyLloyd"](), rows)
+    assert not budget.ledger

@@ -4,7 +4,7 @@ import numpy as np
 
 import dplit
 from dplit import BudgetExceeded, PrivacyBudget, accounting
-from dplit.receipts import Receipt
+from dplit.accounting import Receipt
 
 
 def clusterings(X: np.ndarray, price: tuple[float, float]) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Every table of chapter 83_benchmarks and every figure of the README, made by one command.
+"""Every table of chapter examples/benchmarks and every figure of the README, made by one command.
 
 python tools/benchmark.py all --out DIR [--seeds S] [--rows 1e8] [--book]
 
@@ -71,7 +71,7 @@ from bench import (
 )
 from bench.sets import SETS
 
-from dplit.public import PrivacyWarning
+from dplit.inputs import PrivacyWarning
 
 OPTIONS = {
     "--out": {"type": Path, "required": True, "help": "folder of the results"},

@@ -14,11 +14,10 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from dplit import NoisyLloyd, PEMeans
-from dplit.balls import uniform_in_ball
+from dplit.accounting import Table
 from dplit.datasets import make_isotropic_blobs
-from dplit.mechanisms import Noise
-from dplit.receipts import Table
-from dplit.samplers import Bits, gaussian_int, laplace_int
+from dplit.geometry import uniform_in_ball
+from dplit.mechanisms import Bits, Noise, gaussian_int, laplace_int
 
 
 def per_second(draw, size=100_000, repeat=50):

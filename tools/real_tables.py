@@ -16,9 +16,9 @@ import pandas
 from sklearn import datasets as sk_datasets
 from sklearn.cluster import KMeans
 
-from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, exact
-from dplit.receipts import Table
-from dplit.scaling import BoundedScaler
+from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
+from dplit.accounting import Table
+from dplit.inputs import BoundedScaler
 
 DELTA = 1e-5
 METHODS = {"PEMeans": PEMeans, "MaxCoverKMeans": MaxCoverKMeans, "NoisyLloyd": NoisyLloyd}
@@ -83,7 +83,7 @@ def losses(X, k, radius, epsilon, n_seeds):
     price = dict(epsilon=epsilon, delta=DELTA, radius=radius)
     return {
         name: [
-            exact.kmeans_loss(X, make(k, **price, random_state=seed).fit(X).cluster_centers_)
+            datasets.kmeans_loss(X, make(k, **price, random_state=seed).fit(X).cluster_centers_)
             for seed in range(n_seeds)
         ]
         for name, make in METHODS.items()
@@ -101,9 +101,9 @@ def main():
         scaler = BoundedScaler(low, high, categories=values).fit(frame)
         X = scaler.transform(frame)
         open_ = KMeans(k, n_init=10, random_state=0).fit(X).cluster_centers_
-        best = exact.kmeans_loss(X, open_)
+        best = datasets.kmeans_loss(X, open_)
         shape = f"{len(X)} x {X.shape[1]}"
-        one = exact.kmeans_loss(X, X.mean(axis=0)[None]) / best
+        one = datasets.kmeans_loss(X, X.mean(axis=0)[None]) / best
         rows.append((name, shape, k, "", "one cluster, no privacy", f"{one:.2f}", ""))
         for epsilon in options.epsilon:
             for method, found in losses(X, k, scaler.radius_, epsilon, options.seeds).items():

@@ -15,7 +15,11 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/test_estimators.py", "tests/test_commands.py", "tests/test_rooms.py"]
+TESTS = [
+    "tests/estimators/test_estimators.py",
+    "tests/command_line/test_commands.py",
+    "tests/book/test_rooms.py",
+]
 NAMED = {
     "dplit/__init__.py": r'^__version__ = "(.+)"',
     "CITATION.cff": r"^version: (.+)",

@@ -41,7 +41,7 @@ class SiteError(Exception):
 
 @dataclass
 class Page:
-    notebook: str  # as _quarto.yml names it, relative to nbs/: "11_mechanisms.ipynb"
+    notebook: str  # as _quarto.yml names it, relative to nbs/: "mechanisms/noise.ipynb"
     section: str = ""  # the part of the sidebar it stands in
     title: str = ""
     description: str = ""

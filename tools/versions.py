@@ -1,6 +1,6 @@
 """Do the tests pass on every Python that is here, and on the first of them with the lowest libraries that pyproject.toml allows?
 
-python tools/versions.py [--lowest] [--tests "tests/test_public.py ..."]
+python tools/versions.py [--lowest] [--tests "tests/inputs/test_public.py ..."]
 
 An environment for each is made anew in --out, by uv, which can pick the lowest versions: of what dplit needs and of what its
 tests need. Chapters are left out: what figures look like depends on a library's version.

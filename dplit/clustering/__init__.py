@@ -1,12 +1,9 @@
-"""Private clustering, one module for each algorithm."""
+"""Every private clustering estimator under one name."""
 
-from .k_averages import KAverages
-from .k_noisy_centers import KNoisyCenters
-from .lloyd import NoisyLloyd
-from .max_cover_kmeans import MaxCoverKMeans
-from .pe_means import HDPEMeans, PEMeans
-from .stable import KTupleGaussianMixture, KTupleKMeans
-from .stable_tuples import StableTupleMean
+from ..estimators import NoisyLloyd
+from ..k_tuples import KAverages, KNoisyCenters, KTupleGaussianMixture, KTupleKMeans, StableTupleMean
+from ..max_cover import MaxCoverKMeans
+from ..private_evolution import HDPEMeans, PEMeans
 
 __all__ = [
     "HDPEMeans",

@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from bench.source_target import costs, ks_of, mnist_is_there, share_sets
 from bench.store import Store, table, write
 from dplit import NeighborNoisyAverages, NoisyAverageSet, NoisyLloyd, SourceTargetKMedoids
-from dplit.balls import clip_to_ball
+from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
 from dplit.source_target import count_threshold, kd_cover, stc_cost
 

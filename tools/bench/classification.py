@@ -13,10 +13,8 @@ from peers.library import Library
 from sklearn.linear_model import LogisticRegression
 
 from bench.store import table
-from dplit import LabelShiftClassifier, NCnvxAdap, datasets
-from dplit.adaptation import losses as lo
-from dplit.adaptation.cnvx_adap import choose_in_public
-from dplit.adaptation.discrepancy import kernel_mean_matching
+from dplit import LabelShiftClassifier, NCnvxAdap, adaptation, datasets
+from dplit.adaptation import choose_in_public, kernel_mean_matching
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -108,7 +106,7 @@ def draw(problem, n_source, n, seed):
 # Methods ------------------------------------------------------------------------------------------
 
 
-class Steep(lo.LogLoss):
+class Steep(adaptation.LogLoss):
     """Logistic regression that claims less curvature than it has, so that the steps are longer."""
 
     share = 1.0

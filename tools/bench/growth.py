@@ -23,9 +23,9 @@ import dplit
 from bench import scale
 from bench.scale import D, K, Peak, numpy_round, write_rows
 from bench.store import Store, timed, write
+from dplit.accounting import Table
 from dplit.geometry import sphere_packing
-from dplit.public import AbstainedWarning
-from dplit.receipts import Table
+from dplit.inputs import AbstainedWarning
 
 SPACE = 8 * 2**30
 ROWS = 20_000  # along columns and clusters

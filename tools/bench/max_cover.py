@@ -19,12 +19,11 @@ from sklearn.datasets import make_blobs
 from bench import sets
 from bench.store import table, timed, write
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
-from dplit.balls import uniform_in_ball
-from dplit.clustering.grid_cover import GridCover
-from dplit.clustering.max_cover import grid_set_cover
-from dplit.clustering.max_cover_kmeans import default_covers, prices_of
+from dplit.accounting import Table
+from dplit.geometry import uniform_in_ball
+from dplit.max_cover import GridCover, grid_set_cover
+from dplit.max_cover.kmeans import default_covers, prices_of
 from dplit.mechanisms import Noise
-from dplit.receipts import Table
 
 RADIUS, PICKS, EXPONENT = 0.08, 16, 0.02  # one level of the cover
 
@@ -198,7 +197,7 @@ def random_candidates(seed):
             len(radii) * n_picks, points.shape[1], rng=np.random.default_rng(seed)
         )
 
-    return mock.patch("dplit.clustering.max_cover.max_cover", draw)
+    return mock.patch("dplit.max_cover.paper.max_cover", draw)
 
 
 def methods(n, k, public):

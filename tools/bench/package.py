@@ -3,7 +3,7 @@
 import measure
 
 from bench.store import write
-from dplit.receipts import Table
+from dplit.accounting import Table
 
 
 def run(folder):

@@ -9,7 +9,7 @@ from bench.kmeans import DRAWN, PEERS
 from bench.sets import geometric_mean
 from bench.store import read, write
 from bench.tables import by_set, summary
-from dplit.receipts import Table
+from dplit.accounting import Table
 
 
 def print_moves(old, new):

@@ -12,7 +12,7 @@ from peers import linear
 from bench.store import table
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu
-from dplit.adaptation.discrepancy import discrepancy_minimization, private_second_moment
+from dplit.adaptation import discrepancy_minimization, private_second_moment
 from dplit.mechanisms import Noise
 
 EPSILONS = (0.5, 1.0, 5.0, 10.0)

@@ -23,10 +23,11 @@ import numpy as np
 
 from bench.store import write
 from dplit import NoisyLloyd
+from dplit.accounting import Table
 from dplit.geometry import NearestCenter, sphere_packing
+from dplit.inputs import check_rows
+from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise
-from dplit.receipts import Table
-from dplit.rows import check_rows, lattice
 
 D, K, RADIUS, BLOCK = 16, 16, 1.0, 2**18
 PASSES = "sum", "check", "round", "numpy_round"

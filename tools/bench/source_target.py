@@ -16,18 +16,10 @@ from sklearn.neighbors import KernelDensity
 
 from bench import medoids
 from bench.store import Store, book, read, table, timed, write
-from dplit import (
-    NeighborNoisyAverages,
-    NoisyAverageSet,
-    NoisyLloyd,
-    SourceTargetKMedoids,
-    datasets,
-)
+from dplit import NeighborNoisyAverages, NoisyAverageSet, NoisyLloyd, SourceTargetKMedoids, datasets
 from dplit.accounting import gaussian_epsilon, gaussian_mu
-from dplit.balls import clip_to_ball
-from dplit.geometry import nearest
+from dplit.geometry import clip_to_ball, gaussian_projection, nearest
 from dplit.mechanisms import Noise
-from dplit.projections import gaussian_projection
 from dplit.source_target import kd_cover, source_distance, stc_cost
 
 try:

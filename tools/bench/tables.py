@@ -9,7 +9,7 @@ import numpy as np
 from bench.kmeans import CHECKS, METHODS, OURS, PEERS, PUBLISHED, PUBLISHED_METHODS
 from bench.sets import EPSILONS, SETS, auc, geometric_mean
 from bench.store import read, write
-from dplit.receipts import Table
+from dplit.accounting import Table
 
 
 def summary(rows):

@@ -11,7 +11,7 @@ draw is priced exactly for one row more or less. `as_driven` keeps the noisy mea
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
-from dplit.balls import clip_to_ball
+from dplit.geometry import clip_to_ball
 
 GRIDS, SWAPS, AVERAGES, LLOYD = 8 / 17, 1 / 17, 2 / 17, 6 / 17  # of epsilon
 N_GRIDS, N_LLOYD = 3, 3

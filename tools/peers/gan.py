@@ -19,9 +19,8 @@ from functools import cache
 import numpy as np
 from scipy.optimize import brentq
 
-from dplit.accounting import gaussian_mu
-from dplit.balls import clip_to_ball
-from dplit.mixtures import poisson_gaussian_delta
+from dplit.accounting import gaussian_mu, poisson_gaussian_delta
+from dplit.geometry import clip_to_ball
 from peers.apart import Apart
 
 CRITIC_STEPS, HIDDEN = 5, 20  # of Falk and Meneses

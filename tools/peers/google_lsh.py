@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.cluster import KMeans
 
-from dplit.balls import clip_to_ball
-from dplit.mixtures import mixture_delta
+from dplit.accounting import mixture_delta
+from dplit.geometry import clip_to_ball
 
 DEPTH = 20
 COUNTS_PER_SUM = 20  # a count's Laplace scale over the sum's standard deviation, at radius 1

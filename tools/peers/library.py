@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from dplit.balls import clip_to_ball
+from dplit.geometry import clip_to_ball
 from peers.apart import Apart
 
 

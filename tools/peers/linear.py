@@ -8,11 +8,10 @@ from functools import cache
 
 import numpy as np
 
-from dplit.accounting import gaussian_mu
-from dplit.adaptation.discrepancy import private_second_moment
-from dplit.balls import clip_to_ball
+from dplit.accounting import gaussian_mu, poisson_gaussian_delta
+from dplit.adaptation import private_second_moment
+from dplit.geometry import clip_to_ball
 from dplit.mechanisms import Noise
-from dplit.mixtures import poisson_gaussian_delta
 
 
 def _within(X, y, radius, target_bound):

@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from dplit import HDPEMeans, PEMeans, datasets
-from dplit.accounting import gaussian_epsilon, gaussian_mu
+from dplit.accounting import Table, gaussian_epsilon, gaussian_mu
 from dplit.geometry import nearest
-from dplit.receipts import Table
 
 DELTA = 1e-5
 FORMS = ((1, 64), (16, 8), (49, 4), (49, 8), (49, 16))  # parts, codewords of each

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from bench.sets import geometric_mean
 from dplit import HDPEMeans, PEMeans, datasets
-from dplit.receipts import Table
+from dplit.accounting import Table
 
 EPSILONS = (0.5, 1.0, 2.0)
 LEVEL = 0.005  # ratios within half a percent of 1 count for neither

@@ -6,15 +6,15 @@ import time
 import numpy as np
 
 from bench.regression import error, ridge, sets
-from dplit import CnvxAdap, datasets
+from dplit import CnvxAdap, adaptation, datasets
 from dplit.accounting import gaussian_mu
-from dplit.adaptation import convex as co
-from dplit.adaptation.discrepancy import (
+from dplit.adaptation import (
+    Sample,
     discrepancy_minimization,
     kernel_mean_matching,
     labeled_discrepancy,
+    squared_errors,
 )
-from dplit.adaptation.samples import Sample, squared_errors
 
 ALPHAS = (0.0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
 KAPPAS = (0.05, 0.1, 0.25, 0.6, 1.5, 4.0)
@@ -86,13 +86,15 @@ def reach(seeds):
             p = np.r_[np.full(n, alpha / n), np.full(n, (1 - alpha) / n)]
 
             def phi(w, X=X, y=y, p=p):
-                return float(p @ co.profiled_loss((X @ w - y) ** 2, kappa_1))
+                return float(p @ adaptation.profiled_loss((X @ w - y) ** 2, kappa_1))
 
             best = phi(fit(private=False).coef_)
             price = {"epsilon": 1.0, "delta": 1e-5}
             printed = fit(variant="paper", discrepancy=0.0, n_iter=200, **price)
             u = 1 / np.r_[printed.source_weights_, printed.target_weights_]
-            joint = co.joint_objective(u, printed.coef_, X, y, p, offset=0.0, kappa_1=kappa_1)
+            joint = adaptation.joint_objective(
+                u, printed.coef_, X, y, p, offset=0.0, kappa_1=kappa_1
+            )
             gaps.append([joint - best, phi(printed.coef_) - best, phi(fit(**price).coef_) - best])
         print(n, *(f"{v:.4f}" for v in np.mean(gaps, axis=0)))
 
@@ -103,8 +105,11 @@ def ladder(seeds):
     draws = [datasets.make_shifted_regression(4000, n, 20, random_state=s) for s in range(seeds)]
     Lambda, Y = draws[0].weight_radius, draws[0].target_bound
     mu, half, kept = gaussian_mu(epsilon, delta), math.sqrt(0.5), math.sqrt(0.9)
-    G2, tight = 2 * co.gradient_bound(r, Lambda, Y), co.gradient_diameter(r, Lambda, Y)
-    huber = co.profiled_sensitivity(r, Lambda, Y, kappa_1)
+    G2, tight = (
+        2 * adaptation.gradient_bound(r, Lambda, Y),
+        adaptation.gradient_diameter(r, Lambda, Y),
+    )
+    huber = adaptation.profiled_sensitivity(r, Lambda, Y, kappa_1)
     rungs = {
         "as printed": (G2 * math.sqrt(8 * math.log(1 / delta)) / (epsilon / 2), math.inf),
         "exact joint price": (G2 / (mu * kept * half), math.inf),
@@ -124,7 +129,7 @@ def ladder(seeds):
             g = sd * math.sqrt(T) * rng.normal(size=20)
             for part in parts:
                 residual, loss = squared_errors(part, w)
-                g += part.p * part.combine(2 * residual * co.profile_weights(loss, kappa))
+                g += part.p * part.combine(2 * residual * adaptation.profile_weights(loss, kappa))
             w = w - step * g
             w *= min(1.0, Lambda / np.linalg.norm(w))
             total += w * (t >= T // 2) / (T - T // 2)

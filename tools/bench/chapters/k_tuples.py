@@ -9,9 +9,9 @@ import numpy as np
 
 from bench.store import timed
 from dplit import KAverages, KNoisyCenters, StableTupleMean
-from dplit.clustering.k_tuples import count_unpartitioned
+from dplit.accounting import Table
 from dplit.geometry import nearest
-from dplit.receipts import Table
+from dplit.k_tuples import count_unpartitioned
 
 DELTA = math.exp(-28)
 SHAPES = [(2, 1), (2, 16), (8, 4)]

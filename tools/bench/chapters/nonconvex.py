@@ -7,14 +7,12 @@ import warnings
 import numpy as np
 
 from bench.classification import DELTA
-from dplit import NCnvxAdap
+from dplit import NCnvxAdap, adaptation
 from dplit.accounting import gaussian_mu
-from dplit.adaptation import losses as lo
-from dplit.adaptation import ncnvx_adap
-from dplit.adaptation import nonconvex as nc
-from dplit.adaptation.samples import Sample
+from dplit.adaptation import Sample
+from dplit.inputs import quantize
+from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise
-from dplit.rows import lattice, quantize
 
 
 def network(n_splits=10):
@@ -33,7 +31,7 @@ def network(n_splits=10):
             rings(4000, rng),
         )
         known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "random_state": seed}
-        net = {"loss": lo.NetworkLoss(8)}
+        net = {"loss": adaptation.NetworkLoss(8)}
         public, free = {"Xs": Xs, "ys": ys}, {"private": False}
         paid = {"delta": DELTA, "n_iter": 20}
         ways = {
@@ -57,7 +55,7 @@ def network(n_splits=10):
 
 
 def printed():
-    loss, Lambda, kappa_1 = lo.LogLoss(), 8.0, 0.3
+    loss, Lambda, kappa_1 = adaptation.LogLoss(), 8.0, 0.3
     print("n       steps     largest move   mean p v   F at start  at end")
     for n in (100, 1000, 10_000):
         rng, samples, p = np.random.default_rng(n), [], 0.5 / n
@@ -68,7 +66,7 @@ def printed():
             samples.append(Sample(quantize(X, 1.0), y, lattice(1.0)[0], p))
         fitting = 0.1 * 0.25 / (2 * loss.constants(1.0, Lambda)[0] * p**3)
         for name, speed in (("printed", 1.0), ("fitting", fitting)):
-            run = nc.algorithm_2(
+            run = adaptation.algorithm_2(
                 loss, samples[1], samples[0], 1.0, Lambda, kappa_1=kappa_1, n_iter=100,
                 noise=Noise(1, neighboring="replace"), mu=gaussian_mu(1.0, DELTA), speed=(1.0, speed),
             )  # fmt: skip
@@ -97,12 +95,12 @@ def speed():
     clock("one pass (read, multiply, add)", lambda: (big.X * 1.5).sum(axis=0))
     clock(
         "one gradient, logistic",
-        lambda: ncnvx_adap.profiled_gradient(lo.LogLoss(), w, [big], 0.5),
+        lambda: adaptation.profiled_gradient(adaptation.LogLoss(), w, [big], 0.5),
     )
-    v = rng.normal(size=lo.NetworkLoss(8).n_parameters(50))
+    v = rng.normal(size=adaptation.NetworkLoss(8).n_parameters(50))
     clock(
         "one gradient, network",
-        lambda: ncnvx_adap.profiled_gradient(lo.NetworkLoss(8), v, [big], 0.5),
+        lambda: adaptation.profiled_gradient(adaptation.NetworkLoss(8), v, [big], 0.5),
     )
     known = {"radius": 2.0, "weight_radius": 20.0, "classes": [0, 1], "random_state": 0}
     tables = {"Xs": X[:100_000], "ys": y[:100_000]}

@@ -12,12 +12,12 @@ from sklearn.cluster import KMeans
 
 from bench.sets import EPSILONS, SETS, auc, available, blobs, geometric_mean, load
 from bench.store import Store, timed
-from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
-from dplit.clustering import pe_means, vote_search
-from dplit.clustering import private_evolution as pe
+from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets, private_evolution
+from dplit import private_evolution as pe
+from dplit.accounting import Table
 from dplit.geometry import nearest
 from dplit.mechanisms import Noise
-from dplit.receipts import Table
+from dplit.private_evolution import kmeans as pe_means
 
 KEY = {"dataset": str, "method": str, "epsilon": float, "seed": int}
 
@@ -184,7 +184,7 @@ def run_speed():
     rng, k, L = np.random.default_rng(0), 16, 124
     centers = KMeans(k, n_init=1, random_state=0).fit(X[:5000]).cluster_centers_
     population = np.vstack([centers, pe.variations(centers, L, rng)])
-    Q = vote_search.vote_grid(X)
+    Q = private_evolution.vote_grid(X)
     price = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
     tracemalloc.start()
     _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))

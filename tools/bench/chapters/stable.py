@@ -12,9 +12,9 @@ from sklearn.datasets import load_wine
 
 from bench.sets import load
 from dplit import KTupleKMeans, PEMeans, datasets
-from dplit.exact import kmeans_loss
-from dplit.public import AbstainedWarning, PrivacyWarning
-from dplit.receipts import Table
+from dplit.accounting import Table
+from dplit.datasets import kmeans_loss
+from dplit.inputs import AbstainedWarning, PrivacyWarning
 
 REAL = ["iris", "wine", "cancer", "diabetes", "digits", "mnist", "gas", "letter", "adult"]
 

@@ -21,7 +21,7 @@ from bench.chapters import pe_means
 from bench.sets import EPSILONS, SETS, auc, geometric_mean
 from bench.store import Store
 from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, datasets
-from dplit.receipts import Table
+from dplit.accounting import Table
 
 METHODS = {"PEMeans": PEMeans, "HDPEMeans": HDPEMeans, "MaxCoverKMeans": MaxCoverKMeans}
 # name -> rows, columns, clusters

@@ -1,0 +1,7 @@
+"""`python -m dplit`."""
+
+from .options import parse
+
+__all__ = [
+    "parse",
+]

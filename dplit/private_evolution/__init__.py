@@ -1,0 +1,61 @@
+"""Paper 3: private k-means by private evolution (PE-means, 2026)."""
+
+from .kmeans import (
+    COUNTS,
+    EXTRA,
+    HDPEMeans,
+    LENGTHS,
+    PEMeans,
+    THIN,
+    evolution_prices,
+    pe_means,
+    refine_step,
+    residual_radius,
+    step_error,
+    step_prices,
+)
+from .paper import (
+    dp_nn_histogram,
+    keep_largest,
+    levy_steps,
+    mantegna_scale,
+    paper_rounds,
+    paper_variations,
+    private_evolution,
+    select,
+    variations,
+    vote_noise,
+)
+from .votes import (
+    grid_radius,
+    nearest_member,
+    vote_grid,
+)
+
+__all__ = [
+    "COUNTS",
+    "EXTRA",
+    "HDPEMeans",
+    "LENGTHS",
+    "PEMeans",
+    "THIN",
+    "dp_nn_histogram",
+    "evolution_prices",
+    "grid_radius",
+    "keep_largest",
+    "levy_steps",
+    "mantegna_scale",
+    "nearest_member",
+    "paper_rounds",
+    "paper_variations",
+    "pe_means",
+    "private_evolution",
+    "refine_step",
+    "residual_radius",
+    "select",
+    "step_error",
+    "step_prices",
+    "variations",
+    "vote_grid",
+    "vote_noise",
+]

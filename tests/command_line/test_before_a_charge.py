@@ -1,0 +1,533 @@
+"""What the kind of a table decides is decided before a charge: dozens of kinds, and each is answered or refused uncharged."""
+
+import array
+import csv
+import datetime
+import decimal
+import json
+import os
+import pickle
+import random
+import socket
+import sys
+import threading
+import uuid
+from collections import OrderedDict
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget
+from dplit.command_line import files as table_files
+from dplit.command_line import main
+
+N = 300
+X = np.random.default_rng(0).uniform(0, 9, size=(N, 2))
+CSV = "x,y\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in X)
+BALL = {"epsilon": 1.0, "delta": 1e-6, "radius": 20.0, "random_state": 0}
+BOUNDS = {"epsilon": 1.0, "delta": 1e-6, "bounds": ([0, 0], [9, 9]), "random_state": 0}
+
+
+# ---------------------------------------------------------------- files
+
+
+def command(folder, table, *more, bounds="column,low,high,values\nx,0,9,\ny,0,9,\n"):
+    """(what the command returns, states in its ledger) for a table in a folder of its own."""
+    (folder / "b.csv").write_text(bounds)
+    PrivacyBudget.open(folder / "l", 5.0, 1e-4).close()
+    line = ["cluster", table, "--bounds", folder / "b.csv", "--ledger", folder / "l"]
+    line += ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6, "--seed", 0, "--out", folder / "out"]
+    said = main([str(a) for a in (*line, *more)])
+    with PrivacyBudget.open(folder / "l") as budget:
+        return said, [row.state for row in budget.ledger]
+
+
+def compressed(name):
+    return __import__(name).compress(CSV.encode())
+
+
+def sheet():
+    import io
+    import zipfile
+
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as folder:
+        folder.writestr("xl/sheet.xml", CSV)
+    return file.getvalue()
+
+
+FILES = {  # (name, content, what is said; nothing if it is answered)
+    "gzip by suffix": ("t.csv.gz", compressed("gzip"), "compressed"),
+    "gzip by content": ("t.csv", compressed("gzip"), "compressed"),
+    "bzip2": ("t.csv.bz2", compressed("bz2"), "compressed"),
+    "xz": ("t.csv", compressed("lzma"), "compressed"),
+    "zip": ("t.zip", sheet(), "a spreadsheet"),
+    "xlsx": ("t.xlsx", sheet(), "a spreadsheet"),
+    "xls": ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "a spreadsheet"),
+    "pickle": ("t.pkl", pickle.dumps(X), "a pickle"),
+    "JSON of lists": ("t.json", json.dumps(X.tolist()).encode(), "JSON"),
+    "JSON of objects": ("t.json", json.dumps([{"x": 1, "y": 2}] * N, indent=1).encode(), "JSON"),
+    "JSON by column": ("t.json", json.dumps({"x": [1], "y": [2]}).encode(), "JSON"),
+    "JSON lines": ("t.csv", b'{"x": 1, "y": 2}\n' * N, "JSON"),
+    "UTF-16": ("t.csv", CSV.encode("utf-16"), "no text in UTF-8"),
+    "UTF-16 without a mark": ("t.csv", CSV.encode("utf-16-le"), "no text in UTF-8"),
+    "UTF-32": ("t.csv", CSV.encode("utf-32"), "no text in UTF-8"),
+    "latin-1 in the first line": ("t.csv", CSV.replace("y", "y,gr\u00f6\u00dfe").encode("latin-1"), "no text in UTF-8"),
+    "npy": ("t.npy", b"\x93NUMPY\x01" + bytes(99), "another format"),
+    "SQLite": ("t.db", b"SQLite format 3\0" + bytes(99), "no text|another format"),
+    "HDF5": ("t.h5", b"\x89HDF\r\n\x1a\n" + bytes(99), "another format"),
+    "Arrow": ("t.arrow", b"ARROW1\0\0" + bytes(99), "no text|another format"),
+    "HTML": ("t.csv", b"<!DOCTYPE html>\n<table>", "XML or HTML"),
+    "nothing": ("t.csv", b"", "it is empty"),
+    "nothing called Parquet": ("t.parquet", b"", "it is empty"),
+    "a byte order mark alone": ("t.csv", b"\xef\xbb\xbf", "first line hold names"),
+    "an empty first line": ("t.csv", ("\n" + CSV).encode(), "first line hold names"),
+    "no first line of names": ("t.csv", CSV.split("\n", 1)[1].encode(), "first line hold names"),
+    "a name twice": ("t.csv", CSV.replace("x,y", "x,x").encode(), "same name"),
+    "other names": ("t.csv", CSV.replace("x,y", "u,v").encode(), "'x' is not among"),
+    "CSV called Parquet": ("t.parquet", CSV.encode(), "its name says Parquet"),
+    "a broken Parquet file": ("t.parquet", b"PAR1\x15 and no end", "cannot be read as a table"),
+    "an encrypted Parquet file": ("t.csv", b"PARE" + bytes(99), "no text|another format"),
+    "old line ends": ("t.csv", CSV.replace("\n", "\r").encode(), None),
+    "CSV of another name": ("t.data", CSV.encode(), None),
+    "bars": ("t.csv", CSV.replace(",", "|").encode(), None),
+    "a NUL after old line ends": ("t.csv", (CSV.replace("\n", "\r").replace("x,y", "x,y,z").replace("\r", ",\0\r").replace("z,\0", "z")).encode(), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_kind_of_file_is_answered_or_refused_before_a_charge(tmp_path, kind):
+    name, content, told = FILES[kind]
+    (tmp_path / name).write_bytes(content)
+    said, states = command(tmp_path, tmp_path / name)
+    if told is None:
+        assert (said, states) == (0, ["settled"])
+    else:
+        assert pytest.importorskip("re").search(told, said) and states == []
+        assert not (tmp_path / "out").exists() and name in said + "b.csv"
+
+
+def test_what_is_no_file_is_refused_before_a_charge_and_does_not_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    read, write = os.pipe()
+    threading.Thread(target=os.write, args=(write, CSV.encode())).start()
+    with socket.socket(socket.AF_UNIX) as one, suppress(OSError):
+        one.bind(str(tmp_path / "socket"))
+        for name, told in {
+            "pipe": "a pipe, and a table is read more than once",
+            f"/dev/fd/{read}": "a pipe, and a table is read more than once",
+            "folder": "it is a folder",
+            "socket": "it is a socket",
+            "/dev/null": "it is a device",
+            "none.csv": "there is no such file",
+            "a\0b.csv": "cannot be read as a table",
+        }.items():
+            said, states = command(tmp_path, tmp_path / name)
+            assert told in said and states == [], name
+    os.close(read), os.close(write)
+
+
+def test_a_file_at_standard_input_is_read(tmp_path):
+    """It may be opened again, as a pipe may not."""
+    (tmp_path / "t.csv").write_text(CSV)
+    with open(tmp_path / "t.csv") as file:
+        said, states = command(tmp_path, f"/dev/fd/{file.fileno()}")
+    assert (said, states) == (0, ["settled"])
+
+
+D = decimal.Decimal
+COLUMNS = {  # of Parquet: (type, cells, whether it is answered as a range)
+    "decimal128": ("decimal128(38, 2)", [D("1.5")], True),
+    "decimal256": ("decimal256(60, 2)", [D("1.5")], True),
+    "decimal256 beyond floats": ("decimal256(76, 0)", [D(10) ** 70], True),
+    "half": ("float16()", [1.5], True),
+    "uint64": ("uint64()", [2**64 - 1], True),
+    "bool": ("bool_()", [True], True),
+    "numbers as words": ("string()", ["1.5"], True),
+    "views of words": ("string_view()", ["1.5"], True),
+    "large words": ("large_string()", ["1.5"], True),
+    "a dictionary of numbers": ("dictionary(pa.int32(), pa.int64())", [3], True),
+    "a dictionary of words": ("dictionary(pa.int32(), pa.string())", ["3"], True),
+    "null": ("null()", [None], False),
+    "date": ("date32()", [datetime.date(2020, 1, 1)], False),
+    "timestamp": ("timestamp('us', 'UTC')", [0], False),
+    "time": ("time32('s')", [1], False),
+    "duration": ("duration('s')", [1], False),
+    "binary": ("binary()", [b"1"], False),
+    "fixed binary": ("binary(4)", [b"1234"], False),
+    "uuid": ("uuid()", [uuid.UUID(int=1).bytes], False),
+    "list": ("list_(pa.int64())", [[1]], False),
+    "struct": ("struct([('a', pa.int64())])", [{"a": 1}], False),
+    "map": ("map_(pa.string(), pa.int64())", [[("a", 1)]], False),
+}
+
+
+@pytest.mark.parametrize("readers", [["polars", "pyarrow"], ["polars"], ["pyarrow"]], ids="+".join)
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_type_of_parquet_is_answered_or_refused_before_a_charge(
+    tmp_path, monkeypatch, kind, readers
+):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for reader in readers:
+        pytest.importorskip(reader)
+    monkeypatch.setattr(table_files, "find_spec", lambda name: name in readers or None)
+    text, cells, good = COLUMNS[kind]
+    column = pa.array(cells * N, type=eval(f"pa.{text}"))
+    table = pa.table({"x": column, "y": pa.array([1.0] * N)})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    said, states = command(tmp_path, tmp_path / "t.parquet", "--method", "NoisyLloyd")
+    if said == 0:
+        assert good and states == ["settled"]
+    else:
+        assert states == [] and "no row was read" in said
+        assert not good or readers == ["polars"] and kind.startswith("decimal256")
+
+
+def test_a_parquet_file_may_have_any_name_and_two_of_one_name_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"x": X[:, 0], "y": X[:, 1]}), tmp_path / "t.csv")
+    assert command(tmp_path, tmp_path / "t.csv") == (0, ["settled"])
+    twice = pa.Table.from_arrays([pa.array(X[:, 0])] * 2, names=["x", "x"])
+    (tmp_path / "two").mkdir()
+    parquet.write_table(twice, tmp_path / "two" / "t.parquet")
+    said, states = command(tmp_path / "two", tmp_path / "two" / "t.parquet")
+    assert states == [] and isinstance(said, str)
+
+
+PRIVATE = {  # what only a row can tell
+    "a word": "one,1\n",
+    "an empty cell": ",1\n",
+    "infinity": "inf,1\n",
+    "not a number": "nan,1\n",
+    "a decimal comma": '"1,5",1\n',
+    "a cell too many": "1,1,1\n",
+    "a cell too few": "1\n",
+    "an open quote": '"1,1\n',
+    "a quote inside": '1"x",1\n',
+    "a NUL": "1\0,1\n",
+    "bytes": "\udcff,1\n",
+    "a cell as long as a book": "1" * 200_000 + "x,1\n",
+    "a quote as long as a book": '"' + "1" * 200_000 + ",1\n",
+    "half a letter": "\ud800,1\n".encode("utf-8", "surrogatepass").decode(
+        "utf-8", "surrogateescape"
+    ),
+    "a whole number of another script": "\u0663,1\n",
+    "many cells": "1," * 200_000 + "\n",
+    "infinity after a long text": " " * 200_000 + "inf,1\n",
+}
+
+
+def scaler():
+    columns = table_files._Block(x=np.empty(0), y=np.empty(0))
+    return table_files.BoundedScaler(low=0, high=9).fit(columns)
+
+
+@pytest.mark.parametrize("name", [*PRIVATE, "no row"])
+def test_all_private_reasons_of_a_file_are_one_sentence_and_one_exception(tmp_path, name):
+    text = CSV + PRIVATE[name] + CSV.split("\n", 1)[1] if name in PRIVATE else "x,y\n"
+    (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert table_files.read_names(tmp_path / "t.csv") == ["x", "y"]
+    with pytest.raises(ValueError) as caught:
+        table_files.read_rows(tmp_path / "t.csv", scaler())
+    assert type(caught.value) is ValueError and caught.value.__context__ is None
+    assert str(caught.value) == f"{tmp_path / 't.csv'}: {table_files._UNUSABLE}"
+
+
+def test_a_private_reason_is_charged_and_told_in_that_sentence(tmp_path):
+    (tmp_path / "t.csv").write_text(CSV + "one,1\n")
+    said, states = command(tmp_path, tmp_path / "t.csv")
+    assert states == ["failed"]
+    first, second = said.split("\n")
+    assert first == f"dplit: {tmp_path / 't.csv'}: {table_files._UNUSABLE}"
+    assert second.startswith("The budget was charged epsilon = 1")
+
+
+def test_a_cell_of_parquet_that_is_no_number_is_told_in_the_same_sentence(tmp_path):
+    polars = pytest.importorskip("polars")
+    for cells in ([1.0, None], [1.0, np.nan], [1.0, np.inf], ["1", "one"], ["1", ""]):
+        polars.DataFrame({"x": cells, "y": [1.0, 2.0]}).write_parquet(tmp_path / "t.parquet")
+        with pytest.raises(ValueError) as caught:
+            table_files.read_rows(tmp_path / "t.parquet", scaler())
+        assert str(caught.value) == f"{tmp_path / 't.parquet'}: {table_files._UNUSABLE}"
+
+
+def test_cells_beyond_the_largest_float_are_finite_and_clipped(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1e400,-1e400\n1e308,-1e308\n" + "9" * 400 + ",0e999\n")
+    rows = table_files.read_rows(tmp_path / "t.csv", scaler())
+    assert rows.tolist() == [[1.0, -1.0]] * 3
+    assert table_files._floats([D("-1e400"), 2.0])[0] == -np.finfo(float).max
+    with pytest.raises(ValueError):
+        table_files._floats([D("Infinity")])
+
+
+FINITE = {  # a number's text, and what it becomes within the range from 0 to 9
+    f"0.{'0' * 131_070}5": -1.0,
+    "9" * 200_000: 1.0,
+    f"{'0' * 200_000}9": 1.0,
+    f"9{'0' * 5000}e-5000": 1.0,
+    "9" + " " * 200_000: 1.0,
+    "1e9999999999999999999": 1.0,
+    "-1e9999999999999999999": -1.0,
+    "1e-9999999999999999999": -1.0,
+    f"1e{'9' * 5000}": 1.0,
+    f"0e{'9' * 200_000}": -1.0,
+}
+
+
+@pytest.mark.parametrize("kind", ["CSV", "CSV in quotes", "polars", "pyarrow"])
+def test_a_finite_number_is_read_however_long_its_text_is(tmp_path, monkeypatch, kind):
+    path = tmp_path / "t.csv"
+    if kind.startswith("CSV"):
+        quote = '"' * ("quotes" in kind)
+        lines = "".join(f"{quote}{text}{quote},1\n" for text in FINITE)
+        path.write_text("x,y\n" + lines)
+    else:
+        polars = pytest.importorskip("polars")
+        pytest.importorskip(kind)
+        monkeypatch.setattr(table_files, "find_spec", lambda name: name == kind or None)
+        polars.DataFrame({"x": list(FINITE), "y": [1.0] * len(FINITE)}).write_parquet(path)
+    limits = csv.field_size_limit(), sys.get_int_max_str_digits()
+    assert table_files.read_rows(path, scaler())[:, 0].tolist() == list(FINITE.values())
+    assert limits == (csv.field_size_limit(), sys.get_int_max_str_digits())
+
+
+def test_a_row_with_a_long_number_does_not_decide_whether_there_is_an_answer(tmp_path):
+    (tmp_path / "t.csv").write_text(f"{CSV}0.{'0' * 131_070}5,1\n")
+    assert command(tmp_path, tmp_path / "t.csv") == (0, ["settled"])
+
+
+def test_a_line_is_read_by_the_rules_of_csv():
+    rng = random.Random(0)
+    for _ in range(20_000):
+        separator = rng.choice(",;\t|")
+        line = "".join(rng.choices('""a, ;\t|\0\\\ud800', k=rng.randint(1, 9)))
+        try:
+            want = next(csv.reader([line], delimiter=separator, strict=True))
+        except csv.Error:
+            with pytest.raises(csv.Error):
+                table_files._cells(line, separator)
+        else:
+            assert table_files._cells(line + rng.choice(["", "\n", "\r\n"]), separator) == want
+
+
+def test_a_word_may_be_anything_and_of_any_length(tmp_path):
+    """What stands on no list is none of its values, and no reason to refuse the table."""
+    words = [
+        "1" * 5000,
+        "b" * 200_000,
+        "b\0",
+        "1." + "0" * 200_000,
+        "\ufeffb",
+        "\ue000",
+        "nan",
+        "b",
+    ]
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{word}\n" for word in words))
+    columns = table_files._Block(x=np.empty(0))
+    listed = table_files.BoundedScaler(categories={"x": ["1", "b"]}).fit(columns)
+    rows = table_files.read_rows(tmp_path / "t.csv", listed)
+    assert [tuple(row == rows.max()) for row in rows] == [
+        (word.startswith("1."), word == "b") for word in words
+    ]
+
+
+# ---------------------------------------------------------------- in Python
+
+
+class Cells:
+    """A table that says no more of itself than scikit-learn asks for, and cannot be converted."""
+
+    shape, dtype = (N, 2), np.dtype(float)
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, rows):
+        return self
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("on another device")
+
+
+def frames():
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    dask = pytest.importorskip("dask.array")
+    good = pandas.DataFrame(X, columns=["x", "y"])
+    yield "a frame", good, True
+    yield "a frame with an index of floats", good.set_index(np.linspace(-1, 1, N)), True
+    yield "names that are numbers", pandas.DataFrame(X), True
+    yield "names of two kinds", pandas.DataFrame(X, columns=["a", 1]), False
+    yield "two names alike", pandas.DataFrame(X, columns=["a", "a"]), False
+    yield "levels of names", pandas.DataFrame(X, columns=[["a", "a"], ["b", "c"]]), True
+    for kind in ("Int64", "Float32", "float16", "boolean", "double[pyarrow]"):
+        yield kind, good.round().clip(0, 1).astype(kind), True
+    yield "sparse columns", good.astype("Sparse[float]"), False
+    yield "columns with few that are not 0", good.astype(pandas.SparseDtype(float, 0.0)), False
+    one = [D("1.5")] * N
+    decimals = pandas.array(one, dtype=pandas.ArrowDtype(pyarrow.decimal128(9, 2)))
+    yield "decimals of Arrow", good.assign(y=decimals), True
+    yield "categories of numbers", good.round().astype("category"), True
+    yield "string", good.astype("string"), False
+    yield "string[pyarrow]", good.astype("string[pyarrow]"), False
+    yield "categories of words", good.astype("string").astype("category"), False
+    yield "dates", good.assign(y=pandas.Timestamp("2020")), False
+    yield "dates with a zone", good.assign(y=pandas.Timestamp("2020", tz="UTC")), False
+    yield "durations", good.assign(y=pandas.Timedelta("1D")), False
+    yield "periods", good.assign(y=pandas.Period("2020")), False
+    yield "intervals", good.assign(y=pandas.Interval(0, 1)), False
+    yield "complex", good.astype(complex), False
+    nulls = pandas.array([None] * N, dtype=pandas.ArrowDtype(pyarrow.null()))
+    yield "nulls of Arrow", good.assign(y=nulls), False
+    yield "a series", good["x"], False
+    p = polars.DataFrame({"x": X[:, 0], "y": X[:, 1]})
+    yield "polars", p, True
+    yield "polars: decimals", p.with_columns(polars.Series("y", one)), True
+    yield "polars: words", p.with_columns(y=polars.lit("1")), False
+    yield "polars: nulls", p.with_columns(y=polars.lit(None)), False
+    yield "polars: dates", p.with_columns(y=polars.lit(datetime.date(2020, 1, 1))), False
+    yield "polars: lists", p.with_columns(y=polars.lit([1, 2])), False
+    yield "polars: structs", p.with_columns(y=polars.struct("x")), False
+    yield "polars: binary", p.with_columns(y=polars.lit(b"1")), False
+    yield "polars: categories", p.with_columns(y=polars.lit("1").cast(polars.Categorical)), False
+    yield "polars: enum", p.with_columns(y=polars.lit("1").cast(polars.Enum(["1"]))), False
+    yield "polars: object", p.with_columns(polars.Series("y", [{1}] * N, polars.Object)), False
+    yield "polars: lazy", p.lazy(), False
+    yield "polars: a series", p["x"], False
+    a = p.to_arrow()
+    yield "Arrow", a, True
+    yield "Arrow: a batch", a.to_batches()[0], True
+    yield "Arrow: words", a.set_column(1, "y", pyarrow.array(["1"] * N)), False
+    yield "Arrow: two names alike", a.rename_columns(["x", "x"]), False
+    yield (
+        "Arrow: dates",
+        a.set_column(1, "y", pyarrow.array([datetime.date(2020, 1, 1)] * N)),
+        False,
+    )
+    yield "Arrow: nulls", a.set_column(1, "y", pyarrow.nulls(N)), False
+    yield "Arrow: a column", a["x"], False
+    yield "dask", dask.from_array(X, chunks=(100, 2)), True
+    yield "dask: split columns", dask.from_array(X, chunks=(100, 1)), True
+    yield "dask: flat", dask.from_array(X[:, 0], chunks=100), False
+    yield "dask: words", dask.from_array(X.astype(str), chunks=(100, 2)), False
+    yield "dask: unknown length", (d := dask.from_array(X, chunks=(100, 2)))[d[:, 0] > 1], False
+    sparse_parts = dask.from_array(X, chunks=(100, 2)).map_blocks(sparse.csr_array)
+    yield "dask: sparse parts", sparse_parts, False
+
+
+def arrays():
+    words = np.array([["1", "2"]] * N)
+    yield "an array", X, True
+    yield "float32", X.astype(np.float32), True
+    yield "float16", X.astype(np.float16), True
+    yield "long double", X.astype(np.longdouble), True
+    yield "int8", X.astype(np.int8), True
+    yield "bool", X > 1, True
+    yield "objects that are numbers", X.astype(object), True
+    yield "not contiguous", np.asfortranarray(X)[::-1], True
+    yield "big-endian", X.astype(">f8"), True
+    yield "a masked array without a mask", np.ma.masked_array(X), True
+    yield "a list of lists", X.tolist(), True
+    yield "a tuple of arrays", tuple(X), True
+    yield "nothing", None, False
+    yield "a path", "people.csv", False
+    yield "a path object", __import__("pathlib").Path("people.csv"), False
+    yield "bytes", b"x,y\n1,2\n", False
+    yield "a dict", {"x": X[:, 0], "y": X[:, 1]}, False
+    yield "an ordered dict", OrderedDict(x=X[:, 0]), False
+    yield "a set", {1, 2}, False
+    yield "a generator", (row for row in X), False
+    yield "a map", map(list, X), False
+    yield "a range", range(N), False
+    yield "a number", 1.5, False
+    yield "a function", np.zeros, False
+    yield "a type", np.ndarray, False
+    yield "an array of the standard library", array.array("d", X[:, 0]), False
+    yield "a view of memory", memoryview(X[:, 0].copy()), False
+    yield "no dimension", np.array(1.5), False
+    yield "one dimension", X[:, 0], False
+    yield "three dimensions", X[:, :, None], False
+    yield "no column", X[:, :0], False
+    yield "complex", X.astype(complex), False
+    yield "words", words, False
+    yield "bytes in an array", words.astype("S"), False
+    yield "dates", words.astype("M8[D]"), False
+    yield "durations", X.astype("m8[s]"), False
+    yield "records", np.zeros((N, 2), dtype=[("a", float)]), False
+    if hasattr(np.dtypes, "StringDType"):
+        yield "strings of numpy 2", words.astype(np.dtypes.StringDType()), False
+    yield "a matrix", np.matrix(X), False
+    for kind in (sparse.csr_matrix, sparse.coo_array, sparse.lil_array, sparse.dok_array):
+        yield kind.__name__, kind(X), False
+    yield "another device", Cells(), False
+
+
+@pytest.mark.parametrize("price", [BALL, BOUNDS], ids=["ball", "bounds"])
+@pytest.mark.parametrize("make", [arrays, frames])
+def test_a_kind_of_table_is_answered_or_refused_before_a_charge(make, price):
+    wrong = []
+    for name, table, good in make():
+        budget = PrivacyBudget(9.0, 1e-3)
+        try:
+            model = budget.fit(NoisyLloyd(2, **price), table)
+        except (TypeError, ValueError) as error:
+            if good or budget.ledger:
+                wrong.append((name, good, [row.state for row in budget.ledger], str(error)))
+        else:
+            if not good or model.cluster_centers_.shape != (2, 2):
+                wrong.append((name, "answered"))
+    assert not wrong
+
+
+@pytest.mark.parametrize("make", [arrays, frames])
+def test_a_search_refuses_the_same_kinds_before_it_charges(make):
+    wrong = []
+    for name, table, good in make():
+        good &= not name.startswith("dask")  # losses are read in memory
+        budget = PrivacyBudget(9.0, 1e-3)
+        try:
+            budget.search(NoisyLloyd(2, **BALL), {"n_iter": [1]}, table, epsilon=1.0)
+        except (TypeError, ValueError) as error:
+            if good or budget.ledger:
+                wrong.append((name, good, [row.state for row in budget.ledger], str(error)))
+        else:
+            if not good:
+                wrong.append((name, "answered"))
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            "people.csv",
+            r"\(it is a str\): HDPEMeans needs a table of finite numbers. Read the file first",
+        ),
+        ({"x": [1]}, "it is a dict.*pandas.DataFrame"),
+        (iter([[1.0]]), "it is a list_iterator.*all rows at once"),
+        (sparse.eye_array(3), "it is a dia_array.*X.toarray()"),
+        (np.zeros((2, 2), "M8[D]"), "not numbers"),
+    ],
+)
+def test_a_refusal_names_what_it_saw_and_the_next_step(table, told):
+    with pytest.raises((TypeError, ValueError), match=told):
+        PrivacyBudget(9, 1e-3).fit(HDPEMeans(2, **BALL), table)
+    frame = pytest.importorskip("pandas").DataFrame({"x": [1.0], "day": ["2020-01-01"]})
+    frame["day"] = frame["day"].astype("datetime64[s]")
+    with pytest.raises(ValueError, match=r"column 'day' is of type datetime64\[s\]"):
+        PrivacyBudget(9, 1e-3).fit(HDPEMeans(2, **BALL), frame)
+
+
+def test_a_public_table_whose_columns_have_one_name_is_refused_before_a_charge():
+    """The names of a frame that is PUBLIC itself are kept, too, after the fit."""
+    target = pytest.importorskip("pandas").DataFrame(X, columns=["a", "a"])
+    budget = PrivacyBudget(9.0, 1e-3)
+    with pytest.raises(ValueError, match="two columns of a table have the same name"):
+        budget.fit(NoisyAverageSet(t=20, **BALL), Xs=X, Xt=target)
+    assert not budget.ledger

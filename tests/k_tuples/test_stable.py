@@ -1,0 +1,256 @@
+"""Stable clusters: one row changes one part, the prices add up, and data that pass are replayed too."""
+
+import math
+import tracemalloc
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from test_estimators import COMMON, Untouchable
+from threadpoolctl import threadpool_limits
+
+from dplit import KTupleGaussianMixture, KTupleKMeans, PrivacyBudget, audit, datasets, k_tuples
+from dplit.accounting import gaussian_mu, gdp_composition
+from dplit.datasets import kmeans_loss
+from dplit.k_tuples import kmeans as stable
+from dplit.mechanisms import Noise
+
+KINDS = pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
+RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+PASSES = {"n_clusters": 3, "epsilon": 8.0, "delta": 1e-4, "radius": 16.0, "n_tuples": 60}
+
+
+def groups(n=900, seed=0):
+    """Three far groups in the plane."""
+    places = np.array([[-8.0, 0.0], [8.0, 0.0], [1.0, 9.0]])
+    return places[np.arange(n) % 3] + 0.2 * np.random.default_rng(seed).normal(size=(n, 2))
+
+
+@RELATIONS
+def test_one_row_changes_one_tuple(neighboring):
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        d = rng.integers(1, 4)
+        Q = rng.integers(0, 3, size=(rng.integers(1, 80), d)).astype(float)
+        other = rng.integers(0, 4, size=(1, d)).astype(float)
+        R = np.vstack([Q, other]) if neighboring == "add_remove" else np.vstack([other, Q[1:]])
+        if neighboring == "add_remove":
+            R = rng.permutation(R)  # the order means nothing
+        parts = [stable.parts_of(S, 7, neighboring, np.random.default_rng(trial)) for S in (Q, R)]
+        tuples = [stable.tuples_of(S, p, 7, 2, 5) for S, p in zip((Q, R), parts, strict=True)]
+        assert np.any(tuples[0] != tuples[1], axis=(1, 2)).sum() <= 1
+
+
+def test_parts_are_of_like_size_and_a_key_changes_them():
+    Q = np.arange(40_000, dtype=float).reshape(-1, 2)
+    one, two = (stable.parts_of(Q, 20, "add_remove", np.random.default_rng(s)) for s in (0, 1))
+    sizes = np.bincount(one, minlength=20)
+    # chi-square with 19 degrees of freedom: above 60 by chance once in 10^5
+    assert ((sizes - 1000) ** 2 / 1000).sum() < 60 and abs(np.mean(one == two) - 0.05) < 0.01
+    same = stable.parts_of(np.zeros((20_000, 2)), 20, "add_remove", np.random.default_rng(0))
+    assert np.bincount(same, minlength=20).min() > 800  # equal rows are spread too
+
+
+def test_radii_are_quantiles():
+    counts = np.zeros((2, 17))
+    counts[0, 4], counts[0, 9] = 100, 2
+    counts[1, 16] = 10
+    assert np.allclose(stable.cell_radii(counts.ravel(), 2), [2.0**-6, 1.0])
+    assert np.all(np.isin(stable.cell_radii(-np.ones(34), 2), 2.0 ** (np.arange(17) / 2 - 8)))
+
+
+@KINDS
+@RELATIONS
+def test_squares_of_prices_add_up_to_what_was_given(kind, neighboring):
+    model = kind(**COMMON, neighboring=neighboring)
+    model.fit(groups())
+    mus = [r.mu for r in model.spent_.releases if r.mu]
+    assert gdp_composition(mus) == pytest.approx(gaussian_mu(1.0, 5e-7), rel=1e-6)
+    assert len(mus) == (6 if kind is KTupleGaussianMixture else 5)
+    assert sum(r.delta for r in model.spent_.releases) == pytest.approx(5e-7)
+
+
+@KINDS
+@RELATIONS
+def test_replay_of_data_that_pass_finds_nothing(kind, neighboring):
+    X = groups()
+    rows = [[3.0, 3.0], [1e6, 0.0], [-8.0, 0.0]]
+    pairs = [
+        (str(r), X, np.vstack([X, [r]]) if neighboring == "add_remove" else np.vstack([[r], X[1:]]))
+        for r in rows
+    ]
+    model = kind(**PASSES, neighboring=neighboring, random_state=0)
+    assert model.fit(X).status_ == "released"
+    assert not audit.replay(model, pairs, seeds=range(2))
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "half the noise, declared",
+        "half the noise, hidden",
+        "one draw for all coordinates",
+        "one draw for all coordinates, signs in turn",
+        "the same draws in every release",
+        "the data decide the number of releases",
+    ],
+)
+def test_replay_of_data_that_pass_catches_planted_bugs(bug):
+    X = groups(300)
+    pairs = [("one more", X, np.vstack([X, [[3.0, 3.0]]]))]
+    with audit.sabotage(bug, KTupleKMeans(**PASSES)) as (broken, fit, _):
+        assert audit.replay(broken, pairs, seeds=range(8), fit=fit, stop=True)
+
+
+def test_a_part_by_position_under_add_remove_is_caught():
+    X = groups()
+    by_place = lambda Q, t, neighboring, rng: np.arange(len(Q)) % t  # noqa: E731
+    pairs = [("one more in front", X, np.vstack([[[3.0, 3.0]], X]))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stable, "parts_of", by_place)
+        tuples = [stable.tuples_of(Q, by_place(Q, 60, "", None), 60, 3, 0) for Q in pairs[0][1:]]
+        assert np.any(tuples[0] != tuples[1], axis=(1, 2)).sum() > 10
+
+
+@RELATIONS
+def test_good_data_are_found_and_bad_ones_are_not_answered(neighboring):
+    made = datasets.make_separated_gaussians(24_000, 4, 3, distance=16.0, random_state=0)
+    make = partial(KTupleGaussianMixture, epsilon=1.0, delta=1e-6, radius=made.radius, neighboring=neighboring, random_state=0)  # fmt: skip
+    model = make(4).fit(made.data)
+    gaps = np.linalg.norm(model.cluster_centers_[:, None] - made.centers, axis=2)
+    assert model.status_ == "released" and gaps.min(axis=1).max() < 0.3
+    assert np.abs(model.weights_ - 0.25).max() < 0.02 and model.weights_.sum() == pytest.approx(1)
+    assert all(np.linalg.eigvalsh(c).min() >= -1e-9 for c in model.covariances_)
+    assert kmeans_loss(made.data, model.cluster_centers_) < 1.1 * kmeans_loss(
+        made.data, made.centers
+    )
+    blob = np.random.default_rng(0).normal(size=(10_000, 3))
+    assert make(4).fit(blob).status_ == "abstained"
+
+
+def test_covariances_are_near_when_rows_are_many():
+    rng = np.random.default_rng(0)
+    A = np.array([[1.0, 0.6], [0.6, 1.5]])
+    X = rng.multivariate_normal([0, 0], A, size=100_000) + 15.0 * (np.arange(100_000) % 2)[:, None]
+    model = KTupleGaussianMixture(2, epsilon=1.0, delta=1e-6, radius=32.0, random_state=0).fit(X)
+    # rows beyond their cell's radius are shortened: covariances come out a little small
+    assert max(np.linalg.norm(c - A) for c in model.covariances_) < 0.3 * np.linalg.norm(A)
+    assert np.array_equal(model.means_, model.cluster_centers_)
+
+
+def test_stability_needed_is_equation_1():
+    phi = stable.stability_needed(10.0)
+    assert 1 / phi**2 - 1 == pytest.approx(8 * 2 * 22**2)
+    assert math.isclose(stable.stability_needed(10.0, 3.0), 1 / math.sqrt(1 + 8 * 4 * 22**2))
+
+
+def test_a_tuple_is_a_function_of_its_part_bit_for_bit():
+    """Whatever the other parts, the order of the rows and the threads that the machine offers."""
+    rng = np.random.default_rng(0)
+    Q = rng.integers(-(10**6), 10**6, size=(40_000, 5)).astype(
+        float
+    )  # several chunks of a thread's work
+    parts, runs = np.arange(len(Q)) % 2, []
+    for threads in (1, 2, 4, 2):
+        with threadpool_limits(threads):
+            runs.append(stable.tuples_of(Q, parts, 2, 6, 11))
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
+    order, other = rng.permutation(len(Q)), np.where(parts == 0, 0, 1)
+    assert np.array_equal(stable.tuples_of(Q[order], other[order], 2, 6, 11), runs[0])
+    changed = np.where((parts == 1)[:, None], Q[::-1] / 2, Q).round()
+    assert np.array_equal(stable.tuples_of(changed, parts, 2, 6, 11)[0], runs[0][0])
+
+
+def test_k_means_runs_inside_one_thread():
+    seen = []
+
+    class Spy(stable.KMeans):
+        def fit(self, X):
+            seen.append([pool["num_threads"] for pool in stable_pools()])
+            return super().fit(X)
+
+    from threadpoolctl import threadpool_info as stable_pools
+
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(4):
+        patch.setattr(stable, "KMeans", Spy)
+        stable.tuples_of(groups(), np.zeros(900, int), 1, 3, 0)
+    assert seen and all(threads == 1 for pools in seen for threads in pools)
+
+
+@KINDS
+def test_one_cluster_has_no_parts_and_no_bound_that_fails(kind):
+    model = kind(**{**COMMON, "n_clusters": 1}).fit(groups())
+    assert model.status_ == "released" and not any(r.delta for r in model.spent_.releases)
+    assert not [r for r in model.spent_.releases if "parts" in r.label]
+    mus = [r.mu for r in model.spent_.releases]
+    assert gdp_composition(mus) == pytest.approx(gaussian_mu(1.0, 1e-6), rel=1e-6)
+
+
+@KINDS
+def test_abstaining_makes_the_same_releases_around_public_points(kind):
+    model = kind(**PASSES, random_state=0)
+    good, bad = model.fit(groups()), kind(**PASSES, random_state=0)
+    bad.fit(np.random.default_rng(0).normal(size=(900, 2)))
+    assert (good.status_, bad.status_) == ("released", "abstained")
+    fits = [model.spent_.releases for model in (good, bad)]
+    lines = [[(r.label, r.mechanism, r.times, r.delta) for r in releases] for releases in fits]
+    totals = [gdp_composition([r.mu for r in releases if r.mu]) for releases in fits]
+    assert lines[0] == lines[1] and totals[0] == pytest.approx(totals[1], rel=1e-9)
+    # and the later ones, which look at the rows again, at the same price each
+    assert [r.mu for r in fits[0][4:]] == [r.mu for r in fits[1][4:]]
+
+
+@KINDS
+def test_parts_that_can_never_agree_are_refused_before_x_is_read(kind):
+    for wrong, message in (
+        ({"n_tuples": 2}, "n_tuples=2.*by default"),
+        ({"epsilon": 1e-9}, "larger epsilon"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kind(**{**COMMON, **wrong}).fit(Untouchable())
+
+
+@KINDS
+def test_nothing_is_there_before_a_fit(kind):
+    model = kind(**COMMON)
+    for name in ("means_", "cluster_centers_", "covariances_"):
+        assert not hasattr(model, name)
+    if kind is KTupleGaussianMixture:
+        with pytest.raises(NotFittedError):
+            model.means_  # noqa: B018
+    with pytest.raises(NotFittedError):
+        model.predict(groups())
+
+
+@pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
+def test_a_price_at_which_no_number_of_parts_agrees_names_its_owner(kind):
+    for n_tuples in (None, 50):
+        model = kind(2, epsilon=1e-3, delta=1e-6, radius=1.0, n_tuples=n_tuples)
+        with pytest.raises(ValueError, match=f"epsilon=0.001: {kind.__name__}.*larger epsilon"):
+            model.fit(None)
+
+
+@pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
+def test_parts_that_would_be_compared_for_days_are_refused_before_the_budget(kind):
+    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    budget = PrivacyBudget(epsilon=2.0, delta=1e-5)
+    with pytest.raises(
+        ValueError, match=r"^n_clusters=1000 with 16 columns: .*; choose fewer"
+    ) as e:
+        budget.fit(kind(1000, **price), np.zeros((10, 16)))
+    assert budget.spent.epsilon == 0 and "\n" not in str(e.value)
+    kind(300, **price)._check_shape(16)  # hours, but not days
+
+
+def test_many_clusters_take_no_table_of_all_pairs_in_all_parts():
+    """Parts by clusters by columns, and clusters squared; not parts by clusters squared."""
+    n, k, d = 300, 60, 2
+    T = np.random.default_rng(0).normal(size=(k, d)) + np.zeros((n, k, d))
+    tracemalloc.start()
+    k_tuples.stable_tuple_mean(
+        T, separation=10.0, outliers=0.1, mu=3.0, eta=1e-6, beta=0.05, noise=Noise(0)
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * n * k * (d + 1) + 2**22 < 8 * n * k**2

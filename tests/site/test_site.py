@@ -1,0 +1,653 @@
+"""The site builder: a tiny book is built whole, then broken in one place at a time, and each break must stop the build."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import build_site as site
+import execnb.nbio
+import nbformat
+import pytest
+import site_code
+import site_frame
+import site_lists
+import site_text
+import yaml
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from site_pages import Page
+
+ROOT = Path(__file__).parent.parent.parent
+
+PIXEL = base64.b64encode(b"\x89PNG a pixel").decode()
+SOURCE = '''#| exports
+def noisy_sum(x, *, scale=1.0):
+    """Sum of x plus noise.
+
+    Parameters
+    ----------
+    x : list of float
+        What to add up.
+
+    Raises
+    ------
+    ValueError
+        If scale is negative.
+    """
+    return sum(x) + scale
+'''
+INDEX = [
+    "# A tiny book\n\n> Two pages",
+    "See [the theorem](10_noise.ipynb#thm-one) and `noisy_sum`, or `noisy_sum()` $x$. Balle and Wang found it, "
+    "Ding et al. (CCS 2018) another; Wang, Balle (ICML 2018) and Ding et al. (CCS 2019) are nobody.",
+]
+SOURCES = [
+    "# Sources\n\n> Where to read",
+    '* <span id="balle-wang-2018"></span>**Balle, Wang** (ICML 2018). *Noise.* [arXiv:1](https://arxiv.org/abs/1)\n'
+    '* <span id="ding-kifer-2018"></span>**Ding, Kifer** (CCS 2018). *Bugs.* [doi:1](https://doi.org/1)',
+    "## How to cite dplit\n\nThus.",
+]
+CHAPTER = [
+    "# Noise & sums\n\n> A chapter about $\\varepsilon$",
+    "| | |\n|---|---|\n| **Paper** | *On sums* |\n| **Cost** | none |",
+    new_code_cell("import math"),
+    "## First section\n\nText with $\\frac{1}{2}$.\n\n$$a \\le b \\tag{1}$$\n\nBack to [the start](index.ipynb).",
+    '<div id="thm-one">\n\n#### Sums are private\n\nLet $x$ be small.\n\n</div>\n\n'
+    "<details><summary>Proof</summary>\n\nClear.\n\n</details>",
+    '<div id="thm-two">\n\nA theorem *without* a title.\n\n</div>\n\n<div id="def-a">\n\n#### Names\n\nOf $y$.\n\n</div>\n\n'
+    '<div id="lem-own">\n\n#### Lemma 17; of the *paper*\n\nClear.\n\n</div>',
+    '<div class="callout-note">\n\nMind the gap.\n\n</div>\n\n| symbol | |\n|---|---|\n| $n$ | rows |',
+    "## Second section\n\n### Its part\n\n[a](index.ipynb)",
+    new_code_cell("#| default_exp noise"),
+    new_code_cell(SOURCE),
+    new_code_cell(
+        "print('<3')",
+        outputs=[
+            new_output("stream", text="<3\n"),
+            new_output("stream", text="and more\n"),
+            new_output(
+                "execute_result",
+                {"text/html": "<table><tr><td>wide</td></tr></table>", "text/plain": "no"},
+            ),
+            new_output(
+                "execute_result", {"text/markdown": "**bold** `noisy_sum`", "text/plain": "no"}
+            ),
+            new_output(
+                "display_data",
+                {"text/html": "<figure id='slider'><script>let x = 1 < 2;</script></figure>"},
+            ),
+        ],
+    ),
+    new_code_cell(
+        '#| fig-cap: "A *pixel*."\n#| fig-alt: "One grey square"\na\nb\nc\nd\ne',
+        outputs=[
+            new_output(
+                "display_data",
+                {"image/png": PIXEL, "text/plain": "<Figure>"},
+                metadata={"image/png": {"width": 7}},
+            )
+        ],
+    ),
+    new_code_cell(
+        '#| exports\nclass Summer:\n    """Sums, with a memory."""\n\n    ' + "x = 1\n    " * 25
+    ),
+]
+MODULE = f'''"""Sums with noise."""
+
+__all__ = ["noisy_sum", "Summer"]
+
+{SOURCE.partition(chr(10))[2]}
+
+class Summer:
+    """Sums, with a memory."""
+
+    def fit(self, x):
+        """Add up x | or try to."""
+
+    def _inside(self):
+        """Nobody's business."""
+'''
+MODIDX = {
+    "tiny_book.noise": {
+        "tiny_book.noise.noisy_sum": ("noise.html#noisy_sum", "tiny_book/noise.py"),
+        "tiny_book.noise.Summer.fit": ("noise.html#summer.fit", "tiny_book/noise.py"),
+    }
+}
+
+
+def make_book(
+    root,
+    extra="",
+    index=INDEX,
+    chapters=("10_noise.ipynb",),
+    listed=("10_noise.ipynb",),
+    first=CHAPTER[0],
+    settings="",
+):
+    """A book of two pages; `extra` is one more Markdown cell of the chapter."""
+    (root / "nbs" / "answers").mkdir(parents=True)
+    (root / "tiny_book").mkdir()
+    (root / "settings.ini").write_text(
+        "[DEFAULT]\nlib_name = tiny_book\nlib_path = tiny_book\nnbs_path = nbs\nuser = a\nrepo = b\nlicense = mit\n"
+        + settings
+    )
+    (root / "LICENSE").write_text("Be kind.")
+    (root / "tiny_book" / "_modidx.py").write_text(f"d = {{'syms': {MODIDX!r}, 'settings': {{}}}}")
+    (root / "tiny_book" / "noise.py").write_text(MODULE)
+    (root / "nbs" / "styles.css").write_text(".theorem { color: black; }")
+    sidebar = ["index.ipynb", {"section": "Foundations", "contents": list(listed)}]
+    sidebar.append({"section": "About the book", "contents": ["sources.ipynb"]})
+    website = {
+        "title": "tiny",
+        "navbar": {"left": [{"text": "Noise", "href": "10_noise.ipynb"}]},
+        "sidebar": {"contents": sidebar},
+    }
+    (root / "_quarto.yml").write_text(
+        yaml.dump({"format": {"html": {"css": "styles.css"}}, "website": website})
+    )
+    for name, cells in {
+        "index.ipynb": index,
+        "sources.ipynb": SOURCES,
+        **dict.fromkeys(chapters, [first, *CHAPTER[1:], extra]),
+    }.items():
+        cells = [new_markdown_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        nbformat.write(new_notebook(cells=cells), root / "nbs" / name)
+    return root
+
+
+class Tags(HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.tags = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.fixture(autouse=True)
+def tiny_book_can_be_imported(monkeypatch):
+    """The package of whichever tiny book is built: its reference page is made from the real objects."""
+    build = site.build
+
+    def build_here(root, out):
+        monkeypatch.syspath_prepend(root)
+        for name in [name for name in sys.modules if name.startswith("tiny_book")]:
+            del sys.modules[name]
+        return build(root, out)
+
+    monkeypatch.setattr(site, "build", build_here)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """The unbroken book, built once."""
+    root = make_book(tmp_path_factory.mktemp("book"))
+    sys.path.insert(0, str(root))
+    pages = site.build(root, root / "out")
+    sys.path.remove(str(root))
+    addresses = [
+        "index.html",
+        "noise.html",
+        "sources.html",
+        "notation.html",
+        "reference/noise.html",
+    ]
+    assert [page.address for page in pages] == addresses
+    return root / "out"
+
+
+@pytest.fixture(scope="module")
+def chapter(book):
+    return (book / "noise.html").read_text(encoding="utf-8")
+
+
+def test_theorems_are_numbered_by_kind(chapter):
+    titles = re.findall(r'<span class="theorem-title"><strong>(.*?)</strong>', chapter)
+    assert titles == [
+        "Theorem 1 (Sums are private)",
+        "Theorem 2",
+        "Definition 1 (Names)",
+        "Lemma 17 (of the <em>paper</em>)",  # a heading with a number keeps its own
+    ]
+    assert '<div class="theorem definition" id="def-a">' in chapter
+    assert '<details class="proof">' in chapter and '<p class="callout-title">Note</p>' in chapter
+
+
+def test_code_and_outputs_are_shown(book, chapter):
+    assert "&lt;3\nand more" in chapter and "wide</td>" in chapter
+    assert "<strong>bold</strong>" in chapter and chapter.count("table-scroll") == 3
+    assert (book / "figures" / "noise-1.png").read_bytes() == base64.b64decode(PIXEL)
+    assert "<script>let x = 1 < 2;</script>" in chapter  # what a cell's HTML does, it does here
+
+
+def test_a_figure_has_a_number_a_caption_and_words_for_who_cannot_see_it(chapter):
+    figure = BeautifulSoup(chapter, "html.parser").find("figure", id=False)
+    assert figure.img["width"] == "7"  # half its pixels, say: fine on a fine screen
+    assert figure.img["alt"] == "One grey square" and not figure.figcaption.has_attr("aria-hidden")
+    assert site.text_of(figure.figcaption) == "Figure 1. A pixel."
+    fold = figure.find_next("details", class_="code-fold")
+    assert site.text_of(fold.summary) == "How this figure is drawn" and "a\nb" in fold.get_text()
+
+
+def test_a_chapter_shows_code_without_its_docstring_and_leads_to_all_of_it(chapter):
+    card = BeautifulSoup(chapter, "html.parser").find(id="noisy_sum")
+    assert card.find("div", class_="sourceCode").get_text().strip().split("\n") == [
+        "def noisy_sum(x, *, scale=1.0):",
+        '    """Sum of x plus noise."""',
+        "    return sum(x) + scale",
+    ]
+    fold = card.find("details", class_="full")
+    assert fold["data-of"] == "reference/noise.html#noisy_sum" == fold.a["href"]
+    assert "What to add up" not in chapter  # it stands once, on the reference page
+
+
+def test_long_code_is_folded_and_imports_wait_for_code(chapter):
+    soup = BeautifulSoup(chapter, "html.parser")
+    folds = [site.text_of(fold.summary) for fold in soup.select("main details.code-fold")]
+    assert folds == ["Imports", "How this figure is drawn", "Summer Sums, with a memory."]
+    assert chapter.index("First section</h2>") < chapter.index("Imports")
+    assert site.text_of(soup.select_one("details.glance > summary")) == "At a glance: paper, cost"
+    assert chapter.index('class="glance"') < chapter.index("First section</h2>")
+
+
+def test_names_link_to_their_documentation(book, chapter):
+    index = (book / "index.html").read_text(encoding="utf-8")
+    assert len(re.findall(r'<a [^>]*href="noise.html#noisy_sum"[^>]*><code>noisy_sum', index)) == 2
+    assert re.search(r'href="noise.html#noisy_sum"[^>]*><code>noisy_sum</code></a>', chapter)
+
+
+def test_what_is_cited_leads_to_the_sources(book):
+    index = BeautifulSoup((book / "index.html").read_text(encoding="utf-8"), "html.parser")
+    found = {a.get_text(): a["href"] for a in index.select("main a[href^=sources]")}
+    assert {words.replace("\xa0", " "): where for words, where in found.items()} == {
+        "Balle and Wang": "sources.html#balle-wang-2018",
+        "Ding et al. (CCS 2018)": "sources.html#ding-kifer-2018",
+    }
+
+
+def test_previews_hold_what_the_links_mean(book):
+    text = (book / "site" / "previews" / "noise.js").read_text(encoding="utf-8")
+    entries = json.loads(re.fullmatch(r'previews\["noise.html"\] = (.*);', text)[1])
+    assert "Let" in entries["thm-one"] and "Sum of x plus noise." in entries["noisy_sum"]
+    assert "If scale is negative" not in entries["noisy_sum"]  # that is for the fold
+    text = (book / "site" / "previews" / "reference" / "noise.js").read_text(encoding="utf-8")
+    assert "If scale is negative" in text
+    index = (book / "index.html").read_text(encoding="utf-8")
+    assert index.count('data-preview="noise.html#noisy_sum"') == 2
+    assert index.count('data-preview="noise.html#thm-one"') == 1
+
+
+def test_notation_is_gathered(book):
+    page = BeautifulSoup((book / "notation.html").read_text("utf8"), "html.parser")
+    assert page.find("a", href="noise.html#def-a").get_text() == "Definition 1 (Names)"
+    assert "rows" in site.text_of(page.find("table"))
+
+
+def test_ways_out(tmp_path, book, chapter):
+    """The notebook, the command, the licence; Binder and such where an address is configured, and only there."""
+    assert (book / "notebooks" / "10_noise.ipynb").is_file()
+    assert 'href="notebooks/10_noise.ipynb" download' in chapter
+    assert "jupyter lab nbs/10_noise.ipynb" in chapter and "Binder" not in chapter
+    assert (book / "site" / "LICENSE.txt").read_text() == "Be kind."
+    for library in ("katex", "minisearch"):
+        text = (book / "site" / library / "LICENSE.txt").read_text("utf8")
+        assert "Permission is hereby granted, free of charge" in text
+    settings = "edit_url = https://example.org/edit/main/{path}\n"
+    site.build(make_book(tmp_path / "book", settings=settings), tmp_path / "out")
+    text = (tmp_path / "out" / "noise.html").read_text("utf8")
+    assert '<a href="https://example.org/edit/main/nbs/10_noise.ipynb">Edit this page</a>' in text
+
+
+def test_programs_can_read_the_lessons(book):
+    """A list of the pages, and every lesson as Markdown: no picture, no tag of a fold or box, each fence closed."""
+    listing = (book / "llms.txt").read_text(encoding="utf-8")
+    assert "](noise.html): " in listing and "reference/" not in listing
+    sidebar = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))["website"]
+    pages = [*site_lists.outline(sidebar["sidebar"]["contents"])]
+    text = site_text.lessons(ROOT / "nbs", pages)
+    lines = {*text.splitlines()}
+    for path in (ROOT / "nbs" / "lessons").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        written = "".join(
+            "".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "markdown"
+        )
+        untagged = {re.sub("<[/ads].*?>", "", line) for line in written.splitlines()}
+        assert untagged <= lines and len(untagged) > 50
+    assert "base64" not in text and "code-fold" not in text and "Figure: " in text
+    assert not re.search(r"</?(details|summary|div)\b", text) and "\nAnswer\n\n" in text
+    assert len(re.findall("^```", text, re.M)) % 2 == 0 and text.count("```python\n") > 100
+
+
+def test_every_module_has_a_reference_page(book):
+    page = BeautifulSoup((book / "reference" / "noise.html").read_text("utf8"), "html.parser")
+    text = site.text_of(page.main, without=("annotation",))
+    assert "tiny_book.noise Sums with noise." in text
+    assert page.main.find("a", href="../noise.html", string="Noise & sums")
+    assert [h["id"] for h in page.main(["h2", "h3"])] == ["noisy_sum", "summer", "summer.fit"]
+    assert "Summer.fit(self, x) Add up x | or try to." in text
+    assert "If scale is negative." in text and "Nobody's business" not in text
+
+
+def test_mathematics_is_in_the_page_with_its_tex(chapter):
+    assert (
+        "<mfrac>" in chapter
+        and r"\frac{1}{2}</annotation>" in chapter
+        and r"a \le b {}\tag{1}</annotation>" in chapter
+    )
+
+
+def test_navigation(book, chapter):
+    index = (book / "index.html").read_text(encoding="utf-8")
+    assert '<a href="noise.html" rel="next">10 Noise &amp; sums →</a>' in index
+    assert '<a href="index.html" rel="prev">← A tiny book</a>' in chapter
+    soup = BeautifulSoup(chapter, "html.parser")
+    parts = {part.summary.get_text(): part for part in soup.select(".sidebar details")}
+    assert list(parts) == ["Foundations", "About the book", "Reference"]
+    assert [name for name, part in parts.items() if part.has_attr("open")] == ["Foundations"]
+    assert parts["Foundations"].find("a", attrs={"aria-current": "page"})
+
+
+def test_chapters_and_sections_have_numbers(chapter):
+    soup = BeautifulSoup(chapter, "html.parser")
+    headings = [site.text_of(h) for h in soup.main(["h1", "h2", "h3"])]
+    assert headings == [
+        "10 Noise & sums",
+        "10.1 First section",
+        "10.2 Second section",
+        "10.2.1 Its part",
+    ]
+    assert [a.get_text() for a in soup.select(".contents a")] == headings[1:]
+
+
+def test_a_section_that_has_a_number_keeps_it():
+    page = Page("7_t.ipynb")
+    text = "<h1>T</h1><h2>2. <em>Two</em></h2><h3>Part</h3><h2>Exercises</h2><h2>4. Four</h2>"
+    page.body = BeautifulSoup(text, "html.parser")
+    site_frame.number_sections(page)
+    found = [site.text_of(h) for h in page.body(["h1", "h2", "h3"])]
+    assert found == ["7 T", "7.2 Two", "7.2.1 Part", "Exercises", "7.4 Four"]
+
+
+def test_search_index(book):
+    text = (book / "site" / "search-index.js").read_text(encoding="utf-8")
+    entries = json.loads(re.fullmatch(r"const searchIndex = (.*);", text)[1])
+    by_address = {address: (kind, *rest) for kind, address, *rest in entries}
+    assert by_address["noise.html#thm-one"] == (
+        "theorem",
+        "10 Noise & sums",
+        "Theorem 1 (Sums are private)",
+        "Let x be small. Clear.",
+    )
+    kinds = {address: kind for kind, address, *_ in entries}
+    assert kinds["noise.html#def-a"] == "definition" and kinds["index.html"] == "page"
+    assert kinds["noise.html#first-section"] == "section"
+    assert kinds["reference/noise.html#noisy_sum"] == "function"
+    assert "noise.html#noisy_sum" not in kinds  # a function is found once
+    assert len(by_address) == len(entries) and not any(a.endswith("#") for a in kinds)
+    assert "frac" not in text  # readers search words, not TeX
+
+
+def test_no_request_leaves_the_folder(book):
+    """Every link and resource of the finished pages exists, and none is loaded from elsewhere."""
+    pages = {path: Tags(path).tags for path in book.rglob("*.html")}
+    checked = 0
+    for path, tags in pages.items():
+        ids = [attrs["id"] for _, attrs in tags if "id" in attrs]
+        assert len(ids) == len(set(ids))
+        for target in (attrs.get("href") or attrs.get("src") for _, attrs in tags):
+            if target and not re.match("data:|https://(arxiv|doi)", target):
+                assert "//" not in target
+                name, _, anchor = target.partition("#")
+                assert not name or (path.parent / name).is_file(), (path, target)
+                if anchor:
+                    there = pages[(path.parent / name).resolve() if name else path]
+                    assert anchor in [attrs.get("id") for _, attrs in there]
+                checked += 1
+    assert checked > 30
+    for style in book.glob("site/**/*.css"):
+        for url in re.findall(r"url\((.*?)\)", style.read_text(encoding="utf-8")):
+            assert (style.parent / url).is_file()
+
+
+BREAKS = {
+    "malformed TeX": (r"Here $\frac{x$ is.", "Could not convert TeX"),
+    "TeX without dollars": (r"Here $ \frac{x}{2} $ is.", r"'\\frac' stands outside a formula"),
+    "missing id": ("[x](#thm-nowhere)", "nothing on that page has the id 'thm-nowhere'"),
+    "missing id elsewhere": ("[x](index.ipynb#nowhere)", "links to index.html#nowhere"),
+    "missing notebook": ("[x](11_gone.ipynb)", "links to 11_gone.ipynb, which is not on the site"),
+    "missing file": ("[x](gone.html)", "links to gone.html"),
+    "missing image": ("![x](gone.png)", "shows gone.png"),
+    "image from the network": ("![x](https://example.org/x.png)", "must work without the network"),
+    "duplicate id": ('<div id="thm-one">\n\nAgain.\n\n</div>', "'thm-one' is used 2 times"),
+    "unknown label": ("As in @thm-one.", "'@thm-one' is not a label"),
+    "unclosed div": ('<div id="thm-three">\n\nOpen.', "pandoc says: .*unclosed"),
+}
+
+
+def test_a_figure_that_is_not_described_stops_the_build(tmp_path):
+    root = make_book(tmp_path / "book")
+    chapter = root / "nbs" / "10_noise.ipynb"
+    notebook = json.loads(chapter.read_text("utf-8"))
+    (drawn,) = [cell for cell in notebook["cells"] if "fig-alt" in "".join(cell["source"])]
+    drawn["source"] = "a\nb"
+    chapter.write_text(json.dumps(notebook))
+    with pytest.raises(site.SiteError, match="^10_noise.ipynb: .*cannot see it"):
+        site.build(root, tmp_path / "out")
+
+
+@pytest.mark.parametrize("extra, message", BREAKS.values(), ids=BREAKS.keys())
+def test_a_break_in_a_chapter_stops_the_build(tmp_path, extra, message):
+    with pytest.raises(site.SiteError, match=f"^10_noise.ipynb: .*{message}"):
+        site.build(make_book(tmp_path / "book", extra=extra), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+STRUCTURE = {
+    "unlisted notebook": (
+        dict(chapters=("10_noise.ipynb", "11_more.ipynb")),
+        "11_more.ipynb: .* not in the sidebar",
+    ),
+    "unlisted notebook in a folder": (
+        dict(chapters=("10_noise.ipynb", "answers/10_noise.ipynb")),
+        "answers/10_noise.ipynb: .* not in the sidebar",
+    ),
+    "listed but missing": (
+        dict(listed=("10_noise.ipynb", "12_gone.ipynb")),
+        "12_gone.ipynb: .* not in nbs/",
+    ),
+    "no title": (dict(first="> nothing"), "10_noise.ipynb: the first cell has no title"),
+    "text that nbdev would drop": (
+        dict(first="# Title\n\nLost."),
+        "10_noise.ipynb: the first cell may hold only",
+    ),
+}
+
+
+@pytest.mark.parametrize("changes, message", STRUCTURE.values(), ids=STRUCTURE.keys())
+def test_a_break_in_the_book_stops_the_build(tmp_path, changes, message):
+    with pytest.raises(site.SiteError, match=f"^{message}"):
+        site.build(make_book(tmp_path / "book", **changes), tmp_path / "out")
+
+
+def test_a_notebook_in_a_folder_and_its_chapter_link_to_each_other(tmp_path):
+    listed = ("10_noise.ipynb", "answers/10_noise.ipynb")
+    root = make_book(tmp_path / "book", extra="[Answers](answers/10_noise.ipynb)", listed=listed)
+    cells = ["# Answers\n\n> In a folder.", "[Back](../10_noise.ipynb#first-section): `noisy_sum`"]
+    nbformat.write(
+        new_notebook(cells=[new_markdown_cell(cell) for cell in cells]), root / "nbs" / listed[1]
+    )
+    site.build(root, tmp_path / "out")
+    chapter, answers = (
+        (tmp_path / "out" / name).read_text(encoding="utf-8")
+        for name in ("noise.html", "answers/noise.html")
+    )
+    assert '<a href="answers/noise.html">Answers</a>' in chapter
+    assert '<a href="../noise.html#first-section">Back</a>' in answers
+    assert re.search('href="../noise.html#noisy_sum"[^>]*><code>noisy_sum</code></a>', answers)
+
+
+def test_only_its_own_folder_is_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(site.SiteError, match="was not made by this builder"):
+        site.write({"index.html": b"new"}, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+    site.write({"old.html": b"old"}, tmp_path / "site")
+    site.write({"index.html": b"new"}, tmp_path / "site")
+    assert sorted(path.name for path in (tmp_path / "site").glob("*.html")) == ["index.html"]
+
+
+# --- code ---
+
+
+DOCUMENTED = '''class A:
+    r"""First \\epsilon.
+
+    More.
+    """
+
+    def f(self, x, *rest, y=1, **others):
+        """Only a docstring."""
+
+    async def g(self):
+        """Begins.
+
+        Ends.
+        """
+        return "a \\n"
+
+
+def _h():
+    pass
+'''
+
+
+def test_a_docstring_is_cut_to_its_first_line():
+    short = site_code.shorten(DOCUMENTED)
+    compile(short, "short", "exec")
+    assert short.split("\n") == [
+        "class A:",
+        '    r"""First \\epsilon."""',
+        "    def f(self, x, *rest, y=1, **others):",
+        '        """Only a docstring."""',
+        "",
+        "    async def g(self):",
+        '        """Begins."""',
+        '        return "a \\n"',
+        "",
+        "def _h():",
+        "    pass",
+        "",
+    ]
+    assert site_code.shorten("%timeit f(x)") == "%timeit f(x)"  # not Python
+
+
+LINES = "\n".join(["x = 1"] * 30)
+FOLDS = {
+    "short": (("x = 1", (), {}, False), ""),
+    "long": ((LINES, (), {}, False), "Code, 30 lines"),
+    "a long check": ((LINES + "\nassert x", (), {}, False), "The code of this check, 31 lines"),
+    "a figure": ((LINES[:40], (), {}, True), "How this figure is drawn"),
+    "the author shows it": ((LINES, (), {"code-fold": False}, False), ""),
+    "the author shows it, in a fold": ((LINES, (), {"code-fold": "show"}, False), ""),
+    "the author folds it": (("x = 1", (), {"code-fold": True, "code-summary": "S"}, False), "S"),
+    "imports": (("import a\nfrom b import c", (), {}, False), "Imports"),
+    "helpers": (("def f(x, /, *, y):\n" + "    x = 1\n" * 9, (), {}, False), "`f(x, *, y)`"),
+    "without source": (('def f():\n    "Does."', ["export"], {}, False), "`f()` Does."),
+    "with source": (('def f():\n    "Does."', ["exports"], {}, False), ""),
+}
+
+
+@pytest.mark.parametrize("given, folded", FOLDS.values(), ids=FOLDS.keys())
+def test_what_is_folded(given, folded):
+    assert site_code.show(*given).folded == folded
+
+
+def test_quarto_gets_the_same_code():
+    """The processor that settings.ini names, as nbdev_docs would run it after its own."""
+    from nbdev import processors
+    from nbdev.process import NBProcessor
+
+    cells = [new_code_cell(text) for text in (SOURCE, "#| fig-cap: 'C'\n" + LINES, "import a")]
+    cells.append(new_code_cell('#| code-fold: true\n#| code-summary: "Mine"\nx = 1'))
+    notebook = execnb.nbio.dict2nb(new_notebook(cells=cells, metadata={}))
+    NBProcessor(nb=notebook, procs=[processors.add_fold, site_code.for_quarto]).process()
+    text, long, imports, mine = (cell.source for cell in notebook.cells)
+    assert '"""Sum of x plus noise."""' in text and "What to add up" not in text
+    assert "#|" not in text  # short enough to be shown
+    assert long.startswith("#| fig-cap: 'C'\n#| code-fold: true\n#| code-summary: \"Code, 30")
+    assert imports == '#| code-fold: true\n#| code-summary: "Imports"\nimport a'
+    assert mine == '#| code-fold: true\n#| code-summary: "Mine"\nx = 1'
+    settings = (ROOT / "settings.ini").read_text("utf8")
+    assert re.search(r"^procs = tools.site_code:for_quarto$", settings, flags=re.M)
+
+
+QUARTO = shutil.which("quarto")
+
+
+@pytest.mark.skipif(
+    QUARTO is None, reason="quarto is not on this machine: its book is not compared"
+)
+def test_quarto_gives_the_same_book(tmp_path):
+    """Page by page: sections, theorems, alternative texts. Numbers of sections are ours alone."""
+    ours, copy = tmp_path / "ours", tmp_path / "copy"
+    subprocess.run([sys.executable, ROOT / "tools/build_site.py", "--out", ours], check=True)
+    leave = shutil.ignore_patterns(".git", ".venv", "_site", "_proc", "_docs", ".ci-work")
+    shutil.copytree(ROOT, copy, ignore=leave)
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    subprocess.run(["nbdev_docs"], cwd=copy, check=True, env=environment)
+    compared = 0
+    for path in sorted(ours.glob("*.html")):
+        theirs = copy / "_docs" / path.name
+        if path.name == "notation.html":
+            continue
+        found = []
+        for text in (path.read_text("utf8"), theirs.read_text("utf8")):
+            soup = BeautifulSoup(text, "html.parser")
+            for number in soup.select(
+                "h2 > .number, h3 > .number, .header-section-number, .anchor"
+            ):
+                number.decompose()
+            main = soup.main
+            sections = {h["id"] for h in main.select("h2[id]")}
+            theorems = {b["id"] for b in main.find_all("div", id=re.compile("^(thm|lem|def|cor)-"))}
+            found.append((sections, theorems, {i.get("alt") for i in main.select("figure img")}))
+        assert found[0] == found[1], path.name
+        compared += 1
+    assert compared > 50
+
+
+# --- the book itself ---
+
+
+def test_every_source_has_an_address():
+    text = "\n\n".join(
+        "".join(cell["source"])
+        for cell in json.loads((ROOT / "nbs" / "sources.ipynb").read_text("utf8"))["cells"]
+    )
+    entries = re.findall(r"^\* .*", text, flags=re.M)
+    form = re.compile(
+        r'\* <span id="[a-z0-9-]+-\d{4}"></span>\*\*[^*]+\*\* \((?:[^()]* )?\d{4}\)\. '
+        r"\*[^*]+[.?]\* \[[^\]]+\]\((https://\S+)\)"
+    )
+    addresses = [found[1] if (found := form.fullmatch(entry)) else entry for entry in entries]
+    wrong = [address for address in addresses if not address.startswith("https://")]
+    assert not wrong, "\n".join(wrong)
+    lasting = re.compile(r"https://(arxiv\.org/abs/\d{4}\.\d{4,5}|doi\.org/10\.\d{4,5}/\S+)")
+    assert sum(lasting.fullmatch(address) is not None for address in addresses) >= 25
+    assert len(addresses) == len({*addresses}) and len(entries) > 50
+
+
+def test_the_citation_names_the_version():
+    version = re.search(r"^version = (.*)$", (ROOT / "settings.ini").read_text(), flags=re.M)[1]
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf8"))
+    assert cff["version"] == version and cff["license"] == "Apache-2.0" and cff["title"]
+    text = (ROOT / "nbs" / "sources.ipynb").read_text("utf8")
+    assert f"version = {{{version}}}" in text and f"Version {version}, " in text

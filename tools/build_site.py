@@ -150,10 +150,10 @@ def finish(ordered, described, modules, has_source):
     for page in ordered:
         page.ids = Counter(tag["id"] for tag in page.body.find_all(id=True))
     places = site_frame.documentation(modules, ordered)
-    sources = site_frame.sources(next((p for p in ordered if p.address == "sources.html"), None))
+    sources = site_frame.sources(next((p for p in ordered if p.address == "about/sources.html"), None))
     for page in ordered:
         site_frame.link_names(page, places)
-        if page.address != "sources.html":
+        if page.address != "about/sources.html":
             site_frame.link_sources(page, sources)
     return ordered
 
@@ -212,7 +212,7 @@ def render(ordered, pages, nbs, settings, website, only):
     """The pages as they are read, their pictures and their notebooks: {address: bytes}."""
     environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(PARTS))
     template, files = environment.get_template("page.html"), {}
-    cite = "sources.html#how-to-cite-dplit"
+    cite = "about/sources.html#how-to-cite-dplit"
     for page, before, after in zip(ordered, [None, *ordered], [*ordered[1:], None], strict=False):
         if only and page.notebook not in only and not page.made:
             continue
@@ -238,7 +238,7 @@ def render(ordered, pages, nbs, settings, website, only):
             ],
             version=settings.get("version", ""),
             licence=LICENCES.get(settings.get("license"), ""),
-            citation=cite if any(p.address == "sources.html" for p in ordered) else "",
+            citation=cite if any(p.address == "about/sources.html" for p in ordered) else "",
         ).encode()
     return files
 

@@ -316,7 +316,7 @@ def main(argv=None):
                 writer.writerows(old.values())
         summary(rows)
 
-    files = sorted((args.root / "tests").glob("test_*.py"))
+    files = sorted((args.root / "tests").glob("*/test_*.py"))
     files = [f for f in files if f.stem[5:] not in table["tests"]["files_left_out"]]
     files = [f for f in files if not args.tests or f.name in args.tests]
     os.chdir(args.root)

@@ -61,7 +61,7 @@ def main():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     tests = args.tests.split() or [
         str(path)
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
+        for path in sorted((ROOT / "tests").glob("*/test_*.py"))
         if path.stem.removeprefix("test_") not in WITH_CHAPTERS
     ]
     found, missing = pythons(project["requires-python"])

@@ -42,7 +42,7 @@ from dplit.max_cover import grid as grid_cover
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Bits, Noise, knorm_int, lattice_law, samplers
 from dplit.mechanisms import noise as mechanisms
-from dplit.source_target import cell_sensitivity
+from dplit.source_target import cell_sensitivity, sources
 
 
 @pytest.mark.parametrize("separation", [2.5, 3.0, 7.0, 1102.0])
@@ -174,7 +174,7 @@ def test_the_printed_threshold_is_the_papers(monkeypatch, d, price):
         threshold = 1 + math.log((math.sqrt(d) + 1) / gamma) / 0.5
     counts = np.array([threshold - 1e-6, threshold + 1e-6])
     monkeypatch.setattr(
-        sources, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
+        source_target, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
     )
     how = {"variant": "paper", "radius": 1.0, "random_state": 0, **price}
     delta = {"delta": 1e-6} if "rho" in price else {}

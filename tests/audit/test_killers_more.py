@@ -47,7 +47,7 @@ from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover.paper import Covers
 from dplit.mechanisms import Bits, Noise, samplers, watch
 from dplit.private_evolution import kmeans as pe_means
-from dplit.source_target import averages
+from dplit.source_target import averages, sources
 
 
 def loss_of(z, mu, rate):

@@ -6,7 +6,6 @@ Below the rules, the book must pass them all, and a tiny broken notebook must fa
 import ast
 import functools
 import hashlib
-import inspect
 import json
 import posixpath
 import re
@@ -29,24 +28,17 @@ BOOK = {
     if not any(part[0] in "._" for part in p.parts)
 }
 
+ROOM_NAMES = [f"dplit.{room}" for room in dplit.ROOMS]
+MODULE_NAMES = {
+    ".".join(p.relative_to(ROOT).with_suffix("").parts)
+    for p in (ROOT / "dplit").glob("*/*.py")
+    if p.stem != "__init__"
+}
+
 # on no site: the homework, and its answers
 TEACHERS = {p.stem: json.loads(p.read_text("utf8")) for p in (ROOT / "teachers").glob("*.ipynb")}
 
-# imports only ever point down this list; __init__ is the package itself, __main__ the tour
-ORDER = """
-    public frames output declared foreign accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
-    quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting explorers kept weighing behavior sabotage recording audit estimators
-    clustering.lloyd clustering.zoom clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
-    clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages
-    clustering.k_noisy_centers clustering.stable_tuples clustering.stable
-    clustering.vote_search clustering.private_evolution clustering.pe_means
-    source_target.medoids source_target.cells source_target.averages source_target.sources
-    adaptation.discrepancy adaptation.local_discrepancy adaptation.samples adaptation.convex
-    adaptation.cnvx_adap adaptation.losses adaptation.nonconvex adaptation.ncnvx_adap adaptation.label_shift
-    source_target
-    report table_files commands
-    __init__ __main__
-""".split()
+PAPERS = {"max_cover", "k_tuples", "private_evolution", "source_target", "adaptation"}
 CONTRACT = """
     PrivacyBudget BudgetExceeded LedgerError NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
@@ -55,7 +47,17 @@ CONTRACT = """
 SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|6. The algorithm
 7. Does it hold|8. What|9. On real data|10. Exercises""".replace("\n", "|").split("|")
 
-LESSONS = {20, 30, 40, 41, 50, 60, 70, 71, 72}  # the other chapters of the papers are workshops
+TEN = {  # chapters with the ten sections; the others are implementation notes
+    "estimators/lloyd",
+    "max_cover/paper",
+    "k_tuples/paper",
+    "k_tuples/kmeans",
+    "private_evolution/paper",
+    "source_target/medoids",
+    "adaptation/discrepancy",
+    "adaptation/convex",
+    "adaptation/nonconvex",
+}
 
 HIDDEN = re.compile(r"#\|\s*(hide\b|hide_\w+|(echo|include|output):\s*false)")
 FOREIGN = re.compile(r"^\s*:::|(?<!\w)@(thm|lem|def|prp|cor|exm|eq|fig|tbl|sec)-|\[@|\{prf:", re.M)
@@ -178,29 +180,18 @@ def anchors(nb):
     return {*ids(nb), *slugs, *exported}
 
 
-def number(name):
-    m = re.match(r"(\d+)_", name)
-    return int(m[1]) if m else None
-
-
 def imported_modules(cell):
-    """Modules of dplit that a cell imports, as "clustering.lloyd"; "__init__" is the package."""
+    """Modules of dplit that a cell imports from, as "estimators.lloyd"; "" is the package itself."""
     for node in ast.walk(tree(cell)):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "dplit":
-            found = [f"dplit.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "") in {*ROOM_NAMES, "dplit"}:
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [n if n in MODULE_NAMES else node.module for n in found]
         else:
             found = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         for name in (name for name in found if re.match(r"dplit\b", name)):
-            name = name.removeprefix("dplit").removeprefix(".") or "__init__"
-            yield name if name in ORDER else origin(name)
-
-
-def origin(name):
-    """Module that a name in `from dplit import name` comes from; `name` itself if there is none."""
-    module = inspect.getmodule(getattr(dplit, name, None))
-    return module.__name__.removeprefix("dplit.") if module else name
+            yield name.removeprefix("dplit").removeprefix(".")
 
 
 # --- rules of one notebook: rule(nb) yields complaints ---
@@ -269,25 +260,27 @@ def imports_have_a_cell_of_their_own(nb):
             yield f"{where}: it imports and does more, so building the site would run all of it"
 
 
-def imports_point_down_the_list_of_modules(nb):
+def imports_point_up_the_list_of_rooms(nb):
+    """A module imports from modules of its own room and of rooms above it in `dplit.ROOMS`; a paper's from no other paper's."""
     here = home(nb)
-    if here and here not in ORDER:
-        yield f"the module {here} has no place in the order of modules"
+    room = here and here.partition(".")[0]
+    if here and room not in dplit.ROOMS:
+        yield f"the module {here} is in no room"
     elif here:
-        allowed = ORDER[: ORDER.index(here) + 1]
+        above = dplit.ROOMS[: dplit.ROOMS.index(room) + 1]
         for where, cell in cells(nb):
-            if not is_export(cell):
-                continue  # a demonstration may use what the reader met in the tour
-            above = {name for name in imported_modules(cell) if name not in allowed}
-            yield from (f"{where}: {here} imports {n} from above" for n in above)
+            for name in imported_modules(cell) if is_export(cell) else ():
+                other = name.partition(".")[0]
+                if other not in above or {room, other} <= PAPERS and room != other:
+                    yield f"{where}: {here} imports {name or 'the package'} from below"
 
 
 def exported_cells_import_from_modules(nb):
+    """Inside, plain functions are called; faces, which check arguments, are for callers from outside."""
     for where, cell in cells(nb):
-        for node in ast.walk(tree(cell)) if is_export(cell) and home(nb) != "__main__" else ():
-            if isinstance(node, ast.ImportFrom) and node.module == "dplit":
-                if not {alias.name for alias in node.names} <= {*ORDER}:
-                    yield f"{where}: the package imports {home(nb)}, not the other way round"
+        for name in imported_modules(cell) if is_export(cell) else ():
+            if "." not in name:
+                yield f"{where}: import from the module, not from the face dplit.{name}"
 
 
 def a_notebook_does_not_export_itself(nb):
@@ -297,7 +290,7 @@ def a_notebook_does_not_export_itself(nb):
 
 
 def the_style_of_figures_is_set_in_plotting_only(nb):
-    for where, name in names(nb) if home(nb) != "plotting" else ():
+    for where, name in names(nb) if home(nb) != "plotting.figures" else ():
         if name.endswith((".rc_context", ".rcParams")):
             yield f"{where}: instead of {name} use dplit.plotting.style()"
 
@@ -367,7 +360,7 @@ NOTEBOOK_RULES = [
     every_generator_in_a_chapter_is_seeded,
     nothing_is_fetched_when_the_chapter_runs,
     imports_have_a_cell_of_their_own,
-    imports_point_down_the_list_of_modules,
+    imports_point_up_the_list_of_rooms,
     exported_cells_import_from_modules,
     a_notebook_does_not_export_itself,
     the_style_of_figures_is_set_in_plotting_only,
@@ -397,8 +390,16 @@ def no_two_notebooks_export_one_module(book):
     return shared("module", {name: home(nb) for name, nb in book.items()})
 
 
-def numbers_are_unique(book):
-    return shared("number", {name: number(name) for name in book})
+def a_notebooks_path_is_its_modules_path(book):
+    for name, nb in book.items():
+        if home(nb) and home(nb).replace(".", "/") != name:
+            yield f"{name} exports {home(nb)}: a notebook lies where its module does"
+
+
+def numbers_stand_in_lessons_only(book):
+    for name in book:
+        if re.search(r"(^|/)\d", name) and not name.removeprefix("answers/").startswith("lessons/"):
+            yield f"{name}: only lessons are numbered"
 
 
 def titles_are_unique(book):
@@ -420,7 +421,7 @@ def links_between_notebooks_lead_somewhere(book):
 
 def paper_chapters_have_the_ten_sections(book):
     for name, nb in book.items():
-        if number(name) in LESSONS:
+        if name in TEN:
             found = [title for _, title in headings(nb, 2)]
             if len(found) != 10 or not all(map(str.startswith, found, SECTIONS)):
                 yield f"{name}: the sections are {found}, they must be {SECTIONS}"
@@ -488,7 +489,7 @@ def lessons_are_one_sitting(book):
             yield f"{name}: give four figures, the first on the first screen, one to play with"
 
 
-WORD = re.compile(r"^\| \*\*(.+?)\*\* \|.*\]\(([\w/]+)\.ipynb#([\w-]+)\) \|$", re.M)
+WORD = re.compile(r"^\| \*\*(.+?)\*\* \|.*\]\(([\w./]+)\.ipynb#([\w-]+)\) \|$", re.M)
 
 
 def section(nb, anchor):
@@ -499,11 +500,12 @@ def section(nb, anchor):
 
 def the_glossary_is_short_and_true(book):
     """At most 25 words, and each stands where the reader is sent."""
-    for name in (name for name in book if name.endswith("_words")):
+    for name in (name for name in book if name == "about/words"):
         words = WORD.findall("\n".join(source for _, source in prose(book[name])))
         if not 0 < len(words) <= 25:
             yield f"{name}: it has {len(words)} words, at most 25"
-        for word, page, anchor in words:
+        for word, path, anchor in words:
+            page = posixpath.normpath(posixpath.join("about", path))
             if not re.search(rf"(\b|var){word}", section(book.get(page, chapter()), anchor), re.I):
                 yield f"{name}: {word!r} does not stand in {page}#{anchor}"
 
@@ -512,7 +514,8 @@ BOOK_RULES = [
     lessons_are_one_sitting,
     the_glossary_is_short_and_true,
     no_two_notebooks_export_one_module,
-    numbers_are_unique,
+    a_notebooks_path_is_its_modules_path,
+    numbers_stand_in_lessons_only,
     titles_are_unique,
     links_between_notebooks_lead_somewhere,
     paper_chapters_have_the_ten_sections,
@@ -568,7 +571,8 @@ def test_every_module_comes_from_a_notebook():
     paths = [
         path.relative_to(ROOT / "dplit").with_suffix("") for path in (ROOT / "dplit").rglob("*.py")
     ]
-    modules = {".".join(path.parts) for path in paths if path.name not in ("__init__", "_modidx")}
+    written = {"__init__", "__main__", "_modidx"}  # the first two by hand
+    modules = {".".join(path.parts) for path in paths if path.name not in written}
     assert modules == {home(nb) for nb in BOOK.values()} - {None}
 
 
@@ -623,14 +627,14 @@ def code(source, *outputs, count=None, **metadata):
     return {**base, "metadata": metadata, "source": source}
 
 
-def chapter(*cells, module="datasets", title="A title"):
+def chapter(*cells, module="datasets.a", title="A title"):
     return {"cells": [md(f"# {title}\n\n> What it is"), code(f"#| default_exp {module}"), *cells]}
 
 
 SHOWN = {"output_type": "stream", "name": "stdout", "text": "1"}
 THEOREM = '<div id="thm-one">\n\n#### One (Someone, 2020)\n\nSee `:::`, [this](#thm-one).\n\n</div>'
 GOOD = chapter(
-    code("#| export\nimport numpy as np\nfrom dplit.accounting import Receipt"),
+    code("#| export\nimport numpy as np\nfrom dplit.accounting.receipts import Receipt"),
     md(f"## 1. The question\n\n{THEOREM}"),
     code(
         "#| exports\ndef f(rng=None):\n    return np.random.default_rng(rng)\n\n\ndef _g():\n    f()"
@@ -647,9 +651,9 @@ ASKING = """## Exercises
 2. ★★ *Find the leak.* Two.
 3. ★ Three.
 
-[answers](answers/10_a.ipynb)
+[answers](../answers/datasets/a.ipynb)
 """
-ANSWERING = """[Back](../10_a.ipynb#exercises)
+ANSWERING = """[Back](../../datasets/a.ipynb#exercises)
 
 ## 1. One ★
 
@@ -683,23 +687,33 @@ BROKEN = [
     (imports_have_a_cell_of_their_own, chapter(code("import numpy as np\nx = 1"))),
     (imports_have_a_cell_of_their_own, chapter(code("try:\n    import a\nexcept OSError:\n    b"))),
     (
-        imports_point_down_the_list_of_modules,
+        imports_point_up_the_list_of_rooms,
         chapter(code("#| export\nfrom dplit.plotting import style")),
     ),
     (
-        imports_point_down_the_list_of_modules,
+        imports_point_up_the_list_of_rooms,
         chapter(code("#| export\nfrom dplit import NoisyLloyd")),
     ),
     (
-        imports_point_down_the_list_of_modules,
+        imports_point_up_the_list_of_rooms,
         chapter(code("#| export\nfrom dplit import plotting")),
     ),
     (
-        imports_point_down_the_list_of_modules,
+        imports_point_up_the_list_of_rooms,
         chapter(code("#| export\nimport dplit.estimators.lloyd")),
     ),
-    (imports_point_down_the_list_of_modules, chapter(code("#| export\nimport dplit"))),
-    (imports_point_down_the_list_of_modules, chapter(module="kitchen")),
+    (imports_point_up_the_list_of_rooms, chapter(code("#| export\nimport dplit"))),
+    (imports_point_up_the_list_of_rooms, chapter(module="kitchen.sink")),
+    (
+        imports_point_up_the_list_of_rooms,
+        chapter(code("#| export\nfrom dplit.plotting.kept import Kept")),
+    ),
+    (
+        imports_point_up_the_list_of_rooms,
+        chapter(
+            code("#| export\nfrom dplit.max_cover.paper import max_cover"), module="k_tuples.paper"
+        ),
+    ),
     (exported_cells_import_from_modules, chapter(code("#| export\nfrom dplit import NoisyLloyd"))),
     (a_notebook_does_not_export_itself, chapter(code("nbdev.nbdev_export()"))),
     (
@@ -725,34 +739,42 @@ BROKEN = [
     (the_notebook_is_small, chapter(*[md("Text")] * 89)),
     (the_notebook_is_small, chapter(md("x" * 600_000))),
     (ids_are_unique, chapter(md(THEOREM), md(THEOREM))),
-    (no_two_notebooks_export_one_module, {"10_a": chapter(), "11_b": chapter()}),
-    (numbers_are_unique, {"10_a": GOOD, "10_b": GOOD}),
-    (titles_are_unique, {"10_a": chapter(), "11_b": chapter()}),
-    (links_between_notebooks_lead_somewhere, {"10_a": chapter(md("See [it](11_b.ipynb)."))}),
-    (links_between_notebooks_lead_somewhere, {"10_a": chapter(md("See [it](#thm-two)."))}),
+    (no_two_notebooks_export_one_module, {"datasets/a": chapter(), "mechanisms/b": chapter()}),
+    (a_notebooks_path_is_its_modules_path, {"datasets/b": GOOD}),
+    (numbers_stand_in_lessons_only, {"datasets/10_a": {"cells": []}}),
+    (numbers_stand_in_lessons_only, {"answers/10_a": {"cells": []}}),
+    (titles_are_unique, {"datasets/a": chapter(), "mechanisms/b": chapter()}),
     (
         links_between_notebooks_lead_somewhere,
-        {"10_a": chapter(md("See [it](11_b.ipynb#thm-two).")), "11_b": GOOD},
+        {"datasets/a": chapter(md("See [it](../mechanisms/b.ipynb)."))},
     ),
-    (paper_chapters_have_the_ten_sections, {"30_a": chapter(md("## 1. The question"))}),
+    (links_between_notebooks_lead_somewhere, {"datasets/a": chapter(md("See [it](#thm-two)."))}),
+    (
+        links_between_notebooks_lead_somewhere,
+        {
+            "datasets/a": chapter(md("See [it](../mechanisms/b.ipynb#thm-two).")),
+            "mechanisms/b": GOOD,
+        },
+    ),
+    (paper_chapters_have_the_ten_sections, {"max_cover/paper": chapter(md("## 1. The question"))}),
     (
         paper_chapters_have_the_ten_sections,
-        {"20_a": chapter(*[md(f"## {section}") for section in reversed(SECTIONS)])},
+        {"estimators/lloyd": chapter(*[md(f"## {section}") for section in reversed(SECTIONS)])},
     ),
     (
         links_between_notebooks_lead_somewhere,
-        {"answers/10_a": chapter(md("See [it](../10_a.ipynb)."))},
+        {"answers/datasets/a": chapter(md("See [it](../../datasets/a.ipynb)."))},
     ),
-    (answers_answer_the_exercises, {"answers/10_a": ANSWERS}),
-    (answers_answer_the_exercises, {"10_a": chapter(md("## 10. Exercises"))}),
+    (answers_answer_the_exercises, {"answers/datasets/a": ANSWERS}),
+    (answers_answer_the_exercises, {"datasets/a": chapter(md("## 10. Exercises"))}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR)}),
     (lessons_are_one_sitting, {"examples/first_aid": chapter(md("Word " * 2501))}),
     (the_glossary_is_short_and_true, {"about/words": chapter(md("No table."))}),
     (
         the_glossary_is_short_and_true,
         {
-            "about/words": chapter(md("| **noise** | x | [a](10_a.ipynb#b) |")),
-            "10_a": chapter(md("## B\n\nText")),
+            "about/words": chapter(md("| **noise** | x | [a](../datasets/a.ipynb#b) |")),
+            "datasets/a": chapter(md("## B\n\nText")),
         },
     ),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR[1:], PLAYS)}),
@@ -760,7 +782,7 @@ BROKEN = [
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR, PLAYS, code("x = 1\n" * 251))}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*[md("")] * 3, *FOUR, PLAYS)}),
     *(
-        (answers_answer_the_exercises, {"10_a": asking, "answers/10_a": answering})
+        (answers_answer_the_exercises, {"datasets/a": asking, "answers/datasets/a": answering})
         for asking, answering in [
             (chapter(md(ASKING.replace("★★", "★"))), ANSWERS),
             (chapter(md(ASKING.replace("Find", "Hide"))), ANSWERS),
@@ -768,7 +790,7 @@ BROKEN = [
             (chapter(md(ASKING), title="Another"), ANSWERS),
             (
                 chapter(md(ASKING)),
-                chapter(md(ANSWERING.replace("../", "")), title="Answers: A title"),
+                chapter(md(ANSWERING.replace("../../", "")), title="Answers: A title"),
             ),
         ]
     ),
@@ -785,19 +807,24 @@ def test_every_rule_has_been_seen_to_complain():
 
 
 def test_no_rule_complains_about_a_good_book():
-    link = chapter(md("See [it](10_a.ipynb#thm-one)."), module="mechanisms", title="B")
+    link = chapter(md("See [it](../datasets/a.ipynb#thm-one)."), module="mechanisms.b", title="B")
     ten = [md(f"## {section}") for section in SECTIONS]
-    ten += [md(ASKING.removeprefix("## Exercises").replace("10_a", "30_c"))]
-    ten = chapter(*ten, module="audit", title="C")
+    ten += [md(ASKING.removeprefix("## Exercises").replace("datasets/a", "max_cover/paper"))]
+    ten = chapter(*ten, module="max_cover.paper", title="C")
     asking = chapter(*GOOD["cells"][2:], md(ASKING))
     answers = {"cells": [c for c in ANSWERS["cells"] if "default_exp" not in text(c)]}
-    more = chapter(md(ANSWERING.replace("10_a", "30_c")), title="Answers: C")
+    more = chapter(md(ANSWERING.replace("datasets/a", "max_cover/paper")), title="Answers: C")
     more = {"cells": [c for c in more["cells"] if "default_exp" not in text(c)]}
-    book = {"10_a": asking, "11_b": link, "30_c": ten, "answers/10_a": answers}
-    book["answers/30_c"] = more
-    asking = md(ASKING.replace("answers/", "../answers/lessons/"))
+    book = {
+        "datasets/a": asking,
+        "mechanisms/b": link,
+        "max_cover/paper": ten,
+        "answers/datasets/a": answers,
+    }
+    book["answers/max_cover/paper"] = more
+    asking = md(ASKING.replace("datasets/a", "lessons/10_a"))
     lesson = chapter(*FOUR, PLAYS, asking, title="D")
-    solved = chapter(md(ANSWERING.replace("../", "../../lessons/")), title="Answers: D")
+    solved = chapter(md(ANSWERING.replace("datasets/a", "lessons/10_a")), title="Answers: D")
     for name, nb in (("lessons/10_a", lesson), ("answers/lessons/10_a", solved)):
         book[name] = {"cells": [c for c in nb["cells"] if "default_exp" not in text(c)]}
     complaints = [c for rule in NOTEBOOK_RULES for nb in book.values() for c in rule(nb)]

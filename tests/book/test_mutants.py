@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from mutations import mutants_of, names_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "mutate.py"
 
 MODULE = """
@@ -154,7 +154,7 @@ def test_every_pattern_of_the_table_matches_something():
     changed = [n for file, there in names.items() for n in chosen(there, GIVEN["functions"][file])]
     # what the patterns of functions have not chosen needs no "never"
     assert not unmatched(GIVEN["never"], changed)
-    files = {file.stem[5:]: file.read_text() for file in ROOT.glob("tests/test_*.py")}
+    files = {file.stem[5:]: file.read_text() for file in ROOT.glob("tests/*/test_*.py")}
     assert set(GIVEN["tests"]["files_left_out"]) <= files.keys()
     read = {n: text for n, text in files.items() if n not in GIVEN["tests"]["files_left_out"]}
     tests = [f"{n}::{f}" for n, text in read.items() for f in re.findall(r"^def (test_\w+)", text, re.M)]  # fmt: skip

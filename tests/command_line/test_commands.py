@@ -55,7 +55,7 @@ def run(folder, *arguments):
 
 def here(folder, monkeypatch, *arguments):
     """The command in this process, for what needs no second one: what it says at the end, 0 if all went well."""
-    from dplit.command_line import main
+    from dplit.__main__ import main
 
     monkeypatch.chdir(folder)
     return main([str(a) for a in arguments])

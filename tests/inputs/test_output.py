@@ -16,7 +16,7 @@ import pytest
 import dplit
 from dplit import CnvxAdap, KNoisyCenters, PrivacyBudget
 from dplit.command_line import command as commands
-from dplit.command_line import main
+from dplit.__main__ import main
 from dplit.inputs import AbstainedWarning, PrivacyWarning
 from dplit.inputs import console as output
 
@@ -224,7 +224,7 @@ TERMINALS = """
 import json, os, pty, sys
 from dplit import ledger, PrivacyBudget
 from dplit.command_line import command as commands
-from dplit.command_line import main
+from dplit.__main__ import main
 from dplit.estimators import NoisyLloyd
 from dplit.accounting import Receipt
 

@@ -1881,7 +1881,7 @@ def test_a_paid_result_is_not_lost_because_its_receipt_cannot_be_kept():
 
 
 def command(*arguments):
-    from dplit.command_line import main
+    from dplit.__main__ import main
 
     return main([str(a) for a in arguments])
 

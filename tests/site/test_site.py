@@ -630,7 +630,7 @@ def test_quarto_gives_the_same_book(tmp_path):
 def test_every_source_has_an_address():
     text = "\n\n".join(
         "".join(cell["source"])
-        for cell in json.loads((ROOT / "nbs" / "sources.ipynb").read_text("utf8"))["cells"]
+        for cell in json.loads((ROOT / "nbs" / "about/sources.ipynb").read_text("utf8"))["cells"]
     )
     entries = re.findall(r"^\* .*", text, flags=re.M)
     form = re.compile(
@@ -649,5 +649,5 @@ def test_the_citation_names_the_version():
     version = re.search(r"^version = (.*)$", (ROOT / "settings.ini").read_text(), flags=re.M)[1]
     cff = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf8"))
     assert cff["version"] == version and cff["license"] == "Apache-2.0" and cff["title"]
-    text = (ROOT / "nbs" / "sources.ipynb").read_text("utf8")
+    text = (ROOT / "nbs" / "about/sources.ipynb").read_text("utf8")
     assert f"version = {{{version}}}" in text and f"Version {version}, " in text

@@ -161,7 +161,7 @@ def numbers(low, high, ends="[]"):
     check = partial(check_numbers, low=low, high=high, ends=ends)
     return Rule(check, f"In {_interval(low, high, ends)}.", "float or array_like")
 
-# %% ../nbs/95_contracts.ipynb #112579f3
+# %% ../nbs/95_contracts.ipynb #e5229f78
 def one_of(*choices):
     """The rule of a short list of values.
 
@@ -219,8 +219,13 @@ def each(hint):
     Returns
     -------
     Rule
+
+    Raises
+    ------
+    TypeError
+        If the annotation has no rule.
     """
-    rule = rule_of(hint)
+    rule = check_kind(rule_of(hint), "hint", "each", Rule, "in an annotation such as Count")
     return Rule(partial(_check_each, rule=rule), f"For each: {rule.words}", f"list of {rule.kind}")
 
 
@@ -395,7 +400,7 @@ def plain_signature(function):
     ]
     return signature.replace(parameters=shown)
 
-# %% ../nbs/95_contracts.ipynb #3a6a2d56
+# %% ../nbs/95_contracts.ipynb #9cc025a2
 _SECTIONS = (
     "Parameters, Attributes, Methods, Returns, Yields, Receives, Other Parameters, Raises, Warns, "
     "Warnings, See Also, Notes, References, Examples"
@@ -422,7 +427,7 @@ def completed(doc, order=(), parameters=None, attributes=None, raises=_RAISES):
     -------
     str
     """
-    head, *parts = _TITLE.split(doc)
+    head, *parts = _TITLE.split(check_kind(doc, "doc", "completed", str))
     sections = {t: body.strip("\n") for t, body in zip(parts[::2], parts[1::2], strict=True)}
     new = {
         "Parameters": _filled(sections.get("Parameters", ""), list(order), parameters or {}),
@@ -455,7 +460,7 @@ def _filled(body, order, entries):
             named.insert(at, {name})
     return "\n".join(parts)
 
-# %% ../nbs/95_contracts.ipynb #241503c7
+# %% ../nbs/95_contracts.ipynb #384324cc
 def _binder(signature):
     """A function of (args, kwargs) that returns all arguments by name, defaults too; None if they do not fit."""
     params = signature.parameters.values()
@@ -464,9 +469,13 @@ def _binder(signature):
     known = frozenset(signature.parameters)
 
     def bind(args, kwargs):
-        values = defaults | dict(zip(named, args, strict=False)) | kwargs
-        fits = len(args) <= len(named) and values.keys() == known
-        return values if fits and kwargs.keys().isdisjoint(named[: len(args)]) else None
+        values = defaults.copy()
+        values.update(zip(named, args, strict=False))
+        if kwargs:
+            if not (kwargs.keys() <= known and kwargs.keys().isdisjoint(named[: len(args)])):
+                return None
+            values.update(kwargs)
+        return values if len(args) <= len(named) and len(values) == len(known) else None
 
     def bind_any(args, kwargs):
         try:
@@ -487,7 +496,8 @@ def _all_named(signature):
 def _asks(signature, rules):
     """Pairs (name, function of (value, name, owner)); arrays come last, for they may be PRIVATE and large."""
     for name in sorted(rules, key=lambda name: rules[name].axes is not None):
-        ask, many = rules[name].ask, _MANY.get(signature.parameters[name].kind)
+        rule, many = rules[name], _MANY.get(signature.parameters[name].kind)
+        ask = rule.ask if rule.optional or rule.axes is not None else rule.check
         yield name, ask if many is None else partial(many, ask)
 
 

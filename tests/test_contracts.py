@@ -350,6 +350,8 @@ def test_an_annotation_that_cannot_be_asked_is_refused():
     ):
         with pytest.raises(TypeError, match=said):
             rule_of(hint)
+    with pytest.raises(TypeError, match="each needs a Rule"):
+        c.each(int)
     for hint in (int, int | None, list[int], Annotated[int, 3], ArrayLike):
         assert rule_of(hint) is None
 

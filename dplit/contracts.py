@@ -6,8 +6,8 @@
 __all__ = ['Count', 'Whole', 'Rounds', 'Seed', 'Positive', 'NotNegative', 'Finite', 'PositiveOrInf', 'NotNegativeOrInf',
            'Exponent', 'Share', 'OpenShare', 'Chance', 'ChanceOrOne', 'Numbers', 'Epsilon', 'Delta', 'DeltaOrZero',
            'Radius', 'Relation', 'RandomState', 'Flag', 'Text', 'Function', 'Table', 'Vector', 'Points', 'Point',
-           'Center', 'REQUIRED', 'RequiredEpsilon', 'RequiredDelta', 'RequiredRadius', 'F', 'PARAMETERS', 'RELEASED',
-           'BY_FIT', 'C', 'Rule', 'between', 'whole', 'positive', 'numbers', 'one_of', 'instance', 'each', 'rule_of',
+           'Center', 'REQUIRED', 'RequiredEpsilon', 'RequiredDelta', 'RequiredRadius', 'PARAMETERS', 'RELEASED',
+           'BY_FIT', 'Rule', 'between', 'whole', 'positive', 'numbers', 'one_of', 'instance', 'each', 'rule_of',
            'rules_in', 'plain_signature', 'completed', 'contract', 'face', 'contracts_of', 'rules_of', 'complete']
 
 # %% ../nbs/95_contracts.ipynb #ee4b26b4
@@ -400,7 +400,7 @@ def plain_signature(function):
     ]
     return signature.replace(parameters=shown)
 
-# %% ../nbs/95_contracts.ipynb #9cc025a2
+# %% ../nbs/95_contracts.ipynb #e4ed7489
 _SECTIONS = (
     "Parameters, Attributes, Methods, Returns, Yields, Receives, Other Parameters, Raises, Warns, "
     "Warnings, See Also, Notes, References, Examples"
@@ -438,11 +438,10 @@ def completed(doc, order=(), parameters=None, attributes=None, raises=_RAISES):
     }
     for title in (title for title in new if new[title]):
         if title not in sections:  # before the first that comes later
-            rank = _SECTIONS.index(title)
-            before = [t for t in sections if _SECTIONS.index(t) < rank]
-            kept = list(sections.items())
-            at = next((i for i, (t, _) in enumerate(kept) if t not in before), len(kept))
-            sections = dict([*kept[:at], (title, ""), *kept[at:]])
+            rank, kept = _SECTIONS.index(title), list(sections.items())
+            later = (i for i, (t, _) in enumerate(kept) if _SECTIONS.index(t) > rank)
+            kept.insert(next(later, len(kept)), (title, ""))
+            sections = dict(kept)
         sections[title] = new[title]
     written = [f"{title}\n{'-' * len(title)}\n{body}" for title, body in sections.items()]
     return "\n\n".join([part for part in (head.strip("\n"), *written) if part])
@@ -508,11 +507,11 @@ _MANY = {  # what *args and **kwargs hold
     },
 }
 
-# %% ../nbs/95_contracts.ipynb #039c8e76
-F = TypeVar("F", bound=Callable[..., Any])
+# %% ../nbs/95_contracts.ipynb #f5b36a44
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def contract(function: F, room: str | None = None) -> F:
+def contract(function: _F, room: str | None = None) -> _F:
     """A function for callers from outside: its arguments are checked and converted by its annotations, once.
 
     Parameters
@@ -671,11 +670,11 @@ RELEASED = {
 BY_FIT = """ValueError, TypeError
     By `fit`, if a public parameter is missing or impossible, before anything PRIVATE is read."""
 
-# %% ../nbs/95_contracts.ipynb #e2c8473b
-C = TypeVar("C", bound=type)
+# %% ../nbs/95_contracts.ipynb #81f198d4
+_C = TypeVar("_C", bound=type)
 
 
-def complete(cls: C, parameters=PARAMETERS, attributes=RELEASED, raises=BY_FIT) -> C:
+def complete(cls: _C, parameters=PARAMETERS, attributes=RELEASED, raises=BY_FIT) -> _C:
     """The same class; its docstring has all its parameters, and `help` shows plain types.
 
     Parameters

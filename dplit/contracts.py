@@ -400,7 +400,7 @@ def plain_signature(function):
     ]
     return signature.replace(parameters=shown)
 
-# %% ../nbs/95_contracts.ipynb #e4ed7489
+# %% ../nbs/95_contracts.ipynb #323ee492
 _SECTIONS = (
     "Parameters, Attributes, Methods, Returns, Yields, Receives, Other Parameters, Raises, Warns, "
     "Warnings, See Also, Notes, References, Examples"
@@ -427,13 +427,12 @@ def completed(doc, order=(), parameters=None, attributes=None, raises=_RAISES):
     -------
     str
     """
+    attributes = attributes or {}
     head, *parts = _TITLE.split(check_kind(doc, "doc", "completed", str))
     sections = {t: body.strip("\n") for t, body in zip(parts[::2], parts[1::2], strict=True)}
     new = {
         "Parameters": _filled(sections.get("Parameters", ""), list(order), parameters or {}),
-        "Attributes": _filled(
-            sections.get("Attributes", ""), list(attributes or ()), attributes or {}
-        ),
+        "Attributes": _filled(sections.get("Attributes", ""), [*attributes], attributes),
         "Raises": sections.get("Raises", raises),
     }
     for title in (title for title in new if new[title]):
@@ -459,7 +458,7 @@ def _filled(body, order, entries):
             named.insert(at, {name})
     return "\n".join(parts)
 
-# %% ../nbs/95_contracts.ipynb #384324cc
+# %% ../nbs/95_contracts.ipynb #139e971e
 def _binder(signature):
     """A function of (args, kwargs) that returns all arguments by name, defaults too; None if they do not fit."""
     params = signature.parameters.values()
@@ -502,12 +501,12 @@ def _asks(signature, rules):
 
 _MANY = {  # what *args and **kwargs hold
     inspect.Parameter.VAR_POSITIONAL: lambda ask, values, n, o: tuple(ask(v, n, o) for v in values),
-    inspect.Parameter.VAR_KEYWORD: lambda ask, values, _, o: {
-        n: ask(v, n, o) for n, v in values.items()
+    inspect.Parameter.VAR_KEYWORD: lambda ask, more, _, o: {
+        n: ask(v, n, o) for n, v in more.items()
     },
 }
 
-# %% ../nbs/95_contracts.ipynb #f5b36a44
+# %% ../nbs/95_contracts.ipynb #d65a6ac2
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -538,11 +537,8 @@ def contract(function: _F, room: str | None = None) -> _F:
     signature = inspect.signature(written)
     bind, simple = _binder(signature), _all_named(signature)
     asks = list(_asks(signature, rules))
-    axes = {
-        n: rule.axes
-        for n, rule in rules.items()
-        if rule.axes is not None and signature.parameters[n].kind not in _MANY
-    }
+    one = [n for n in rules if signature.parameters[n].kind not in _MANY]
+    axes = {n: rules[n].axes for n in one if rules[n].axes is not None}
     name = written.__qualname__.rpartition("<locals>.")[2]
     maker = name.endswith(".__init__")
 
@@ -562,9 +558,8 @@ def contract(function: _F, room: str | None = None) -> _F:
 
     update_wrapper(outside, function)
     entries = {parameter: rule.entry(parameter) for parameter, rule in rules.items()}
-    outside.__doc__ = completed(
-        inspect.cleandoc(function.__doc__ or ""), signature.parameters, entries
-    )
+    doc = inspect.cleandoc(function.__doc__ or "")
+    outside.__doc__ = completed(doc, signature.parameters, entries)
     outside.__module__ = room or function.__module__
     outside.__signature__ = plain_signature(written)
     outside.__annotations__ = get_type_hints(written)

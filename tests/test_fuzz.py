@@ -58,7 +58,9 @@ def public_names():
     found = {}
     for info in pkgutil.walk_packages(dplit.__path__, "dplit."):
         module = importlib.import_module(info.name)
-        for name in getattr(module, "__all__", []) if info.name != "dplit.__main__" else ():
+        # contracts holds the words of signatures: they are called while a module is imported
+        own = info.name in ("dplit.__main__", "dplit.contracts")
+        for name in getattr(module, "__all__", []) if not own else ():
             thing = getattr(module, name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
                 found[f"{thing.__module__.removeprefix('dplit.')}.{name}"] = thing

@@ -11,7 +11,7 @@ import pytest
 
 import dplit
 from dplit import accounting, mechanisms
-from dplit.discrete import Choices, Journal
+from dplit.journal import Journal
 from dplit.mechanisms import Noise
 from dplit.noisy_average import noisy_avg
 from dplit.receipts import Receipt, Release
@@ -113,12 +113,12 @@ def test_only_the_journal_holds_the_record():
     for path in sorted(Path(dplit.__file__).parent.rglob("*.py")):
         text = path.read_text(encoding="utf8")
         found = [w for w in ("releases[-1]", "releases.append", "releases.sort") if w in text]
-        found += ["_page"] if "._page" in text and path.name != "discrete.py" else []
+        found += ["_page"] if "._page" in text and path.name != "journal.py" else []
         assert not found, f"{path.name}: {found}"
 
 
 def test_parallel_branches_and_procedures_are_written_as_one():
-    noise = Choices(0)
+    noise = Noise(0)
     with noise.procedure(COUNT):
         noise.exponential([0.0, 1.0], epsilon=1.0)
         assert [r.mechanism for r in noise.releases] == ["exponential"]
@@ -209,7 +209,7 @@ BEFORE = {
         largest_scale Receipt""",
     mechanisms: """Bits geometric_int laplace_int gaussian_int gauge knorm_int lattice_law
         check_rows check_columns check_same_columns lattice quantize map_blocks MappedRows
-        count_weight Event Coverage watch Noise mean_in_ball noisy_avg_delta noisy_avg""",
+        count_weight Event Coverage watch Noise mean_in_ball""",
 }
 
 

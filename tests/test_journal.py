@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dplit
-from dplit import accounting, mechanisms
+from dplit import accounting, discrete, mechanisms
 from dplit.journal import Journal
 from dplit.mechanisms import Noise
 from dplit.noisy_average import noisy_avg
@@ -66,6 +66,33 @@ def test_after_the_receipt_nothing_passes(name):
     with pytest.raises(RuntimeError, match="has written its receipt"):
         LATE[name](noise)
     assert noise.receipt(1e-6) == receipt  # which may be asked for again
+
+
+WRITTEN = {
+    "whole": lambda noise: noise.whole([1], sensitivity=1, body=[(1, 1.0)], epsilon=1.0),
+    "laplace": lambda noise: noise.laplace(1.0, sensitivity=1.0, epsilon=1.0),
+    "gaussian": lambda noise: noise.gaussian(1.0, sensitivity=1.0, mu=1.0),
+} | {name: LATE[name] for name in ("count", "sums", "choice", "vote", "cover")}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_release_is_written_before_it_is_drawn(name, monkeypatch):
+    """An error of the draw, or an interrupt, leaves a receipt that is too large, never one too small."""
+    noise, drawn = Noise(0), []
+
+    def fail(*args):
+        drawn.append(noise.releases)
+        raise KeyboardInterrupt
+
+    for sampler in ("gaussian_int", "laplace_int", "knorm_int", "_race"):
+        monkeypatch.setattr(discrete, sampler, fail)
+    try:
+        WRITTEN[name](noise)
+    except KeyboardInterrupt:
+        assert len(drawn) == 1
+    else:
+        assert name == "cover" and not drawn  # it opens, and draws when it is asked to choose
+    assert len(noise.receipt(1e-6).releases) == 1 and all(len(seen) == 1 for seen in drawn)
 
 
 def test_an_open_cover_is_closed_by_the_receipt():

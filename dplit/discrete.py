@@ -286,6 +286,11 @@ class Mechanisms(Journal):
         -------
         float
             Standard deviation (mu) or Laplace scale (epsilon), in the units of the value.
+
+        Raises
+        ------
+        ValueError
+            If sensitivity or price is not a finite number > 0.
         """
         step, l1, l2 = _value_moves(sensitivity, size)
         return self._scale(l1, l2, step, mu=mu, epsilon=epsilon)

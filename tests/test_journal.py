@@ -269,6 +269,16 @@ def test_only_a_priced_procedure_may_go_unlisted():
     assert noise.receipt().releases == (COUNT,)
 
 
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_the_number_of_records_is_public_under_replace_and_outside_of_branches(neighboring):
+    noise = Noise(0, neighboring=neighboring)
+    assert noise.size_is_public == (neighboring == "replace") and not noise.in_branch
+    assert noise.parallel([lambda: (noise.size_is_public, noise.in_branch)]) == [(False, True)]
+    noise.require_fixed_size("a test")
+    with pytest.raises(ValueError, match="a test needs a public number of records"):
+        noise.parallel([lambda: noise.require_fixed_size("a test")])
+
+
 @pytest.mark.parametrize("inside", ["procedure", "parallel"])
 def test_there_is_no_receipt_before_a_page_is_priced(inside):
     """It would have no line of what was released before, nor of what is being released."""

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .declared import LARGEST, as_float64
-from .discrete import watch
+from .journal import watch
 from .mechanisms import Noise
 from .public import check_callable, check_choice, check_count, check_kind, check_neighboring
 from .public import check_radius, check_random_state

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .declared import check_memory
-from .discrete import watch
+from .journal import watch
 from .public import check_count, check_neighboring, check_radius, check_random_state
 
 # %% ../nbs/23_recordings.ipynb #8a8c3a06

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special, stats
 
 from . import samplers
-from .discrete import Event
+from .journal import Event
 from .public import check_between
 
 # %% ../nbs/24_weigh.ipynb #03f9d4c4

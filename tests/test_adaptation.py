@@ -25,7 +25,7 @@ from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.discrepancy import labeled_discrepancy, loss_bound
 from dplit.adaptation.losses import LogLoss
 from dplit.adaptation.samples import Sample, noisy_gradient, on_lattice
-from dplit.discrete import watch
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize

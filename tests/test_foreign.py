@@ -19,9 +19,9 @@ from sklearn.tree import DecisionTreeClassifier
 from dplit import LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
 from dplit.adaptation.losses import LogLoss
 from dplit.adaptation.samples import noisy_gradient
-from dplit.discrete import watch
 from dplit.foreign import check_foreign, each_record, is_total, quiet
 from dplit.geometry import NearestCenter
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.scaling import BoundedScaler
 from dplit.search import squared_distances

@@ -38,7 +38,7 @@ HOME = Path(dplit.__file__).parent
 CEILINGS = {
     **dict.fromkeys(
         """
-        accounting audit balls charges datasets declared discrete estimators exact filters geometry
+        accounting audit balls charges datasets declared discrete estimators exact filters geometry journal
         ledger ledger_file loaders mechanisms mixtures noisy_average plotting projections public
         receipts recording rows sabotage samplers search weighing
         clustering.grid_cover clustering.lloyd clustering.max_cover clustering.max_cover_kmeans

@@ -41,7 +41,7 @@ from dplit.accounting import gaussian_mu, subsampled
 from dplit.clustering import k_averages, k_noisy_centers, private_scales, stable_tuples
 from dplit.clustering import k_tuples as kt
 from dplit.declared import UnreadableRecords
-from dplit.discrete import watch
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt, Release
 from dplit.rows import lattice

@@ -17,8 +17,8 @@ from dplit import (
     PrivacyBudget,
     accounting,
     discrete,
-    mechanisms,
     mixtures,
+    noisy_average,
     receipts,
     samplers,
     source_target,
@@ -27,7 +27,7 @@ from dplit.adaptation import cnvx_adap, convex, discrepancy, ncnvx_adap, nonconv
 from dplit.adaptation import losses as lo
 from dplit.adaptation.samples import Sample, noisy_gradient
 from dplit.clustering import grid_cover, k_tuples, lloyd, private_scales, stable_tuples
-from dplit.discrete import watch
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize
@@ -512,7 +512,9 @@ def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
             return np.asarray(m_hat + shift if len(seen) == 1 else event.value)
 
         with watch(watcher):
-            got = mechanisms.noisy_avg(X, radius=1.0, epsilon=epsilon, delta=delta, noise=Noise(0))
+            got = noisy_average.noisy_avg(
+                X, radius=1.0, epsilon=epsilon, delta=delta, noise=Noise(0)
+            )
         assert len(seen) == n_events and seen[0].value == 3 and seen[0].sensitivity == 1
         assert seen[0].scale == pytest.approx(5 / epsilon)
         if n_events == 1:
@@ -534,7 +536,7 @@ def test_the_proved_delta_of_noisy_avg_is_its_sum(epsilon):
     z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / 1e-5))
     count = math.exp(epsilon / 5) * 1e-5 / 4
     proved = accounting.gaussian_delta(4 * epsilon / 5, 1 / z) + count
-    assert mechanisms.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
+    assert noisy_average.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])

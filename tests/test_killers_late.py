@@ -19,6 +19,7 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
     mechanisms,
+    noisy_average,
     samplers,
 )
 from dplit.accounting import gaussian_mu
@@ -415,7 +416,7 @@ def test_noise_in_a_tiny_body_may_have_any_scale_below_2_to_the_50():
 def test_a_printed_average_lies_around_its_centre(n):
     center = np.array([40.0, -30.0])
     X = center + np.random.default_rng(0).uniform(-0.5, 0.5, (n, 2))
-    found = mechanisms.noisy_avg(
+    found = noisy_average.noisy_avg(
         X, radius=1.0, center=center, epsilon=5.0, delta=1e-6, noise=Noise(0)
     )
     assert np.linalg.norm(found - center) <= (0.1 if n else 1.0)

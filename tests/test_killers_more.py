@@ -49,8 +49,8 @@ from dplit.clustering import (
     vote_search,
 )
 from dplit.clustering.max_cover import Covers
-from dplit.discrete import watch
 from dplit.filters import Shares, Spending
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt, Release
 from dplit.rows import MappedRows, lattice, map_blocks, quantize

@@ -33,7 +33,7 @@ from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit, foreign
 from dplit.adaptation import label_shift as ls
-from dplit.discrete import watch
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.sabotage import SABOTAGE
 

@@ -22,9 +22,9 @@ from dplit.balls import uniform_in_ball, uniform_on_sphere
 from dplit.clustering import grid_cover, max_cover_kmeans
 from dplit.clustering import max_cover as mc
 from dplit.datasets import make_clipped_gaussians
-from dplit.discrete import watch
 from dplit.exact import kmeans_loss
 from dplit.geometry import ball_volume_log, nearest
+from dplit.journal import watch
 from dplit.mechanisms import Noise, count_weight
 from dplit.mixtures import cover_exponent
 from dplit.projections import gaussian_projection

@@ -36,7 +36,7 @@ from dplit.adaptation import losses as lo
 from dplit.adaptation import nonconvex as nc
 from dplit.adaptation.convex import profile_weights
 from dplit.adaptation.samples import Sample, noisy_gradient, on_lattice
-from dplit.discrete import watch
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize

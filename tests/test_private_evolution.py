@@ -16,8 +16,8 @@ from dplit.balls import clip_to_ball, uniform_in_ball
 from dplit.clustering import pe_means, vote_search
 from dplit.clustering import private_evolution as pe
 from dplit.datasets import make_elongated_blobs, make_g2, make_isotropic_blobs
-from dplit.discrete import watch
 from dplit.exact import kmeans_loss
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}

@@ -15,7 +15,7 @@ import test_nonconvex
 import test_source_target
 from scipy import special, stats
 
-from dplit import discrete, samplers
+from dplit import discrete, journal, samplers
 from dplit.mechanisms import Noise
 from dplit.samplers import Bits
 
@@ -760,7 +760,7 @@ def bytes_and_draws(fit):
 
     with (
         mock.patch("dplit.samplers.os.urandom", count),
-        discrete.watch(lambda e: events.append(e) or e.outcome),
+        journal.watch(lambda e: events.append(e) or e.outcome),
     ):
         fit()
     choices = ("exponential", "monotone", "cover", "sample")

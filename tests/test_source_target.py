@@ -43,8 +43,8 @@ from dplit import (
 from dplit import source_target as so
 from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.balls import clip_to_ball
-from dplit.discrete import watch
 from dplit.geometry import farthest_point_cover
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.public import PrivacyWarning
 from dplit.rows import lattice, quantize

@@ -59,9 +59,9 @@ from dplit.clustering import k_tuples as kt
 from dplit.clustering import max_cover as mc
 from dplit.clustering import private_evolution as pe
 from dplit.clustering.lloyd import center_error_bound
-from dplit.discrete import watch
 from dplit.exact import kmeans_loss
 from dplit.geometry import nearest
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.mixtures import cover_delta
 from dplit.projections import gaussian_projection, jl_failure

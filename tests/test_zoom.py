@@ -15,8 +15,8 @@ from dplit.clustering import max_cover_kmeans, pe_means
 from dplit.clustering import zoom as room
 from dplit.clustering.zoom import rows_beyond, tail_end, zoom
 from dplit.datasets import make_clipped_gaussians, make_isotropic_blobs
-from dplit.discrete import watch
 from dplit.exact import kmeans_loss
+from dplit.journal import watch
 from dplit.mechanisms import Noise
 from dplit.recording import neighbors
 

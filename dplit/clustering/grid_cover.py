@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ..discrete import Coverage
+from ..journal import Coverage
 from ..geometry import ball_volume_log
 from ..rows import MappedRows, _table, map_blocks
 from ..public import check_between, check_count, check_flag, check_positive

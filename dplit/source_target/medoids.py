@@ -18,6 +18,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
 from ..declared import check_arrays, declare, optional, settle
+from ..filters import PrivacyCost
 from ..geometry import nearest_distance
 from ..public import check_between, check_count, check_points, check_share
 from ..rows import check_same_columns, keep_columns, one_thread
@@ -570,6 +571,22 @@ class SourceTargetKMedoids(BaseEstimator):
         "n_candidates": check_count,
         "n_starts": optional(check_count),
     }
+
+    def privacy_cost(self) -> PrivacyCost:
+        """What a fit costs: an infinite epsilon, for nothing is protected.
+
+        Returns
+        -------
+        PrivacyCost
+            A `PrivacyBudget` does not charge it. On PUBLIC and released tables a fit costs nothing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is impossible.
+        """
+        name = type(declare(self, self._rules)).__name__
+        return PrivacyCost(name=name, epsilon=math.inf, delta=0.0, neighboring="add_remove")
 
     @one_thread
     def fit(

@@ -360,7 +360,7 @@ def test_results_become_attributes_in_one_place():
 
 ASKS = "ledger charges search choosing audit sabotage commands".split()
 HIDDEN = {"_declared", "_gaussian_only", "_fixed_cost", "_is_upper_bound", "_check_tables"}
-HIDDEN |= {"_check_public", "_total_epsilon", "_is_private", "_smallest_mu", "_price"}
+HIDDEN |= {"_check_public", "_total_epsilon", "_smallest_mu", "_price"}
 
 
 @pytest.mark.parametrize("module", ASKS)

@@ -422,9 +422,6 @@ class PrivateAdaptation(PrivateEstimator):
             )
         super()._check_common()
 
-    def _is_private(self):
-        return self.private and super()._is_private()
-
     def _smallest_mu(self):
         if not self.private:
             return math.inf

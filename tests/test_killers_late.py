@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -41,7 +40,7 @@ from dplit.clustering import (
     zoom,
 )
 from dplit.estimators import project
-from dplit.filters import Spending
+from dplit.filters import PrivacyCost, Spending
 from dplit.mechanisms import Noise
 from dplit.receipts import Receipt, Release
 from dplit.rows import MappedRows, lattice, quantize
@@ -83,11 +82,17 @@ def test_an_average_of_skewed_columns_is_that_of_each(moves):
 
 
 def test_strangers_must_name_a_relation_that_there_is():
-    stranger = SimpleNamespace(epsilon=1.0, delta=1e-6, neighboring="both")
+    class Stranger:
+        neighboring = "both"
+
+        def privacy_cost(self):
+            known = {"name": "Stranger", "epsilon": 1.0, "delta": 1e-6, "is_upper_bound": True}
+            return PrivacyCost(**known, neighboring=self.neighboring)
+
     with pytest.raises(ValueError, match="both"):
-        declared_price(stranger)
-    stranger.neighboring = "replace"
-    assert declared_price(stranger)["neighboring"] == "replace"
+        declared_price(Stranger())
+    Stranger.neighboring = "replace"
+    assert declared_price(Stranger())["neighboring"] == "replace"
 
 
 def test_the_sensitivity_of_a_cell_may_be_small():

@@ -22,7 +22,7 @@ from .max_cover import printed_covers, printed_max_cover, printed_prices
 from .max_cover import public_draws
 from .zoom import DISTANCES, MEAN, View, look_prices, zoom
 from ..declared import documented, optional
-from ..estimators import PrivateKMeans, keep_rows, mean_errors, project
+from ..estimators import Clusters, PrivateKMeans, keep_rows, mean_errors, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise, count_weight, mean_in_ball
 from ..mixtures import cover_exponent
@@ -379,8 +379,7 @@ def max_cover_k_means(rows, given, noise):
     for _ in range(given.n_lloyd):
         cells = NearestCenter(centers / step, limit, whole=True)
         centers, *counted = average(centers, groups=cells)
-    given._counted(*counted)
-    return clip_to_ball(centers + middle + ball.center, given.radius)
+    return Clusters(clip_to_ball(centers + middle + ball.center, given.radius), *counted)
 
 # %% ../../nbs/32_max_cover_kmeans.ipynb #8ee6a127
 def _check_prices(price):
@@ -495,7 +494,7 @@ class MaxCoverKMeans(PrivateKMeans):
         "n_public": optional(partial(check_count, low=2)),
     }
 
-    _fixed_price = property(lambda self: self.variant == "extension")  # a budget counts on it
+    _fixed_cost = property(lambda self: self.variant == "extension")  # a budget counts on it
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from .private_evolution import printed_pe_means, private_evolution, select
 from .vote_search import vote_rows
 from .zoom import View, look_prices, shrink, zoom
 from ..declared import check_rounds, documented, optional
-from ..estimators import PrivateKMeans, keep_rows, mean_errors, project
+from ..estimators import Clusters, PrivateKMeans, keep_rows, mean_errors, project
 from ..geometry import NearestCenter, nearest
 from ..mechanisms import Noise
 from ..projections import gaussian_projection
@@ -369,8 +369,9 @@ def pe_means(rows, given, noise):
     for _ in range(n_refine - 1):
         heads, counts, errors = step(centers, nearest_labels(rows, centers, far))
         centers = heads
-    given._counted(*_sizes(heads, counts, centers, mu, noise), errors)
-    return clip_to_ball(centers + view.center, given.radius)
+    sizes, sizes_se = _sizes(heads, counts, centers, mu, noise)
+    centers = clip_to_ball(centers + view.center, given.radius)
+    return Clusters(centers, sizes, sizes_se, errors)
 
 # %% ../../nbs/52_pe_means.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
@@ -534,7 +535,7 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _rules = {
         "variant": partial(check_choice, choices=("extension", "paper")),
         "n_components": check_count,
@@ -651,7 +652,7 @@ class HDPEMeans(PEMeans):
     ((1, 50), 1.0)
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _as_printed = staticmethod(printed_hdpe_means)
 
     def __init__(

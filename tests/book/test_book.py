@@ -34,7 +34,7 @@ TEACHERS = {p.stem: json.loads(p.read_text("utf8")) for p in (ROOT / "teachers")
 
 # imports only ever point down this list; __init__ is the package itself, __main__ the tour
 ORDER = """
-    public frames output declared foreign accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
+    public frames output declared contracts foreign accounting mixtures rows scaling samplers receipts filters discrete mechanisms noisy_average balls projections geometry
     quantiles ledger_file charges search private_loss choosing ledger exact loaders datasets plotting explorers kept weighing behavior sabotage recording audit estimators
     clustering.lloyd clustering.zoom clustering.grid_cover clustering.max_cover clustering.max_cover_kmeans
     clustering.k_tuples clustering.private_scales clustering.tuple_clusterer clustering.k_averages

@@ -4,7 +4,8 @@ import numpy as np
 
 import dplit
 from dplit import BudgetExceeded, PrivacyBudget, accounting
-from dplit.accounting import Receipt
+from dplit.accounting import PrivacyCost, Receipt
+from dplit.estimators import Clusters
 
 
 def clusterings(X: np.ndarray, price: tuple[float, float]) -> list[np.ndarray]:
@@ -18,6 +19,11 @@ def clusterings(X: np.ndarray, price: tuple[float, float]) -> list[np.ndarray]:
     small = dplit.HDPEMeans(3, epsilon=epsilon, delta=delta, radius=4.0, n_components=2)
     tuples = dplit.KTupleKMeans(3, epsilon=epsilon, delta=delta, radius=4.0, n_tuples=40)
     mixture = dplit.KTupleGaussianMixture(3, epsilon=epsilon, delta=delta, radius=4.0)
+    cost: PrivacyCost = lloyd.privacy_cost()
+    lloyd.check_tables(X)
+    known: tuple[float, bool] = (cost.epsilon + cost.delta, cost.gaussian_only)
+    sizes: np.ndarray | None = Clusters(X[:3], sizes=X[:3, 0], sizes_se=known[0]).sizes
+    print(sizes, dplit.SourceTargetKMedoids(3).privacy_cost().epsilon)
     loss: float = lloyd.fit(X).score(X)
     print(-loss, mixture.fit(X).means_.shape)
     found: list[np.ndarray] = [lloyd.predict(X), cover.fit(X).predict(X), voted.fit_predict(X)]

@@ -1,6 +1,7 @@
 """What releases cost, alone and together: Gaussian and zCDP conversions, mixtures, receipts and filters."""
 
 from .filters import (
+    PrivacyCost,
     SHARES,
     Shares,
     Spending,
@@ -16,6 +17,7 @@ from .gaussian import (
     gaussian_epsilon,
     gaussian_mu,
     gdp_composition,
+    mills,
     subsampled,
     zcdp_delta,
     zcdp_epsilon,
@@ -37,6 +39,7 @@ from .receipts import (
 )
 
 __all__ = [
+    "PrivacyCost",
     "Receipt",
     "Release",
     "SHARES",
@@ -55,6 +58,7 @@ __all__ = [
     "gaussian_mu",
     "gdp_composition",
     "largest_scale",
+    "mills",
     "mixture_delta",
     "poisson_gaussian_delta",
     "poisson_gaussian_epsilon",

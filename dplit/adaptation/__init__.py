@@ -1,8 +1,10 @@
 """Paper 5: private domain adaptation (Bassily, Cortes, Mao, Mohri, ICML 2024)."""
 
 from .classification import (
+    Classification,
     NCnvxAdap,
     adapt_classifier,
+    fisher_information,
     guarded_gain,
     least_right,
     profiled_gradient,
@@ -69,11 +71,15 @@ from .nonconvex import (
 )
 from .regression import (
     CnvxAdap,
+    Regression,
+    adapt_regression,
     choose_in_public,
     profiled_regression,
+    public_spread,
     raised_share,
 )
 from .samples import (
+    ADAPTATION,
     Sample,
     noisy_gradient,
     on_lattice,
@@ -81,14 +87,18 @@ from .samples import (
 )
 
 __all__ = [
+    "ADAPTATION",
+    "Classification",
     "CnvxAdap",
     "LabelShiftClassifier",
     "LogLoss",
     "Loss",
     "NCnvxAdap",
     "NetworkLoss",
+    "Regression",
     "Sample",
     "adapt_classifier",
+    "adapt_regression",
     "adapt_without_labels",
     "algorithm_2",
     "best_n_iter",
@@ -99,6 +109,7 @@ __all__ = [
     "descent_bound",
     "discrepancy_minimization",
     "discrepancy_sensitivity",
+    "fisher_information",
     "gradient_bound",
     "gradient_diameter",
     "guarded_gain",
@@ -124,6 +135,7 @@ __all__ = [
     "profiled_loss",
     "profiled_regression",
     "profiled_sensitivity",
+    "public_spread",
     "rademacher_bound",
     "raised_share",
     "released_weights_excess",

@@ -536,7 +536,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
     1.0
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _rules = {
         "classes": lambda value, name, owner: _classes(value),
         "discrepancy": partial(check_between, low=0, high=1e100, ends="[)"),

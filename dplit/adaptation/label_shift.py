@@ -263,7 +263,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     delta = 0.0  # one histogram is pure: whole-number Laplace noise is smaller than Gaussian
-    _fixed_price = True  # one release, whose price public numbers alone decide
+    _fixed_cost = True  # one release, whose cost public numbers alone decide
     _common = {
         "estimator": _check_source_model,
         "epsilon": check_epsilon,

@@ -466,7 +466,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     1.0
     """
 
-    _only_gaussian = property(lambda self: self.variant == "profiled")  # a budget counts on it
+    _gaussian_only = property(lambda self: self.variant == "profiled")  # a budget counts on it
     _rules = {
         "target_bound": partial(check_positive, meaning="a bound on abs(y)"),
         "alpha": optional(check_share),

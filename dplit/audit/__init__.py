@@ -1,6 +1,7 @@
 """Attacks on all of this: recordings, replays, bugs injected on purpose, behavior on neighboring tables."""
 
 from .audit import (
+    Findings,
     brute_force_sensitivity,
     catch,
     epsilon_lower_bound,
@@ -41,6 +42,7 @@ from .weighing import (
 
 __all__ = [
     "BUGS",
+    "Findings",
     "Lab",
     "Observation",
     "Recording",

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..inputs.declared import as_float64, LARGEST
-from ..mechanisms.discrete import watch
+from ..mechanisms.journal import watch
 from ..mechanisms.noise import Noise
 from ..inputs.checks import check_callable, check_choice, check_count, check_kind
 from ..inputs.checks import check_neighboring

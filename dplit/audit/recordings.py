@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..inputs.declared import check_memory
-from ..mechanisms.discrete import watch
+from ..mechanisms.journal import watch
 from ..inputs.checks import check_count, check_neighboring, check_radius, check_random_state
 
 # %% ../../nbs/audit/recordings.ipynb #8a8c3a06

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special, stats
 
 from ..mechanisms import samplers
-from ..mechanisms.discrete import Event
+from ..mechanisms.journal import Event
 from ..inputs.checks import check_between
 
 # %% ../../nbs/audit/weighing.ipynb #03f9d4c4

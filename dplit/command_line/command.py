@@ -211,7 +211,7 @@ def _plan(options):
     check_table(options.table, scaler)
     method, why = _method(options, scaler)
     model = METHODS[method](options.clusters, radius=scaler.radius_, **asked)
-    model._declared()
+    model.privacy_cost()
     left_out = (name or "a column without a name" for name in names if name not in declared)
     return scaler, model, why, tuple(left_out)
 

@@ -1,6 +1,7 @@
 """Synthetic sets, exact optima and loaders."""
 
 from .exact import (
+    clipped_normal_moments,
     gaussian_radius,
     kmeans_loss,
     planted_loss,
@@ -29,6 +30,7 @@ from .synthetic import (
 )
 
 __all__ = [
+    "clipped_normal_moments",
     "fetch_adult",
     "fetch_clustering",
     "fetch_mnist",

@@ -1,6 +1,7 @@
 """What all private estimators share, the k-means estimators' base, and private Lloyd."""
 
 from .kmeans import (
+    Clusters,
     PrivateKMeans,
 )
 from .lloyd import (
@@ -24,6 +25,7 @@ from .zooming import (
 
 __all__ = [
     "BINS",
+    "Clusters",
     "DISTANCES",
     "FEW",
     "LOOKS",

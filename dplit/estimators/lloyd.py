@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball
 from ..inputs.declared import check_rounds
-from .kmeans import _lattice_rows, mean_errors, PrivateKMeans
+from .kmeans import _lattice_rows, Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
@@ -148,7 +148,7 @@ class NoisyLloyd(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _rules = {"n_iter": check_rounds, "init": _check_init}
 
     def __init__(
@@ -217,8 +217,7 @@ class NoisyLloyd(PrivateKMeans):
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
         deviation, error = self._deviations(X.shape[1], noise, mu)
         means = sums / np.maximum(counts, 1)[:, None]
-        self._counted(counts, error, mean_errors(means, counts, deviation, error))
-        return centers
+        return Clusters(centers, counts, error, mean_errors(means, counts, deviation, error))
 
     def _deviations(self, d, noise, mu):
         """Of the noise of a sum, and of a count: PUBLIC."""

@@ -439,8 +439,9 @@ noise : Noise
 
 Returns
 -------
-ndarray of shape (n_clusters, d)
-    Relative to the ball's centre, in the units of the rows.
+ndarray of shape (n_clusters, d), or Clusters
+    Centers relative to the ball's center, in the units of the rows; with noisy numbers of rows,
+    where they are counted.
 
 Raises
 ------

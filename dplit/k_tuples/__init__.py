@@ -5,9 +5,15 @@ from .averages import (
     average_tuples,
     private_average,
 )
+from .clusterer import (
+    check_tuples,
+    printed_receipt,
+)
 from .kmeans import (
     KTupleGaussianMixture,
     KTupleKMeans,
+    StablePrices,
+    cell_means,
     cell_radii,
     parts_of,
     stability_needed,
@@ -32,6 +38,7 @@ from .paper import (
     rare_success,
     ratio_bound,
     separations,
+    smallest,
     success_probability,
 )
 from .scales import (
@@ -53,10 +60,13 @@ __all__ = [
     "KNoisyCenters",
     "KTupleGaussianMixture",
     "KTupleKMeans",
+    "StablePrices",
     "StableTupleMean",
     "average_tuples",
     "canonical",
+    "cell_means",
     "cell_radii",
+    "check_tuples",
     "count_unpartitioned",
     "exact_plan",
     "h_index",
@@ -69,6 +79,7 @@ __all__ = [
     "paper_plan",
     "parts_of",
     "printed_loss",
+    "printed_receipt",
     "printed_separation",
     "private_average",
     "private_test_partition",
@@ -76,6 +87,7 @@ __all__ = [
     "ratio_bound",
     "scaled_centers",
     "separations",
+    "smallest",
     "smallest_separation",
     "stability_needed",
     "stable_geometry",

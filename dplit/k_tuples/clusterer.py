@@ -191,7 +191,6 @@ TypeError, ValueError
     If a number is impossible.""",
     }
     neighboring = "replace"  # one tuple: the number of tuples is public
-    _keeps_price = True  # a fit costs (epsilon, delta) at most: a `PrivacyBudget` asks
 
     def __getattr__(self, name):
         if name in ("centers_", "status_", "spent_"):
@@ -286,12 +285,12 @@ class PlannedClusterer(TupleClusterer):
     """What the paper's two estimators share: the test of Figure 2, planned beforehand, as printed or priced exactly."""
 
     @property
-    def _keeps_price(self):
+    def _is_upper_bound(self):
         return self.variant != "paper"
 
     def _receipt(self, noise, title):
         receipt = super()._receipt(noise, title)
-        return receipt if self._keeps_price else printed_receipt(receipt)
+        return receipt if self._is_upper_bound else printed_receipt(receipt)
 
     def _check_public(self):
         if self.variant == "paper" and self.epsilon > 1:

@@ -26,7 +26,7 @@ from .scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from .clusterer import say_if_abstained
 from ..inputs.declared import check_arrays, check_memory, optional, POSITIVE
-from ..estimators.kmeans import mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball, Noise
@@ -450,15 +450,14 @@ class KTupleKMeans(PrivateKMeans):
         coins = noise.public_rng.spawn(1)[0]  # how many are drawn may depend on the data
         Q = quantize(X, radius, center)
         rough = self._rough(Q, price, noise, seed, coins) if k > 1 else np.zeros((1, d))
-        self.status_ = "abstained" if rough is None else "released"
         start = start if rough is None else clip_to_ball(rough, radius)
         found, inside = cell_means(Q, start, radius, price, noise)
-        self._second(found, inside, price.moments, noise)
+        more = {"status_": "abstained" if rough is None else "released"}
+        more |= self._second(found, inside, price.moments, noise)
         scale = noise.sum_scale(d, radius=1.0, n_groups=k, mu=price.means)
         widths, error = found.widths[:, None], scale / count_weight(d)
         errors = widths * mean_errors((found.centers - start) / widths, found.counts, scale, error)
-        self._counted(found.counts, error, errors)
-        return found.centers
+        return Clusters(found.centers, found.counts, error, errors, more)
 
     def _rough(self, Q, price, noise, seed, coins):
         """The stable mean of the parts' centres, or None."""
@@ -478,7 +477,8 @@ class KTupleKMeans(PrivateKMeans):
         )
 
     def _second(self, found, inside, mu, noise):
-        """Nothing more for k-means; second moments for mixtures."""
+        """Further results by name: none for k-means, second moments for mixtures."""
+        return {}
 
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """As of every private k-means (`PrivateKMeans.fit`); an `AbstainedWarning` says if the parts did not agree.
@@ -610,14 +610,14 @@ class KTupleGaussianMixture(KTupleKMeans):
 
     _moments = 0.4
 
-    def _leave(self, box, centers):
-        half = (box.high - box.low) / 2
-        return super()._leave(box, centers) | {
-            "covariances_": self.covariances_ * half * half[:, None]
-        }
+    def _leave(self, box, found):
+        half, found = (box.high - box.low) / 2, super()._leave(box, found)
+        covariances = found.more["covariances_"] * half * half[:, None]
+        return found._replace(more=found.more | {"covariances_": covariances})
 
     def _second(self, found, inside, mu, noise):
-        self.weights_, self.covariances_ = second_moments(found, inside, mu, noise)
+        weights, covariances = second_moments(found, inside, mu, noise)
+        return {"weights_": weights, "covariances_": covariances}
 
     @property
     def means_(self) -> np.ndarray:

@@ -594,9 +594,8 @@ class PrivacyBudget(Till):
 
         Parameters
         ----------
-        estimator : estimator with `epsilon` and `neighboring`
-            A private one; its `delta` is 0 if it has none. If it states `rho` instead, its epsilon
-            at its delta is charged.
+        estimator : estimator with a method `privacy_cost`
+            A private one. What this method returns, a `PrivacyCost`, is charged.
         *args, **kwargs
             Handed to `estimator.fit`, for example the PRIVATE rows.
         label : str
@@ -612,9 +611,9 @@ class PrivacyBudget(Till):
         BudgetExceeded
             If not enough is left; the data are not read.
         TypeError
-            If the estimator states no epsilon for named neighbours: a pipeline or a search fits
-            many times (see `search`), and the `epsilon` of, say, a support vector machine is no
-            price. Also if it may cost more than it states, as some algorithms do as printed.
+            If the estimator has no `privacy_cost`: a pipeline or a search fits many times (see
+            `search`), and the `epsilon` of, say, a support vector machine is no privacy cost. Also if
+            it may cost more than it states, as some algorithms do as published.
         ValueError
             If what is PUBLIC about the fit is impossible: nothing was charged.
         LedgerError
@@ -656,8 +655,8 @@ class PrivacyBudget(Till):
 
         Parameters
         ----------
-        estimator : estimator with `epsilon` and `neighboring`
-            Each candidate costs its own price.
+        estimator : estimator with a method `privacy_cost`
+            Each candidate costs its own.
         grid : dict of str -> list, or list of such dicts
             PUBLIC parameters to try, as scikit-learn's `ParameterGrid` reads them.
         X : array_like of shape (n, d)

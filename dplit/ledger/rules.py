@@ -8,7 +8,6 @@ __all__ = ['Model', 'check_relation', 'check_price', 'gaussian_bound', 'declared
 
 # %% ../../nbs/ledger/rules.ipynb #c5e0a28a
 import getpass
-import inspect
 import json
 import math
 import warnings
@@ -19,9 +18,9 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from ..accounting.receipts import _rounded_up, Receipt
-from ..accounting.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from ..accounting.gaussian import gaussian_epsilon, gaussian_mu
 from ..inputs.declared import documented
-from ..accounting.filters import _check_menu, _PLAYED, _sum, Shares, Spending
+from ..accounting.filters import _check_menu, _PLAYED, _sum, PrivacyCost, Shares, Spending
 from .store import _counted, Sums
 from ..accounting.mixtures import failure_delta
 from ..inputs.checks import check_between, check_callable, check_count, PrivacyWarning
@@ -126,7 +125,7 @@ def declared_price(estimator):
 
     Parameters
     ----------
-    estimator : estimator with `epsilon` and `neighboring`
+    estimator : estimator with a method `privacy_cost`
 
     Returns
     -------
@@ -138,9 +137,9 @@ def declared_price(estimator):
     Raises
     ------
     TypeError
-        If it states no price that it keeps.
+        If it states no cost, or one that is no upper bound.
     ValueError
-        If the price is impossible.
+        If the cost is impossible, or infinite.
     """
     name = type(estimator).__name__
     if isinstance(estimator, type):
@@ -148,39 +147,39 @@ def declared_price(estimator):
             f"{estimator.__name__} is a class, whose price nobody has set: hand over an estimator, "
             f"{estimator.__name__}(epsilon=..., ...)."
         )
-    if not (hasattr(estimator, "epsilon") and hasattr(estimator, "neighboring")):
+    # of the class: a wrapper that hands on the attributes of another estimator states nothing
+    if not callable(getattr(type(estimator), "privacy_cost", None)):
         raise TypeError(
             f"{name} states no epsilon for named neighbours, so it cannot be charged: hand "
-            "budget.fit the private estimator itself, once for each fit, or use budget.search."
+            "budget.fit the private estimator itself, once for each fit, or use budget.search. "
+            "An estimator of your own states it by a method privacy_cost() (see PrivacyCost)."
         )
-    if not getattr(estimator, "_keeps_price", True):
+    cost = estimator.privacy_cost()
+    if not isinstance(cost, PrivacyCost):
+        raise TypeError(
+            f"{name}.privacy_cost() returned a {type(cost).__name__}: a budget charges a PrivacyCost."
+        )
+    if cost.epsilon == math.inf:
+        raise ValueError(
+            f"{name} has no finite epsilon at delta={cost.delta:g}, so it cannot be charged: it protects "
+            "nothing (fit it yourself, on public or released data), or its rho needs a delta."
+        )
+    if not cost.is_upper_bound:
         raise TypeError(
             f"{name} as published may cost more than its epsilon and delta, and its receipt says how "
             "much: fit it yourself and charge the receipt, budget.charge(receipt=model.spent_), "
             "before its answer is shown or used; if the charge is refused, discard the answer."
         )
-    if hasattr(estimator, "_declared"):
-        estimator = estimator._declared()
-    epsilon, delta = estimator.epsilon, getattr(estimator, "delta", None) or 0.0
-    if epsilon is None and getattr(estimator, "rho", None):  # a price in zCDP
-        epsilon = zcdp_epsilon(estimator.rho, delta)
-    if estimator.neighboring is None:
-        raise ValueError(
-            f"{name} has neighboring=None: a price without a relation says nothing; choose "
-            '"add_remove" or "replace".'
-        )
-    check_relation(estimator.neighboring)
-    epsilon, delta = check_price(epsilon, delta, name)
-    private = getattr(estimator, "random_state", None) is None
-    gaussian = getattr(estimator, "_only_gaussian", False)
+    epsilon, delta = check_price(cost.epsilon, cost.delta, name)
+    related = epsilon, delta, cost.neighboring
     return dict(
         epsilon=epsilon,
         delta=delta,
-        name=name,
-        neighboring=estimator.neighboring,
-        private=private,
-        fixed=getattr(estimator, "_fixed_price", False),
-        bound=gaussian_bound(epsilon, delta, estimator.neighboring) if gaussian else None,
+        name=cost.name,
+        neighboring=cost.neighboring,
+        private=cost.private,
+        fixed=cost.fixed,
+        bound=gaussian_bound(*related) if cost.gaussian_only else None,
     )
 
 # %% ../../nbs/ledger/rules.ipynb #637b05a8
@@ -190,6 +189,7 @@ def check_tables(estimator, args, kwargs):
     Parameters
     ----------
     estimator : estimator
+        Asked by its method `check_tables`, if it has one.
     args, kwargs : tuple, dict
         What its `fit` would be handed.
 
@@ -200,14 +200,8 @@ def check_tables(estimator, args, kwargs):
     """
     args = check_kind(args, "args", "check_tables", tuple)
     kwargs = check_kind(kwargs, "kwargs", "check_tables", dict)
-    if hasattr(estimator, "_declared"):
-        if not (args or kwargs):
-            raise TypeError(f"{type(estimator).__name__}.fit needs data: hand them over.")
-        try:
-            inspect.signature(estimator.fit).bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(estimator).__name__}.fit: {error}.") from None
-        estimator._declared(*args, **kwargs)
+    if callable(getattr(type(estimator), "check_tables", None)):
+        estimator.check_tables(*args, **kwargs)
 
 # %% ../../nbs/ledger/rules.ipynb #70a1d0e1
 def line_by_line(receipt, delta):

@@ -1,7 +1,10 @@
 """Paper 1: private k-means by the exponential mechanism and max cover (Nguyen, Chaturvedi, Xu, AAAI 2021)."""
 
 from .grid import (
+    Grid,
     GridCover,
+    check_grid,
+    grid_fits,
     stencil,
 )
 from .kmeans import (
@@ -25,13 +28,16 @@ from .paper import (
 )
 
 __all__ = [
+    "Grid",
     "GridCover",
     "LOOKS",
     "MaxCoverKMeans",
+    "check_grid",
     "cluster_candidates",
     "cost_lower_bound",
     "cover_radii",
     "coverage_bound",
+    "grid_fits",
     "grid_set_cover",
     "max_cover",
     "max_cover_prices",

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ..mechanisms.discrete import Coverage
+from ..mechanisms.journal import Coverage
 from ..geometry.covers import ball_volume_log
 from ..inputs.blocks import map_blocks, MappedRows
 from ..inputs.tables import _table

@@ -22,7 +22,7 @@ from .paper import printed_covers, printed_max_cover, printed_prices
 from .paper import public_draws
 from ..estimators.zooming import DISTANCES, look_prices, MEAN, View, zoom
 from ..inputs.declared import documented, optional
-from ..estimators.kmeans import mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
@@ -384,8 +384,7 @@ def max_cover_k_means(rows, given, noise):
     for _ in range(given.n_lloyd):
         cells = NearestCenter(centers / step, limit, whole=True)
         centers, *counted = average(centers, groups=cells)
-    given._counted(*counted)
-    return clip_to_ball(centers + middle + ball.center, given.radius)
+    return Clusters(clip_to_ball(centers + middle + ball.center, given.radius), *counted)
 
 # %% ../../nbs/max_cover/kmeans.ipynb #8ee6a127
 def _check_prices(price):
@@ -500,7 +499,7 @@ class MaxCoverKMeans(PrivateKMeans):
         "n_public": optional(partial(check_count, low=2)),
     }
 
-    _fixed_price = property(lambda self: self.variant == "extension")  # a budget counts on it
+    _fixed_cost = property(lambda self: self.variant == "extension")  # a budget counts on it
 
     def __init__(
         self,

@@ -1,10 +1,11 @@
 """Mechanisms: exact samplers, the journal of releases, `Noise`, noisy averages, quantiles and losses."""
 
 from .discrete import (
-    Choices,
+    Mechanisms,
+)
+from .journal import (
     Event,
     Journal,
-    Pages,
     watch,
 )
 from .loss import (
@@ -47,13 +48,12 @@ from .samplers import (
 
 __all__ = [
     "Bits",
-    "Choices",
     "Event",
     "Journal",
     "Loss",
+    "Mechanisms",
     "Noise",
     "PARTS",
-    "Pages",
     "count_weight",
     "difference_quantile",
     "gap_sensitivity",

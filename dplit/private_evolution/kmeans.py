@@ -21,7 +21,7 @@ from .paper import printed_pe_means, private_evolution, select
 from .votes import vote_rows
 from ..estimators.zooming import look_prices, shrink, View, zoom
 from ..inputs.declared import check_rounds, documented, optional
-from ..estimators.kmeans import mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
@@ -373,8 +373,9 @@ def pe_means(rows, given, noise):
     for _ in range(n_refine - 1):
         heads, counts, errors = step(centers, nearest_labels(rows, centers, far))
         centers = heads
-    given._counted(*_sizes(heads, counts, centers, mu, noise), errors)
-    return clip_to_ball(centers + view.center, given.radius)
+    sizes, sizes_se = _sizes(heads, counts, centers, mu, noise)
+    centers = clip_to_ball(centers + view.center, given.radius)
+    return Clusters(centers, sizes, sizes_se, errors)
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
@@ -538,7 +539,7 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _rules = {
         "variant": partial(check_choice, choices=("extension", "paper")),
         "n_components": check_count,
@@ -655,7 +656,7 @@ class HDPEMeans(PEMeans):
     ((1, 50), 1.0)
     """
 
-    _only_gaussian = True  # all its noise is: a budget counts on it, and checks
+    _gaussian_only = True  # a budget counts on it, and checks
     _as_printed = staticmethod(printed_hdpe_means)
 
     def __init__(

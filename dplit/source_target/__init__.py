@@ -15,6 +15,7 @@ from .averages import (
 from .cells import (
     affordable_cells,
     average_rms,
+    cell_clouds,
     count_tail,
     count_threshold,
     countable_cells,
@@ -30,6 +31,7 @@ from .medoids import (
     error_probability,
     source_distance,
     stc_cost,
+    swap_medoids,
 )
 from .sources import (
     NeighborNoisyAverages,
@@ -44,6 +46,7 @@ __all__ = [
     "SourceTargetKMedoids",
     "affordable_cells",
     "average_rms",
+    "cell_clouds",
     "cell_sensitivity",
     "count_tail",
     "count_threshold",
@@ -63,6 +66,7 @@ __all__ = [
     "printed_noise_bound",
     "source_distance",
     "stc_cost",
+    "swap_medoids",
     "target_cells",
     "target_clouds",
     "target_spacing",

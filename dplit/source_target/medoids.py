@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator
 
 from ..inputs.declared import check_arrays, declare, optional, settle
+from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance
 from ..inputs.checks import check_between, check_count, check_points, check_share
 from ..inputs.blocks import one_thread
@@ -497,7 +497,7 @@ def _promised(pairs, state, k, columns):
     return whole + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
 
 # %% ../../nbs/source_target/medoids.ipynb #11e0b4c3
-class SourceTargetKMedoids(BaseEstimator):
+class SourceTargetKMedoids(PublicEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from ..accounting.gaussian import gaussian_mu
+from ..accounting.gaussian import gaussian_mu, zcdp_epsilon
 from ..geometry.balls import clip_to_ball
 from ..inputs.declared import ABSENT, optional
 from ..estimators.base import PrivateEstimator
@@ -77,9 +77,11 @@ radius : float
 center : array_like of shape (n_features,), optional
     PUBLIC centre of the ball, default the origin.""",
     }
-    # a budget counts on both: public numbers alone decide what every release costs
-    _fixed_price = True
-    _only_gaussian = property(lambda self: self.rho is not None)
+
+    def _total_epsilon(self):
+        if self.rho is None:
+            return self.epsilon
+        return zcdp_epsilon(self.rho, self.delta or 0.0)
 
     def _price(self):
         """What to buy: {"mu": ...}, Gaussian noise, or {"epsilon": ...}, pure noise."""
@@ -232,6 +234,9 @@ class NoisyAverageSet(PrivateSources):
     ((38, 2), 0.5)
     """
 
+    # a budget counts on both: public parameters alone decide what every release costs
+    _fixed_cost = True
+    _gaussian_only = property(lambda self: self.rho is not None)
     _rules = {
         "t": partial(check_count, high=2**31, why=", so that sums stay exact"),
         "spread": check_flag,
@@ -383,6 +388,9 @@ class NeighborNoisyAverages(PrivateSources):
     (2, 1.0)
     """
 
+    # a budget counts on both: public parameters alone decide what every release costs
+    _fixed_cost = True
+    _gaussian_only = property(lambda self: self.rho is not None)
     _rules = {
         "cell_radius": optional(check_radius),
         "output": optional(partial(check_choice, choices=("cloud", "mean", "count"))),

@@ -26,7 +26,6 @@ from dplit.adaptation import (
     noisy_gradient,
     on_lattice,
 )
-from dplit.adaptation import classification as ncnvx_adap
 from dplit.adaptation import convex as co
 from dplit.adaptation import regression as cnvx_adap
 from dplit.inputs import PrivacyWarning, quantize
@@ -1008,7 +1007,7 @@ def releases_of(name, X, y, noise):
     given_ = cnvx_adap.Regression(bounds, 1.0, n_iter=2)
     classes = [with_places(s) for s in (private, public)]
     loss, kappas = LogLoss(2), {"kappa_1": 1.0, "n_iter": 2}
-    known = ncnvx_adap.Classification(loss, bounds[:2], 1.0, 0.0, np.zeros(2), n_iter=2)
+    known = adaptation.Classification(loss, bounds[:2], 1.0, 0.0, np.zeros(2), n_iter=2)
     local = {"radius": 2.0, "residual_bound": 1.0}
     return {
         "private_discrepancy": lambda: adaptation.private_discrepancy(1.0, 2.0, len(X), **run),
@@ -1022,7 +1021,7 @@ def releases_of(name, X, y, noise):
         "algorithm_1": lambda: co.algorithm_1(private, public, *bounds, **kappas, **run),
         "algorithm_2": lambda: adaptation.algorithm_2(loss, *classes, *bounds[:2], **kappas, **run),
         "adapt_regression": lambda: cnvx_adap.adapt_regression(private, public, given_, **run),
-        "adapt_classifier": lambda: ncnvx_adap.adapt_classifier(*classes, known, **run),
+        "adapt_classifier": lambda: adaptation.adapt_classifier(*classes, known, **run),
     }[name]()
 
 

@@ -33,10 +33,10 @@ from dplit import adaptation as cnvx_adap
 from dplit import adaptation as co
 from dplit import adaptation as lo
 from dplit import adaptation as nc
+from dplit import adaptation as ncnvx_adap
 from dplit import adaptation as samples
 from dplit.accounting import gaussian_epsilon, gaussian_mu
 from dplit.adaptation import Sample, noisy_gradient, on_lattice, profile_weights
-from dplit.adaptation import classification as ncnvx_adap
 from dplit.inputs import PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, watch

@@ -23,7 +23,8 @@ from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
 from dplit.audit import SABOTAGE, audit, weighing
 from dplit.inputs import quantize
 from dplit.inputs.lattice import lattice
-from dplit.mechanisms import Event, Noise, discrete, samplers
+from dplit.mechanisms import Event, Noise, samplers
+from dplit.mechanisms import samplers as discrete
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 
@@ -720,7 +721,7 @@ class CountsTheAbsent(Greedy):
 class CheapReceipt(Greedy):
     def open(self, noise):
         choose = super().open(noise)
-        noise._page.lines[-1] = replace(
+        noise._pages.top.lines[-1] = replace(
             noise.releases[-1], exponent=noise.releases[-1].exponent / 2
         )
         return choose
@@ -857,7 +858,7 @@ def test_a_row_that_moves_three_groups_under_replace_is_found():
 
 
 def test_parallel_branches_are_priced_by_the_dearest_or_the_two_dearest():
-    event = partial(discrete.Event, "a", "gaussian", np.zeros(1), np.zeros(1), 1.0)
+    event = partial(Event, "a", "gaussian", np.zeros(1), np.zeros(1), 1.0)
     events = [event(s, 1.0, branch) for s, branch in ((1, None), (2, (1, 0)), (2, (1, 0)))]
     events += [event(1, 1.0, (1, 1)), event(4, 1.0, (1, 2)), event(5, 1.0, (2, 0))]
     one = 0.5 + 0.5 + 0.5 / 25

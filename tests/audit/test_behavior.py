@@ -25,18 +25,18 @@ import test_source_target
 
 import dplit
 from dplit import KNoisyCenters, MaxCoverKMeans, NoisyLloyd, PrivacyBudget, source_target
+from dplit import adaptation as cnvx_adap
 from dplit import adaptation as discrepancy
 from dplit import adaptation as local_discrepancy
 from dplit import adaptation as losses
+from dplit import adaptation as ncnvx_adap
 from dplit import adaptation as nonconvex
 from dplit import adaptation as samples
 from dplit import estimators as zoom
 from dplit import k_tuples as k_averages
 from dplit import k_tuples as private_scales
 from dplit import k_tuples as stable_tuples
-from dplit.adaptation import classification as ncnvx_adap
 from dplit.adaptation import convex
-from dplit.adaptation import regression as cnvx_adap
 from dplit.audit import observations as bh
 from dplit.inputs import check_rows, map_blocks, quantize
 from dplit.inputs.lattice import lattice

@@ -37,7 +37,7 @@ HOME = Path(dplit.__file__).parent
 CEILINGS = {
     **dict.fromkeys(
         """
-        accounting audit balls charges datasets declared discrete estimators exact filters geometry
+        accounting audit balls charges datasets declared discrete estimators exact filters geometry journal
         ledger ledger_file loaders mechanisms mixtures noisy_average plotting projections public
         receipts recording rows sabotage samplers search weighing
         clustering.grid_cover clustering.lloyd clustering.max_cover clustering.max_cover_kmeans
@@ -57,7 +57,9 @@ def public_names():
     found = {}
     for info in pkgutil.walk_packages(dplit.__path__, "dplit."):
         module = importlib.import_module(info.name)
-        for name in getattr(module, "__all__", []) if info.name != "dplit.__main__" else ():
+        # contracts holds the words of signatures: they are called while a module is imported
+        own = info.name in ("dplit.__main__", "dplit.inputs.contracts")
+        for name in getattr(module, "__all__", []) if not own else ():
             thing = getattr(module, name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
                 found[f"{thing.__module__.removeprefix('dplit.')}.{name}"] = thing

@@ -19,10 +19,10 @@ from dplit import (
     estimators,
     k_tuples,
     max_cover,
-    mechanisms,
     source_target,
 )
 from dplit import accounting as receipts
+from dplit import mechanisms as noisy_average
 from dplit.accounting import gaussian as accounting
 from dplit.accounting import mixtures
 from dplit.adaptation import Sample, discrepancy, noisy_gradient
@@ -512,7 +512,9 @@ def test_noisy_avg_divides_whole_numbers_and_starts_at_one():
             return np.asarray(m_hat + shift if len(seen) == 1 else event.value)
 
         with watch(watcher):
-            got = mechanisms.noisy_avg(X, radius=1.0, epsilon=epsilon, delta=delta, noise=Noise(0))
+            got = noisy_average.noisy_avg(
+                X, radius=1.0, epsilon=epsilon, delta=delta, noise=Noise(0)
+            )
         assert len(seen) == n_events and seen[0].value == 3 and seen[0].sensitivity == 1
         assert seen[0].scale == pytest.approx(5 / epsilon)
         if n_events == 1:
@@ -534,7 +536,7 @@ def test_the_proved_delta_of_noisy_avg_is_its_sum(epsilon):
     z = 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / 1e-5))
     count = math.exp(epsilon / 5) * 1e-5 / 4
     proved = accounting.gaussian_delta(4 * epsilon / 5, 1 / z) + count
-    assert mechanisms.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
+    assert noisy_average.noisy_avg_delta(epsilon, 1e-5) == pytest.approx(proved, rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -27,8 +26,9 @@ from dplit import estimators as zoom
 from dplit import k_tuples as k_averages
 from dplit import k_tuples as private_scales
 from dplit import k_tuples as stable_tuples
+from dplit import mechanisms as noisy_average
 from dplit import private_evolution as pe_means
-from dplit.accounting import Receipt, Release, Spending, gaussian_mu
+from dplit.accounting import PrivacyCost, Receipt, Release, Spending, gaussian_mu
 from dplit.adaptation import Sample
 from dplit.adaptation import classification as ncnvx_adap
 from dplit.geometry import project
@@ -36,8 +36,7 @@ from dplit.inputs import MappedRows, quantize
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import kmeans as stable
 from dplit.k_tuples import noisy_centers as k_noisy_centers
-from dplit.ledger import Plan, gaussian_bound, search_prices
-from dplit.ledger.rules import declared_price
+from dplit.ledger import Plan, declared_price, gaussian_bound, search_prices
 from dplit.max_cover import grid as grid_cover
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Bits, Noise, knorm_int, lattice_law, samplers
@@ -77,11 +76,17 @@ def test_an_average_of_skewed_columns_is_that_of_each(moves):
 
 
 def test_strangers_must_name_a_relation_that_there_is():
-    stranger = SimpleNamespace(epsilon=1.0, delta=1e-6, neighboring="both")
+    class Stranger:
+        neighboring = "both"
+
+        def privacy_cost(self):
+            known = {"name": "Stranger", "epsilon": 1.0, "delta": 1e-6, "is_upper_bound": True}
+            return PrivacyCost(**known, neighboring=self.neighboring)
+
     with pytest.raises(ValueError, match="both"):
-        declared_price(stranger)
-    stranger.neighboring = "replace"
-    assert declared_price(stranger)["neighboring"] == "replace"
+        declared_price(Stranger())
+    Stranger.neighboring = "replace"
+    assert declared_price(Stranger())["neighboring"] == "replace"
 
 
 def test_the_sensitivity_of_a_cell_may_be_small():
@@ -410,7 +415,7 @@ def test_noise_in_a_tiny_body_may_have_any_scale_below_2_to_the_50():
 def test_a_printed_average_lies_around_its_centre(n):
     center = np.array([40.0, -30.0])
     X = center + np.random.default_rng(0).uniform(-0.5, 0.5, (n, 2))
-    found = mechanisms.noisy_avg(
+    found = noisy_average.noisy_avg(
         X, radius=1.0, center=center, epsilon=5.0, delta=1e-6, noise=Noise(0)
     )
     assert np.linalg.norm(found - center) <= (0.1 if n else 1.0)

@@ -29,19 +29,20 @@ from dplit import (
 )
 from dplit import geometry as estimators
 from dplit import geometry as max_cover
+from dplit import inputs as declared
 from dplit import k_tuples as k_averages
 from dplit import k_tuples as k_noisy_centers
 from dplit import k_tuples as private_scales
+from dplit import k_tuples as stable
 from dplit import private_evolution as vote_search
 from dplit.accounting import Receipt, Release, Shares, Spending, filters, mixtures, receipts
 from dplit.accounting import gaussian as accounting
 from dplit.adaptation import Sample, discrepancy, label_shift
 from dplit.adaptation import classification as ncnvx_adap
 from dplit.adaptation import regression as cnvx_adap
-from dplit.inputs import MappedRows, declared, map_blocks, quantize
+from dplit.inputs import MappedRows, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import clusterer as tuple_clusterer
-from dplit.k_tuples import kmeans as stable
 from dplit.k_tuples import stable_tuples
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover.paper import Covers

@@ -17,6 +17,9 @@ MODULES = {
 every = pytest.mark.parametrize("name", MODULES)
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 CODE, CLASS, FUNCTION, CELL, ESTIMATOR = 350, 250, 60, 45, 120
+# what is written down, what is drawn and what is asked of records: one class each, as its users meet it, as
+# large as an estimator may be, docstrings aside
+INTERFACE = {"Journal", "Mechanisms", "Noise"}
 # modules that had more when lines of code began to count: none of them may grow
 LARGER = {
     "source_target/medoids.py": 367,
@@ -64,10 +67,12 @@ def too_big(text, most=CODE):
     estimators = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            if len(span(node)) > CLASS:
+            if len(span(node)) > CLASS and node.name not in INTERFACE:
                 yield f"class {node.name}: {len(span(node))} lines"
             methods = {getattr(n, "name", "") for n in node.body}
-            if any(name == "fit" or name.startswith("_release") for name in methods):
+            if node.name in INTERFACE or any(
+                name == "fit" or name.startswith("_release") for name in methods
+            ):
                 estimators |= {*span(node)}
         elif isinstance(node, FUNCTIONS) and (code := len(lines & {*span(node)})) > FUNCTION:
             yield f"function {node.name}: {code} lines of code"

@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.utils import Bunch
 
-from dplit.datasets import exact, loaders
+from dplit import datasets
+from dplit.datasets import loaders
 from dplit.datasets import synthetic as D
 
 CLUSTERS = {
@@ -71,7 +72,7 @@ def test_expected_loss_bounds_the_optimum(make):
     gaps = []
     for seed in range(20):
         b = make(seed)
-        start = exact.kmeans_loss(b.data, b.centers)
+        start = datasets.kmeans_loss(b.data, b.centers)
         found = KMeans(len(b.centers), init=b.centers, n_init=1).fit(b.data).inertia_ / len(b.data)
         assert found <= start * (1 + 1e-12)
         gaps.append(found / b.expected_loss - 1)
@@ -99,18 +100,18 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
     X, C = rng.normal(size=(57, 3)), rng.normal(size=(4, 3))
     brute = np.mean([min(sum((x - c) ** 2) for c in C) for x in X])
     assert np.allclose(
-        [exact.kmeans_loss(X, C, block_size=b) for b in (1, 10, 57, 1000)], brute, rtol=1e-12
+        [datasets.kmeans_loss(X, C, block_size=b) for b in (1, 10, 57, 1000)], brute, rtol=1e-12
     )
     assert (
-        exact.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
+        datasets.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
     )  # bytes do not wrap round
-    assert abs(exact.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
+    assert abs(datasets.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
     far = [[0.0] * 3, [1e17] * 3]  # their mean holds no digit of a row
-    assert exact.kmeans_loss(X, far) == pytest.approx((X**2).sum(axis=1).mean())
+    assert datasets.kmeans_loss(X, far) == pytest.approx((X**2).sum(axis=1).mean())
     for bad in (C[:, :2], C[:0], C[0]):
         with pytest.raises(ValueError, match="centers: kmeans_loss needs an array"):
-            exact.kmeans_loss(X, bad)
-    assert exact.kmeans_loss.__doc__.startswith("NOT private")
+            datasets.kmeans_loss(X, bad)
+    assert datasets.kmeans_loss.__doc__.startswith("NOT private")
 
 
 @pytest.mark.parametrize("mean", [-80.0, -1.0, 0.3, 2.0, 99.5, 140.0])
@@ -126,7 +127,7 @@ def test_clipped_moments_against_numerical_integration(mean):
         return f(0) * stats.norm.cdf(0, mean, 2) + f(100) * stats.norm.sf(100, mean, 2) + inside
 
     first = expect(lambda x: x)
-    m, v = exact.clipped_normal_moments(mean, 2.0, 0.0, 100.0)
+    m, v = datasets.clipped_normal_moments(mean, 2.0, 0.0, 100.0)
     assert abs(m - first) < 1e-6 and abs(v - expect(lambda x: (x - first) ** 2)) < 1e-6 and v >= 0
 
 
@@ -134,25 +135,25 @@ def test_gaussian_radius_holds_as_often_as_it_says():
     rng = np.random.default_rng(1)
     beta, outside = 0.1, 0
     for _ in range(400):
-        outside += np.linalg.norm(rng.normal(size=(100, 1)), axis=1).max() > exact.gaussian_radius(
-            100, 1, beta=beta
-        )
+        outside += np.linalg.norm(
+            rng.normal(size=(100, 1)), axis=1
+        ).max() > datasets.gaussian_radius(100, 1, beta=beta)
     assert outside <= stats.binom.ppf(1 - 1e-6, 400, beta)
-    assert exact.gaussian_radius(100, 9, 2.0) == 2 * exact.gaussian_radius(100, 9)
+    assert datasets.gaussian_radius(100, 9, 2.0) == 2 * datasets.gaussian_radius(100, 9)
     with pytest.raises(ValueError, match="beta"):
-        exact.gaussian_radius(10, 2, beta=0)
+        datasets.gaussian_radius(10, 2, beta=0)
 
 
 def test_two_gaussians_against_sampling_and_at_its_ends():
     rng = np.random.default_rng(2)
     t = 1.3 + 0.8 * rng.normal(size=1_000_000)
     sampled = np.var(np.abs(t)) + 2 * 0.64
-    assert abs(exact.two_gaussians_loss(1.3, 0.8, 3) / sampled - 1) < 0.01
-    assert np.isclose(exact.two_gaussians_loss(0, 1, 1), 1 - 2 / np.pi)
-    assert np.isclose(exact.two_gaussians_loss(50, 1, 7), 7)
+    assert abs(datasets.two_gaussians_loss(1.3, 0.8, 3) / sampled - 1) < 0.01
+    assert np.isclose(datasets.two_gaussians_loss(0, 1, 1), 1 - 2 / np.pi)
+    assert np.isclose(datasets.two_gaussians_loss(50, 1, 7), 7)
     assert (
-        exact.two_gaussians_error(0, 1) == 0.5
-        and abs(exact.two_gaussians_error(1.3, 0.8) - np.mean(t < 0)) < 0.002
+        datasets.two_gaussians_error(0, 1) == 0.5
+        and abs(datasets.two_gaussians_error(1.3, 0.8) - np.mean(t < 0)) < 0.002
     )
 
 
@@ -200,10 +201,10 @@ def test_regression_sets_keep_their_bounds_and_their_risk():
         w = np.arange(7.0)  # any predictor: exact risk against the mean over 5,000 target rows
         squares = (b.Xt @ w - b.yt) ** 2
         assert abs(
-            exact.sphere_risk(w, b.coef_target, b.noise) - squares.mean()
+            datasets.sphere_risk(w, b.coef_target, b.noise) - squares.mean()
         ) < 5 * squares.std() / np.sqrt(5000)
     shifted = D.make_shifted_regression(angle=0.9, random_state=0)
-    excess = exact.sphere_risk(shifted.coef_source, shifted.coef_target, 0.5) - 0.25
+    excess = datasets.sphere_risk(shifted.coef_source, shifted.coef_target, 0.5) - 0.25
     assert np.isclose(excess, shifted.source_excess) and np.isclose(excess, 4 * np.sin(0.45) ** 2)
 
 

@@ -14,7 +14,6 @@ from scipy.stats import kstest
 
 from dplit import geometry
 from dplit.geometry import balls
-from dplit.geometry import neighbors as g
 
 few = settings(max_examples=60, deadline=None)
 finite = st.floats(-1e300, 1e300)
@@ -90,10 +89,10 @@ def test_type_and_layout_do_not_matter(dtype):
     F = X.astype(float)
     for Z in (X, np.asfortranarray(X), wide, X.tolist()):
         assert same_bits(balls.clip_to_ball(Z, 7.0), balls.clip_to_ball(F, 7.0))
-        assert same_bits(g.nearest(Z, C, radius=9.0), g.nearest(F, C, radius=9.0))
-        assert same_bits(g.nearest(Z, C), g.nearest(F, C))
-        assert same_bits(g.nearest_distance(Z, C), g.nearest_distance(F, C))
-        assert same_bits(g.t_nearest(C, Z, 4), g.t_nearest(C, F, 4))
+        assert same_bits(geometry.nearest(Z, C, radius=9.0), geometry.nearest(F, C, radius=9.0))
+        assert same_bits(geometry.nearest(Z, C), geometry.nearest(F, C))
+        assert same_bits(geometry.nearest_distance(Z, C), geometry.nearest_distance(F, C))
+        assert same_bits(geometry.t_nearest(C, Z, 4), geometry.t_nearest(C, F, 4))
 
 
 # -- random points
@@ -127,28 +126,30 @@ def test_nearest_equals_exact_arithmetic(X, C, radius, tied):
     if tied:
         X, C = np.rint(X) / 2, np.rint(C) / 2
     exact_X, exact_C = (
-        [[Fraction(v) for v in row] for row in g.to_grid(A, radius, len(C)).tolist()]
+        [[Fraction(v) for v in row] for row in geometry.to_grid(A, radius, len(C)).tolist()]
         for A in (X, C)
     )
     distances = [
         [sum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in exact_C] for x in exact_X
     ]
-    assert g.nearest(X, C, radius=radius).tolist() == [row.index(min(row)) for row in distances]
+    assert geometry.nearest(X, C, radius=radius).tolist() == [
+        row.index(min(row)) for row in distances
+    ]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 16, 17, 1000])
 @pytest.mark.parametrize("k", [1, 2, 33, 64, 65])
 def test_scores_are_exact_at_the_extremes(d, k):
-    b, i = g.grid_bits(d, k), g.index_bits(k)
+    b, i = geometry.grid_bits(d, k), geometry.index_bits(k)
     assert (
         3 * d * 4**b * 2**i + k < 2**53 <= 3 * d * 4 ** (b + 2) * 2**i
     )  # exact, and not two bits coarser than needed
     row = np.full((1, d), 5.0)  # beyond the grid: counts as 1
     centers = np.repeat(-row, k, axis=0)
-    assert g.nearest(row, centers, radius=1.0).tolist() == [0]
+    assert geometry.nearest(row, centers, radius=1.0).tolist() == [0]
     step, inward = 2.0**-b, np.full((1, d), -1.0)
     inward[0, -1] += step  # nearer by the least there is, in the last centre
-    assert g.nearest(row, np.vstack([centers[1:], inward]), radius=1.0).tolist() == [k - 1]
+    assert geometry.nearest(row, np.vstack([centers[1:], inward]), radius=1.0).tolist() == [k - 1]
 
 
 @pytest.mark.parametrize(("d", "k"), [(2, 3), (16, 16), (3, 64), (3, 65), (4, 1), (5, 300)])
@@ -158,36 +159,37 @@ def test_labels_do_not_depend_on_company(d, k):
         np.random.default_rng(1).normal(size=(k, d)),
     )
     for radius in (None, 2.0):
-        assign = g.NearestCenter(C, radius)
+        assign = geometry.NearestCenter(C, radius)
         labels = assign(X)
         assert labels.dtype == np.int64 and labels.shape == (700,)
         assert same_bits(labels, np.concatenate([assign(row[None]) for row in X]))
         assert same_bits(labels, assign(X[::-1])[::-1].copy())
         for block_rows in (1, 13, 10_000):
-            assert same_bits(labels, g.nearest(X, C, radius=radius, block_rows=block_rows))
+            assert same_bits(labels, geometry.nearest(X, C, radius=radius, block_rows=block_rows))
     D = cdist(X, C)
-    np.testing.assert_array_equal(g.nearest(X, C), D.argmin(axis=1))
+    np.testing.assert_array_equal(geometry.nearest(X, C), D.argmin(axis=1))
     inside = balls.clip_to_ball(X, 2.0)
     D = cdist(inside, balls.clip_to_ball(C, 2.0))
-    excess = D[np.arange(700), g.nearest(inside, balls.clip_to_ball(C, 2.0), radius=2.0)] - D.min(
-        axis=1
-    )
-    assert excess.max() <= g.grid_regret(d, 2.0, k)
+    excess = D[
+        np.arange(700), geometry.nearest(inside, balls.clip_to_ball(C, 2.0), radius=2.0)
+    ] - D.min(axis=1)
+    assert excess.max() <= geometry.grid_regret(d, 2.0, k)
     np.testing.assert_allclose(
-        g.nearest_distance(inside, C, block_rows=11), cdist(inside, C, "sqeuclidean").min(axis=1)
+        geometry.nearest_distance(inside, C, block_rows=11),
+        cdist(inside, C, "sqeuclidean").min(axis=1),
     )
 
 
 def test_ties_go_to_the_lowest_index_and_no_rows_give_no_labels():
     C = [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
-    assert g.nearest([[0.0, 0.0], [1.0, 0.0]], C, radius=1.0).tolist() == [0, 1]
-    assert g.nearest([[0.0, 0.0], [1.0, 0.0]], C).tolist() == [0, 1]
-    assert g.nearest(np.empty((0, 2)), C, radius=1.0).shape == (0,)
+    assert geometry.nearest([[0.0, 0.0], [1.0, 0.0]], C, radius=1.0).tolist() == [0, 1]
+    assert geometry.nearest([[0.0, 0.0], [1.0, 0.0]], C).tolist() == [0, 1]
+    assert geometry.nearest(np.empty((0, 2)), C, radius=1.0).shape == (0,)
 
 
 def test_a_prepared_assignment_does_not_follow_its_input():
     C = np.eye(2)
-    assign = g.NearestCenter(C)
+    assign = geometry.NearestCenter(C)
     C[:] = 0
     assert assign(np.eye(2)).tolist() == [0, 1]
 
@@ -204,7 +206,9 @@ def test_one_record_changes_one_choice(S, data):
     other = data.draw(st.permutations(range(len(S) - 1)))
     fewer = np.delete(S, gone, axis=0)[other]  # a data set has no order
     for more, less in zip(
-        S[g.t_nearest(queries, S, t)], fewer[g.t_nearest(queries, fewer, t)], strict=True
+        S[geometry.t_nearest(queries, S, t)],
+        fewer[geometry.t_nearest(queries, fewer, t)],
+        strict=True,
     ):
         assert sum((Counter(map(tuple, more)) - Counter(map(tuple, less))).values()) <= 1
 
@@ -216,7 +220,7 @@ def test_t_nearest_equals_sorting(S, data):
     expected = sorted(
         S.tolist(), key=lambda p: (sum((a - b) ** 2 for a, b in zip(p, q, strict=True)), p)
     )[:t]
-    assert S[g.t_nearest(q[None], S, t)[0]].tolist() == expected
+    assert S[geometry.t_nearest(q[None], S, t)[0]].tolist() == expected
 
 
 # -- packings
@@ -224,14 +228,14 @@ def test_t_nearest_equals_sorting(S, data):
 
 def pack_slowly(n, d, radius, rng, batch):
     "The definition, one candidate after the other, fed with the same stream."
-    unit, a = radius / 2.0 ** g.grid_bits(d), 0.5
+    unit, a = radius / 2.0 ** geometry.grid_bits(d), 0.5
     while True:
         P, refused = [], 0
         while refused < 100 and len(P) < n:
             for q in np.trunc(
-                balls.uniform_in_ball(batch, d, 1 - a, rng=rng) * 2.0 ** g.grid_bits(d)
+                balls.uniform_in_ball(batch, d, 1 - a, rng=rng) * 2.0 ** geometry.grid_bits(d)
             ):
-                if all(sum((q - p) ** 2) >= (2 * a * 2.0 ** g.grid_bits(d)) ** 2 for p in P):
+                if all(sum((q - p) ** 2) >= (2 * a * 2.0 ** geometry.grid_bits(d)) ** 2 for p in P):
                     P, refused = [*P, q], 0
                 else:
                     refused += 1
@@ -249,7 +253,7 @@ def test_batches_do_not_change_the_packing(n, d, batch):
     for seed in range(3):
         slow = pack_slowly(n, d, 2.5, np.random.default_rng(seed), batch)
         assert same_bits(
-            g.sphere_packing(n, d, 2.5, np.random.default_rng(seed), batch=batch), slow
+            geometry.sphere_packing(n, d, 2.5, np.random.default_rng(seed), batch=batch), slow
         )
 
 
@@ -257,13 +261,13 @@ def test_batches_do_not_change_the_packing(n, d, batch):
     ("n", "d", "a"), [(4016, 4, 1 / 16), (4016, 16, 1 / 4), (40, 2, 1 / 16), (2, 1, 1 / 4)]
 )
 def test_packing_is_separated_and_contained(n, d, a):
-    P = g.sphere_packing(n, d, 3.0, rng=1)
+    P = geometry.sphere_packing(n, d, 3.0, rng=1)
     assert P.shape == (n, d)
     assert pdist(P).min() >= 6 * a * (1 - 1e-12) and np.linalg.norm(P, axis=1).max() <= 3 * (
         1 - a
     ) * (1 + 1e-12)
-    assert np.log(n) <= g.packing_number_bound(d, 3 * (1 - a), 6 * a)
-    assert same_bits(P, g.sphere_packing(n, d, 3.0, rng=1))
+    assert np.log(n) <= geometry.packing_number_bound(d, 3 * (1 - a), 6 * a)
+    assert same_bits(P, geometry.sphere_packing(n, d, 3.0, rng=1))
 
 
 # -- covers and bounds
@@ -276,7 +280,7 @@ def test_packing_is_separated_and_contained(n, d, a):
 )
 def test_covers_cover(X, radius):
     for method in ("net", "farthest"):
-        chosen, label = g.cover(X, radius, method=method)
+        chosen, label = geometry.cover(X, radius, method=method)
         assert len(set(chosen.tolist())) == len(chosen) and label.shape == (len(X),)
         assert np.linalg.norm(X - X[chosen[label]], axis=1).max() <= radius * (1 + 1e-12)
         assert len(chosen) == 1 or pdist(X[chosen]).min() >= radius * (1 - 1e-12)
@@ -284,25 +288,25 @@ def test_covers_cover(X, radius):
 
 def test_cover_with_a_budget():
     X = np.random.default_rng(0).normal(size=(500, 3))
-    chosen, label = g.cover(X, method="farthest", n_points=20)
+    chosen, label = geometry.cover(X, method="farthest", n_points=20)
     assert len(chosen) == 20 and label.max() == 19
-    reach = np.sqrt(g.nearest_distance(X, X[chosen]).max())
+    reach = np.sqrt(geometry.nearest_distance(X, X[chosen]).max())
     assert reach <= pdist(X[chosen]).min()  # Gonzalez: 21 rows, pairwise at least `reach` apart
-    assert len(g.farthest_point_cover(np.zeros((9, 2)), n_points=4)) == 1
+    assert len(geometry.farthest_point_cover(np.zeros((9, 2)), n_points=4)) == 1
     with pytest.raises(ValueError, match="method"):
-        g.cover(X, method="net", n_points=3)
+        geometry.cover(X, method="net", n_points=3)
     with pytest.raises(ValueError, match="needs a radius"):
-        g.farthest_point_cover(X)
+        geometry.farthest_point_cover(X)
 
 
 def test_bounds_against_known_cases():
     np.testing.assert_allclose(
-        np.exp(g.ball_volume_log(np.array([1, 2, 3]), 2.0)), [4, 4 * np.pi, 32 / 3 * np.pi]
+        np.exp(geometry.ball_volume_log(np.array([1, 2, 3]), 2.0)), [4, 4 * np.pi, 32 / 3 * np.pi]
     )
-    assert np.exp(g.packing_number_bound(1, 1.0, 1.0)) >= 3  # -1, 0, 1: tight on the line
-    low, high = g.covering_number_bound(2, 1.0, 0.5)
+    assert np.exp(geometry.packing_number_bound(1, 1.0, 1.0)) >= 3  # -1, 0, 1: tight on the line
+    low, high = geometry.covering_number_bound(2, 1.0, 0.5)
     assert np.exp(low) <= 7 <= np.exp(high)  # seven half-size discs cover a disc
-    assert np.isfinite(g.packing_number_bound(10_000, 1.0, 1e-9))
+    assert np.isfinite(geometry.packing_number_bound(10_000, 1.0, 1e-9))
     assert (
         geometry.jl_dimension(1000, 0.2, 1.0) in (1595, 1596)
         and geometry.jl_dimension(1000, 0.2) > 2000
@@ -320,11 +324,11 @@ def test_bad_radius(radius):
     calls = [
         lambda: balls.clip_to_ball([[1.0]], radius),
         lambda: balls.uniform_in_ball(3, 2, radius),
-        lambda: g.sphere_packing(3, 2, radius, 0),
-        lambda: g.net_cover([[1.0]], radius),
+        lambda: geometry.sphere_packing(3, 2, radius, 0),
+        lambda: geometry.net_cover([[1.0]], radius),
     ]
     for call in calls + (
-        [lambda: g.nearest([[1.0]], [[1.0]], radius=radius)] if radius is not None else []
+        [lambda: geometry.nearest([[1.0]], [[1.0]], radius=radius)] if radius is not None else []
     ):
         with pytest.raises((TypeError, ValueError), match="radius="):
             call()
@@ -347,11 +351,11 @@ def test_bad_radius(radius):
 def test_bad_rows(X):
     calls = [
         lambda: balls.clip_to_ball(X, 1.0),
-        lambda: g.nearest(X, [[1.0, 2.0]], radius=1.0),
-        lambda: g.nearest([[1.0, 2.0]], X),
-        lambda: g.nearest_distance(X, [[1.0, 2.0]]),
-        lambda: g.t_nearest([[1.0, 2.0]], X, 1),
-        lambda: g.cover(X, 1.0),
+        lambda: geometry.nearest(X, [[1.0, 2.0]], radius=1.0),
+        lambda: geometry.nearest([[1.0, 2.0]], X),
+        lambda: geometry.nearest_distance(X, [[1.0, 2.0]]),
+        lambda: geometry.t_nearest([[1.0, 2.0]], X, 1),
+        lambda: geometry.cover(X, 1.0),
     ]
     for call in calls:
         with pytest.raises((TypeError, ValueError)) as error:
@@ -366,16 +370,16 @@ def test_other_bad_input():
         lambda: balls.clip_to_ball([[1.0, 2.0]], 1.0, [np.nan, 0.0]),
         lambda: balls.clip_to_ball([[1.0, 2.0]], 1.0, [1e300, 0.0]),
         lambda: balls.clip_to_ball([[1.0]], 1.0, block_rows=0),
-        lambda: g.nearest([[1.0, 2.0]], [[1.0]]),
-        lambda: g.nearest([[1.0]], np.empty((0, 1))),
-        lambda: g.t_nearest([[1.0]], [[1.0], [2.0]], 3),
-        lambda: g.t_nearest([[1.0]], [[1.0], [2.0]], 0),
-        lambda: g.sphere_packing(0, 2, 1.0),
-        lambda: g.sphere_packing(5, 0, 1.0),
+        lambda: geometry.nearest([[1.0, 2.0]], [[1.0]]),
+        lambda: geometry.nearest([[1.0]], np.empty((0, 1))),
+        lambda: geometry.t_nearest([[1.0]], [[1.0], [2.0]], 3),
+        lambda: geometry.t_nearest([[1.0]], [[1.0], [2.0]], 0),
+        lambda: geometry.sphere_packing(0, 2, 1.0),
+        lambda: geometry.sphere_packing(5, 0, 1.0),
         lambda: balls.uniform_in_ball(5.0, 2),
         lambda: geometry.gaussian_projection(5, 0),
         lambda: geometry.jl_dimension(10, 0.5, 0.0),
-        lambda: g.cover([[1.0]], 1.0, method="grid"),
+        lambda: geometry.cover([[1.0]], 1.0, method="grid"),
     ):
         with pytest.raises((TypeError, ValueError)):
             call()
@@ -395,13 +399,13 @@ def test_memory_is_bounded_by_the_block():
         np.random.default_rng(1).normal(size=(200, 4)),
     )
     full = len(X) * len(C) * 8
-    assert peak(lambda: g.nearest(X, C, radius=3.0)) < full / 50
-    assert peak(lambda: g.nearest(X, C)) < full / 50
-    assert peak(lambda: g.nearest_distance(X, C)) < full / 50
-    assert peak(lambda: g.t_nearest(C, X, 50)) < full / 10
+    assert peak(lambda: geometry.nearest(X, C, radius=3.0)) < full / 50
+    assert peak(lambda: geometry.nearest(X, C)) < full / 50
+    assert peak(lambda: geometry.nearest_distance(X, C)) < full / 50
+    assert peak(lambda: geometry.t_nearest(C, X, 50)) < full / 10
     assert peak(lambda: balls.clip_to_ball(X, 1.0)) < 2 * X.nbytes
-    assert peak(lambda: g.cover(X, method="farthest", n_points=50)) < 4 * X.nbytes
-    assert peak(lambda: g.sphere_packing(5000, 8, 1.0, 0)) < 5000 * 5000 * 8 / 10
+    assert peak(lambda: geometry.cover(X, method="farthest", n_points=50)) < 4 * X.nbytes
+    assert peak(lambda: geometry.sphere_packing(5000, 8, 1.0, 0)) < 5000 * 5000 * 8 / 10
 
 
 @pytest.mark.parametrize("radius", [1e-90, 0.3, 1.0, 1e90])

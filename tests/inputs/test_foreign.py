@@ -19,8 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dplit import LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
 from dplit.adaptation import LogLoss, noisy_gradient
 from dplit.geometry import NearestCenter
-from dplit.inputs import BoundedScaler, check_foreign, each_record, quiet
-from dplit.inputs.foreign import is_total
+from dplit.inputs import BoundedScaler, check_foreign, each_record, is_total, quiet
 from dplit.ledger import squared_distances
 from dplit.mechanisms import Noise, watch
 

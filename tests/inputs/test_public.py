@@ -32,20 +32,21 @@ from dplit import (
     SourceTargetKMedoids,
     StableTupleMean,
 )
+from dplit import inputs as declared
 from dplit.inputs import (
     BoundedScaler,
     PrivacyWarning,
+    UnreadableRecords,
     as_float64,
     check_columns,
     check_epsilon,
     check_points,
     check_rows,
-    declared,
     map_blocks,
     quantize,
+    rounded_down,
 )
-from dplit.inputs.checks import rounded_down
-from dplit.inputs.declared import ABSENT, UnreadableRecords
+from dplit.inputs.declared import ABSENT
 from dplit.inputs.tables import _one_each
 from dplit.mechanisms import Noise
 
@@ -160,7 +161,7 @@ def test_no_type_of_number_makes_a_fit_cost_more_than_its_price(name, kind):
         except (TypeError, ValueError) as refused:
             assert len(str(refused)) > 20 and len(budget.ledger) == 0, (parameter, refused)
             continue
-        if getattr(model, "_keeps_price", True):
+        if model.privacy_cost().is_upper_bound:
             # a receipt is rounded up in its last digits
             assert model.spent_.epsilon <= model.epsilon * (1 + 1e-12), (parameter, typed)
             assert model.spent_.delta <= model.delta

@@ -38,7 +38,7 @@ from dplit import (
 from dplit import accounting as mixtures
 from dplit.accounting import Receipt, Release, gaussian_mu, receipts, subsampled
 from dplit.audit import audit
-from dplit.inputs.declared import UnreadableRecords
+from dplit.inputs import UnreadableRecords
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import paper as kt
 from dplit.k_tuples import scales as private_scales

@@ -23,6 +23,7 @@ import warnings
 from contextlib import redirect_stdout
 from fractions import Fraction
 from functools import cache, partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.accounting import (
+    PrivacyCost,
     Receipt,
     Release,
     Spending,
@@ -55,29 +57,41 @@ from dplit.accounting import (
     zcdp_epsilon,
 )
 from dplit.ledger import (
+    SCHEMA,
     STEPS,
     Plan,
     Rule,
     Sums,
     bounded_loss,
     choose_n_clusters,
+    declared_price,
+    exact_sum,
     line_by_line,
+    on_network_disk,
     penalised_distances,
     squared_distances,
     worst_settled_delta,
 )
 from dplit.ledger.ledger import _SHARES
-from dplit.ledger.rules import _told, declared_price
-from dplit.ledger.store import SCHEMA, exact_sum, on_network_disk
+from dplit.ledger.rules import _told
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}
+
+
+NUMBERS = "epsilon", "delta", "neighboring"
 
 
 class Spender(BaseEstimator):
     """Counts its fits; hands back a receipt if it has one; does something half-way."""
 
     delta, neighboring, random_state = 1e-7, "add_remove", None
+    states = {"is_upper_bound": True}
+
+    def privacy_cost(self):
+        who = {"name": type(self).__name__, "private": self.random_state is None}
+        price = self.epsilon, self.delta, self.neighboring
+        return PrivacyCost(**who, **dict(zip(NUMBERS, price, strict=True)), **self.states)
 
     def __init__(self, epsilon=0.25, act=None, receipt=None):
         self.epsilon, self.act, self.receipt = epsilon, act, receipt
@@ -95,7 +109,7 @@ class Spender(BaseEstimator):
 class Planned(Spender):
     """One whose receipt does not depend on what is answered."""
 
-    _fixed_price = True
+    states = {"is_upper_bound": True, "fixed": True}
 
 
 def gaussians(*mus, delta=1e-7, **options):
@@ -192,7 +206,7 @@ def test_a_receipt_of_other_neighbours_is_a_bug():
 
 def test_a_promise_of_gaussian_noise_is_checked():
     class Liar(Spender):
-        _only_gaussian = True
+        states = {"is_upper_bound": True, "gaussian_only": True}
 
     laplace = Receipt([Release("x", "laplace", epsilon=0.2)], "add_remove", 1e-7)
     honest = gaussians(gaussian_mu(0.25, 1e-7))
@@ -674,12 +688,14 @@ def test_a_typo_does_not_burn_the_budget(typo):
     budget.fit(NoisyLloyd(**right), np.zeros((5, 2)))
 
 
-def test_the_declared_twin_is_what_is_charged():
+def test_an_estimator_is_asked_for_its_cost_and_then_about_its_tables():
     class Declares(Spender):
-        def _declared(self, X=None):
+        def privacy_cost(self):
+            return Spender(0.5).privacy_cost()
+
+        def check_tables(self, X=None):
             if X == "wrong":
                 raise ValueError("X is wrong, and that is public")
-            return Spender(0.5)
 
     budget = PrivacyBudget(**LIMITS)
     with pytest.raises(ValueError, match="is public"):
@@ -702,19 +718,78 @@ def test_what_states_no_price_is_refused():
     spender.neighboring = None
     with pytest.raises(ValueError, match="without a relation"):
         budget.fit(spender, None)
-    spender._keeps_price = False
-    with pytest.raises(TypeError, match="spent_"):
+    spender.neighboring = "replace"
+    for states in ({}, {"is_upper_bound": False}):  # what is not stated is not promised
+        spender.states = states
+        with pytest.raises(TypeError, match="spent_"):
+            budget.fit(spender, None)
+    spender.states, spender.epsilon = Spender.states, math.inf
+    with pytest.raises(ValueError, match="no finite epsilon"):
         budget.fit(spender, None)
     assert budget.ledger == () and spender.fits == 0
 
 
-def test_a_price_in_zcdp_is_charged_at_its_delta():
-    class Rho(Spender):
-        rho = 0.1
+def test_what_hands_on_the_attributes_of_an_estimator_states_no_cost():
+    """A search of its own that passes on what it does not know fits many times."""
 
-    budget = PrivacyBudget(10.0, 1e-5)
-    budget.fit(Rho(epsilon=None), None)
-    assert budget.ledger[0].epsilon == zcdp_epsilon(0.1, 1e-7)
+    class Wrapper:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    wrapped, budget = Wrapper(Spender()), PrivacyBudget(**LIMITS)
+    assert wrapped.privacy_cost().epsilon == 0.25
+    with pytest.raises(TypeError, match="states no epsilon"):
+        budget.fit(wrapped, None)
+
+
+@pytest.mark.parametrize("wrong", [None, 1.0, (1.0, 1e-7), {"epsilon": 1.0}])
+def test_a_cost_of_another_kind_is_refused(wrong):
+    spender, budget = Spender(), PrivacyBudget(**LIMITS)
+    with mock.patch.object(Spender, "privacy_cost", lambda self: wrong):
+        with pytest.raises(TypeError, match="a budget charges a PrivacyCost"):
+            budget.fit(spender, None)
+    assert budget.ledger == () and spender.fits == 0
+
+
+COST = {"name": "Mine", "epsilon": 1, "delta": 0, "neighboring": "replace"}
+WRONG = {
+    "name": [None, 3],
+    "epsilon": [None, -1, math.nan, "1", True],
+    "delta": [None, -1, 2, math.nan],
+    "neighboring": [None, "both", 3],
+    **dict.fromkeys(("private", "gaussian_only", "fixed", "is_upper_bound"), [None, 1, "no", []]),
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_cost_is_checked_when_it_is_stated(field):
+    for value in WRONG[field]:
+        with pytest.raises((TypeError, ValueError), match=field):
+            PrivacyCost(**COST | {field: value})
+
+
+def test_a_flag_of_a_cost_that_is_not_stated_is_false_and_none_can_be_changed():
+    cost = PrivacyCost(**COST)
+    flags = cost.private, cost.gaussian_only, cost.fixed, cost.is_upper_bound
+    assert flags == (False,) * 4 and type(cost.epsilon) is type(cost.delta) is float
+    assert PrivacyCost(**COST | {"fixed": np.True_}).fixed is True
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cost.epsilon = 0.1
+    assert pickle.loads(pickle.dumps(cost)) == cost
+
+
+def test_a_price_in_zcdp_is_charged_at_its_delta():
+    rows, budget = np.zeros((9, 2)), PrivacyBudget(10.0, 1e-5)
+    model = NoisyAverageSet(t=5, rho=0.1, radius=4.0, delta=1e-7)
+    assert declared_price(model)["epsilon"] == zcdp_epsilon(0.1, 1e-7)
+    budget.fit(model, Xs=rows, Xt=rows)  # its receipt counts, which is below
+    assert budget.ledger[0].epsilon <= zcdp_epsilon(0.1, 1e-7)
+    with pytest.raises(ValueError, match="rho needs a delta"):
+        budget.fit(model.set_params(delta=None), Xs=rows, Xt=rows)
+    assert len(budget.ledger) == 1
 
 
 @everywhere

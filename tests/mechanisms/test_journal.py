@@ -12,7 +12,7 @@ import pytest
 import dplit
 from dplit import accounting, mechanisms
 from dplit.accounting import Receipt, Release
-from dplit.mechanisms import Choices, Journal, Noise, noisy_avg
+from dplit.mechanisms import Journal, Noise, noisy_avg
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 CURRENCIES = ({"mu": 0.3}, {"epsilon": 0.7})
@@ -66,6 +66,33 @@ def test_after_the_receipt_nothing_passes(name):
     assert noise.receipt(1e-6) == receipt  # which may be asked for again
 
 
+WRITTEN = {
+    "whole": lambda noise: noise.whole([1], sensitivity=1, body=[(1, 1.0)], epsilon=1.0),
+    "laplace": lambda noise: noise.laplace(1.0, sensitivity=1.0, epsilon=1.0),
+    "gaussian": lambda noise: noise.gaussian(1.0, sensitivity=1.0, mu=1.0),
+} | {name: LATE[name] for name in ("count", "sums", "choice", "vote", "cover")}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_release_is_written_before_it_is_drawn(name, monkeypatch):
+    """An error of the draw, or an interrupt, leaves a receipt that is too large, never one too small."""
+    noise, drawn = Noise(0), []
+
+    def fail(*args):
+        drawn.append(noise.releases)
+        raise KeyboardInterrupt
+
+    for sampler in ("gaussian_int", "laplace_int", "knorm_int", "_race"):
+        monkeypatch.setattr(discrete, sampler, fail)
+    try:
+        WRITTEN[name](noise)
+    except KeyboardInterrupt:
+        assert len(drawn) == 1
+    else:
+        assert name == "cover" and not drawn  # it opens, and draws when it is asked to choose
+    assert len(noise.receipt(1e-6).releases) == 1 and all(len(seen) == 1 for seen in drawn)
+
+
 def test_an_open_cover_is_closed_by_the_receipt():
     class Candidates:
         size, histogram = 4, np.array([0, 4])
@@ -111,12 +138,12 @@ def test_only_the_journal_holds_the_record():
     for path in sorted(Path(dplit.__file__).parent.rglob("*.py")):
         text = path.read_text(encoding="utf8")
         found = [w for w in ("releases[-1]", "releases.append", "releases.sort") if w in text]
-        found += ["_page"] if "._page" in text and path.name != "discrete.py" else []
+        found += ["_page"] if "._page" in text and path.name != "journal.py" else []
         assert not found, f"{path.name}: {found}"
 
 
 def test_parallel_branches_and_procedures_are_written_as_one():
-    noise = Choices(0)
+    noise = Noise(0)
     with noise.procedure(COUNT):
         noise.exponential([0.0, 1.0], epsilon=1.0)
         assert [r.mechanism for r in noise.releases] == ["exponential"]
@@ -207,7 +234,7 @@ BEFORE = {
         largest_scale Receipt""",
     mechanisms: """Bits geometric_int laplace_int gaussian_int gauge knorm_int lattice_law
         check_rows check_columns check_same_columns lattice quantize map_blocks MappedRows
-        count_weight Event Coverage watch Noise mean_in_ball noisy_avg_delta noisy_avg""",
+        count_weight Event Coverage watch Noise mean_in_ball""",
 }
 
 
@@ -238,6 +265,16 @@ def test_only_a_priced_procedure_may_go_unlisted():
         unpriced(noise)
         noise.parallel([partial(unpriced, noise)])
     assert noise.receipt().releases == (COUNT,)
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_the_number_of_records_is_public_under_replace_and_outside_of_branches(neighboring):
+    noise = Noise(0, neighboring=neighboring)
+    assert noise.size_is_public == (neighboring == "replace") and not noise.in_branch
+    assert noise.parallel([lambda: (noise.size_is_public, noise.in_branch)]) == [(False, True)]
+    noise.require_fixed_size("a test")
+    with pytest.raises(ValueError, match="a test needs a public number of records"):
+        noise.parallel([lambda: noise.require_fixed_size("a test")])
 
 
 @pytest.mark.parametrize("inside", ["procedure", "parallel"])

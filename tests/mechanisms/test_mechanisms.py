@@ -25,11 +25,18 @@ from hypothesis.extra.numpy import arrays
 from scipy import special, stats
 
 import dplit
+from dplit import mechanisms
 from dplit.estimators import kmeans as estimators
-from dplit.inputs import MappedRows, PrivacyWarning, check_between, map_blocks, quantize
-from dplit.inputs.declared import UnreadableRecords
+from dplit.inputs import (
+    MappedRows,
+    PrivacyWarning,
+    UnreadableRecords,
+    check_between,
+    map_blocks,
+    quantize,
+)
 from dplit.inputs.lattice import lattice
-from dplit.mechanisms import Bits, Noise, discrete, samplers, watch
+from dplit.mechanisms import Bits, Noise, journal, samplers, watch
 from dplit.mechanisms import noise as me
 from dplit.mechanisms.noise import LatticeRows
 
@@ -367,13 +374,16 @@ def test_huge_scores_neither_overflow_nor_warn():
 def test_noisy_avg_scales_with_its_count_and_stays_private_on_nothing():
     X = np.full((5000, 2), 0.5)
     out = np.array(
-        [me.noisy_avg(X, radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s)) for s in range(600)]
+        [
+            mechanisms.noisy_avg(X, radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s))
+            for s in range(600)
+        ]
     )
     sigma = 5 / 4 * math.sqrt(2 * math.log(3.5e6)) * 2 / (5000 - 5 * math.log(2e6))
     assert out.std() == pytest.approx(sigma, rel=0.15)  # 1200 draws: 5 standard errors are 10 %
     empty = np.array(
         [
-            me.noisy_avg(X[:0], radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s))
+            mechanisms.noisy_avg(X[:0], radius=1.0, epsilon=1.0, delta=1e-6, noise=Noise(s))
             for s in range(600)
         ]
     )
@@ -386,10 +396,10 @@ def test_noisy_avg_scales_with_its_count_and_stays_private_on_nothing():
 
 def test_noisy_avg_receipt_and_refusal():
     noise = Noise(0)
-    me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=0.7, delta=1e-7, noise=noise)
+    mechanisms.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=0.7, delta=1e-7, noise=noise)
     assert noise.receipt(1e-7).epsilon == pytest.approx(0.7)
     with pytest.raises(ValueError, match="printed constants"), pytest.warns(PrivacyWarning):
-        me.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=80.0, delta=1e-7, noise=noise)
+        mechanisms.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=80.0, delta=1e-7, noise=noise)
 
 
 # ---------------------------------------------------------------- bad input
@@ -540,9 +550,13 @@ def test_heavy_counts_are_paid_for(weight, norm, n_groups, data):
         lambda n: n.exponential([0.0, 1.0], epsilon=1.0, sensitivity=-1.0),
         lambda n: n.exponential([0.0, 1.0], epsilon=1.0, sensitivity=math.nan),
         lambda n: n.laplace(1.0, sensitivity=0.0, epsilon=1.0),
-        lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=0.0, delta=1e-6, noise=n),
-        lambda n: me.noisy_avg(np.ones((3, 2)), radius=1.0, epsilon=1.0, delta=0.0, noise=n),
-        lambda n: me.noisy_avg(
+        lambda n: mechanisms.noisy_avg(
+            np.ones((3, 2)), radius=1.0, epsilon=0.0, delta=1e-6, noise=n
+        ),
+        lambda n: mechanisms.noisy_avg(
+            np.ones((3, 2)), radius=1.0, epsilon=1.0, delta=0.0, noise=n
+        ),
+        lambda n: mechanisms.noisy_avg(
             np.array([[math.nan]]), radius=1.0, epsilon=1.0, delta=1e-6, noise=n
         ),
     ],
@@ -658,7 +672,7 @@ class Counted:
 
     def coverage(self):
         at = np.flatnonzero(self.counts)
-        return discrete.Coverage(at, self.counts[at], self.size)
+        return journal.Coverage(at, self.counts[at], self.size)
 
 
 SEVEN = np.array([0, 1, 3, 2, 0, 0, 1])
@@ -788,7 +802,7 @@ def test_a_cover_wants_a_finite_price(exponent):
 
 def test_auditors_see_every_choice_of_a_cover():
     seen = []
-    with discrete.watch(lambda event: seen.append(event) or event.outcome):
+    with journal.watch(lambda event: seen.append(event) or event.outcome):
         choose = Noise(0).cover(0.5, label="covers")
         chosen = [choose(Counted(SEVEN, size=10**30)) for _ in range(5)]
     assert [e.outcome for e in seen] == chosen
@@ -861,7 +875,7 @@ def test_groups_within_groups_are_charged():
 
 def test_events_name_their_group_and_branch():
     seen = []
-    with discrete.watch(lambda event: seen.append(event.branch) or event.outcome):
+    with journal.watch(lambda event: seen.append(event.branch) or event.outcome):
         noise = Noise(0)
         noise.count(1, epsilon=0.1)
         for _ in range(2):
@@ -876,7 +890,7 @@ def test_a_row_that_leaves_its_branch_moves_sum_and_count(weight):
 
     def exact(n_first):
         seen = []
-        with discrete.watch(lambda event: seen.append(event) or event.outcome):
+        with journal.watch(lambda event: seen.append(event) or event.outcome):
             noise = Noise(0, neighboring="replace")
             buy = partial(noise.sums, radius=1.0, weight=weight, mu=0.5)
             noise.parallel([partial(buy, both[:n_first]), partial(buy, both[n_first:])])
@@ -952,7 +966,7 @@ def test_whole_numbers_pass_the_door_in_every_currency():
         ({"epsilon": 0.5}, CYLINDER, "knorm"),
     ):
         noise, seen = Noise(0), []
-        with discrete.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
+        with journal.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
             watched = Noise(0).whole(value, sensitivity=2, body=body, step=0.25, **price)
         out = noise.whole(value, sensitivity=2, body=body, step=0.25, **price)
         assert np.array_equal(out, watched) and np.all(out * 4 == np.rint(out * 4))

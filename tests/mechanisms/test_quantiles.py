@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 
 from dplit.accounting import pure_mu
 from dplit.audit import neighbors, replay
-from dplit.inputs import map_blocks
-from dplit.inputs.declared import UnreadableRecords
+from dplit.inputs import UnreadableRecords, map_blocks
 from dplit.mechanisms import (
     PARTS,
     Noise,

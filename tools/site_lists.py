@@ -152,6 +152,7 @@ def notation(ordered):
                 box.append(same := copy(table))
                 for tag in same.find_all(id=True):
                     del tag["id"]
-                for link in same.find_all("a", href=re.compile("^#")):
-                    link["href"] = other.address + link["href"]
+                for link in same.find_all("a", href=re.compile("^(?!https?:|mailto:)")):
+                    path, mark, anchor = link["href"].partition("#")
+                    link["href"] = (other.resolve(path) if path else other.address) + mark + anchor
     return page

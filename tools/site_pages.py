@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_origin
 
 import pypandoc
 import site_code
@@ -328,8 +329,8 @@ def reference(module, chapter):
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
-        # constants, and rules bound to their limits, have no page
-        if not (callable(symbol) and hasattr(symbol, "__name__")):
+        # constants, annotations, and rules bound to their limits, have no page
+        if not (callable(symbol) and hasattr(symbol, "__name__")) or get_origin(symbol):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")

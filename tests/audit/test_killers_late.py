@@ -179,7 +179,7 @@ def test_the_printed_threshold_is_the_papers(monkeypatch, d, price):
         threshold = 1 + math.log((math.sqrt(d) + 1) / gamma) / 0.5
     counts = np.array([threshold - 1e-6, threshold + 1e-6])
     monkeypatch.setattr(
-        source_target, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
+        sources, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
     )
     how = {"variant": "paper", "radius": 1.0, "random_state": 0, **price}
     delta = {"delta": 1e-6} if "rho" in price else {}

@@ -20,8 +20,8 @@ import pytest
 from scipy import sparse
 
 from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget
-from dplit.command_line import files as table_files
 from dplit.__main__ import main
+from dplit.command_line import files as table_files
 
 N = 300
 X = np.random.default_rng(0).uniform(0, 9, size=(N, 2))

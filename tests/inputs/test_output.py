@@ -15,8 +15,8 @@ import pytest
 
 import dplit
 from dplit import CnvxAdap, KNoisyCenters, PrivacyBudget
-from dplit.command_line import command as commands
 from dplit.__main__ import main
+from dplit.command_line import command as commands
 from dplit.inputs import AbstainedWarning, PrivacyWarning
 from dplit.inputs import console as output
 

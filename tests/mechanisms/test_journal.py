@@ -12,7 +12,7 @@ import pytest
 import dplit
 from dplit import accounting, mechanisms
 from dplit.accounting import Receipt, Release
-from dplit.mechanisms import Journal, Noise, noisy_avg
+from dplit.mechanisms import Journal, Noise, discrete, noisy_avg
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 CURRENCIES = ({"mu": 0.3}, {"epsilon": 0.7})

@@ -104,7 +104,7 @@ def long_chapters():
     index = (Path(__file__).parent.parent / "nbs" / "index.ipynb").read_text("utf8")
     return {
         name
-        for name, seconds in re.findall(r'"(\d\d_\w+)\\": (\d+),', index)
+        for name, seconds in re.findall(r'"(\w+/\w+)\\": (\d+),', index)
         if int(seconds) > CHAPTER
     }
 
@@ -115,7 +115,8 @@ def when(item, long):
         if "answers" in item.path.parts:
             beside = sorted(item.path.parent.glob("*.ipynb"))
             return "slow" if beside.index(item.path) % 4 else "rest"
-        return "rest" if item.path.stem in long or not LATER.isdisjoint(item.path.parts) else ""
+        name = "/".join(item.path.with_suffix("").parts[-2:])
+        return "rest" if name in long or not LATER.isdisjoint(item.path.parts) else ""
     if item.nodeid in LONGEST:
         return "slow"
     name, turn = item.originalname, place(item)

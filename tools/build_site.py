@@ -150,7 +150,9 @@ def finish(ordered, described, modules, has_source):
     for page in ordered:
         page.ids = Counter(tag["id"] for tag in page.body.find_all(id=True))
     places = site_frame.documentation(modules, ordered)
-    sources = site_frame.sources(next((p for p in ordered if p.address == "about/sources.html"), None))
+    sources = site_frame.sources(
+        next((p for p in ordered if p.address == "about/sources.html"), None)
+    )
     for page in ordered:
         site_frame.link_names(page, places)
         if page.address != "about/sources.html":

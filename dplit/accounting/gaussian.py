@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['mills', 'mills_slope', 'log_gaussian_delta', 'gaussian_delta', 'gaussian_epsilon', 'gaussian_mu',
            'classical_gaussian_mu', 'zcdp_epsilon', 'zcdp_delta', 'zcdp_rho', 'basic_composition',
-           'advanced_composition', 'gdp_composition', 'subsampled']
+           'advanced_composition', 'gdp_composition', 'subsampled', 'sampled_epsilon']
 
 # %% ../../nbs/accounting/gaussian.ipynb #d0b83915
 import math
@@ -580,11 +580,11 @@ def subsampled(
             f"n_drawn={n_drawn}, n_rows={n_rows}: a subset has between 1 and n_rows rows."
         )
     share = n_drawn / n_rows
-    return _scalar(_sampled(epsilon, share)), _scalar(share * delta)
+    return _scalar(sampled_epsilon(epsilon, share)), _scalar(share * delta)
 
 
 @_in_any_state
-def _sampled(epsilon, share):
+def sampled_epsilon(epsilon, share):
     """ln(1 + share (e^epsilon - 1)) without overflow."""
     small = np.log1p(share * np.expm1(np.minimum(epsilon, 1)))
     large = np.logaddexp(np.log1p(-share), np.log(share) + epsilon)

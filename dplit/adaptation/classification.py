@@ -26,8 +26,8 @@ from .samples import _check_run, _check_samples, PrivateAdaptation, Sample
 from .samples import _check_sizes, _noisy_gradient, _on_lattice
 from ..geometry.balls import uniform_in_ball
 from ..inputs.declared import check_arrays, check_each, optional, POSITIVE
-from ..inputs.foreign import _of_one_sort, _places, _SORTS, each_record, is_total
-from ..inputs.checks import _shown, check_between, check_count, check_kind
+from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, each_record, is_total
+from ..inputs.checks import shown, check_between, check_count, check_kind
 from ..inputs.lattice import lattice
 
 # %% ../../nbs/adaptation/classification.ipynb #5dbf6e71
@@ -432,7 +432,7 @@ def _ask_first(private, public, given, noise, mu):
 def _check_loss(loss, name, owner):
     """A PUBLIC loss, or None for a default."""
     if loss is not None and not isinstance(loss, Loss):
-        raise TypeError(f"loss={_shown(loss)}: {owner} needs a Loss, such as NetworkLoss(8).")
+        raise TypeError(f"loss={shown(loss)}: {owner} needs a Loss, such as NetworkLoss(8).")
     return loss
 
 
@@ -445,15 +445,15 @@ def _classes(classes):
         )
     try:
         array = np.asarray(classes)
-        array = array if _of_one_sort(classes) else np.empty(0)
+        array = array if of_one_sort(classes) else np.empty(0)
     except Exception:
         array = np.empty(0)
     if array.ndim != 1 or array.dtype.kind not in "biufUS" or not 2 <= len(set(array.tolist())):
         raise ValueError(
-            f"classes={_shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
+            f"classes={shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
         )
     if len(set(array.tolist())) != len(array) or not np.all(array == array):
-        raise ValueError(f"classes={_shown(classes)}: NCnvxAdap needs each class once.")
+        raise ValueError(f"classes={shown(classes)}: NCnvxAdap needs each class once.")
     return array
 
 # %% ../../nbs/adaptation/classification.ipynb #0fe53810
@@ -602,13 +602,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         sizes = _released_sizes(self._loss(len(classes)), self._bounds(), kappa_1, paper, owner)
         _check_sizes(self, ("radius", "weight_radius", "loss"), **sizes)
 
-    _sort = property(lambda self: _SORTS[self.classes.dtype.kind])
+    _sort = property(lambda self: LABEL_SORTS[self.classes.dtype.kind])
 
     def _check_model(self, d, public=None):
         _check_loss_runs(self._loss(len(self.classes)), d, public, "NCnvxAdap")
 
     def _labels(self, y, name):
-        places = _places(y, self.classes)
+        places = label_places(y, self.classes)
         protected = self.private and name[1] == self.protect[0]
         if not protected and np.any(places < 0):
             raise ValueError(

@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.declared import check_arrays
 from ..estimators.base import PrivateEstimator
-from ..inputs.foreign import _check_pair, _of_one_sort, _one_column, _places, _SORTS
+from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import check_foreign, each_record
-from ..inputs.checks import _shown, check_between, check_count, check_epsilon
+from ..inputs.checks import shown, check_between, check_count, check_epsilon
 from ..inputs.checks import check_neighboring
 from ..inputs.checks import check_positive, check_random_state
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
@@ -162,8 +162,8 @@ def _confusion(model, X, codes, classes):
             f"estimator: it fails on {n_parts} parts of the PUBLIC source, which tell the classes that "
             f"it confuses: {type(error).__name__}: {error}"
         ) from error
-    places = _places(
-        _one_column(said, "estimator: what it predicts", "LabelShiftClassifier"), classes
+    places = label_places(
+        one_column(said, "estimator: what it predicts", "LabelShiftClassifier"), classes
     )
     table = np.bincount((places * K + codes)[places >= 0], minlength=K**2).reshape(K, K)
     return table / np.bincount(codes)
@@ -176,7 +176,7 @@ def _check_source_model(model, name, owner):
         or not all(hasattr(model, method) for method in ("fit", "predict", "predict_proba"))
     ):
         raise TypeError(
-            f"{name}={_shown(model)}: {owner} needs a classifier with predict_proba, such as "
+            f"{name}={shown(model)}: {owner} needs a classifier with predict_proba, such as "
             "LogisticRegression()."
         )
     return model
@@ -184,9 +184,9 @@ def _check_source_model(model, name, owner):
 
 def _source_classes(ys, n, owner):
     """(classes, place of each label among them) of a PUBLIC source."""
-    ys = _one_column(ys, "ys", owner)
+    ys = one_column(ys, "ys", owner)
     classes, codes, labels = np.empty(0, dtype=object), ys, ys.tolist()
-    if _of_one_sort(labels):
+    if of_one_sort(labels):
         with suppress(TypeError):  # labels of no order
             classes, codes = np.unique(labels, return_inverse=True)
     if classes.dtype.kind not in "biufUS" or not np.all(classes == classes) or len(classes) < 2:
@@ -200,7 +200,7 @@ def _source_classes(ys, n, owner):
 
 def _labels_of(yt, n, owner):
     """PRIVATE labels, one for each of n rows, or an error that quotes none."""
-    labels = _one_column(yt, "yt", owner)
+    labels = one_column(yt, "yt", owner)
     if len(labels) != n:
         raise ValueError(f"Xt and yt differ in length: {owner} needs a label each.")
     return labels
@@ -319,7 +319,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             )
             self._confused = _confusion(model, source, codes, classes)
         else:
-            _check_pair(Xt, yt, "yt", _SORTS[classes.dtype.kind], owner)
+            check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner)
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
@@ -329,7 +329,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
         classes, codes = _source_classes(ys, len(source), owner)
         keep_columns(self, Xt if hasattr(Xt, "columns") else Xs)
-        known = None if yt is None else _places(_labels_of(yt, len(rows), owner), classes)
+        known = None if yt is None else label_places(_labels_of(yt, len(rows), owner), classes)
         return [rows, known, source, codes, classes]
 
     def _release(self, rows, known, source, codes, classes, noise):

@@ -14,7 +14,7 @@ from .discrepancy import labeled_discrepancy, loss_bound, loss_difference
 from .discrepancy import private_discrepancy, private_second_moment
 from ..geometry.balls import clip_to_ball
 from ..inputs.declared import check_arrays, POSITIVE
-from ..inputs.tables import _one_each, check_rows
+from ..inputs.tables import one_each, check_rows
 
 # %% ../../nbs/adaptation/local.ipynb #298f93b1
 def local_discrepancy(Xt, yt, Xs, ys, start, reach):
@@ -51,7 +51,7 @@ def local_discrepancy(Xt, yt, Xs, ys, start, reach):
 def _shortened(X, y, radius, owner, letter):
     """Records made to fit, whatever finite numbers they hold: rows to the radius, labels to what can be squared."""
     X = clip_to_ball(check_rows(X, owner, f"X{letter}"), radius)
-    return X, _within(_one_each(y, f"y{letter}"), -1e150, 1e150)
+    return X, _within(one_each(y, f"y{letter}"), -1e150, 1e150)
 
 # %% ../../nbs/adaptation/local.ipynb #40bc268f
 @np.errstate(all="ignore")

@@ -16,7 +16,7 @@ from .losses import Loss
 from .samples import _check_run, _noisy_gradient, _on_lattice
 from ..inputs.declared import check_arrays, check_each, POSITIVE
 from ..inputs.foreign import check_foreign, each_record, is_total
-from ..inputs.checks import _shown, check_between, check_count, check_kind, check_numbers
+from ..inputs.checks import shown, check_between, check_count, check_kind, check_numbers
 from ..inputs.lattice import lattice, quantize
 
 # %% ../../nbs/adaptation/nonconvex.ipynb #0b08b5f9
@@ -258,7 +258,7 @@ def _released_sizes(loss, bounds, kappa_1, paper, owner):
             sizes["loss"], sizes["gradient"], _ = loss.constants(*bounds)
     except Exception as error:
         raise ValueError(
-            f"loss={_shown(loss)}: its constants fail for the PUBLIC radii: "
+            f"loss={shown(loss)}: its constants fail for the PUBLIC radii: "
             f"{type(error).__name__}: {error}"
         ) from error
     for what, size in sizes.items():

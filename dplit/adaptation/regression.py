@@ -27,7 +27,7 @@ from .samples import PrivateAdaptation
 from .samples import _check_regression, _noisy_gradient, _numbers, _on_lattice
 from .samples import _squared_errors
 from ..inputs.declared import check_arrays, check_each, optional, POSITIVE
-from ..inputs.foreign import _one_column
+from ..inputs.foreign import one_column
 from ..inputs.checks import check_between, check_choice, check_count, check_kind
 from ..inputs.checks import check_positive
 from ..inputs.checks import check_random_state, check_share
@@ -664,8 +664,8 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
     if not all(hasattr(estimator, name) for name in ("fit", "score", "get_params", "private")):
         raise TypeError(f"estimator: {owner} needs a CnvxAdap, or another that adapts.")
     grid, Xs = _check_grid(grid, estimator, owner), check_rows(Xs, owner, "Xs")
-    ys = _one_column(ys, "ys", owner)
-    mask = _one_column(np.asarray(pseudo_target), "pseudo_target", owner)
+    ys = one_column(ys, "ys", owner)
+    mask = one_column(np.asarray(pseudo_target), "pseudo_target", owner)
     n_target, n_repeats = check_each(check_count, owner, n_target=n_target, n_repeats=n_repeats)
     if mask.dtype != bool or not len(mask) == len(ys) == len(Xs):
         raise ValueError(

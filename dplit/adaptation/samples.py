@@ -22,7 +22,7 @@ from .discrepancy import _check_public_size
 from ..inputs.declared import check_arrays, check_each, check_memory, check_rounds, POSITIVE
 from ..inputs.declared import optional
 from ..estimators.base import PrivateEstimator
-from ..inputs.foreign import _check_pair, _one_column, each_record, is_total, quiet
+from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
 from ..mechanisms.noise import Noise
 from ..inputs.checks import check_between, check_callable, check_choice, check_count
 from ..inputs.checks import PrivacyWarning
@@ -452,7 +452,7 @@ class PrivateAdaptation(PrivateEstimator):
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [_check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
+        sizes = [check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
@@ -465,7 +465,7 @@ class PrivateAdaptation(PrivateEstimator):
         X = check_rows(X, owner, f"X{letter}", ensure_min_samples=0)
         if n_features not in (None, X.shape[1]):
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
-        y = _one_column(y, f"y{letter}", owner)
+        y = one_column(y, f"y{letter}", owner)
         if len(y) != len(X):
             raise ValueError(
                 f"X{letter} and y{letter} differ in length: {owner} needs a label each."

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 from ..mechanisms import samplers
-from ..accounting.gaussian import _sampled
+from ..accounting.gaussian import sampled_epsilon
 from .observations import asking, behavior, extreme_pairs, fitting
 from ..inputs.checks import check_between, check_count, check_flag
 from .recordings import _check_estimator, _watched_fit, neighbors, record, Recording
@@ -281,7 +281,7 @@ def _rho(events, neighbors):
             continue
         ratio = event.sensitivity / event.scale
         if event.share < 1:  # amplified by sampling
-            ratio = float(_sampled(ratio, event.share))
+            ratio = float(sampled_epsilon(ratio, event.share))
         rho = ratio**2 / {"exponential": 2, "monotone": 8}.get(event.mechanism, 2)
         if event.branch is None:
             total += rho

@@ -6,6 +6,7 @@
 __all__ = ['METHODS', 'FILES', 'ROOM', 'WIDE', 'read_bounds', 'cluster']
 
 # %% ../../nbs/command_line/command.ipynb #778be846
+import argparse
 import copy
 import csv
 import io
@@ -26,11 +27,11 @@ from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
 from ..k_tuples.kmeans import KTupleKMeans
-from ..ledger.ledger import _charged, PrivacyBudget
+from ..ledger.ledger import charged, PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..inputs.checks import check_kind
-from ..accounting.receipts import _total, Table
+from ..accounting.receipts import total_line, Table
 from .reports import _read, doubts, report, Result
 from ..inputs.ranges import BoundedScaler
 from .options import MANY
@@ -345,7 +346,7 @@ def _rehearse(options, scaler, model, *said):
 
 
 def _summary(result):
-    parts = f"\n{_shown(result)}", f"\n{_total(result.receipt)}", doubts(result)
+    parts = f"\n{_shown(result)}", f"\n{total_line(result.receipt)}", doubts(result)
     return "\n".join(filter(None, parts))
 
 
@@ -419,7 +420,7 @@ def cluster(options):
             if budget is None:
                 found, _ = work()
             else:
-                found = _charged(budget, declared_price(model), options.table.name, work)
+                found = charged(budget, declared_price(model), options.table.name, work)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

@@ -20,7 +20,7 @@ from itertools import islice
 import numpy as np
 
 from ..inputs.foreign import quiet
-from ..inputs.checks import _kind, check_kind
+from ..inputs.checks import column_kind, check_kind
 from ..inputs.ranges import BoundedScaler
 
 # %% ../../nbs/command_line/files.ipynb #c2571b07
@@ -305,7 +305,7 @@ def _refuse_types(path, scaler):
     kinds = dict(_parquet(path, 0))
     for c in scaler.columns_:
         kind = kinds[c.name]
-        if _kind(kind) not in ("", "w", *"fiub"):
+        if column_kind(kind) not in ("", "w", *"fiub"):
             raise ValueError(
                 f"{path}: column {c.name!r} is of the type {str(kind).lower()}, and its cells must be "
                 "numbers or words. Make it that first (of a date: days since a public one; of a list: a "

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..plotting.figures import _png, SERIES, style
+from ..plotting.figures import png, SERIES, style
 from ..inputs.checks import check_kind
-from ..accounting.receipts import _rounded_up, Receipt
+from ..accounting.receipts import rounded_up, Receipt
 from ..inputs.ranges import Column
 
 # %% ../../nbs/command_line/reports.ipynb #5e71485c
@@ -311,8 +311,8 @@ def _sentences(result):
         f"right in 50 of 100 such bets. With it he is right in at most {best:g} of 100, however "
         "clever he is and whatever else he knows."
     )
-    epsilon, delta = _rounded_up(receipt.epsilon), _rounded_up(receipt.delta)
-    times = _rounded_up(math.exp(min(receipt.epsilon, 700)))
+    epsilon, delta = rounded_up(receipt.epsilon), rounded_up(receipt.delta)
+    times = rounded_up(math.exp(min(receipt.epsilon, 700)))
     yield (
         f"In the words of the field: ({epsilon}, {delta})-differential privacy. Whatever somebody looks "
         f"for on this page: the probability of finding it with your row is at most {times} times that "
@@ -341,7 +341,7 @@ def _table(head, rows):
 def _picture(figure, caption):
     """A figure inside the page, described in words for those who cannot see it."""
     figure.set_dpi(min(100, 30_000 / figure.get_figheight()))  # no file holds a longer picture
-    stored, size = _png(figure)
+    stored, size = png(figure)
     plt.close(figure)
     data, text = base64.b64encode(stored).decode(), html.escape(caption)
     return (

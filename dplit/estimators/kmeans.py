@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..inputs.declared import check_arrays, check_memory, KMEANS, optional, WORDS
 from .base import _check_verbose, PrivateEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
-from ..inputs.blocks import _KEPT, keep_rows
+from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..mechanisms.noise import LatticeRows
 from ..inputs.checks import check_center, check_positive
-from ..inputs.tables import _table, check_columns, check_fitted_columns, check_rows
+from ..inputs.tables import as_table, check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
 from ..inputs.ranges import box_of, check_bounds, instead_of_bounds
@@ -393,4 +393,4 @@ def _block_loss(centers, start, rows):
 # %% ../../nbs/estimators/kmeans.ipynb #48fbeebc
 def _lattice_rows(X, radius, center=None):
     """Rows on the public lattice of a ball, for several passes; kept if they are few and in memory."""
-    return LatticeRows(_table(X), radius, center, keep=_KEPT)
+    return LatticeRows(as_table(X), radius, center, keep=KEPT_BYTES)

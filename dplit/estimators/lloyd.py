@@ -19,7 +19,7 @@ from .kmeans import _lattice_rows, Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
-from ..inputs.checks import _shown
+from ..inputs.checks import shown
 from ..inputs.checks import check_between, check_count, check_neighboring, check_numbers
 from ..inputs.checks import check_points
 from ..inputs.checks import check_positive, check_radius
@@ -101,7 +101,7 @@ def _check_init(init, name, owner):
     """Where to start: one of two words, or PUBLIC points, which wait until it is known how many."""
     if isinstance(init, str) and init not in ("packing", "mean"):
         raise ValueError(
-            f'init={_shown(init)}: {owner} starts from "packing", "mean" or an array of public centres.'
+            f'init={shown(init)}: {owner} starts from "packing", "mean" or an array of public centres.'
         )
     return init
 

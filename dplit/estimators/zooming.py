@@ -18,7 +18,7 @@ from ..mechanisms.noise import Noise
 from ..inputs.checks import check_between, check_center, check_count, check_kind, check_points
 from ..inputs.checks import check_positive, check_radius
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c10008
 MEAN, DISTANCES = 0.005, 0.01  # shares of mu^2 that a look costs: its mean, its distances
@@ -227,7 +227,7 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    owner, X, price = "zoom", _table(X), look_prices(mu)
+    owner, X, price = "zoom", as_table(X), look_prices(mu)
     radius, noise = check_radius(radius, "radius", owner), check_kind(noise, "noise", owner, Noise)
     center = check_center(center, "center", owner, X.shape[1])
     n_total = check_positive(n_total, "n_total", owner, "the number of rows")

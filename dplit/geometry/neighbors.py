@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from .balls import _batches, _CELLS, _floats, _rows, clip_to_ball
-from ..inputs.checks import _shown, check_count, check_flag, check_numbers, check_points
+from ..inputs.checks import shown, check_count, check_flag, check_numbers, check_points
 from ..inputs.checks import check_radius
 
 # %% ../../nbs/geometry/neighbors.ipynb #93f7bcdf
@@ -145,7 +145,7 @@ class NearestCenter:
         self.whole, self.block_rows = check_flag(whole, "whole", "NearestCenter"), block_rows
         if whole and not (self.radius or np.inf) <= 2**22:
             raise ValueError(
-                f"radius={_shown(radius)}: whole=True needs a radius of at most 2**22 lattice steps, "
+                f"radius={shown(radius)}: whole=True needs a radius of at most 2**22 lattice steps, "
                 "or scores would round."
             )
         if self.radius is not None:

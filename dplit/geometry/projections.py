@@ -18,7 +18,7 @@ from ..inputs.checks import check_positive
 from ..inputs.checks import check_random_state
 from ..inputs.blocks import map_blocks
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/geometry/projections.ipynb #0f6e6780
 def gaussian_projection(d, d_out, rng=None):
@@ -172,7 +172,7 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 1, with divisor 1 + grid epsilon.
     """
-    X, divisor = _table(X), check_positive(divisor, "divisor", "project", "a factor")
+    X, divisor = as_table(X), check_positive(divisor, "divisor", "project", "a factor")
     if matrix is not None:
         matrix = check_points(matrix, "matrix", "project", (X.shape[1], None))
     step, _ = lattice(radius)

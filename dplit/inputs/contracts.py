@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .declared import check_arrays, check_rounds
-from .checks import _shown, check_between, check_callable, check_center, check_choice
+from .checks import shown, check_between, check_callable, check_center, check_choice
 from .checks import check_count, check_delta, check_epsilon, check_flag, check_kind
 from .checks import check_neighboring, check_numbers, check_points, check_positive
 from .checks import check_radius, check_random_state, check_share
@@ -185,7 +185,7 @@ def _check_listed(value, name, owner, choices, listed):
     plain = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     if not (plain and value in choices):
         words = " or ".join([", ".join(listed[:-1]), *listed[-1:]] if listed[1:] else listed)
-        raise ValueError(f"{name}={_shown(value)}: {owner} takes {words}.")
+        raise ValueError(f"{name}={shown(value)}: {owner} takes {words}.")
     return choices[choices.index(value)]
 
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .declared import cells_of, declare, is_masked, settle, UnreadableRecords
-from .checks import _is_number, check_between, check_kind, check_points
+from .checks import is_number, check_between, check_kind, check_points
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -39,7 +39,7 @@ def _numbers_of(values, name, owner, columns):
         for stranger in (column for column in given if column not in columns):
             raise ValueError(f"{name}: {owner} finds no column {stranger!r} in the table.")
         found = [given[column] for column in columns]
-    elif _is_number(values):
+    elif is_number(values):
         columns = [0] if columns is None else columns
         found = [values] * len(columns)
     else:
@@ -100,7 +100,7 @@ class Box(NamedTuple):
         known, ends = columns, {}
         for name, values in (("low", low), ("high", high)):
             here, ends[name] = _numbers_of(values, name, owner, columns)
-            if not _is_number(values):
+            if not is_number(values):
                 known = columns = here
         known = [0] if known is None else known
         low, high = (np.broadcast_to(end, len(known)).astype(float) for end in ends.values())

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .paper import exact_plan, paper_plan, smallest
 from ..inputs.declared import is_masked, UnreadableRecords
 from ..estimators.base import PrivateEstimator
-from ..inputs.checks import _kinds, AbstainedWarning, check_between, check_callable
+from ..inputs.checks import column_kinds, AbstainedWarning, check_between, check_callable
 from ..inputs.checks import check_center
 from ..inputs.checks import check_delta, check_epsilon, check_kind, check_random_state
 from ..inputs.checks import warn_after_charge
@@ -89,7 +89,7 @@ def tuples_shape(T, owner):
             f"T is a masked array: {owner} would read what is masked; leave those tuples out, or "
             "fill them with public numbers."
         )
-    if odd := _kinds(T) - {"", *"fiubO"}:
+    if odd := column_kinds(T) - {"", *"fiubO"}:
         raise ValueError(f"T has entries of type {sorted(odd)[0]!r}: {owner} needs numbers.")
     shape = np.shape(T) if hasattr(T, "dtype") else _nested_shape(T)
     if len(shape) != 3 or not all(shape):

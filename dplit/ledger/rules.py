@@ -17,10 +17,10 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
-from ..accounting.receipts import _rounded_up, Receipt
+from ..accounting.receipts import rounded_up, Receipt
 from ..accounting.gaussian import gaussian_epsilon, gaussian_mu
 from ..inputs.declared import documented
-from ..accounting.filters import _check_menu, _PLAYED, _sum, PrivacyCost, Shares, Spending
+from ..accounting.filters import check_menu, PLAYED, sum_up, PrivacyCost, Shares, Spending
 from .store import _counted, Sums
 from ..accounting.mixtures import failure_delta
 from ..inputs.checks import check_between, check_callable, check_count, PrivacyWarning
@@ -235,7 +235,7 @@ def line_by_line(receipt, delta):
             "neither the releases nor their costs depended on an answer. Nothing was charged."
         )
     pairs = [_pair(line, delta) for line in receipt.releases]
-    epsilon, delta = (_sum(part) for part in zip((0.0, 0.0), *pairs, strict=True))
+    epsilon, delta = (sum_up(part) for part in zip((0.0, 0.0), *pairs, strict=True))
     fits = sum(line.times for line in receipt.releases)
     return replace(Spending.of(receipt), fits=fits, epsilon=epsilon, delta=delta)
 
@@ -426,7 +426,7 @@ def settled(asked, receipt, alone=False):
     )
 
 # %% ../../nbs/ledger/rules.ipynb #8fb92de3
-@partial(documented, words=_PLAYED)
+@partial(documented, words=PLAYED)
 def worst_settled_delta(menu, admits, epsilon, depth):
     """The largest delta that any adaptive strategy reaches where receipts replace reservations: exact.
 
@@ -442,7 +442,7 @@ def worst_settled_delta(menu, admits, epsilon, depth):
     {played}
     """
     owner = "worst_settled_delta"
-    menu = _check_menu(menu, 3, owner)
+    menu = check_menu(menu, 3, owner)
     check_callable(admits, "admits", owner)
     epsilon = check_between(epsilon, "epsilon", owner, 0, 700)
     depth = check_count(depth, "depth", owner, low=0, high=64)
@@ -633,7 +633,7 @@ class Rule(NamedTuple):
             )
         total = state.total(row.counts)
         if not self.admits(total, _HAIR):
-            epsilon = _rounded_up(total.epsilon_at(self.delta, self.shares))
+            epsilon = rounded_up(total.epsilon_at(self.delta, self.shares))
             raise BudgetExceeded(
                 f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: with all that was "
                 f"charged before, epsilon would be {epsilon} at delta = {self.delta:g} by the rule of "

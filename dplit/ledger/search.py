@@ -24,8 +24,8 @@ from ..inputs.foreign import check_foreign, each_record, is_total
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Receipt
-from ..inputs.tables import _table, check_columns, check_rows
-from ..inputs.checks import _shown, check_callable, check_count, check_kind, check_positive
+from ..inputs.tables import as_table, check_columns, check_rows
+from ..inputs.checks import shown, check_callable, check_count, check_kind, check_positive
 from ..inputs.checks import check_random_state
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
@@ -65,7 +65,7 @@ def squared_distances(model, rows):
         raise TypeError("model: squared_distances needs a fitted estimator with cluster_centers_.")
     box, centers = getattr(model, "bounds_", None), model.cluster_centers_
     if box is not None:
-        rows, centers = box.scaled(_table(rows)), box.scaled(centers)
+        rows, centers = box.scaled(as_table(rows)), box.scaled(centers)
     return nearest_distance(rows, centers)
 
 
@@ -100,7 +100,7 @@ def bounded_loss(scorer, model, rows, bound):
     """
     check_callable(scorer, "scorer", "bounded_loss")
     bound = check_positive(bound, "bound", "bounded_loss", "the largest loss of a row")
-    rows = _table(rows)
+    rows = as_table(rows)
     if is_total(scorer):
         losses = scorer(model, rows)
     else:  # what it keeps on the model must not be handed out
@@ -173,7 +173,7 @@ class Plan(NamedTuple):
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
                 f"search over {name}: give one neighbouring relation for all candidates, and a "
-                f"public bound > 0 on the loss of a row (bound={_shown(bound)}; the number of columns "
+                f"public bound > 0 on the loss of a row (bound={shown(bound)}; the number of columns "
                 "does, where bounds are declared)."
             )
         bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")

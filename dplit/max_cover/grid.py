@@ -14,7 +14,7 @@ import numpy as np
 from ..mechanisms.journal import Coverage
 from ..geometry.covers import ball_volume_log
 from ..inputs.blocks import map_blocks, MappedRows
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 from ..inputs.checks import check_between, check_count, check_flag, check_positive
 
 # %% ../../nbs/max_cover/grid.ipynb #92a41f8f
@@ -409,7 +409,7 @@ class GridCover:
     """
 
     def __init__(self, points, radius, ratio=1.0, snap=True):
-        points = _table(points)
+        points = as_table(points)
         self.nodes = Grid(points.shape[1], radius, ratio, snap)
         self.size = self.nodes.size
         self._cells = (_Cells if snap else _Places)(points, self.nodes)

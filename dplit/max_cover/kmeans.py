@@ -30,13 +30,13 @@ from ..mechanisms.noise import count_weight, mean_in_ball, Noise
 from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
-from ..inputs.checks import _shown, check_between, check_choice, check_count, check_flag
+from ..inputs.checks import shown, check_between, check_choice, check_count, check_flag
 from ..inputs.checks import check_kind
 from ..inputs.checks import check_neighboring, check_points, check_positive, check_radius
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
 from ..inputs.lattice import lattice
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/max_cover/kmeans.ipynb #c3f0a103
 LOOKS = 2  # of the zoom, whatever they show: the price of a fit does not depend on its answers
@@ -65,7 +65,7 @@ def _check_shares(shares, name, owner):
     good = parts.shape == (4,) and np.all(parts >= 0) and np.all(parts[1:] > 0)
     if not (good and abs(parts.sum() - 1) < 1e-9):
         raise ValueError(
-            f"shares={_shown(shares)}: {owner} divides its budget among recentring (may be 0), covers, "
+            f"shares={shown(shares)}: {owner} divides its budget among recentring (may be 0), covers, "
             "weights and averages (all > 0): four numbers that sum to 1."
         )
     return tuple(parts.tolist())
@@ -253,7 +253,7 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
         If an argument is not what is asked for.
     """
     noise = check_kind(noise, "noise", "recenter", Noise)
-    X, radius = _table(X), check_radius(radius, "radius", "recenter")
+    X, radius = as_table(X), check_radius(radius, "radius", "recenter")
     middle = noise.mean(X, radius=radius, center=center, mu=mu, label="mean to centre on")
     edges = 2 * radius * 2.0 ** (np.arange(-15, 1) / 4)
     scale = noise.histogram_scale(epsilon=epsilon)

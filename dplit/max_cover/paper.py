@@ -30,7 +30,7 @@ from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers, check_points, check_positive
 from ..inputs.checks import check_random_state
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import _table, check_rows
+from ..inputs.tables import as_table, check_rows
 
 # %% ../../nbs/max_cover/paper.ipynb #e5f9bcf7
 def _check_picks(n_clusters, n_picks, owner):
@@ -247,7 +247,7 @@ def grid_set_cover(points, radius, n_picks, choose, *, ratio=1.0, snap=True):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2.
     """
-    owner, points = "grid_set_cover", _table(points)
+    owner, points = "grid_set_cover", as_table(points)
     n_picks = check_count(n_picks, "n_picks", owner)
     check_callable(choose, "choose", owner)
     grid = GridCover(points, radius, ratio, snap)  # V_i and cover[.], once and not in every round
@@ -322,7 +322,7 @@ def max_cover(points, radii, n_picks, choose, *, ratio=1.0, snap=True):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 2.
     """
-    points, radii = _table(points), _check_radii(radii, "max_cover")
+    points, radii = as_table(points), _check_radii(radii, "max_cover")
     candidates = []
     for radius in radii:  # for i = 1, ..., m, also when nobody is left
         nodes, live = grid_set_cover(points, radius, n_picks, choose, ratio=ratio, snap=snap)
@@ -360,7 +360,7 @@ def candidate_weights(points, candidates, epsilon, noise):
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
     """
-    points, noise = _table(points), check_kind(noise, "noise", "candidate_weights", Noise)
+    points, noise = as_table(points), check_kind(noise, "noise", "candidate_weights", Noise)
     find = NearestCenter(candidates, 1.0)
     nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
     return noise.histogram(nearest_one, len(candidates), epsilon=epsilon, label="weights")

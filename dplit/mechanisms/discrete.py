@@ -14,11 +14,17 @@ import numpy as np
 
 from ..inputs.declared import is_masked
 from .journal import Journal
-from ..inputs.checks import _shown, _streams, check_between, check_count, check_random_state
+from dplit.inputs.checks import (
+    shown,
+    random_streams,
+    check_between,
+    check_count,
+    check_random_state,
+)
 from ..inputs.checks import rounded_down
 from ..accounting.receipts import Release
 from ..inputs.lattice import lattice
-from ..inputs.tables import _floats
+from ..inputs.tables import floats_of
 from .samplers import _race, Bits, distinct_int, gaussian_int, knorm_int
 from .samplers import laplace_int
 
@@ -49,7 +55,7 @@ def one_price(mu, epsilon):
     try:
         check_between(price, name, "", 0, math.inf, "()")
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={_shown(price)}: a price is a finite number > 0.") from None
+        raise ValueError(f"{name}={shown(price)}: a price is a finite number > 0.") from None
     return name, rounded_down(price)
 
 # %% ../../nbs/mechanisms/discrete.ipynb #e6d10001
@@ -138,7 +144,7 @@ def _positive(number, name):
         plain = check_between(number, name, "", 1e-100, 1e100)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name}={_shown(number)}: a number > 0 is needed, in the units of the query."
+            f"{name}={shown(number)}: a number > 0 is needed, in the units of the query."
         ) from None
     return math.nextafter(plain, math.inf) if plain < number else plain
 
@@ -167,7 +173,7 @@ def _choice_factor(epsilon, sensitivity, monotone):
 
 def _finite_scores(scores):
     """PRIVATE scores as a list of floats, or a refusal."""
-    scores = _floats(scores, "scores")
+    scores = floats_of(scores, "scores")
     if scores.ndim != 1 or not scores.size or not np.all(np.isfinite(scores)):
         raise ValueError(
             "scores must be a non-empty list of finite numbers, one for each candidate."
@@ -208,7 +214,7 @@ class Mechanisms(Journal):
         super().__init__(neighboring, random_state is None)
         noise = None
         if not self.private:
-            self.public_rng, noise = _streams(check_random_state(random_state))
+            self.public_rng, noise = random_streams(check_random_state(random_state))
         self._bits = Bits(noise)
 
     @cached_property
@@ -348,7 +354,7 @@ class Mechanisms(Journal):
         return self._real(value, sensitivity, mu=None, epsilon=epsilon, label=label)
 
     def _real(self, value, sensitivity, *, mu, epsilon, label):
-        value = np.nan_to_num(_floats(value, "the value"))
+        value = np.nan_to_num(floats_of(value, "the value"))
         step, l1, l2 = _value_moves(sensitivity, value.size)
         with np.errstate(over="ignore"):
             steps = np.clip(np.rint(value / step), -(2.0**52), 2.0**52)

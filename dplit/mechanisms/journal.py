@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..inputs.checks import check_neighboring
-from ..accounting.receipts import _together, Receipt, Release
+from ..accounting.receipts import together, Receipt, Release
 
 # %% ../../nbs/mechanisms/journal.ipynb #d6d20956
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class Journal:
             Inside a procedure or a branch, whose price is not on the list yet.
         """
         self._pages.seal()
-        return Receipt(_together(self._pages.list), self.neighboring, delta, self.private, title)
+        return Receipt(together(self._pages.list), self.neighboring, delta, self.private, title)
 
     def parallel(self, branches):
         """Run procedures of which each sees the rows of its own group only; together they cost what one costs.

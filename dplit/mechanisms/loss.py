@@ -23,7 +23,7 @@ from ..inputs.checks import check_kind
 from ..inputs.checks import check_neighboring, check_points, check_positive, check_radius
 from ..accounting.receipts import Receipt
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import _table, check_fitted_columns, check_rows
+from ..inputs.tables import as_table, check_fitted_columns, check_rows
 
 # %% ../../nbs/mechanisms/loss.ipynb #9bf44711
 def _parts(block, at, centers, bound):
@@ -68,7 +68,7 @@ def loss_parts(centers, X, *, bound, noise, mu=None, epsilon=None, label="clippe
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    owner, X = "loss_parts", _table(X)
+    owner, X = "loss_parts", as_table(X)
     check_kind(noise, "noise", owner, Noise, "such as Noise()")
     centers = check_points(centers, "centers", owner, (None, X.shape[1]))
     bound = check_positive(bound, "bound", owner, "the largest loss of a row")

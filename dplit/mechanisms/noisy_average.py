@@ -16,7 +16,7 @@ from ..inputs.checks import check_between, check_center, check_epsilon_delta, ch
 from ..inputs.checks import check_radius
 from ..accounting.receipts import Release
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/mechanisms/noisy_average.ipynb #4c4b3e9b
 def noisy_avg_delta(epsilon, delta):
@@ -87,7 +87,7 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     check_kind(noise, "noise", "noisy_avg", Noise)
     radius = check_radius(radius, "radius", "noisy_avg")
     epsilon, delta = check_epsilon_delta(epsilon, delta, "noisy_avg")
-    X = _table(X)
+    X = as_table(X)
     center = check_center(center, "center", "noisy_avg", X.shape[1])
     # refuses NaN before anything is spent
     total = quantize(X, radius, center).sum(axis=0).astype(np.int64)

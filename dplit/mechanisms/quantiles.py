@@ -22,8 +22,8 @@ from ..inputs.checks import check_positive
 from ..inputs.checks import check_radius, check_share
 from ..accounting.receipts import Receipt
 from ..inputs.blocks import MappedRows
-from ..inputs.lattice import _length, lattice, quantize
-from ..inputs.tables import _one_each, check_rows
+from ..inputs.lattice import lattice_length, lattice, quantize
+from ..inputs.tables import one_each, check_rows
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #bf85f580
 PARTS = 2**20  # of a row: gaps are whole numbers of parts, exact in float64 up to 2**33 rows
@@ -229,7 +229,7 @@ def private_quantile(
     high = check_between(high, "high", owner, low, 1e100, "(]")
     epsilon = check_epsilon(epsilon, "epsilon", owner)
     edges = np.linspace(low, high, _few_enough(n_cells, "n_cells", owner) + 1)
-    column = _one_each(values, "values", owner=owner).reshape(-1, 1)
+    column = one_each(values, "values", owner=owner).reshape(-1, 1)
     rows = check_rows(column, owner, name="values", ensure_min_samples=0)
     bins = MappedRows(rows, lambda block, at: np.searchsorted(edges[1:-1], block[:, 0]), 1)
     settings = epsilon, neighboring, random_state, owner
@@ -264,7 +264,7 @@ def radius_cells(X, edges, center=None):
     inner, radius = edges[:-1] / step, float(edges[-1])
 
     def find(block, at):
-        return np.searchsorted(inner, np.sqrt(_length(quantize(block, radius, center), 2)))
+        return np.searchsorted(inner, np.sqrt(lattice_length(quantize(block, radius, center), 2)))
 
     return MappedRows(X, find, 1)
 

@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 
 from ..inputs.declared import check_memory
-from ..inputs.checks import _shown
-from ..inputs.checks import _float, _is_number, check_between, check_choice, check_count
+from ..inputs.checks import shown
+from ..inputs.checks import float_of, is_number, check_between, check_choice, check_count
 from ..inputs.checks import check_numbers
 from ..inputs.checks import check_positive
-from ..inputs.tables import _floats
+from ..inputs.tables import floats_of
 
 # %% ../../nbs/mechanisms/samplers.ipynb #984f18ae
 class Bits:
@@ -121,10 +121,10 @@ def _check_draws(bits, size, owner):
 
 def _check_scale(scale, widest=1.0):
     """A scale whose draws fit into whole numbers; `widest`: how many scales a draw may well be."""
-    scale = _float(scale) if _is_number(scale) else scale
-    if not (_is_number(scale) and scale > 0 and scale * widest < 2.0**50):
+    scale = float_of(scale) if is_number(scale) else scale
+    if not (is_number(scale) and scale > 0 and scale * widest < 2.0**50):
         raise ValueError(
-            f"scale={_shown(scale)}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
+            f"scale={shown(scale)}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
             "64 bits, below 2**50 steps; for more noise take a coarser lattice."
         )
     return scale
@@ -357,7 +357,7 @@ def gauge(rows, body):
     TypeError, ValueError
         If the body is no list of such pairs, or the rows have not its columns.
     """
-    (columns, radii), rows = _check_body(body, "gauge"), _floats(rows, "rows")
+    (columns, radii), rows = _check_body(body, "gauge"), floats_of(rows, "rows")
     if rows.size % columns.sum():
         raise ValueError("rows: gauge needs as many columns as the body has.")
     squares = rows.reshape(-1, columns.sum()) ** 2

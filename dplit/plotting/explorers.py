@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from ..accounting.gaussian import gaussian_epsilon
 from ..accounting.gaussian import gaussian_mu
-from .figures import _png
+from .figures import png
 from ..inputs.checks import check_between
 from ..inputs.checks import check_callable
 from ..inputs.checks import check_count
@@ -107,7 +107,7 @@ def frames(figures, labels, *, alt):
     labels = [str(label) for label in _listed(labels, "labels", "strings")]
     pictures = []
     for fig in _listed(figures, "figures", "figures"):
-        pictures.append(_png(check_kind(fig, "figures", "frames", Figure)))
+        pictures.append(png(check_kind(fig, "figures", "frames", Figure)))
         plt.close(fig)
     if not labels or len(labels) != len(pictures):
         raise ValueError(

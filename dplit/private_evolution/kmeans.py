@@ -31,7 +31,7 @@ from ..inputs.checks import check_choice, check_count, check_flag, check_kind
 from ..inputs.checks import check_neighboring
 from ..inputs.checks import check_points, check_positive, check_radius
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #1976e3ff
 def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
@@ -105,7 +105,7 @@ def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    owner, residuals = "residual_radius", _table(residuals)
+    owner, residuals = "residual_radius", as_table(residuals)
     noise = check_kind(noise, "noise", owner, Noise)
     radius = check_radius(radius, "radius", owner)
     centers = check_points(centers, "centers", owner, (None, residuals.shape[1]))
@@ -210,7 +210,7 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    owner, X = "refine_step", _table(X)
+    owner, X = "refine_step", as_table(X)
     noise = check_kind(noise, "noise", owner, Noise)
     radius = check_radius(radius, "radius", owner)
     centers = check_points(centers, "centers", owner, (None, X.shape[1]))
@@ -282,7 +282,7 @@ def nearest_labels(X, centers, radius, center=None):
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    X = _table(X)
+    X = as_table(X)
     find = NearestCenter(centers, radius)
     return keep_rows(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
 
@@ -352,7 +352,7 @@ def pe_means(rows, given, noise):
     {algorithm}
     """
     given = check_kind(given, "given", "pe_means", PrivateKMeans)
-    rows, noise = _table(rows), check_kind(noise, "noise", "pe_means", Noise)
+    rows, noise = as_table(rows), check_kind(noise, "noise", "pe_means", Noise)
     seed = int(noise.public_rng.integers(2**31))
     # how many rows
     n_total, price = _number_of_rows(rows, given, noise)

@@ -29,7 +29,7 @@ from ..geometry.projections import gaussian_projection
 from ..inputs.checks import check_between, check_count, check_flag, check_kind, check_points
 from ..inputs.checks import check_positive, check_random_state
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 
 # %% ../../nbs/private_evolution/paper.ipynb #dc5d9a3a
 def mantegna_scale(beta):
@@ -202,7 +202,7 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     ----------
     PE-means (2026), Algorithm 2.
     """
-    Q, noise = _table(Q), check_kind(noise, "noise", "dp_nn_histogram", Noise)
+    Q, noise = as_table(Q), check_kind(noise, "noise", "dp_nn_histogram", Noise)
     n_total = check_between(n_total, "n_total", "dp_nn_histogram", 0, math.inf)
     population = check_points(population, "population", "dp_nn_histogram", (None, Q.shape[1]))
     find = vote_rule(population, n_elite)
@@ -386,7 +386,7 @@ def private_evolution(
     ----------
     PE-means (2026), Algorithm 1.
     """
-    owner, Q = "private_evolution", _table(Q)
+    owner, Q = "private_evolution", as_table(Q)
     n_clusters = check_count(n_clusters, "n_clusters", owner)
     n_variations = check_count(n_variations, "n_variations", owner)
     n_rounds = check_count(n_rounds, "n_rounds", owner)
@@ -458,7 +458,7 @@ def printed_pe_means(rows, given, noise):
     PE-means (2026), Algorithm 1.
     """
     given = check_kind(given, "given", "printed_pe_means", PrivateKMeans)
-    rows, noise = _table(rows), check_kind(noise, "noise", "printed_pe_means", Noise)
+    rows, noise = as_table(rows), check_kind(noise, "noise", "printed_pe_means", Noise)
     mu, d = gaussian_mu(given.epsilon, given.delta), rows.shape[1]
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
     Q = vote_rows(rows, np.asarray, given.radius, given.center, d)
@@ -479,7 +479,7 @@ def printed_hdpe_means(rows, given, noise):
     PE-means (2026), Algorithm 3.
     """
     given = check_kind(given, "given", "printed_hdpe_means", PrivateKMeans)
-    rows, noise = _table(rows), check_kind(noise, "noise", "printed_hdpe_means", Noise)
+    rows, noise = as_table(rows), check_kind(noise, "noise", "printed_hdpe_means", Noise)
     k, n, q = given.n_clusters, given.n_public, given.n_components
     ball = {"radius": given.radius, "center": given.center}
     n_all = given.n_votes or max(paper_rounds(q), 3)

@@ -13,7 +13,7 @@ import numpy as np
 from ..geometry.balls import relative_to_ball
 from ..inputs.blocks import keep_rows
 from ..inputs.blocks import map_blocks
-from ..inputs.tables import _table
+from ..inputs.tables import as_table
 from ..inputs.checks import check_callable, check_count, check_points, check_radius
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
@@ -61,7 +61,7 @@ def vote_grid(X, radius=1.0, center=None):
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    X, radius = _table(X), check_radius(radius, "radius", "vote_grid")
+    X, radius = as_table(X), check_radius(radius, "radius", "vote_grid")
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
@@ -94,7 +94,7 @@ def vote_rows(X, view, radius, center, d):
     TypeError, ValueError
         If an argument is not what is asked for.
     """
-    X, view = _table(X), check_callable(view, "view", "vote_rows")
+    X, view = as_table(X), check_callable(view, "view", "vote_rows")
     radius, d = check_radius(radius, "radius", "vote_rows"), check_count(d, "d", "vote_rows")
     return keep_rows(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
@@ -212,7 +212,7 @@ def nearest_member(Q, population, n_elite=0):
     TypeError, ValueError
         As `vote_rule` does, or if rows and population differ in their columns.
     """
-    Q, find = _table(Q), vote_rule(population, n_elite)
+    Q, find = as_table(Q), vote_rule(population, n_elite)
     if Q.shape[1] != np.shape(population)[1]:
         raise ValueError("Q: nearest_member needs rows with the columns of the population.")
     return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))

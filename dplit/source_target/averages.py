@@ -15,7 +15,7 @@ import numpy as np
 from ..inputs.declared import CHANCE, check_arrays, check_each, documented, optional, POSITIVE
 from ..geometry.neighbors import NearestCenter, t_nearest
 from ..mechanisms.noise import Noise
-from ..inputs.checks import _shown, check_between, check_center, check_count, check_flag
+from ..inputs.checks import shown, check_between, check_center, check_count, check_flag
 from ..inputs.checks import check_kind
 from ..inputs.checks import check_neighboring, check_radius, check_share
 from ..inputs.blocks import map_blocks
@@ -321,7 +321,7 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
     )
     d, neighboring = check_count(d, "d", owner), check_neighboring(neighboring)
     if not (isinstance(norm, (str, int, float)) and norm in (1, 2, "K")):
-        raise ValueError(f'norm={_shown(norm)}: {owner} takes 1, 2 or "K".')
+        raise ValueError(f'norm={shown(norm)}: {owner} takes 1, 2 or "K".')
     one = {1: math.isqrt(d * int(reach) ** 2) + share, 2: math.hypot(reach, share), "K": 1}[norm]
     if neighboring == "add_remove":
         return one

@@ -21,7 +21,7 @@ from ..inputs.declared import ABSENT, optional
 from ..estimators.base import PrivateEstimator
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import mean_in_ball
-from ..inputs.checks import _shown, check_between, check_center, check_choice, check_count
+from ..inputs.checks import shown, check_between, check_center, check_choice, check_count
 from ..inputs.checks import check_delta
 from ..inputs.checks import check_epsilon, check_flag, check_neighboring, check_points
 from ..inputs.checks import check_radius, check_random_state, rounded_down
@@ -39,9 +39,9 @@ from .medoids import source_distance
 def _check_rho(rho, name, owner):
     """A PUBLIC price in zCDP, rounded down."""
     if not isinstance(rho, Real) or isinstance(rho, (bool, np.bool_)):
-        raise TypeError(f"{name}={_shown(rho)}: {owner} needs a number, or None and an epsilon.")
+        raise TypeError(f"{name}={shown(rho)}: {owner} needs a number, or None and an epsilon.")
     if not 0 < rho < math.inf:
-        raise ValueError(f"{name}={_shown(rho)}: {owner} needs a finite number > 0, or an epsilon.")
+        raise ValueError(f"{name}={shown(rho)}: {owner} needs a finite number > 0, or an epsilon.")
     return rounded_down(rho)
 
 

@@ -947,11 +947,11 @@ def test_a_receipt_keeps_its_claim_however_near_one_delta_is(delta):
 def test_printed_prices_are_rounded_up_whatever_their_size():
     for value in (5e-324, 1e-310, 0.0987649, 1.00001, 123456.0, 1e300):
         for digits in (2, 4):
-            printed = float(receipts._rounded_up(value, digits))
+            printed = float(receipts.rounded_up(value, digits))
             assert (
                 value * (1 - 1e-13) <= printed <= value * (1 + 1.01 * 10 ** (1 - digits)) + 5e-324
             )
-    assert receipts._rounded_up(0.1 + 0.2) == "0.3" and receipts._rounded_up(0.0) == "0"
+    assert receipts.rounded_up(0.1 + 0.2) == "0.3" and receipts.rounded_up(0.0) == "0"
     low = receipts.Release("x", "noisy", epsilon=0.50001, delta=1.01e-7, failure=1.21e-9)
     assert low.price == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
     assert (

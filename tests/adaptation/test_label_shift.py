@@ -644,7 +644,7 @@ def test_a_label_in_a_list_does_not_change_what_the_others_are(last):
     with watch(lambda event: counted.append(event.value) or event.outcome):
         MAKE(neighboring="replace").fit(rows, labels, **beside)
     assert np.ravel(counted[0]).tolist() == [1, 99]
-    places = foreign._places(foreign._one_column(labels, "yt", "this"), np.array(classes))
+    places = foreign.label_places(foreign.one_column(labels, "yt", "this"), np.array(classes))
     assert places.tolist() == [1] * 99 + [0]  # NCnvxAdap asks this
 
 

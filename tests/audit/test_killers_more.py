@@ -21,6 +21,7 @@ from dplit import (
     NeighborNoisyAverages,
     PEMeans,
     PrivacyBudget,
+    accounting,
     adaptation,
     geometry,
     k_tuples,
@@ -35,8 +36,16 @@ from dplit import k_tuples as k_noisy_centers
 from dplit import k_tuples as private_scales
 from dplit import k_tuples as stable
 from dplit import private_evolution as vote_search
-from dplit.accounting import Receipt, Release, Shares, Spending, filters, mixtures, receipts
-from dplit.accounting import gaussian as accounting
+from dplit.accounting import (
+    Receipt,
+    Release,
+    Shares,
+    Spending,
+    filters,
+    gaussian,
+    mixtures,
+    receipts,
+)
 from dplit.adaptation import Sample, discrepancy, label_shift
 from dplit.adaptation import classification as ncnvx_adap
 from dplit.adaptation import regression as cnvx_adap
@@ -193,7 +202,7 @@ def test_one_release_that_draws_every_row_is_a_gaussian_one():
 @pytest.mark.parametrize("mu, delta", [(0.01, 1e-8), (0.3, 1e-4), (1.0, 1e-6), (4.0, 0.01), (10.0, 0.999), (7.0, 0.9)])  # fmt: skip
 def test_gaussian_epsilon_is_rounded_up_by_one_margin(mu, delta):
     epsilon = np.asarray(accounting.gaussian_epsilon(delta, mu))
-    short = math.log(delta) - float(accounting.log_gaussian_delta(epsilon, np.asarray(mu)))
+    short = math.log(delta) - float(gaussian.log_gaussian_delta(epsilon, np.asarray(mu)))
     assert short == pytest.approx(3e-12 * min(1.0, -math.log(delta)), rel=0.25)
 
 
@@ -202,9 +211,7 @@ def test_gaussian_mu_is_rounded_down_by_two_margins(epsilon, delta):
     mu, margin = accounting.gaussian_mu(epsilon, delta), 6e-12
 
     def at(more):
-        return float(
-            accounting.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu * (1 + more)))
-        )
+        return float(gaussian.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu * (1 + more))))
 
     assert at(0.7 * margin) < math.log(delta) < at(1.3 * margin)
 
@@ -214,7 +221,7 @@ def test_gaussian_mu_finds_its_root_everywhere(delta):
     epsilon = np.geomspace(1e-12, 1e6, 61)
     mu = accounting.gaussian_mu(epsilon, delta)
     assert np.all(np.diff(mu) > 0) or delta > 0.1 and np.all(np.diff(mu) >= 0)
-    wrong = accounting.log_gaussian_delta(epsilon, mu * (1 + 6e-12)) - math.log(delta)
+    wrong = gaussian.log_gaussian_delta(epsilon, mu * (1 + 6e-12)) - math.log(delta)
     steep = 1e-9 * np.maximum(1, epsilon**2 / mu**2)
     assert np.all(np.abs(wrong) <= steep)
 
@@ -309,7 +316,7 @@ def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
     cut, last = 0.01, 4.0
     grid = np.linspace(0.0, last, 513)
     wanted = np.log(0.5 * np.exp(-grid[:-1] / 2) * (1 + 1e-9) - cut) - math.log1p(-cut)
-    law = accounting.log_gaussian_delta
+    law = gaussian.log_gaussian_delta
     mu = filters.dominating_mu(curve, last, cut)
     assert asked == grid[:-1].tolist()  # left ends, against the right ends of the other curve
     assert np.all(law(grid[1:], np.asarray(mu)) >= wanted + 0.9e-9)
@@ -344,7 +351,7 @@ def test_a_curve_just_above_the_cut_is_dominated():
     at = np.linspace(0, 2, 513)[256]  # the right end of the last cell that counts
     floor = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99)
     for factor, is_enough in ((1.0, True), (1 - 3e-6, False)):
-        got = float(accounting.log_gaussian_delta(np.asarray(at), np.asarray(mu * factor)))
+        got = float(gaussian.log_gaussian_delta(np.asarray(at), np.asarray(mu * factor)))
         assert (got >= floor) == is_enough
 
 
@@ -447,7 +454,7 @@ def test_some_event_of_many():
 
 @pytest.mark.parametrize("value, digits, text", [(0.12341, 4, "0.1235"), (0.1234, 4, "0.1234"), (2.01e-7, 2, "2.1e-07"), (0.0, 4, "0"), (math.inf, 4, "inf")])  # fmt: skip
 def test_printed_prices_are_rounded_up(value, digits, text):
-    assert receipts._rounded_up(value, digits) == text
+    assert receipts.rounded_up(value, digits) == text
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 30.0])
@@ -1222,7 +1229,7 @@ def test_delta_at_large_prices_does_not_feel_the_rounding_of_a_quotient(mu):
                 return mpmath.erfc(t / mpmath.sqrt(2)) / 2
 
             true = mpmath.log(tail(x - mpmath.mpf(mu) / 2) - mpmath.exp(e) * tail(x + mpmath.mpf(mu) / 2))  # fmt: skip
-            got = accounting.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu))
+            got = gaussian.log_gaussian_delta(np.asarray(epsilon), np.asarray(mu))
             assert abs(mpmath.mpf(float(got)) - true) < 3e-12 * max(1, abs(true))
 
 
@@ -1239,7 +1246,7 @@ def test_a_gaussian_curve_is_dominated_by_hardly_more_than_its_mu(mu):
 def test_a_curve_that_falls_at_once_is_dominated_too():
     mu = filters.dominating_mu(lambda e: 0.02 if e == 0 else 0.0, 2.0, 0.01)
     floor, at = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99), np.asarray(2 / 512)
-    assert 0 < mu < 1 and float(accounting.log_gaussian_delta(at, np.asarray(mu))) >= floor
+    assert 0 < mu < 1 and float(gaussian.log_gaussian_delta(at, np.asarray(mu))) >= floor
 
 
 @pytest.mark.parametrize("center", [None, np.array([10.0, 20.0])])

@@ -108,7 +108,7 @@ def test_a_rule_accepts_what_it_asks_for_and_refuses_all_else_in_words_of_its_ow
         ) as refused:
             asked(value)
         last = refused.traceback[-1]
-        assert last.path.parent.name == "dplit"
+        assert "dplit" in last.path.parts
 
 
 def test_every_annotation_of_the_module_is_in_this_table():

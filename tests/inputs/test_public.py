@@ -47,7 +47,7 @@ from dplit.inputs import (
     rounded_down,
 )
 from dplit.inputs.declared import ABSENT
-from dplit.inputs.tables import _one_each
+from dplit.inputs.tables import one_each
 from dplit.mechanisms import Noise
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -597,7 +597,7 @@ def test_a_number_in_a_list_does_not_change_how_others_are_read(last):
     """Nor whether they are: a list that is refused for one row tells of it."""
     rows = check_rows([[0.1, 0.2], [3, 0.4], [last, 0]], "anybody")
     assert rows.dtype.kind == "f" and np.array_equal(rows[:2], [[0.1, 0.2], [3, 0.4]])
-    values = _one_each([0.1, 3, last], "values")
+    values = one_each([0.1, 3, last], "values")
     assert values.tolist() == [0.1, 3.0, float(last)]
 
 

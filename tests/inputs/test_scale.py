@@ -82,7 +82,7 @@ def test_releases_are_the_same_bits_wherever_the_rows_lie(
     for chunks in CHUNKS.values():
         assert fit(da.from_array(X, chunks=chunks)) == expected
     monkeypatch.setattr(
-        estimators, "_KEPT", 0
+        estimators, "KEPT_BYTES", 0
     )  # as if the rows were too many to keep anything of them
     assert fit(X) == expected
 
@@ -285,7 +285,7 @@ def test_dask_is_imported_by_nobody_but_its_user():
 )
 def test_a_fit_holds_a_block_and_not_the_rows(name, tmp_path, monkeypatch):
     """Five times the rows, the same memory."""
-    monkeypatch.setattr(estimators, "_KEPT", 0)
+    monkeypatch.setattr(estimators, "KEPT_BYTES", 0)
     monkeypatch.setattr("os.cpu_count", lambda: 2)  # one block for each thread
     quick = {"n_votes": 1, "population": 20} if "PE" in name else {}
     peaks = []

@@ -418,7 +418,7 @@ def test_frames_memory_maps_and_partitions_are_read_the_same(make, people, tmp_p
     assert np.array_equal(of_frame.cluster_centers_, model.cluster_centers_)
     assert np.array_equal(of_frame.predict(frame), model.predict(people))
     monkeypatch.setattr(
-        "dplit.inputs.blocks._KEPT", 0
+        "dplit.inputs.blocks.KEPT_BYTES", 0
     )  # nothing is kept: scaled anew at every pass
     anew = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     assert np.array_equal(anew.cluster_centers_, model.cluster_centers_)

@@ -333,7 +333,7 @@ def test_panels_stand_one_under_another():
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_figure_is_sharp_and_small(call):
     fig = call().figure
-    data, shown = P._png(fig)
+    data, shown = P.png(fig)
     picture = Image.open(io.BytesIO(data))
     assert len(data) < 60_000 and picture.width in (2 * shown["width"], 2 * shown["width"] + 1)
     assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
@@ -346,7 +346,7 @@ def test_noise_is_drawn_with_fewer_colours_until_it_is_small():
     with P.style():
         fig, ax = plt.subplots()
     ax.imshow(RNG.uniform(size=(60, 60, 3)))
-    assert len(P._png(fig)[0]) < 1.1 * P._HEAVY
+    assert len(P.png(fig)[0]) < 1.1 * P._HEAVY
 
 
 def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):

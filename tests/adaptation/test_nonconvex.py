@@ -592,7 +592,7 @@ def test_a_source_that_is_worse_than_a_coin_does_no_harm_with_the_guard():
         assert [m.learned_from_ for m in fits] == ["target", "both", "target"]
         found.append([m.score(Xe, Xe[:, 0] > 0) for m in fits])
     guarded, unguarded, alone = np.mean(found, axis=0)
-    # eight draws; `tools/benchmark.py shifts` says by how much, over many
+    # eight draws; `tools/bench/benchmark.py shifts` says by how much, over many
     assert guarded > alone - 0.08 and unguarded < 0.3 < 0.8 < guarded
 
 

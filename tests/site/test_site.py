@@ -586,7 +586,7 @@ def test_quarto_gets_the_same_code():
     assert imports == '#| code-fold: true\n#| code-summary: "Imports"\nimport a'
     assert mine == '#| code-fold: true\n#| code-summary: "Mine"\nx = 1'
     settings = (ROOT / "settings.ini").read_text("utf8")
-    assert re.search(r"^procs = tools.site_code:for_quarto$", settings, flags=re.M)
+    assert re.search(r"^procs = tools.site.site_code:for_quarto$", settings, flags=re.M)
 
 
 QUARTO = shutil.which("quarto")
@@ -598,7 +598,7 @@ QUARTO = shutil.which("quarto")
 def test_quarto_gives_the_same_book(tmp_path):
     """Page by page: sections, theorems, alternative texts. Numbers of sections are ours alone."""
     ours, copy = tmp_path / "ours", tmp_path / "copy"
-    subprocess.run([sys.executable, ROOT / "tools/build_site.py", "--out", ours], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/site/build_site.py", "--out", ours], check=True)
     leave = shutil.ignore_patterns(".git", ".venv", "_site", "_proc", "_docs", ".ci-work")
     shutil.copytree(ROOT, copy, ignore=leave)
     environment = {**os.environ, "PYTHONPATH": str(copy)}

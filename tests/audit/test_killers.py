@@ -30,7 +30,7 @@ from dplit.inputs import PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import stable_tuples
 from dplit.mechanisms import Noise, samplers, watch
-from dplit.mechanisms import samplers as discrete
+from dplit.mechanisms import discrete
 
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 

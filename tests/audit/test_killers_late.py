@@ -19,15 +19,14 @@ from dplit import (
     PrivacyBudget,
     adaptation,
     k_tuples,
-    private_evolution,
-    source_target,
 )
 from dplit import estimators as zoom
-from dplit import k_tuples as k_averages
-from dplit import k_tuples as private_scales
-from dplit import k_tuples as stable_tuples
+from dplit.k_tuples import averages as k_averages
+from dplit.k_tuples import scales as private_scales
+from dplit.k_tuples import stable_tuples
 from dplit import mechanisms as noisy_average
-from dplit import private_evolution as pe_means
+from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import paper as pe_paper
 from dplit.accounting import PrivacyCost, Receipt, Release, Spending, gaussian_mu
 from dplit.adaptation import Sample
 from dplit.adaptation import classification as ncnvx_adap
@@ -262,7 +261,7 @@ def test_a_cell_is_asked_about_for_so_many_targets(monkeypatch, d, least):
         asked.append(len(cells))
         raise InterruptedError
 
-    monkeypatch.setattr(source_target, "neighbor_noisy_averages", averages)
+    monkeypatch.setattr(sources, "neighbor_noisy_averages", averages)
     Xt = np.random.default_rng(0).uniform(-0.5, 0.5, (40 * least, d))
     with pytest.raises(InterruptedError):
         NeighborNoisyAverages(epsilon=8.0, radius=1.0, output="cloud", random_state=0).fit(
@@ -309,9 +308,9 @@ def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
         seen.append(population)
         raise InterruptedError
 
-    monkeypatch.setattr(private_evolution, "dp_nn_histogram", votes)
+    monkeypatch.setattr(pe_paper, "dp_nn_histogram", votes)
     with pytest.raises(InterruptedError):
-        private_evolution.private_evolution(
+        pe_paper.private_evolution(
             np.zeros((9, 2), np.float32), 4, 30, 1, mu=1.0, n_total=9, noise=Noise(0)
         )
     [population] = seen

@@ -29,13 +29,13 @@ from dplit import (
     source_target,
 )
 from dplit import geometry as estimators
-from dplit import geometry as max_cover
+from dplit.max_cover import paper as max_cover
 from dplit import inputs as declared
-from dplit import k_tuples as k_averages
-from dplit import k_tuples as k_noisy_centers
-from dplit import k_tuples as private_scales
-from dplit import k_tuples as stable
-from dplit import private_evolution as vote_search
+from dplit.k_tuples import averages as k_averages
+from dplit.k_tuples import noisy_centers as k_noisy_centers
+from dplit.k_tuples import scales as private_scales
+from dplit.k_tuples import kmeans as stable
+from dplit.private_evolution import votes as vote_search
 from dplit.accounting import (
     Receipt,
     Release,
@@ -57,6 +57,7 @@ from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover.paper import Covers
 from dplit.mechanisms import Bits, Noise, samplers, watch
 from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import paper as pe_paper
 from dplit.source_target import averages, sources
 
 
@@ -826,10 +827,10 @@ def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
         asked.append(L)
         return np.zeros((len(centers) * L, 2))
 
-    monkeypatch.setattr(private_evolution, "dp_nn_histogram", histogram)
-    monkeypatch.setattr(private_evolution, "variations", children)
-    monkeypatch.setattr(private_evolution, "select", lambda *args: np.zeros((3, 2)))
-    private_evolution.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=0.4, n_total=9, noise=noise, antithetic=True)  # fmt: skip
+    monkeypatch.setattr(pe_paper, "dp_nn_histogram", histogram)
+    monkeypatch.setattr(pe_paper, "variations", children)
+    monkeypatch.setattr(pe_paper, "select", lambda *args: np.zeros((3, 2)))
+    pe_paper.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=0.4, n_total=9, noise=noise, antithetic=True)  # fmt: skip
     assert asked == ([10, 5, 4, 4] if halved else [20] * 4)
 
 
@@ -990,7 +991,7 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
         return np.zeros(Q.shape[1])
 
     monkeypatch.setattr(k_averages, "private_average", average)
-    monkeypatch.setattr(k_tuples, "private_test_partition", lambda T, *args, **kw: T[0])
+    monkeypatch.setattr(k_averages, "private_test_partition", lambda T, *args, **kw: T[0])
     k, epsilon, delta, beta, n = 2, 1.0, 1e-3, 0.05, 1800
     T = np.tile(np.array([[0.0], [30.0]]), (n, 1, 1))
     KAverages(epsilon=epsilon, delta=delta, beta=beta, radius=50.0, min_radius=1.0, variant=variant, too_few=True, random_state=0).fit(T)  # fmt: skip
@@ -1066,7 +1067,7 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
 
 def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
     asked, last = [], []
-    monkeypatch.setattr(source_target, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0)
+    monkeypatch.setattr(sources, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0)
     for n in (1, 49, 51, 200):
         Xt = np.random.default_rng(0).normal(size=(n, 2))
         model = NeighborNoisyAverages(epsilon=0.8, radius=9.0, n_cells="all")
@@ -1256,7 +1257,7 @@ def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
     def answer(*args, **kw):
         return (counts[:, None] * [0.25, 0.5], counts)
 
-    monkeypatch.setattr(source_target, "neighbor_noisy_averages", answer)
+    monkeypatch.setattr(sources, "neighbor_noisy_averages", answer)
     model = NeighborNoisyAverages(
         epsilon=1.0, radius=9.0, center=center, n_cells="all", variant="paper"
     )

@@ -84,10 +84,10 @@ def results(tmp_path_factory):
     for file, text in {
         "tiny/__init__.py": "",
         "tiny/module.py": MODULE,
-        "tests/test_tiny.py": TESTS,
+        "tests/tiny/test_tiny.py": TESTS,
         "tools/quality/mutants.toml": TABLE,
     }.items():
-        (root / file).parent.mkdir(exist_ok=True)
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text)
     env = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, TOOL, "--root", root, "--out", root / "out"]

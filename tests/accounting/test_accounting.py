@@ -1281,9 +1281,9 @@ def test_zcdp_conversions_reach_the_ends(rho):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: ac.zcdp_rho(1.0, 0.7),
-        lambda: ac.zcdp_rho(1.0, 0.0),
-        lambda: ac.zcdp_rho(0.0, 0.1),
+        lambda: accounting.zcdp_rho(1.0, 0.7),
+        lambda: accounting.zcdp_rho(1.0, 0.0),
+        lambda: accounting.zcdp_rho(0.0, 0.1),
         lambda: accounting.largest_scale(list, 1.0, 0.0, "replace"),
         lambda: accounting.largest_scale(list, 1.0, 1.0, "replace"),
         lambda: accounting.largest_scale(list, 0.0, 0.1, "replace"),

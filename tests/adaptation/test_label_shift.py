@@ -32,7 +32,14 @@ from test_estimators import (
 )
 from test_estimators import listen as listen_to
 
-from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
+from dplit import (
+    BudgetExceeded,
+    LabelShiftClassifier,
+    NCnvxAdap,
+    PrivacyBudget,
+    adaptation,
+    audit,
+)
 from dplit.adaptation import label_shift as ls
 from dplit.audit import SABOTAGE
 from dplit.inputs import foreign
@@ -677,7 +684,7 @@ def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
     assert ls.shift_excess_bound(100, 2, 30.0) == 1.0  # no share of errors exceeds it
     for scale in (1e100, 1.5e100):
         with pytest.raises(ValueError, match="scale"):
-            ls.shift_excess_bound(100, 2, scale)
+            adaptation.shift_excess_bound(100, 2, scale)
 
 
 def test_counts_of_less_than_one_row_are_taken_as_one():

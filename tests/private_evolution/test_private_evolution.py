@@ -669,4 +669,4 @@ def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
 def test_evolution_has_a_price(mu):
     with pytest.raises(ValueError, match="mu"):
-        pe_means.evolution_prices(mu, 3)
+        private_evolution.evolution_prices(mu, 3)

@@ -118,7 +118,7 @@ def first_case(word):
 
 
 DRAWN = {*dplit.__all__} - {"BudgetExceeded", "LedgerError", "PrivacyBudget"}
-DRAWN -= {"SourceTargetKMedoids"}  # draws nothing
+DRAWN -= {"BoundedScaler", "SourceTargetKMedoids"}  # draw nothing
 DRAWN |= {"private_quantile", "private_radius", "private_loss", "Noise", "distinct_int"}
 DRAWN |= {"geometric_int 7", "laplace_int 7", "gaussian_int 7"}
 

@@ -165,7 +165,10 @@ def test_the_page_of_all_errata_shows_every_row():
         if "text/markdown" in output.get("data", {})
     ]
     tables = [row for text in shown for row in table_rows(text) if len(row) == 5]
-    based = lambda cells: [re.sub(r"\]\([\w./]*/", "](", cell) for cell in cells[:4]]
+
+    def based(cells):
+        return [re.sub(r"\]\([\w./]*/", "](", cell) for cell in cells[:4]]
+
     assert list(map(based, tables)) == [based(row) for _, row in ROWS], "run about/errata.ipynb"
     ids = [re.fullmatch(r"\[.+\]\(\.\./([\w/]+)\.ipynb#([\w-]+)\)", r[4]).groups() for r in tables]
     for (chapter, anchor), (home, _) in zip(ids, ROWS, strict=True):

@@ -10,6 +10,7 @@ __all__ = ['mantegna_scale', 'levy_steps', 'variations', 'keep_largest', 'dp_nn_
 import math
 import warnings
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -17,22 +18,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball
-from .votes import vote_rows, vote_rule
-from ..inputs.declared import check_memory, documented
-from ..estimators.kmeans import PrivateKMeans
-from ..geometry.projections import project
-from ..inputs.blocks import keep_rows
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
-from ..mechanisms.noise import mean_in_ball, Noise
-from ..geometry.projections import gaussian_projection
-from ..inputs.checks import check_between, check_count, check_flag, check_kind, check_points
-from ..inputs.checks import check_positive, check_random_state
-from ..inputs.blocks import MappedRows
-from ..inputs.tables import as_table
+from ..geometry.projections import gaussian_projection, project
+from ..inputs.blocks import keep_rows, MappedRows
+from ..inputs.contracts import between, Chance, Count, each, Flag, NotNegative
+from ..inputs.contracts import NotNegativeOrInf, Point, Points, Positive, positive, RandomState
+from ..inputs.contracts import Seed, Whole
+from ..inputs.declared import check_memory
+from ..inputs.tables import PartitionedRows
+from ..mechanisms.noise import ANoise, mean_in_ball
+from .votes import vote_rows, vote_rule
 
 # %% ../../nbs/private_evolution/paper.ipynb #dc5d9a3a
-def mantegna_scale(beta):
+def mantegna_scale(beta: Annotated[float, between(1, 2, "[)")]):
     """Standard deviation of the numerator of a Levy step: equation (4).
 
     Parameters
@@ -45,22 +44,21 @@ def mantegna_scale(beta):
     float
         Dimensionless.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     Mantegna (Phys. Rev. E 1994); PE-means (2026), equation (4).
     """
-    beta = check_between(beta, "beta", "mantegna_scale", 1, 2, "[)")
     top = math.gamma(1 + beta) * math.sin(math.pi * beta / 2)
     bottom = math.gamma((1 + beta) / 2) * beta * 2 ** ((beta - 1) / 2)
     return (top / bottom) ** (1 / beta)
 
 # %% ../../nbs/private_evolution/paper.ipynb #31f08a03
-def levy_steps(shape, rng, beta=1.75):
+def levy_steps(
+    shape: Annotated[tuple[int, ...], each(Whole)],
+    rng: RandomState,
+    beta: Annotated[float, between(1, 1e100)] = 1.75,
+):
     """Independent Levy steps u / |v|**(1 / beta), as Mantegna draws them.
 
     Parameters
@@ -76,29 +74,27 @@ def levy_steps(shape, rng, beta=1.75):
     ndarray
         Dimensionless.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     Mantegna (Phys. Rev. E 1994); PE-means (2026), section III-C.
     """
-
-    try:
-        shape = [check_count(n, "shape", "levy_steps", low=0) for n in shape]
-    except TypeError:
-        raise TypeError("shape: levy_steps needs a tuple of whole numbers.") from None
     check_memory(32.0 * math.prod(shape), f"shape={shape}", "levy_steps")
-    rng = np.random.default_rng(check_random_state(rng, "rng"))
-    beta = check_between(beta, "beta", "levy_steps", 1, 1e100)
+    rng = np.random.default_rng(rng)
     u, v = rng.standard_normal(shape), rng.standard_normal(shape)
     return u if beta >= 2 else mantegna_scale(beta) * u / np.abs(v) ** (1 / beta)
 
 # %% ../../nbs/private_evolution/paper.ipynb #c180ee8a
-def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
-    """Mutants of every centre, pulled into the unit ball: equation (5).
+def variations(
+    centers: Points,
+    n_each: Count,
+    rng: RandomState,
+    *,
+    step: NotNegative = 0.01,
+    beta: Annotated[float, between(1, 1e100)] = 1.75,
+    antithetic: Flag = True,
+):
+    """Variations of every center, clipped to the unit ball: equation (5).
 
     Parameters
     ----------
@@ -111,24 +107,13 @@ def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
     step, beta : float
         gamma, in radii, and the tail index.
     antithetic : bool
-        True, an extension: steps come in pairs s, -s, so that the mutants of a centre surround it.
+        True, an extension: steps come in pairs s, -s, so that the variations of a center surround it.
 
     Returns
     -------
     ndarray of shape (k * n_each, d)
         Those of the first centre first.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "variations"
-    centers = check_points(centers, "centers", owner, (None, None))
-    n_each = check_count(n_each, "n_each", owner)
-    rng = np.random.default_rng(check_random_state(rng, "rng"))
-    step = check_between(step, "step", owner, 0, 1e100)
-    antithetic = check_flag(antithetic, "antithetic", owner)
     k, d = centers.shape
     if antithetic:
         half = levy_steps((k, -(-n_each // 2), d), rng, beta)
@@ -138,8 +123,8 @@ def variations(centers, n_each, rng, *, step=0.01, beta=1.75, antithetic=True):
     return clip_to_ball((centers[:, None] + step * s).reshape(-1, d), 1.0)
 
 # %% ../../nbs/private_evolution/paper.ipynb #23a1395f
-def keep_largest(votes, n_total):
-    """The fewest largest votes whose sum reaches a total; all others become 0. Costs nothing.
+def keep_largest(votes: Annotated[Point, "m"], n_total: NotNegativeOrInf):
+    """The fewest largest votes whose sum reaches a total; all others become 0. Post-processing: costs nothing.
 
     Parameters
     ----------
@@ -153,17 +138,11 @@ def keep_largest(votes, n_total):
     ndarray of shape (m,)
         Never negative. If the sum is never reached, all positive votes are kept.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), Algorithm 2, lines 10 to 12.
     """
-    votes = check_points(votes, "votes", "keep_largest", (None,))
-    n_total = check_between(n_total, "n_total", "keep_largest", 0, math.inf)
     kept, order = np.zeros(len(votes)), np.argsort(-votes, kind="stable")
     total = np.cumsum(np.maximum(votes[order], 0))
     order = order[: np.searchsorted(total, n_total) + 1]
@@ -171,7 +150,15 @@ def keep_largest(votes, n_total):
     return kept
 
 # %% ../../nbs/private_evolution/paper.ipynb #4ed0738c
-def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
+def dp_nn_histogram(
+    Q: PartitionedRows,
+    population: Annotated[Points, "m d"],
+    *,
+    mu: Positive,
+    n_total: NotNegativeOrInf,
+    noise: ANoise,
+    n_elite: Whole = 0,
+):
     """Algorithm 2: how many rows are nearest to each member, with noise, false votes cut off.
 
     Parameters
@@ -181,11 +168,9 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     population : ndarray of shape (m, d)
         Released points of the unit ball.
     mu : float
-        Gaussian price: noise of deviation 1 / mu for each bin (add or remove a row).
+        Privacy cost in GDP: noise of deviation 1 / mu for each bin (add or remove a row).
     n_total : float
         PUBLIC or released number of rows.
-    noise : Noise
-        The door.
     n_elite : int
         See `nearest_member`.
 
@@ -193,18 +178,11 @@ def dp_nn_histogram(Q, population, *, mu, n_total, noise, n_elite=0):
     -------
     ndarray of shape (m,)
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), Algorithm 2.
     """
-    Q, noise = as_table(Q), check_kind(noise, "noise", "dp_nn_histogram", Noise)
-    n_total = check_between(n_total, "n_total", "dp_nn_histogram", 0, math.inf)
-    population = check_points(population, "population", "dp_nn_histogram", (None, Q.shape[1]))
     find = vote_rule(population, n_elite)
     votes = MappedRows(Q, lambda rows, at: find(rows), 1)  # lines 5 to 7, block by block
     noisy = noise.histogram(votes, len(population), mu=mu, label="votes")  # line 9
@@ -252,8 +230,15 @@ class _Starts:
         return chosen
 
 # %% ../../nbs/private_evolution/paper.ipynb #e94bf9c6
-def select(population, weights, n_clusters, seed, start=None, n_init=3):
-    """k centres for a weighted population. Non-private, on released numbers: costs nothing.
+def select(
+    population: Annotated[Points, "m d"],
+    weights: Annotated[Point, "m"],
+    n_clusters: Count,
+    seed: Seed,
+    start: Annotated[Points, "n_clusters d"] | None = None,
+    n_init: Count = 3,
+):
+    """k centers for a weighted population. Non-private, on released numbers: costs nothing.
 
     Parameters
     ----------
@@ -263,27 +248,16 @@ def select(population, weights, n_clusters, seed, start=None, n_init=3):
         Points without a positive weight are left out, unless too few have one.
     n_clusters, seed : int
     start : ndarray of shape (n_clusters, d), optional
-        Centres to start from, one more attempt.
+        Centers to start from, one more attempt.
     n_init : int
         Fresh starts.
 
     Returns
     -------
     ndarray of shape (n_clusters, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "select"
-    population = check_points(population, "population", owner, (None, None))
-    weights = check_points(weights, "weights", owner, (len(population),))
-    n_clusters = check_count(n_clusters, "n_clusters", owner, high=len(population))
-    seed = check_count(seed, "seed", owner, low=0, high=2**32 - 1)
-    n_init = check_count(n_init, "n_init", owner)
-    if start is not None:
-        start = check_points(start, "start", owner, (n_clusters, population.shape[1]))
+    if n_clusters > len(population):
+        raise ValueError(f"n_clusters={n_clusters}: select has {len(population)} points, too few.")
     points, which = np.unique(population[weights > 0], axis=0, return_inverse=True)
     if len(points) <= n_clusters:
         return population[np.argsort(-weights, kind="stable")[:n_clusters]]
@@ -298,7 +272,9 @@ def select(population, weights, n_clusters, seed, start=None, n_init=3):
     return min(fits, key=lambda fit: fit.inertia_).cluster_centers_
 
 # %% ../../nbs/private_evolution/paper.ipynb #3e0ef2b8
-def paper_rounds(n_features, epsilon=1.0):
+def paper_rounds(
+    n_features: Count, epsilon: Annotated[float, positive("the privacy cost of all rounds")] = 1.0
+):
     """Number of votes T = int(4 sqrt(d)), and epsilon times that above epsilon = 1.
 
     Parameters
@@ -311,22 +287,16 @@ def paper_rounds(n_features, epsilon=1.0):
     -------
     int
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), section IV-C; the constant is that of the authors' program.
     """
-    n_features = check_count(n_features, "n_features", "paper_rounds")
-    epsilon = check_positive(epsilon, "epsilon", "paper_rounds", "the price of all rounds")
     return max(int(max(epsilon, 1) * int(4 * math.sqrt(n_features))), 1)
 
 # %% ../../nbs/private_evolution/paper.ipynb #844c4a49
-def paper_variations(n_rows, n_clusters):
-    """Number of variations of each centre L = n / (5 k), at least 4.
+def paper_variations(n_rows: NotNegative, n_clusters: Count):
+    """Number of variations of each center L = n / (5 k), at least 4.
 
     Parameters
     ----------
@@ -338,24 +308,26 @@ def paper_variations(n_rows, n_clusters):
     -------
     int
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), section IV-C; the constants are those of the authors' program.
     """
-    n_rows = check_between(n_rows, "n_rows", "paper_variations", 0, 1e100)
-    n_clusters = check_count(n_clusters, "n_clusters", "paper_variations")
     return max(int(n_rows / (5 * n_clusters)), 4)
 
 # %% ../../nbs/private_evolution/paper.ipynb #a3ae231a
 def private_evolution(
-    Q, n_clusters, n_variations, n_rounds, *, mu, n_total, noise, antithetic=True
+    Q: PartitionedRows,
+    n_clusters: Count,
+    n_variations: Count,
+    n_rounds: Count,
+    *,
+    mu: Annotated[float, positive("the privacy cost of all votes")],
+    n_total: NotNegativeOrInf,
+    noise: ANoise,
+    antithetic: Flag = True,
 ):
-    """Algorithm 1: centres of the unit ball, from votes alone.
+    """Algorithm 1: centers of the unit ball, from votes alone.
 
     Parameters
     ----------
@@ -364,11 +336,9 @@ def private_evolution(
     n_clusters, n_variations, n_rounds : int
         k, L, T; PUBLIC or functions of released numbers.
     mu : float
-        Gaussian price of all votes together.
+        Privacy cost of all votes together, in GDP.
     n_total : float
         PUBLIC or released number of rows.
-    noise : Noise
-        The door.
     antithetic : bool
         See `variations`.
 
@@ -377,22 +347,11 @@ def private_evolution(
     ndarray of shape (n_clusters, d)
         In radii.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), Algorithm 1.
     """
-    owner, Q = "private_evolution", as_table(Q)
-    n_clusters = check_count(n_clusters, "n_clusters", owner)
-    n_variations = check_count(n_variations, "n_variations", owner)
-    n_rounds = check_count(n_rounds, "n_rounds", owner)
-    mu = check_positive(mu, "mu", owner, "the price of all votes")
-    n_total = check_between(n_total, "n_total", owner, 0, math.inf)
-    noise = check_kind(noise, "noise", owner, Noise)
     rng, L, centers = noise.public_rng, n_variations, None
     # line 4: a population without looking, spread over the ball
     population = sphere_packing((L + 1) * n_clusters, Q.shape[1], 1.0, rng)
@@ -418,7 +377,11 @@ def private_evolution(
     return centers
 
 # %% ../../nbs/private_evolution/paper.ipynb #1cd69084
-def vote_noise(epsilon, delta, n_rounds):
+def vote_noise(
+    epsilon: Annotated[float, positive("the privacy cost of all rounds")],
+    delta: Chance,
+    n_rounds: Count,
+):
     """Noise multiplier of T rounds of votes that together cost (epsilon, delta): equation (1).
 
     Parameters
@@ -432,33 +395,34 @@ def vote_noise(epsilon, delta, n_rounds):
     float
         Deviation of the noise of a bin, in rows (add or remove a row).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
 
     References
     ----------
     PE-means (2026), Theorem III.1.
     """
-    n_rounds = check_count(n_rounds, "n_rounds", "vote_noise")
-    epsilon = check_positive(epsilon, "epsilon", "vote_noise", "the price of all rounds")
-    delta = check_between(delta, "delta", "vote_noise", 1e-300, 1, "[)")
     return math.sqrt(n_rounds) / gaussian_mu(epsilon, delta)
 
 # %% ../../nbs/private_evolution/paper.ipynb #3378f65e
-@documented
 def printed_pe_means(rows, given, noise):
-    """Algorithm 1 with the paper's rules for T and L, the centres pulled into the ball.
+    """Algorithm 1 with the paper's rules for T and L, the centers clipped to the ball.
 
-    {algorithm}
+    Parameters
+    ----------
+    rows : ndarray or MappedRows of shape (n, d)
+        PRIVATE.
+    given : PEMeans
+        PUBLIC parameters.
+    noise : Noise
+
+    Returns
+    -------
+    ndarray of shape (n_clusters, d)
+        Relative to the center of the ball, in the units of the rows.
 
     References
     ----------
     PE-means (2026), Algorithm 1.
     """
-    given = check_kind(given, "given", "printed_pe_means", PrivateKMeans)
-    rows, noise = as_table(rows), check_kind(noise, "noise", "printed_pe_means", Noise)
     mu, d = gaussian_mu(given.epsilon, given.delta), rows.shape[1]
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
     Q = vote_rows(rows, np.asarray, given.radius, given.center, d)
@@ -468,18 +432,26 @@ def printed_pe_means(rows, given, noise):
     return given.radius * clip_to_ball(heads, 1.0)
 
 # %% ../../nbs/private_evolution/paper.ipynb #699689e6
-@documented
 def printed_hdpe_means(rows, given, noise):
-    """Algorithm 3 line by line, with noise for every coordinate and the means pulled into the ball.
+    """Algorithm 3 line by line, with noise for every coordinate and the means clipped to the ball.
 
-    {algorithm}
+    Parameters
+    ----------
+    rows : ndarray or MappedRows of shape (n, d)
+        PRIVATE.
+    given : HDPEMeans
+        PUBLIC parameters.
+    noise : Noise
+
+    Returns
+    -------
+    ndarray of shape (n_clusters, d)
+        Relative to the center of the ball, in the units of the rows.
 
     References
     ----------
     PE-means (2026), Algorithm 3.
     """
-    given = check_kind(given, "given", "printed_hdpe_means", PrivateKMeans)
-    rows, noise = as_table(rows), check_kind(noise, "noise", "printed_hdpe_means", Noise)
     k, n, q = given.n_clusters, given.n_public, given.n_components
     ball = {"radius": given.radius, "center": given.center}
     n_all = given.n_votes or max(paper_rounds(q), 3)

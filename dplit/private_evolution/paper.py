@@ -44,7 +44,6 @@ def mantegna_scale(beta: Annotated[float, between(1, 2, "[)")]):
     float
         Dimensionless.
 
-
     References
     ----------
     Mantegna (Phys. Rev. E 1994); PE-means (2026), equation (4).
@@ -73,7 +72,6 @@ def levy_steps(
     -------
     ndarray
         Dimensionless.
-
 
     References
     ----------
@@ -138,7 +136,6 @@ def keep_largest(votes: Annotated[Point, "m"], n_total: NotNegativeOrInf):
     ndarray of shape (m,)
         Never negative. If the sum is never reached, all positive votes are kept.
 
-
     References
     ----------
     PE-means (2026), Algorithm 2, lines 10 to 12.
@@ -177,7 +174,6 @@ def dp_nn_histogram(
     Returns
     -------
     ndarray of shape (m,)
-
 
     References
     ----------
@@ -287,7 +283,6 @@ def paper_rounds(
     -------
     int
 
-
     References
     ----------
     PE-means (2026), section IV-C; the constant is that of the authors' program.
@@ -307,7 +302,6 @@ def paper_variations(n_rows: NotNegative, n_clusters: Count):
     Returns
     -------
     int
-
 
     References
     ----------
@@ -346,7 +340,6 @@ def private_evolution(
     -------
     ndarray of shape (n_clusters, d)
         In radii.
-
 
     References
     ----------
@@ -394,7 +387,6 @@ def vote_noise(
     -------
     float
         Deviation of the noise of a bin, in rows (add or remove a row).
-
 
     References
     ----------

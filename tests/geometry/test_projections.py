@@ -1,15 +1,9 @@
-"""Projections: orthogonal columns of equal length, the same on every machine, and both names under which they may be asked for."""
+"""Projections: orthogonal columns of equal length, the same on every machine."""
 
 import numpy as np
 import pytest
 
 from dplit import geometry as projections
-from dplit.geometry import neighbors as geometry
-
-
-@pytest.mark.parametrize("name", ["gaussian_projection", "jl_failure", "jl_dimension"])
-def test_geometry_hands_the_same_functions_on(name):
-    assert getattr(geometry, name) is getattr(projections, name) and name in geometry.__all__
 
 
 @pytest.mark.parametrize(("d", "q"), [(5, 1), (40, 3), (784, 32)])

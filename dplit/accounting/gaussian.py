@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize.elementwise import find_root
 
-from ..inputs.contracts import Count, Exponent, Numbers, OpenShare, Share, Whole, numbers
+from ..inputs.contracts import Count, Exponent, Numbers, numbers, OpenShare, Share, Whole
 
 # %% ../../nbs/accounting/gaussian.ipynb #5ad71160
 _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta

@@ -16,18 +16,11 @@ import numpy as np
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from .gaussian import _arrays, _in_any_state, _scalar, Losses
-from .gaussian import gaussian_delta, log_gaussian_delta, mills
+from .gaussian import _arrays, gaussian_delta, _in_any_state, log_gaussian_delta
+from .gaussian import Losses, mills, _scalar
 from ..inputs.checks import check_between, check_count
-from dplit.inputs.contracts import (
-    NotNegativeOrInf,
-    OpenShare,
-    Relation,
-    Rounds,
-    Rule,
-    Share,
-    between,
-)
+from ..inputs.contracts import between, NotNegativeOrInf, OpenShare, Relation, Rounds, Rule
+from ..inputs.contracts import Share
 
 # %% ../../nbs/accounting/mixtures.ipynb #f99aa9ab
 @_in_any_state

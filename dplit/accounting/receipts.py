@@ -9,6 +9,7 @@ __all__ = ['Line', 'Number', 'MECHANISMS', 'Program', 'Table', 'by_rules', 'Rele
 # %% ../../nbs/accounting/receipts.ipynb #648e2985
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import ROUND_CEILING, Context
 from functools import partial
@@ -19,24 +20,12 @@ from typing import Annotated
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from dplit.accounting.gaussian import (
-    _in_any_state,
-    gaussian_delta,
-    gaussian_epsilon,
-    gdp_composition,
-)
+from .gaussian import gaussian_delta, gaussian_epsilon, gdp_composition
+from .gaussian import _in_any_state
 from .mixtures import failure_delta, mixture_delta
 from ..inputs.checks import check_kind, float_of, is_number
-from dplit.inputs.contracts import (
-    Count,
-    Flag,
-    Function,
-    NotNegativeOrInf,
-    OpenShare,
-    Relation,
-    Rule,
-)
-from ..inputs.contracts import Share, Text, between, contract
+from ..inputs.contracts import contract, Count, Flag, Function, NotNegativeOrInf, OpenShare
+from ..inputs.contracts import PositiveOrInf, Relation, Rule, Share, Text
 
 # %% ../../nbs/accounting/receipts.ipynb #17a9f022
 class Table:
@@ -59,9 +48,7 @@ class Table:
         try:
             self.rows = [tuple(str(cell) for cell in row) for row in (head, *rows)]
         except TypeError:
-            raise TypeError(
-                "Table needs a head and rows, all of them sequences of cells."
-            ) from None
+            raise TypeError("Table needs a head and rows, each a sequence of cells.") from None
         if len({len(row) for row in self.rows}) > 1:
             raise ValueError("Table needs as many cells in every row as its head has.")
 
@@ -89,7 +76,7 @@ def by_rules(cls):
 def _check_line(text, name, owner):
     if not check_kind(text, name, owner, str).isprintable():
         raise ValueError(f"{name}={text!r}: {owner} needs one line of printable text.")
-    return text
+    return str.__str__(text)
 
 
 def _check_plain(value, name, owner):
@@ -258,6 +245,10 @@ def _renyi_delta(epsilon, releases, neighboring):
     return math.exp(min(found.fun + 1e-9, 0.0)) + 5e-324  # what underflows is no promise of zero
 
 # %% ../../nbs/accounting/receipts.ipynb #a20a1d85
+def _log(delta):
+    return math.log(max(delta, 1e-320))
+
+
 def _mixture_delta(epsilon, releases, neighboring):
     """The smallest delta that is proved here for releases without deltas of their own."""
     mu, pure, covers = _parts(releases)
@@ -282,10 +273,7 @@ def _mixture_epsilon(delta, releases, neighboring):
     if delta < 1e-300:
         return math.inf if mu or covers else math.fsum(price * times for price, times in pure)
 
-    def excess(epsilon):
-        cost = _mixture_delta(epsilon, releases, neighboring)
-        return math.log(max(cost, 1e-320)) - math.log(delta)
-
+    excess = lambda e: _log(_mixture_delta(e, releases, neighboring)) - math.log(delta)
     low, high = 0.0, 1.0
     if excess(low) <= 0:
         return 0.0
@@ -307,7 +295,7 @@ def _bound(receipt, epsilon):
 
 def _lowest(receipt, high):
     """The epsilon up to `high` at which the bound is lowest; it falls, then rises. (Any epsilon gives a true bound.)"""
-    log_bound = lambda e: math.log(max(_bound(receipt, e), 1e-320))
+    log_bound = lambda e: _log(_bound(receipt, e))
     fine = {"xatol": 1e-9 * high}
     found = minimize_scalar(log_bound, bounds=(0.0, high), method="bounded", options=fine)
     # where the pure prices are spent there is a kink, which a search does not hit
@@ -317,10 +305,7 @@ def _lowest(receipt, high):
 
 def _smallest(receipt, delta, high):
     """The smallest epsilon with a bound of at most `delta`, if there is one below `high`, where it is lowest."""
-
-    def excess(epsilon):
-        return math.log(max(_bound(receipt, epsilon), 1e-320)) - math.log(max(delta, 1e-320))
-
+    excess = lambda e: _log(_bound(receipt, e)) - _log(delta)
     if excess(0.0) <= 0 or excess(high) > 0:
         return math.inf if excess(high) > 0 else 0.0
     root = brentq(excess, 0.0, high, xtol=1e-14 * high)
@@ -372,12 +357,14 @@ def _check_related(one, other):
         )
 
 # %% ../../nbs/accounting/receipts.ipynb #a0c87575
-def _check_mechanism(word):
-    if word not in MECHANISMS:
+def _known(line):
+    """A line of a stored receipt, if a file may say what it says."""
+    if line["mechanism"] not in MECHANISMS:
         raise ValueError(
-            f'mechanism={word!r} is not one of {", ".join(MECHANISMS)}: say "other" for a '
-            "procedure with a theorem of its own."
+            f'mechanism={line["mechanism"]!r} is not one of {", ".join(MECHANISMS)}: say "other" '
+            "for a procedure with a theorem of its own."
         )
+    return line
 
 
 # the words that a stored receipt may use; "exponential" and "tail" have prices of their own
@@ -388,9 +375,7 @@ MECHANISMS = """
 
 def _as_dict(receipt):
     head, epsilon = asdict(receipt), receipt.epsilon
-    lines = list(head.pop("releases"))
-    for line in lines:
-        _check_mechanism(line["mechanism"])
+    lines = [_known(line) for line in head.pop("releases")]
     epsilon = epsilon if epsilon < math.inf else None
     return {"schema": 1, **head, "epsilon": epsilon, "releases": lines}
 
@@ -405,9 +390,15 @@ def _read(given):
     wrong = {k for line in lines for k in {*line} ^ {*known[0]}} | ({*head} ^ {*known[1]})
     if wrong:
         raise ValueError(f"a receipt of schema 1 has other fields; these differ: {sorted(wrong)}.")
-    for line in lines:
-        _check_mechanism(line["mechanism"])
-    return tuple(Release(**line) for line in lines), head
+    return tuple(Release(**_known(line)) for line in lines), head
+
+
+def _check_program(releases, name, owner):
+    listed = releases if isinstance(releases, Iterable) else [releases]
+    return tuple(check_kind(line, name, owner, Release, "each of them") for line in listed)
+
+
+Program = Annotated[tuple, Rule(_check_program, "Any number of them.", "sequence of Release")]
 
 # %% ../../nbs/accounting/receipts.ipynb #6098e527
 def together(releases):
@@ -434,13 +425,9 @@ def _lines(receipt):
     times = Counter()  # equal releases stand on one line, where the first of them was
     for r in receipt.releases:
         times[replace(r, times=1)] += r.times
-    return Table(
-        head,
-        [
-            (r.label, r.mechanism, number(r.sensitivity), number(r.scale), n, r.price)
-            for r, n in times.items()
-        ],
-    )
+    scales = {r: (number(r.sensitivity), number(r.scale)) for r in times}
+    rows = [(r.label, r.mechanism, *scales[r], n, r.price) for r, n in times.items()]
+    return Table(head, rows)
 
 
 def total_line(receipt):
@@ -453,17 +440,6 @@ def total_line(receipt):
     return f"{total}, neighbours: {receipt.neighboring}{'' if receipt.private else why}"
 
 # %% ../../nbs/accounting/receipts.ipynb #e9badf2f
-def _check_program(releases, name, owner):
-    try:
-        listed = tuple(releases)
-    except TypeError:
-        raise TypeError(f"{name}: {owner} needs a sequence of Release.") from None
-    return tuple(check_kind(release, name, owner, Release) for release in listed)
-
-
-Program = Annotated[tuple, Rule(_check_program, "Any number of them.", "sequence of Release")]
-
-
 @by_rules
 @dataclass(frozen=True)
 class Receipt:
@@ -617,10 +593,7 @@ class Receipt:
 # %% ../../nbs/accounting/receipts.ipynb #fe70767c
 @_in_any_state
 def largest_scale(
-    releases: Function,
-    epsilon: Annotated[float, between(0, math.inf, "(]")],
-    delta: OpenShare,
-    neighboring: Relation,
+    releases: Function, epsilon: PositiveOrInf, delta: OpenShare, neighboring: Relation
 ) -> float:
     """How far a program's prices can be scaled up until it costs (epsilon, delta).
 
@@ -645,7 +618,7 @@ def largest_scale(
 
     def excess(log_scale):
         cost = Receipt(releases(math.exp(log_scale)), neighboring).delta_at(epsilon)
-        return math.log(max(cost, 1e-320)) - math.log(delta)
+        return _log(cost) - math.log(delta)
 
     low = high = 0.0
     while excess(low) > 0:

@@ -28,7 +28,6 @@ from dplit import (
     source_target,
 )
 from dplit import adaptation as co
-from dplit import inputs as samples
 from dplit.accounting import Receipt, Release, gaussian, gaussian_mu
 from dplit.adaptation import (
     LogLoss,
@@ -1437,16 +1436,16 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
     rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     monkeypatch.setattr(
-        cnvx_adap, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+        adaptation, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
     )
     sample = Sample(X, y, unit, p=1 / 30)
-    w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
+    w, H = adaptation.profiled_regression([sample], 1e9, math.inf)
     assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
     assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
-    w, _ = cnvx_adap.profiled_regression([sample], 1e9, 4.0)
+    w, _ = adaptation.profiled_regression([sample], 1e9, 4.0)
     assert len(turns) < 100
     one = Sample(X, y, 1.0, p=1 / 30)
-    best = cnvx_adap.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    best = adaptation.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
     assert np.allclose(w * unit, best, rtol=1e-8)
 
 
@@ -1454,12 +1453,12 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
 def test_the_discrepancy_and_the_gradients_share_the_price(share):
     model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
     mu = accounting.gaussian_mu(1.0, 1e-5)
-    price = cnvx_adap._cnvx_prices(model, True)
+    price = adaptation._cnvx_prices(model, True)
     part = 0.1 if share is None else share
     assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
     assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
-    assert cnvx_adap._cnvx_prices(model, False) == cnvx_adap._Prices({}, mu)
-    price = cnvx_adap._cnvx_prices(model.set_params(variant="paper"), True)
+    assert adaptation._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    price = adaptation._cnvx_prices(model.set_params(variant="paper"), True)
     assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
     lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
     assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1

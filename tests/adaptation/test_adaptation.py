@@ -27,21 +27,21 @@ from dplit import (
     estimators,
     source_target,
 )
-from dplit import inputs as samples
+from dplit import adaptation as co
 from dplit.accounting import Receipt, Release, gaussian, gaussian_mu
 from dplit.adaptation import (
     LogLoss,
     Sample,
+    convex,
     discrepancy,
     labeled_discrepancy,
     loss_bound,
     noisy_gradient,
     on_lattice,
+    regression,
+    samples,
 )
-from dplit.adaptation import convex as co
-from dplit.adaptation import regression as cnvx_adap
 from dplit.inputs import PrivacyWarning, quantize
-from dplit.inputs import tables as rows
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, watch
 
@@ -173,15 +173,15 @@ def test_the_best_weights_are_best_and_leave_hubers_loss(seed):
 def test_the_optimum_is_stationary_and_ordinary_where_it_should_be(seed):
     rng, X, y, p, offset, kappa_1 = problem(seed)
     samples = [Sample(X[:5], y[:5], 1.0, p[0], offset[0]), Sample(X[5:], y[5:], 1.0, p[-1])]
-    w, _ = cnvx_adap.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
+    w, _ = adaptation.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
     loss = (X @ w - y) ** 2 + offset
     q = p * co.profile_weights(loss, kappa_1)
     assert np.linalg.norm(X.T @ (q * (X @ w - y))) < 1e-6
-    w, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf)
+    w, _ = adaptation.profiled_regression(samples, 100.0, math.inf)
     assert np.allclose(w, np.linalg.solve((X.T * p) @ X, X.T @ (p * y)))
-    w, _ = cnvx_adap.profiled_regression(samples, 0.1, kappa_1)
+    w, _ = adaptation.profiled_regression(samples, 0.1, kappa_1)
     assert np.linalg.norm(w) <= 0.1 + 1e-9
-    ridge, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
+    ridge, _ = adaptation.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
     assert np.allclose(ridge, np.linalg.solve((X.T * p) @ X + 0.3 * np.eye(3), X.T @ (p * y)))
 
 
@@ -248,7 +248,7 @@ def test_records_in_another_order_or_other_blocks_pass_the_same_whole_numbers(ma
 
 
 def _in_blocks(model):
-    whole = rows.map_blocks
+    whole = samples.map_blocks
     with mock.patch.object(samples, "map_blocks", lambda f, X: whole(f, X, 7)):
         return events(model)
 
@@ -661,16 +661,16 @@ def test_it_learns_and_prediction_is_linear():
 def test_a_public_choice_reads_the_source_alone():
     old = np.arange(40) < 20
     base = Adap(epsilon=5.0)
-    chosen, scores = cnvx_adap.choose_in_public(
+    chosen, scores = adaptation.choose_in_public(
         base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10
     )
     assert len(scores) == 2 and chosen in [{"alpha": 0.1}, {"alpha": 0.9}]
     assert not attributes(base)
-    again = cnvx_adap.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
+    again = adaptation.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
     assert again == (chosen, scores)
     for n_target in (0, 20):
         with pytest.raises(ValueError, match="n_target"):
-            cnvx_adap.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
+            adaptation.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
 
 
 # ---------------------------------------------------------------- edges
@@ -807,7 +807,7 @@ def test_a_public_source_beyond_the_bounds_is_said_and_a_private_one_is_not():
 
 def test_a_mask_is_a_mask():
     base, mask = CnvxAdap(private=False, **BOUNDS), np.arange(len(Xs)) < len(Xs) // 2
-    call = partial(cnvx_adap.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
+    call = partial(adaptation.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
     assert call(Xs, ys, list(mask)) == call(Xs.tolist(), ys, mask)
     for wrong in (mask.astype(int), mask[1:], None):
         with pytest.raises(ValueError, match="pseudo_target"):
@@ -856,7 +856,9 @@ def test_rounds_follow_public_numbers_alone():
 # ---------------------------------------------------------------- how much the source counts, by default
 
 PRICED = {"epsilon": 1.0, "delta": 1e-3}
-MOST = math.floor(co._ENOUGH * 2 / gaussian_mu(*PRICED.values()))  # of two columns, beside a source
+MOST = math.floor(
+    convex._ENOUGH * 2 / gaussian_mu(*PRICED.values())
+)  # of two columns, beside a source
 
 
 def many(n, seed=0):
@@ -865,7 +867,7 @@ def many(n, seed=0):
 
 
 def test_the_default_share_turns_where_it_says():
-    assert (co._ENOUGH, co._BORROWED) == (50, 0.1)
+    assert (convex._ENOUGH, convex._BORROWED) == (50, 0.1)
     assert co.default_alpha(500, 10, 1.0) == 0.1 and co.default_alpha(501, 10, 1.0) == 0
     assert co.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
     assert co.default_alpha(500, 11, 1.09) == 0.1 and co.default_alpha(1, 1, 50.5) == 0
@@ -876,13 +878,13 @@ def test_the_default_share_turns_where_it_says():
 
 
 @pytest.mark.parametrize(
-    ("n", "branch", "alpha"), [(MOST, "both", co._BORROWED), (MOST + 1, "target", 0.0)]
+    ("n", "branch", "alpha"), [(MOST, "both", convex._BORROWED), (MOST + 1, "target", 0.0)]
 )
 @pytest.mark.parametrize("options", [{}, {"n_iter": None}, {"discrepancy": 0.3}, {"kappa_1": 0.2}])
 def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha, options):
     rows = many(n)
     default, same, other = (
-        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, co._BORROWED - alpha)
+        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, convex._BORROWED - alpha)
     )
     assert np.array_equal(default.coef_, same.coef_)
     assert default.learned_from_ == same.learned_from_ == branch != other.learned_from_
@@ -895,8 +897,10 @@ def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha
 @pytest.mark.parametrize("n", [MOST, MOST + 1])
 def test_the_branch_reads_public_numbers_alone(n, monkeypatch):
     """Whatever one record is, and whatever all of them are, the rule is asked the same and answers the same."""
-    asked, rule = [], co.default_alpha
-    monkeypatch.setattr(cnvx_adap, "default_alpha", lambda *args: asked.append(args) or rule(*args))
+    asked, rule = [], convex.default_alpha
+    monkeypatch.setattr(
+        regression, "default_alpha", lambda *args: asked.append(args) or rule(*args)
+    )
     rows, found = many(n), set()
     extremes = [[x, z, y] for x in (-2.0, 0.0, 2.0) for z in (-9.0, 1e300) for y in (-2.0, 0, 1e9)]
     for place, one in ((place, one) for place in (0, n - 1) for one in extremes):
@@ -923,9 +927,9 @@ def test_the_branch_reads_public_numbers_alone(n, monkeypatch):
 )
 def test_the_rule_is_for_the_default_fit_of_a_private_target(options):
     rows = many(10 * MOST)
-    with mock.patch.object(cnvx_adap, "default_alpha", side_effect=AssertionError):
+    with mock.patch.object(regression, "default_alpha", side_effect=AssertionError):
         found = fit(Adap(**options), rows)
-        same = fit(Adap(**{"alpha": co._BORROWED} | options), rows)
+        same = fit(Adap(**{"alpha": convex._BORROWED} | options), rows)
     assert found.learned_from_ == "both" and np.array_equal(found.coef_, same.coef_)
     told = "alpha" in options
     assert found.get_params()["alpha"] == (0.4 if told else None)
@@ -960,19 +964,19 @@ def test_without_a_source_a_tenth_buys_the_curvature_if_noise_leaves_it_visible(
     assert [r.label for r in audited.releases][0] == "second moment"
     few = flat_one_way(30, 1.0, 0)[1]
     assert [r.label for r in few.releases] == ["a gradient of the predictor"]
-    monkeypatch.setattr(cnvx_adap, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))
+    monkeypatch.setattr(regression, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))
     assert flat_one_way(3000, 10.0, 0)[0] > 30
 
 
 def test_raised_share_asks_for_more_where_there_is_more_noise():
     curvature = np.array([0.1, 1.0, 2.0])
-    shares = [cnvx_adap.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
+    shares = [adaptation.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
     assert shares == pytest.approx([0.05, 0.05, (0.05 / 0.15 - 0.1) / 2, 1 / 6])
     # the rule: noise over the raised flattest curvature is 0.15
     assert 0.05 / (0.1 + shares[2] * 2.0) == pytest.approx(0.15)
-    assert cnvx_adap.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
-    assert [cnvx_adap.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
-    assert [cnvx_adap.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
+    assert adaptation.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
+    assert [adaptation.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
+    assert [adaptation.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
         2,
         0.5,
         1 / 15,
@@ -1016,7 +1020,7 @@ def releases_of(name, X, y, noise):
     public = small_sample(Xs[:5], ys[:5], 0.1)
     run = {"noise": noise, "mu": 1.0}
     bounds = (2.0, 3.0, 2.0)
-    given_ = cnvx_adap.Regression(bounds, 1.0, n_iter=2)
+    given_ = adaptation.Regression(bounds, 1.0, n_iter=2)
     classes = [with_places(s) for s in (private, public)]
     loss, kappas = LogLoss(2), {"kappa_1": 1.0, "n_iter": 2}
     known = adaptation.Classification(loss, bounds[:2], 1.0, 0.0, np.zeros(2), n_iter=2)
@@ -1032,7 +1036,7 @@ def releases_of(name, X, y, noise):
         ),
         "algorithm_1": lambda: co.algorithm_1(private, public, *bounds, **kappas, **run),
         "algorithm_2": lambda: adaptation.algorithm_2(loss, *classes, *bounds[:2], **kappas, **run),
-        "adapt_regression": lambda: cnvx_adap.adapt_regression(private, public, given_, **run),
+        "adapt_regression": lambda: adaptation.adapt_regression(private, public, given_, **run),
         "adapt_classifier": lambda: adaptation.adapt_classifier(*classes, known, **run),
     }[name]()
 
@@ -1432,16 +1436,16 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
     rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     monkeypatch.setattr(
-        cnvx_adap, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+        adaptation, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
     )
     sample = Sample(X, y, unit, p=1 / 30)
-    w, H = cnvx_adap.profiled_regression([sample], 1e9, math.inf)
+    w, H = adaptation.profiled_regression([sample], 1e9, math.inf)
     assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
     assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
-    w, _ = cnvx_adap.profiled_regression([sample], 1e9, 4.0)
+    w, _ = adaptation.profiled_regression([sample], 1e9, 4.0)
     assert len(turns) < 100
     one = Sample(X, y, 1.0, p=1 / 30)
-    best = cnvx_adap.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    best = adaptation.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
     assert np.allclose(w * unit, best, rtol=1e-8)
 
 
@@ -1449,12 +1453,12 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
 def test_the_discrepancy_and_the_gradients_share_the_price(share):
     model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
     mu = accounting.gaussian_mu(1.0, 1e-5)
-    price = cnvx_adap._cnvx_prices(model, True)
+    price = adaptation._cnvx_prices(model, True)
     part = 0.1 if share is None else share
     assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
     assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
-    assert cnvx_adap._cnvx_prices(model, False) == cnvx_adap._Prices({}, mu)
-    price = cnvx_adap._cnvx_prices(model.set_params(variant="paper"), True)
+    assert adaptation._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    price = adaptation._cnvx_prices(model.set_params(variant="paper"), True)
     assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
     lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
     assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1

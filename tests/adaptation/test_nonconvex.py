@@ -3,7 +3,6 @@
 import doctest
 import math
 import pickle
-import sys
 import time
 import warnings
 from functools import partial
@@ -29,15 +28,13 @@ from test_estimators import (
 )
 from test_estimators import listen as listen_to
 
-from dplit import BudgetExceeded, NCnvxAdap, PrivacyBudget, audit
-from dplit import adaptation as cnvx_adap
-from dplit import adaptation as co
+from dplit import BudgetExceeded, NCnvxAdap, PrivacyBudget, adaptation, audit
 from dplit import adaptation as lo
 from dplit import adaptation as nc
 from dplit import adaptation as ncnvx_adap
-from dplit import adaptation as samples
 from dplit.accounting import gaussian, gaussian_epsilon, gaussian_mu
 from dplit.adaptation import Sample, classification, noisy_gradient, on_lattice, profile_weights
+from dplit.adaptation.classification import fisher_information
 from dplit.inputs import PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, watch
@@ -193,7 +190,7 @@ def test_the_fisher_information_is_what_the_model_expects(loss):
     rng = np.random.default_rng(5)
     sample = sample_of(rng.normal(size=(40, 3)), rng.integers(loss.n_classes, size=40), 1 / 40)
     w = rng.normal(size=loss.n_parameters(3)) / 3
-    H = ncnvx_adap.fisher_information(loss, w, [sample], math.inf)
+    H = fisher_information(loss, w, [sample], math.inf)
     X, expected = sample.X * sample.step, 0.0
     for x in X:
         for k in range(loss.n_classes):
@@ -867,15 +864,9 @@ def test_a_gradient_is_three_passes_over_the_data():
 # ---------------------------------------------------------------- help
 
 
-ROOMS = (cnvx_adap, co, lo, ncnvx_adap, nc, samples)
-
-
-@pytest.mark.parametrize(
-    "name", [f"{room.__name__}.{x}" for room in ROOMS for x in room.__all__ if x != "ADAPTATION"]
-)
+@pytest.mark.parametrize("name", lo.__all__)
 def test_every_public_name_explains_itself(name):
-    room, _, name = name.rpartition(".")
-    thing = getattr(sys.modules[room], name)
+    thing = getattr(lo, name)
     assert omissions(thing) == []
     for example in doctest.DocTestFinder(recurse=False).find(thing):
         assert doctest.DocTestRunner().run(example).failed == 0
@@ -954,7 +945,7 @@ def in_ball(w, radius):
 def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
     kappa_2, kappa_inf, sources
 ):
-    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, cnvx_adap.LogLoss(3)
+    rng, T, radius, Lambda, loss = np.random.default_rng(5), 4, 1.5, 0.75, adaptation.LogLoss(3)
     (Xt, _), (Xs, _) = records(rng, 4), records(rng, sources)
     yt, ys = np.array([0, 1, 2, 1]), np.array([2, 0, 2])[:sources]
     step = lattice(radius)[0]
@@ -962,7 +953,7 @@ def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
     public = Sample(Xs / step, ys, step, p=0.1, offset=0.4)
     kappas, speed = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}, (3.0, 300.0)
     with watch(lambda event: event.value):
-        visited, u_public, u_private, values = cnvx_adap.algorithm_2(
+        visited, u_public, u_private, values = adaptation.algorithm_2(
             loss, private, public, radius, Lambda, n_iter=T, speed=speed,
             noise=Noise(0, neighboring="replace"), mu=1.0, **kappas,
         )  # fmt: skip
@@ -973,12 +964,12 @@ def test_the_printed_nonconvex_algorithm_is_projected_descent_on_problem_7(
 
     def objective(w, u):
         losses = np.array([loss(w, X[i : i + 1], y[i : i + 1])[0][0] for i in range(len(y))])
-        return cnvx_adap.smoothed_objective(losses + offset, u, p, mu=soft, squared_norm=w @ w, **kappas)[0]  # fmt: skip
+        return adaptation.smoothed_objective(losses + offset, u, p, mu=soft, squared_norm=w @ w, **kappas)[0]  # fmt: skip
 
     def slope(function, at, h=1e-6):  # differences of values
         return np.array([(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))])  # fmt: skip
 
-    smooth = cnvx_adap.objective_smoothness(
+    smooth = adaptation.objective_smoothness(
         loss.constants(radius, Lambda), p, offset=offset, kappa_2=kappa_2, kappa_inf=kappa_inf,
         mu=soft, weight_radius=Lambda,
     )  # fmt: skip
@@ -1008,7 +999,7 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     with warnings.catch_warnings(), watch(lambda event: event.value):
         warnings.simplefilter("ignore")
         model.fit(Xt, yt, **({"Xs": Xs, "ys": ys} if sources else {}))
-    loss = cnvx_adap.LogLoss(n_classes)
+    loss = adaptation.LogLoss(n_classes)
     share = alpha if sources else 0.0
     p = np.r_[np.full(9, (1 - share) / 9), np.full(sources, share / max(sources, 1))]
     X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
@@ -1020,11 +1011,11 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
     if sources:
         step = lattice(radius)[0]
         alone = Sample(Xs / step, ys, step, p=1 / sources)
-        start = cnvx_adap.train(loss, [alone], Lambda, 0.5, ridge=0.1 / sources)
+        start = adaptation.train(loss, [alone], Lambda, 0.5, ridge=0.1 / sources)
 
     def objective(w):
         values = loss(w, X, y)[0] + offset
-        return p @ cnvx_adap.profiled_loss(values, 0.5) + ridge * w @ w + pull / 2 * np.sum((w - start) ** 2)  # fmt: skip
+        return p @ adaptation.profiled_loss(values, 0.5) + ridge * w @ w + pull / 2 * np.sum((w - start) ** 2)  # fmt: skip
 
     assert 0.03 < np.linalg.norm(model.coef_) < Lambda
     at, h = model.coef_, 1e-5
@@ -1035,17 +1026,17 @@ def test_the_profiled_classifier_ends_where_objective_and_pull_balance(sources, 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_constants_of_the_losses(n_classes):
     r, size, width = 2.0, 1.5, 1.0 if n_classes == 2 else math.sqrt(2)
-    loss = cnvx_adap.LogLoss(n_classes)
+    loss = adaptation.LogLoss(n_classes)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * r))
     curvature = r**2 * (0.25 if n_classes == 2 else 0.5)
     assert loss.constants(r, size) == pytest.approx((bound, width * r, curvature), rel=1e-12)
-    network = cnvx_adap.NetworkLoss(3, n_classes, clip=100.0)
+    network = adaptation.NetworkLoss(3, n_classes, clip=100.0)
     bound = math.log1p((n_classes - 1) * math.exp(width * size * 2))  # of 3 units and a constant
     slope = width * math.sqrt(4 + (size * r) ** 2)
     curvature = slope**2 / 4 + width * r * (1 + 0.77 * size * r)
     assert network.constants(r, size) == pytest.approx((bound, slope, curvature), rel=1e-12)
     assert network.reach(r, size, 1.0) == pytest.approx(slope, rel=1e-12)
-    assert cnvx_adap.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
+    assert adaptation.NetworkLoss(3, n_classes, clip=0.5).reach(r, size, 1.0) == 0.5
 
 
 def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
@@ -1064,7 +1055,7 @@ def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
 
 
 def test_a_network_sees_the_rows_of_a_sample_in_their_own_units():
-    rng, loss = np.random.default_rng(0), cnvx_adap.NetworkLoss(4, 3)
+    rng, loss = np.random.default_rng(0), adaptation.NetworkLoss(4, 3)
     X, w = rng.integers(-4000, 4000, size=(300, 3)), rng.normal(size=loss.n_parameters(3))
     said = loss.scores(w, X / 1024.0).argmax(axis=1)
     sample = Sample(X.astype(float), said, 1 / 1024, p=1 / 300)
@@ -1073,7 +1064,7 @@ def test_a_network_sees_the_rows_of_a_sample_in_their_own_units():
 
 
 def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
-    rng, loss = np.random.default_rng(1), cnvx_adap.LogLoss(2)
+    rng, loss = np.random.default_rng(1), adaptation.LogLoss(2)
     X = np.round(rng.uniform(-1, 1, size=(60, 2)) * 64) / 64
     y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
     private, public = (Sample(X[at], y[at], 1.0, p=1 / 60) for at in (slice(30), slice(30, 60)))

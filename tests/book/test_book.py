@@ -290,7 +290,7 @@ def a_notebook_does_not_export_itself(nb):
 
 
 def the_style_of_figures_is_set_in_plotting_only(nb):
-    for where, name in names(nb) if home(nb) != "plotting.figures" else ():
+    for where, name in names(nb) if home(nb) != "plotting.styles" else ():
         if name.endswith((".rc_context", ".rcParams")):
             yield f"{where}: instead of {name} use dplit.plotting.style()"
 

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from dplit import geometry as projections
-from dplit.geometry import neighbors as geometry
 from dplit.geometry import project
-
-
-@pytest.mark.parametrize("name", ["gaussian_projection", "jl_failure", "jl_dimension"])
-def test_geometry_hands_the_same_functions_on(name):
-    assert getattr(geometry, name) is getattr(projections, name) and name in geometry.__all__
 
 
 @pytest.mark.parametrize(("d", "q"), [(5, 1), (40, 3), (784, 32)])

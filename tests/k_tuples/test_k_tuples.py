@@ -445,7 +445,7 @@ def test_scaled_noise_has_its_law_and_hits_the_centre_without_noise():
     assert z.std() == pytest.approx(math.exp(spread**2), rel=0.1) and spread < 0.3
     assert np.abs(np.corrcoef(z.reshape(300, 6).T) - np.eye(6)).max() < 0.25
     with mock.patch(
-        "dplit.mechanisms.samplers.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)
+        "dplit.mechanisms.discrete.gaussian_int", lambda bits, scale, size: np.zeros(size, np.int64)
     ):
         assert np.allclose(buy(noise=Noise(0)), center, atol=1e-6)
 
@@ -854,13 +854,13 @@ def reads_scale(T):
 def test_replay_catches_bugs_of_this_chapter():
     pairs, make = zoo(200)[:7], partial(StableTupleMean, epsilon=2.0, delta=1e-5)
     with mock.patch.object(stable_tuples, "stable_geometry", half_geometry):
-        stable_tuples._stable_plan.cache_clear()
+        stable_tuples.stable_plan.cache_clear()
         n = 201
         A = np.repeat(tuples(1), n, axis=0)
         B = A.copy()
         B[0] += 1e3
         found = audit.replay(make(outliers=0.0), [("a dictator", A, B)], seeds=range(2))
-        stable_tuples._stable_plan.cache_clear()
+        stable_tuples.stable_plan.cache_clear()
     assert any("weight of the core" in f for f in found)
     assert audit.replay(make(), pairs, seeds=range(3), fit=reads_scale(T))
     with mock.patch.object(

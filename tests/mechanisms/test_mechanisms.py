@@ -1125,7 +1125,7 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
     X[:5] *= 1e30  # far outside
     groups, ball = rng.integers(-1, 4, 3000), {"radius": 1.5, "center": center}
     center = None if center is None else np.array(center)
-    with mock.patch.object(estimators, "_KEPT", kept):
+    with mock.patch.object(estimators, "KEPT_BYTES", kept):
         table = estimators._lattice_rows(X, 1.5, center)
     assert isinstance(table.rows, np.ndarray)
     assert table.rows.dtype == (np.float32 if kept else dtype)

@@ -16,7 +16,7 @@ import test_source_target
 from scipy import special, stats
 
 from dplit import mechanisms
-from dplit.mechanisms import Bits, Noise, knorm_int, lattice_law, samplers
+from dplit.mechanisms import Bits, Noise, discrete, knorm_int, lattice_law, samplers
 
 mpmath.mp.dps = 15  # the default, said: each check sets its own
 
@@ -262,7 +262,7 @@ def test_every_word_shows_planted_faults(name):
 
 
 @pytest.mark.parametrize(
-    "sampler", [samplers.geometric_int, samplers.laplace_int, samplers.gaussian_int]
+    "sampler", [mechanisms.geometric_int, mechanisms.laplace_int, mechanisms.gaussian_int]
 )
 def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
     for scale in (5e-324, 1e-300, 1e-5, 1e-3):
@@ -273,9 +273,11 @@ def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
         with pytest.raises(ValueError, match="coarser lattice"):
             sampler(Bits(), scale, 3)
         with pytest.raises(ValueError, match="coarser lattice"):
-            samplers.knorm_int(Bits(), scale, 3, ((1, 1.0),))
+            mechanisms.knorm_int(Bits(), scale, 3, ((1, 1.0),))
+    with pytest.raises(ValueError, match="coarser lattice"):  # the gauge grows with the columns
+        mechanisms.knorm_int(Bits(), 2.0**20, 3, ((2**20, 2.0**11),))
     with pytest.raises(ValueError, match="from 1e-100 to 1e100"):
-        samplers.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
+        mechanisms.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
     assert sampler(Bits(), np.float32(3.0), 3).dtype == np.int64
 
 
@@ -778,7 +780,7 @@ def test_unseeded_noise_takes_its_bytes_from_the_operating_system(family, name):
 
 
 def test_a_generator_in_place_of_the_operating_system_is_noticed():
-    with mock.patch.object(mechanisms, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
+    with mock.patch.object(discrete, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
         got, words = bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0))
     assert words == 5 and got == 0
     assert bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0)) == (40, 5)

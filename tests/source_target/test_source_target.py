@@ -763,7 +763,7 @@ def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
         with release as seen:
             NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs=Xs, Xt=target)
         target = clip_to_ball(target, 5.0)
-        many = so.affordable_cells(n, 2, epsilon=3.0)
+        many = so.cells.affordable_cells(n, 2, epsilon=3.0)
         distance = so.source_distance(target, target[so.target_cells(target, many)])
         assert seen.call_args.kwargs["cell_radius"] == max(0.5, np.quantile(distance, share))
     assert distance.max() > 0.5  # so the second case saw more than the floor
@@ -815,7 +815,7 @@ def test_the_solver_is_within_a_fifth_of_a_per_cent_of_the_optimum():
 def test_the_greedy_is_greedy_and_swaps_only_help():
     for X, S, k in instances():
         d0 = so.source_distance(X, S)
-        chosen, gain = so.greedy_medoids(X, d0, k)
+        chosen, gain = so.medoids.greedy_medoids(X, d0, k)
         distance, D = d0.copy(), cdist(X, X)
         for j in chosen:  # every choice, recomputed from nothing
             gains = (distance - np.minimum(D, distance)).sum(axis=1)
@@ -823,7 +823,7 @@ def test_the_greedy_is_greedy_and_swaps_only_help():
             distance = np.minimum(distance, D[j])
         left = (distance - np.minimum(D, distance)).sum(axis=1)
         assert np.allclose(gain, left, atol=1e-8)
-        swapped, n_swaps = so.swap_medoids(X, d0, chosen, np.arange(len(X)))
+        swapped, n_swaps = so.medoids.swap_medoids(X, d0, chosen, np.arange(len(X)))
         costs = [so.stc_cost(X, S, m) for m in (chosen, swapped)]
         assert costs[1] <= costs[0] and (n_swaps > 0) == (costs[1] < costs[0])
         assert len({*swapped}) == k
@@ -832,7 +832,7 @@ def test_the_greedy_is_greedy_and_swaps_only_help():
 def test_swap_changes_are_what_brute_force_says():
     (X, S, k), rng = next(instances()), np.random.default_rng(0)
     d0 = so.source_distance(X, S)
-    medoids, _ = so.greedy_medoids(X, d0, k)
+    medoids, _ = so.medoids.greedy_medoids(X, d0, k)
     candidates = np.setdiff1d(np.arange(40), medoids)
     swaps = so.medoids._Swaps(
         X, d0, medoids, candidates, so.medoids._two_nearest(X, d0, X[medoids])
@@ -1013,11 +1013,13 @@ def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
     X, S, k = next(instances())
     d0, every = so.source_distance(X, S), np.arange(len(X))
     start = np.arange(k)
-    whole, _ = so.swap_medoids(X, d0, start, every)
+    whole, _ = so.medoids.swap_medoids(X, d0, start, every)
     monkeypatch.setattr(so.medoids, "_PAIRS", 200)
-    parts, n_swaps = so.swap_medoids(X, d0, start, every, n_passes=50)
+    parts, n_swaps = so.medoids.swap_medoids(X, d0, start, every, n_passes=50)
     assert n_swaps and so.stc_cost(X, S, parts) == pytest.approx(so.stc_cost(X, S, whole), rel=0.02)
-    assert so.swap_medoids(X, d0, parts, every)[1] == 0  # a local optimum for all candidates
+    assert (
+        so.medoids.swap_medoids(X, d0, parts, every)[1] == 0
+    )  # a local optimum for all candidates
 
 
 def test_faster_pam_on_clipped_rows_agrees():
@@ -1168,14 +1170,14 @@ def test_a_count_alone_has_laplace_noise(epsilon):
     q = so.count_tail(so.count_threshold(1e-4, 0, epsilon=epsilon), 0, epsilon)
     assert q == pytest.approx(1e-4)
     per_cell = max(20 / 4, 2, 2 * so.count_threshold(1 / 150, 0, epsilon=epsilon))
-    assert so.countable_cells(3000, 4, scale=1 / epsilon) == max(int(3000 / per_cell), 20)
+    assert so.cells.countable_cells(3000, 4, scale=1 / epsilon) == max(int(3000 / per_cell), 20)
 
 
 def test_points_stand_beside_targets_of_their_cell_three_times_at_most():
     rng = np.random.default_rng(0)
     target, cell_of = 10.0 * np.arange(12)[:, None] + np.zeros((12, 2)), np.repeat([0, 1, 2], 4)
     spacing = np.linspace(0.1, 1.0, 12)
-    points = so.target_clouds(target, cell_of, np.array([3.9, 99.0, -2.0]), spacing, rng)
+    points = so.cells.target_clouds(target, cell_of, np.array([3.9, 99.0, -2.0]), spacing, rng)
     beside = np.linalg.norm(points[:, None] - target, axis=2).argmin(axis=1)
     assert np.linalg.norm(points - target[beside], axis=1) == pytest.approx(spacing[beside])
     taken = np.bincount(beside, minlength=12)

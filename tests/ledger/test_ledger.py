@@ -56,6 +56,7 @@ from dplit.accounting import (
     gaussian_mu,
     zcdp_epsilon,
 )
+from dplit.accounting.filters import Sums, exact_sum
 from dplit.ledger import (
     choose_n_clusters,
     declared_price,
@@ -70,7 +71,7 @@ from dplit.ledger import (
 from dplit.ledger.ledger import _SHARES
 from dplit.ledger.rules import Rule, _told
 from dplit.ledger.search import STEPS, Plan, bounded_loss
-from dplit.ledger.store import SCHEMA, Sums, exact_sum, on_network_disk
+from dplit.ledger.store import SCHEMA, on_network_disk
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}

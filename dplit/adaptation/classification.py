@@ -20,10 +20,10 @@ from sklearn.base import ClassifierMixin
 
 from ..accounting.gaussian import gaussian_mu
 from .convex import profile_weights, profiled_loss
-from .discrepancy import _require_public_size, trust_region_max
+from .discrepancy import trust_region_max
 from .losses import ALoss, LogLoss, Loss
 from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
-from .samples import _check_sizes, _noisy_gradient, _require_same_columns, ASample
+from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
 from ..inputs.checks import shown, check_between
@@ -78,10 +78,7 @@ def profiled_gradient(loss: ALoss, w: Vector, samples: Samples, kappa_1: Positiv
 
     Parameters
     ----------
-    loss : Loss
     w : ndarray of shape (D,)
-    samples : sequence of Sample
-    kappa_1 : float
 
     Returns
     -------
@@ -111,15 +108,12 @@ def train(
     n_iter: Whole = 100,
     tolerance: NotNegative = 1e-9,
 ):
-    """Minimise the profiled objective over the ball of parameters, without privacy; a local minimum if the loss is not convex.
+    """Minimize the profiled objective over the ball of parameters, without privacy; a local minimum if the loss is not convex.
 
     Parameters
     ----------
-    loss : Loss
-    samples : sequence of Sample
     weight_radius : float
         Lambda.
-    kappa_1 : float
     ridge : float
         Weight of |w|^2.
     start : ndarray of shape (D,), optional
@@ -162,7 +156,7 @@ def train(
 # %% ../../nbs/adaptation/classification.ipynb #bd0627cc
 @dataclass(frozen=True)
 class Classification:
-    """What is PUBLIC of a private classification, beside the public sample.
+    """What is PUBLIC of a private classification, apart from the public sample.
 
     Parameters
     ----------
@@ -285,8 +279,7 @@ def adapt_classifier(
     ndarray of shape (D,)
         PUBLIC.
     """
-    _require_public_size(noise, "adapt_classifier")
-    _require_same_columns("adapt_classifier", private, public)
+    _require_run("adapt_classifier", private, public, noise)
     (r, Lambda), loss, kappa_1 = given.bounds, given.loss, given.kappa_1
     start, H, gain = _head_start(public, given, private.X.shape[1], noise.public_rng)
     T = given.n_iter or (20 if public.counts else _blind_rounds(private, len(start), mu))

@@ -16,19 +16,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplit.adaptation.discrepancy import (
-    _require_public_size,
-    _require_small_bounds,
-    loss_bound,
-    Size,
-)
-from dplit.adaptation.samples import (
-    _noisy_gradient,
-    _require_same_columns,
-    ASample,
-    on_lattice,
-    squared_errors,
-)
+from .discrepancy import _require_small_bounds, loss_bound, Size
+from .samples import _noisy_gradient, _require_run, ASample
+from .samples import on_lattice, squared_errors
 from ..inputs.contracts import Count, Exponent, NotNegative, NotNegativeOrInf, numbers, Positive
 from ..inputs.contracts import PositiveOrInf, Share, Table as Matrix, Vector, Whole
 from ..inputs.lattice import lattice
@@ -51,7 +41,7 @@ def weighted_objective(
     kappa_2: NotNegative = 0.0,
     kappa_inf: NotNegative = 0.0,
 ):
-    """The printed objective in the weights q, problems (3) to (5).
+    """The published objective in the weights q, problems (3) to (5).
 
     Parameters
     ----------
@@ -170,10 +160,8 @@ def weight_bounds(
         B, or B + d for the source.
     p : float
         Reference weight of each record.
-    n_records : int
     weight_radius : float
         Lambda.
-    kappa_1, kappa_2, kappa_inf : float
 
     Returns
     -------
@@ -223,7 +211,6 @@ def descent_bound(
         From the start to the optimum.
     slope : float
         Bound on the norm of a gradient.
-    n_iter : int
     n_numbers, sigma : int, float
         How many numbers are noisy, and their standard deviation.
 
@@ -246,9 +233,6 @@ def released_weights_excess(
 
     Parameters
     ----------
-    epsilon, delta : float
-    alpha : float
-    kappa_1 : float
     target_bound : float
         Y.
 
@@ -335,7 +319,6 @@ def profiled_sensitivity(
     ----------
     radius, weight_radius, target_bound : float
         PUBLIC bounds r, Lambda (or the length of a released w) and Y.
-    kappa_1 : float
 
     Returns
     -------
@@ -361,9 +344,6 @@ def profiled_excess_bound(
     ----------
     d, n : int
         Columns and private records.
-    alpha : float
-    radius, weight_radius : float
-    kappa_1 : float
     mu : float
         Privacy cost of all steps together.
 
@@ -422,7 +402,7 @@ def algorithm_1(
     noise: ANoise,
     mu: Positive,
 ):
-    """CnvxAdap as printed: noisy projected descent on (6), in w and in all weights.
+    """CnvxAdap as published: noisy projected descent on (6), in w and in all weights.
 
     Parameters
     ----------
@@ -450,10 +430,7 @@ def algorithm_1(
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 1.
     """
-    (
-        _require_public_size(noise, "algorithm_1"),
-        _require_same_columns("algorithm_1", private, public),
-    )
+    _require_run("algorithm_1", private, public, noise)
     bounds = radius, weight_radius, target_bound
     p, mu_each = private.p, mu / math.sqrt(2 * n_iter)
     kappas = {"kappa_1": kappa_1, "kappa_2": kappa_2, "kappa_inf": kappa_inf}

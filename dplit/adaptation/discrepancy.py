@@ -123,7 +123,7 @@ def discrepancy_sensitivity(bound: Size, n_private: Count):
 
 # %% ../../nbs/adaptation/discrepancy.ipynb #fe7a2770
 def total_variation_bound(bound: Size, P: Annotated[Vector, "k"], Q: Annotated[Vector, "k"]):
-    """A bound on the discrepancy of two laws that knows nothing of predictors: Lemma 4.
+    """A bound on the discrepancy of two distributions that does not depend on the predictors: Lemma 4.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def reweighting_bound(
     n_source : int
         m.
     dis : float
-        Discrepancy of the two laws.
+        Discrepancy of the two distributions.
     bound : float
         B, a bound on a loss.
     rademacher : float
@@ -255,8 +255,9 @@ def trust_region_max(
         Symmetric, of any signs.
     b : ndarray of shape (d,)
     c : float
+        The constant term.
     radius : float
-        Of the ball around 0, > 0.
+        Of the ball around 0.
 
     Returns
     -------
@@ -313,12 +314,14 @@ def trust_region_violation(
     A, b, radius
         As in `trust_region_max`.
     w : ndarray of shape (d,)
+        The point.
     nu : float
+        The multiplier.
 
     Returns
     -------
     float
-        0 up to rounding if and only if w is a global maximiser.
+        0 up to rounding if and only if w is a global maximizer.
     """
     M = nu * np.eye(len(b)) - A
     size = np.abs(np.linalg.eigvalsh(A)).max() * radius + np.linalg.norm(b) + 1e-280
@@ -513,8 +516,8 @@ def discrepancy_minimization(
 ):
     """Weights of source rows under which no two linear predictors differ otherwise than on the target.
 
-    A baseline. For the squared loss the unlabelled discrepancy is the spectral norm of the
-    difference of the second moments; exponentiated gradient steps minimise it over the simplex.
+    A baseline. For the squared loss the unlabeled discrepancy is the spectral norm of the
+    difference of the second moments; exponentiated gradient steps minimize it over the simplex.
 
     Parameters
     ----------
@@ -585,7 +588,7 @@ def private_second_moment(
     Parameters
     ----------
     X : array_like of shape (n, d)
-        PRIVATE rows; n is PUBLIC, at most 1e8. Rows beyond the radius are shortened.
+        PRIVATE rows; n is PUBLIC, at most 1e8. Longer rows are clipped to the radius.
     radius : float
         PUBLIC bound on their lengths.
     noise : Noise
@@ -607,7 +610,7 @@ def private_second_moment(
 
     References
     ----------
-    After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimiser.
+    After Bassily, Mohri, Suresh (2022); in place of noise in every step of an optimizer.
     """
     n, d = X.shape
     if n > 10**8:

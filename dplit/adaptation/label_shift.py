@@ -36,7 +36,7 @@ Scale = Annotated[float, positive("that of the noise in a count")]
 
 
 def shrunk_proportions(counts: OfEachClass, source: OfEachClass, scale: Scale):
-    """Shares of the target's classes: noisy counts, ended at 0, beside K * scale rows that are divided as the source.
+    """Shares of the target's classes: noisy counts, at least 0, and K * scale rows more, divided as the source is.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def shrunk_proportions(counts: OfEachClass, source: OfEachClass, scale: Scale):
 
 # %% ../../nbs/adaptation/label_shift.ipynb #0dfa6d34
 def black_box_counts(confusion: OfPairs, predicted: OfEachClass, source: OfEachClass, scale: Scale):
-    """How many rows of each class would explain what a model was heard to say of them: ridge regression with counts >= 0.
+    """How many rows of each class would explain what a model predicts for them: ridge regression with counts >= 0.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def black_box_counts(confusion: OfPairs, predicted: OfEachClass, source: OfEachC
 
     References
     ----------
-    Lipton, Wang, Smola (ICML 2018), who invert C. The pull towards the source is that of
+    Lipton, Wang, Smola (ICML 2018), who invert C. Regularization towards the source is that of
     Azizzadenesheli, Liu, Yang, Anandkumar (ICLR 2019).
     """
     n, K = max(predicted.sum(), 1.0), len(source)

@@ -14,15 +14,10 @@ from numpy.typing import ArrayLike
 
 from .discrepancy import discrepancy_minimization, labeled_discrepancy, loss_bound
 from .discrepancy import loss_difference, private_discrepancy, private_second_moment
-from dplit.adaptation.discrepancy import (
-    SizedNoise,
-    Source,
-    SourceLabels,
-    SquaredRadius,
-    Target,
-    TargetLabels,
-)
-from .discrepancy import trust_region_max
+from .discrepancy import discrepancy_minimization, labeled_discrepancy
+from .discrepancy import loss_bound, loss_difference, private_discrepancy
+from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels
+from .discrepancy import SquaredRadius, Target, TargetLabels, trust_region_max
 from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Epsilon, Positive, Radius, Rule, Table as Matrix, Vector, between
 from ..inputs.declared import check_arrays
@@ -92,7 +87,7 @@ def private_local_discrepancy(
     Parameters
     ----------
     Xt, yt
-        PRIVATE records; their number n is PUBLIC, at most 1e8. Rows beyond the radius are shortened.
+        PRIVATE records; their number n is PUBLIC, at most 1e8. Longer rows are clipped to the radius.
     Xs, ys
         PUBLIC records, treated alike.
     start : ndarray of shape (d,)
@@ -166,7 +161,7 @@ def rule_difference(
     weight_radius: Positive,
     rule: Annotated[Vector, "d"],
 ):
-    """What labels can add to the unlabelled discrepancy, if they are near one rule: Proposition 6.
+    """What labels can add to the unlabeled discrepancy, if they are near one rule: Proposition 6.
 
     Parameters
     ----------
@@ -212,7 +207,7 @@ def adapt_without_labels(
     Parameters
     ----------
     Xt : array_like of shape (n, d)
-        PRIVATE rows; n is PUBLIC, at most 1e8. Rows beyond the radius are shortened.
+        PRIVATE rows; n is PUBLIC, at most 1e8. Longer rows are clipped to the radius.
     Xs : ndarray of shape (m, d)
         PUBLIC rows, treated alike.
     ys : ndarray of shape (m,)

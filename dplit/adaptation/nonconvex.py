@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from .discrepancy import _require_public_size, _require_small_bounds, Size
+from .discrepancy import _require_small_bounds, Size
 from .losses import ALoss
-from .samples import _noisy_gradient, _require_same_columns, ASample, on_lattice
+from .samples import _noisy_gradient, _require_run, ASample, on_lattice
 from ..inputs.checks import shown, check_between, check_numbers
 from ..inputs.contracts import Count, NotNegative, numbers, Positive, Rule, Vector
 from ..inputs.declared import check_arrays
@@ -67,7 +67,6 @@ def smoothed_objective(
         At least 1 / p each.
     p : ndarray of shape (N,)
         Reference weights.
-    kappa_1, kappa_2, kappa_inf : float
     mu : float
         Of the soft maximum.
     squared_norm : float
@@ -263,16 +262,14 @@ def algorithm_2(
     mu: Positive,
     speed: Annotated[Vector, "2"] = (1.0, 1.0),
 ):
-    """NCnvxAdap as printed: noisy projected descent on problem (7), in w and in all weights.
+    """NCnvxAdap as published: noisy projected descent on problem (7), in w and in all weights.
 
     Parameters
     ----------
-    loss : Loss
     private, public : Sample
         PRIVATE and PUBLIC records.
     radius, weight_radius : float
         PUBLIC bounds on a record and on w.
-    kappa_1, kappa_2, kappa_inf : float
     n_iter : int
         T. PUBLIC.
     noise : Noise
@@ -280,7 +277,7 @@ def algorithm_2(
     mu : float
         Privacy cost of everything; half of mu^2 is spent on the gradients in v.
     speed : tuple of float
-        PUBLIC multiples of the step, for w and for the weights; printed (1, 1).
+        PUBLIC multiples of the step, for w and for the weights; (1, 1) as published.
 
     Returns
     -------
@@ -295,10 +292,7 @@ def algorithm_2(
     ----------
     Bassily, Cortes, Mao, Mohri (ICML 2024), Algorithm 2 (appendix D.2).
     """
-    (
-        _require_public_size(noise, "algorithm_2"),
-        _require_same_columns("algorithm_2", private, public),
-    )
+    _require_run("algorithm_2", private, public, noise)
     _require_small_bounds("algorithm_2", radius=radius, weight_radius=weight_radius)
     samples, bounds = [s for s in (public, private) if s.counts], (radius, weight_radius)
     p = np.concatenate([np.full(len(s), s.p) for s in samples])
@@ -322,7 +316,7 @@ def algorithm_2(
         # lines 8 and 10: the gradient in v is noisy, that in u is public
         seen = _noisy_slopes(values[-1], q[mine] / private.p, constants[0], **paid)
         known = np.concatenate([*values[:-1], seen * (private.p / q[mine]) ** 2])
-        _, in_u = smoothed_objective(known, u, p, **weigh)
+        in_u = smoothed_objective(known, u, p, **weigh)[1]
         w = on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective

@@ -21,21 +21,11 @@ from sklearn.model_selection import ParameterGrid
 from ..accounting.gaussian import gaussian_mu
 from .convex import _BORROWED, algorithm_1, default_alpha, profile_weights
 from .convex import profiled_sensitivity
-from .discrepancy import _require_public_size, labeled_discrepancy, loss_bound
-from dplit.adaptation.discrepancy import (
-    private_discrepancy,
-    private_second_moment,
-    trust_region_max,
-)
-from .samples import _check_regression, _noisy_gradient, _numbers, _require_columns
-from dplit.adaptation.samples import (
-    _require_same_columns,
-    ASample,
-    on_lattice,
-    PrivateAdaptation,
-    Samples,
-)
-from .samples import squared_errors
+from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
+from .discrepancy import private_second_moment, trust_region_max
+from .samples import _check_regression, _noisy_gradient, _numbers
+from .samples import _require_columns, _require_run, ASample, on_lattice
+from .samples import PrivateAdaptation, Samples, squared_errors
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
 from ..inputs.checks import check_between, check_choice, check_positive, check_share
@@ -63,11 +53,10 @@ def profiled_regression(
 
     Both halves are exact: the weights by `profile_weights`, the predictor by `trust_region_max`. A
     ridge of 1e-10 of the mean curvature is added, so that columns that depend on each other (more
-    of them than rows, or categories beside a constant) have one answer, a short one.
+    of them than rows, or categories and a constant) have one answer, a short one.
 
     Parameters
     ----------
-    samples : sequence of Sample
     weight_radius : float
         The ball of predictors.
     kappa_1, kappa_2 : float
@@ -146,7 +135,7 @@ def raised_share(
 # %% ../../nbs/adaptation/regression.ipynb #1a01681c
 @dataclass(frozen=True)
 class Regression:
-    """What is PUBLIC of a private regression, beside the public sample.
+    """What is PUBLIC of a private regression, apart from the public sample.
 
     Parameters
     ----------
@@ -305,8 +294,7 @@ def adapt_regression(
     ndarray of shape (d,)
         PUBLIC.
     """
-    _require_public_size(noise, "adapt_regression")
-    _require_same_columns("adapt_regression", private, public)
+    _require_run("adapt_regression", private, public, noise)
     (r, Lambda, Y), kappa_1 = given.bounds, given.kappa_1
     diameter = profiled_sensitivity(r, Lambda, Y, kappa_1)
     *bought, mu = _bought_curvature(private, public, given, noise, mu)
@@ -593,20 +581,6 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return self._rows(X) @ self.coef_
 
 # %% ../../nbs/adaptation/regression.ipynb #2a4d4a4c
-def _check_grid(grid, estimator, owner):
-    """Parameters to try, each a list of values, that the estimator has."""
-    grids = [grid] if isinstance(grid, dict) else grid
-    known, lists = estimator.get_params(), (list, tuple, np.ndarray)
-    if not isinstance(grids, lists) or not all(
-        isinstance(one, dict)
-        and one.keys() <= known.keys()
-        and all(isinstance(v, lists) and np.ndim(v) and len(v) for v in one.values())
-        for one in grids
-    ):
-        raise ValueError(f"grid: {owner} needs a dict from parameters to lists of values to try.")
-    return grids
-
-
 def _ask_adaptation(estimator, name, owner):
     if not all(hasattr(estimator, method) for method in ("fit", "score", "get_params", "private")):
         raise TypeError(f"{name}: {owner} needs a CnvxAdap, or another that adapts.")
@@ -632,7 +606,7 @@ def choose_in_public(
     Parameters
     ----------
     estimator : CnvxAdap
-        Or another with its `fit` and a `score`. Fitted with seeds: nobody needs protection here.
+        Or another with its `fit` and a `score`. Fitted with seeds: all its data are public here.
     grid : dict or list of dict
         Of parameters to try, as for `sklearn.model_selection.ParameterGrid`.
     Xs, ys : ndarray of shape (m, d), (m,)
@@ -643,12 +617,11 @@ def choose_in_public(
         How many of these are fitted on; the others score the fit.
     n_repeats : int
         Over how many random choices of them to average.
-    seed : int
 
     Returns
     -------
     params : dict
-        The best. Tell nobody that it was chosen, it is free.
+        The best. The choice costs no privacy.
     scores : list of tuple (dict, float)
         Mean score of each.
 
@@ -658,9 +631,8 @@ def choose_in_public(
         If an argument is of a wrong kind, or outside its range, no record is left to score, the mask
         is none, or the grid has no lists of values.
     """
-    owner = "choose_in_public"
-    grid, ys = _check_grid(grid, estimator, owner), one_column(ys, "ys", owner)
-    mask = one_column(np.asarray(pseudo_target), "pseudo_target", owner)
+    grid, ys = ParameterGrid(grid), one_column(ys, "ys", "choose_in_public")
+    mask = one_column(np.asarray(pseudo_target), "pseudo_target", "choose_in_public")
     if mask.dtype != bool or not len(mask) == len(ys) == len(Xs):
         raise ValueError(
             "pseudo_target: choose_in_public needs True or False for each record of the source."
@@ -683,7 +655,6 @@ def choose_in_public(
         return model.fit(Xs[now], ys[now], Xs=Xo, ys=yo).score(Xs[later], ys[later])
 
     scores = [
-        (params, float(np.mean([score(params, i) for i in range(n_repeats)])))
-        for params in ParameterGrid(grid)
+        (params, float(np.mean([score(params, i) for i in range(n_repeats)]))) for params in grid
     ]
     return max(scores, key=lambda pair: pair[1])[0], scores

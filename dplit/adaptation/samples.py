@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..accounting.gaussian import gaussian_mu
+from .discrepancy import _require_public_size
 from ..inputs.contracts import Function, instance, Positive, Radius, Rule, Vector
 from ..inputs.declared import check_memory, check_rounds, optional
 from ..estimators.base import PrivateEstimator
@@ -150,6 +151,11 @@ def _require_same_columns(owner, *samples):
         raise ValueError(f"samples: {owner} needs one at least, and all of the same columns.")
 
 
+def _require_run(owner, private, public, noise):
+    """Refuse samples of several numbers of columns, and a `Noise` under which that of records is private."""
+    _require_same_columns(owner, private, public), _require_public_size(noise, owner)
+
+
 def _require_columns(owner, sample, name, w):
     """Refuse a predictor that has not a number for each column of the sample."""
     if w.shape != np.shape(sample.X)[1:]:
@@ -231,8 +237,7 @@ def noisy_gradient(
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range, or `rows` fails on no record and on one of zeros.
     """
-    width = _width(rows, X.shape[1])
-    return _noisy_gradient(rows, X, width, bound, noise, mu, diameter, label)
+    return _noisy_gradient(rows, X, _width(rows, X.shape[1]), bound, noise, mu, diameter, label)
 
 
 def _width(rows, d):

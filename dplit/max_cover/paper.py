@@ -27,7 +27,7 @@ from ..inputs.contracts import between, ChanceOrOne, Count, Flag, Function, NotN
 from ..inputs.contracts import OpenShare, Point, Points, Positive, positive, Rule, Seed, Share
 from ..inputs.contracts import Whole
 from ..mechanisms.noisy_average import noisy_avg
-from .grid import CoverRadius, GridCover, Ratio, UnitPoints
+from .grid import CoverRadius, GridCover, Ratio, InBall
 
 # %% ../../nbs/max_cover/paper.ipynb #5c1e7a02
 Exponents = Annotated[ArrayLike, numbers(1e-100, 1e100)]
@@ -194,7 +194,7 @@ def paper_exponent(
 
 # %% ../../nbs/max_cover/paper.ipynb #a47ee5c4
 def grid_set_cover(
-    points: UnitPoints,
+    points: InBall,
     radius: CoverRadius,
     n_picks: Count,
     choose: Function,
@@ -273,7 +273,7 @@ def cover_radii(
 
 # %% ../../nbs/max_cover/paper.ipynb #b6e92000
 def max_cover(
-    points: UnitPoints,
+    points: InBall,
     radii: Ladder,
     n_picks: Count,
     choose: Function,

@@ -356,7 +356,9 @@ class Noise(Mechanisms):
             As in `histogram`, or if X holds NaN or infinity.
         """
         edges = check_points(edges, "edges", "Noise.lengths", (None,))
-        X, radius = _table(X), check_radius(float(edges[-1]), "edges", "Noise.lengths")
+        X, radius = _table(X), float(edges[-1])
+        if not 1e-90 <= radius <= 1e90:
+            check_radius(radius, "edges", "Noise.lengths")
         center = check_center(center, "center", "Noise.lengths", X.shape[1])
         step, _ = lattice(radius)
 

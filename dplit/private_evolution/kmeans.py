@@ -231,7 +231,7 @@ def refine_step(
     errors = unit * mean_errors(sums / rows[:, None], counts, deviation, doubt / 2)
     return moved, np.where(certain, counts, counts - doubt), errors
 
-
+# %% ../../nbs/private_evolution/kmeans.ipynb #5c1e7a06
 def _shortened(X, radius, center):
     """Rows relative to the ball's centre, in the ball."""
     shortened = partial(relative_to_ball, radius=radius, center=center)

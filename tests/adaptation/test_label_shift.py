@@ -683,8 +683,9 @@ def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
 def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
     assert ls.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
     assert ls.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
-    assert ls.shift_excess_bound(100, 2, 30.0) == 1.0  # no share of errors exceeds it
-    for scale in (1e100, 1.5e100):
+    for scale in (30.0, 1e100):
+        assert ls.shift_excess_bound(100, 2, scale) == 1.0  # no share of errors exceeds it
+    for scale in (-1e-9, 1.5e100):
         with pytest.raises(ValueError, match="scale"):
             ls.shift_excess_bound(100, 2, scale)
 
@@ -705,10 +706,12 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
             sizes.append(len(X))
             return super().fit(X, y)
 
-    C = ls._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2))
+    C = label_shift._confusion(
+        Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2)
+    )
     assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
     sizes.clear()
-    ls._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
+    label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
     assert sizes == [24] * 5
 
 

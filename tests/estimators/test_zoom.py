@@ -368,7 +368,7 @@ def test_a_look_takes_a_ball_that_is_smaller_by_less_than_half():
 
 def test_rows_that_were_undercounted_are_zoomed_in_on():
     X = np.random.default_rng(0).normal(size=(3000, 2)) * 0.01 + [4.9, 0.0]
-    ball = estimators.zoom(X, 5.0, n_total=1000.0, mu=1e3, noise=Noise(0), exactly=1)
+    ball = zoom(X, 5.0, n_total=1000.0, mu=1e3, noise=Noise(0), exactly=1)
     assert np.linalg.norm(ball.center) <= 5 * (1 + 1e-9) and ball.radius < 0.5
     assert (np.linalg.norm(X - ball.center, axis=1) <= ball.radius).all()
 
@@ -377,6 +377,6 @@ def test_rows_that_were_undercounted_are_zoomed_in_on():
 @pytest.mark.parametrize("m", [1, 5, 20])
 def test_rows_beyond_the_bound_are_seen_but_for_a_chance_of_beta(m, beta):
     """A union over 24 edges; so many rows in m bins, evenly, are all unseen only if their noise adds up to minus this."""
-    missing = estimators.rows_beyond(m, 24, 40.0, beta) / 40.0 - m * estimators.SEEN
+    missing = rows_beyond(m, 24, 40.0, beta) / 40.0 - m * room.SEEN
     chance = stats.norm.sf(missing / math.sqrt(m))
     assert 0.01 * beta / 24 < chance <= beta / 24

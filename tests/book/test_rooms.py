@@ -31,12 +31,7 @@ CODE, CLASS, FUNCTION, CELL, ESTIMATOR = 350, 250, 60, 45, 120
 INTERFACE = {"Journal", "Mechanisms", "Noise"}
 PAPERS = {"max_cover", "k_tuples", "private_evolution", "source_target", "adaptation"}
 # modules that had more when lines of code began to count: none of them may grow
-LARGER = {
-    "source_target/medoids.py": 367,
-    "accounting/receipts.py": 368,
-    "ledger/store.py": 404,
-    "plotting/figures.py": 425,
-}
+LARGER = {"source_target/medoids.py": 367}
 
 
 def docstrings(tree):

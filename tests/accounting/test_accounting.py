@@ -1285,16 +1285,16 @@ def test_zcdp_conversions_reach_the_ends(rho):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: ac.zcdp_rho(1.0, 0.7),
-        lambda: ac.zcdp_rho(1.0, 0.0),
-        lambda: ac.zcdp_rho(0.0, 0.1),
+        lambda: accounting.zcdp_rho(1.0, 0.7),
+        lambda: accounting.zcdp_rho(1.0, 0.0),
+        lambda: accounting.zcdp_rho(0.0, 0.1),
         lambda: accounting.largest_scale(list, 1.0, 0.0, "replace"),
         lambda: accounting.largest_scale(list, 1.0, 1.0, "replace"),
         lambda: accounting.largest_scale(list, 0.0, 0.1, "replace"),
     ],
 )
 def test_prices_out_of_range_are_refused_by_name(call):
-    with pytest.raises(ValueError, match="choose epsilon > 0|needs a number"):
+    with pytest.raises(ValueError, match="needs a number"):
         call()
 
 

@@ -315,7 +315,7 @@ def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
         def step(e, mu, more=more):
             return wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
 
-        monkeypatch.setattr(filters, "_log_gaussian_delta", step)
+        monkeypatch.setattr(filters, "log_gaussian_delta", step)
         assert found <= filters.dominating_mu(curve, last, cut) <= found * (1 + 1e-6)
 
 

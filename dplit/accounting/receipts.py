@@ -9,7 +9,6 @@ __all__ = ['Line', 'Number', 'MECHANISMS', 'Program', 'Table', 'by_rules', 'Rele
 # %% ../../nbs/accounting/receipts.ipynb #648e2985
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import ROUND_CEILING, Context
 from functools import partial
@@ -394,7 +393,10 @@ def _read(given):
 
 
 def _check_program(releases, name, owner):
-    listed = releases if isinstance(releases, Iterable) else [releases]
+    try:
+        listed = list(releases)
+    except TypeError:
+        listed = [releases]
     return tuple(check_kind(line, name, owner, Release, "each of them") for line in listed)
 
 

@@ -1294,7 +1294,7 @@ def test_zcdp_conversions_reach_the_ends(rho):
     ],
 )
 def test_prices_out_of_range_are_refused_by_name(call):
-    with pytest.raises(ValueError, match="choose epsilon > 0|needs a number"):
+    with pytest.raises(ValueError, match="needs a number"):
         call()
 
 

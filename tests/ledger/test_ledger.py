@@ -60,8 +60,6 @@ from dplit.accounting.filters import Sums, exact_sum
 from dplit.ledger import (
     choose_n_clusters,
     declared_price,
-    exact_sum,
-    gaussian_bound,
     line_by_line,
     penalised_distances,
     search_prices,
@@ -69,7 +67,7 @@ from dplit.ledger import (
     worst_settled_delta,
 )
 from dplit.ledger.ledger import _SHARES
-from dplit.ledger.rules import Rule, _told
+from dplit.ledger.rules import Rule, _told, gaussian_bound
 from dplit.ledger.search import STEPS, Plan, bounded_loss
 from dplit.ledger.store import SCHEMA, on_network_disk
 

@@ -81,9 +81,7 @@ def stc_cost(Xt: Targets, sources: Sources, medoids: Indices, cap: Cap | None = 
         In the units of Xt. PRIVATE if the sources are.
     """
     if max(medoids, default=0) >= len(Xt):
-        raise ValueError(
-            "medoids: stc_cost needs indices of rows of Xt, from 0 to one below their number."
-        )
+        raise ValueError("medoids: stc_cost needs numbers of rows of Xt, counted from 0.")
     distance = source_distance(Xt, sources, cap)
     if len(medoids):
         distance = np.minimum(distance, source_distance(Xt, Xt[medoids]))
@@ -408,9 +406,7 @@ def _pairs(X):
     D = np.empty((len(X), len(X)), dtype=np.float32)
     for rows in blocks_of(np.arange(len(X)), len(X)):
         D[rows] = cdist(X[rows], X)
-    return lambda rows, columns: (
-        D[rows] if len(columns) == len(X) else np.take(D[rows], columns, axis=1)
-    )
+    return lambda rows, at: D[rows] if len(at) == len(X) else np.take(D[rows], at, axis=1)
 
 # %% ../../nbs/source_target/medoids.ipynb #5eed0102
 def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
@@ -574,8 +570,7 @@ class SourceTargetKMedoids(PublicEstimator):
         if sources is not None and np.shape(sources)[:1] != (0,):
             check_same_columns(owner, Xt=Xt, sources=sources)
             sources = _check_public_table(sources, "sources", owner, X.shape[1])
-        d0 = source_distance(X, sources)
-        k, n = min(k, len(X)), len(X)
+        d0, k, n = source_distance(X, sources), min(k, len(X)), len(X)
         size, cost = min(max(n_candidates, k), n), lambda chosen: _cost(X, d0, chosen)
         if given.n_starts is None and n_passes and k <= _FEW and size == n <= _HELD:
             medoids = _few_medoids(X, d0, k, 30 * n_passes)

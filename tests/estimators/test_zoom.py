@@ -361,3 +361,22 @@ def test_a_look_takes_a_ball_that_is_smaller_by_less_than_half():
         view = zoom(rows, bunch.radius, n_total=4000, mu=2.0, noise=Noise(seed), exactly=1)
         found.add(round(view.radius / bunch.radius, 3))
     assert found == {0.707}
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def test_rows_that_were_undercounted_are_zoomed_in_on():
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * 0.01 + [4.9, 0.0]
+    ball = estimators.zoom(X, 5.0, n_total=1000.0, mu=1e3, noise=Noise(0), exactly=1)
+    assert np.linalg.norm(ball.center) <= 5 * (1 + 1e-9) and ball.radius < 0.5
+    assert (np.linalg.norm(X - ball.center, axis=1) <= ball.radius).all()
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-9])
+@pytest.mark.parametrize("m", [1, 5, 20])
+def test_rows_beyond_the_bound_are_seen_but_for_a_chance_of_beta(m, beta):
+    """A union over 24 edges; so many rows in m bins, evenly, are all unseen only if their noise adds up to minus this."""
+    missing = estimators.rows_beyond(m, 24, 40.0, beta) / 40.0 - m * estimators.SEEN
+    chance = stats.norm.sf(missing / math.sqrt(m))
+    assert 0.01 * beta / 24 < chance <= beta / 24

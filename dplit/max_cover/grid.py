@@ -356,7 +356,7 @@ class _Places:
 
 
 def _length2(places, nodes):
-    """Squared distances, axis by axis: each is rounded as its own point says, not as its neighbours in memory do."""
+    """Squared distances, axis by axis: each is rounded as its own point says, not as its neighbors in memory do."""
     total = 0.0
     for place, node in zip(places, nodes, strict=True):
         total = total + (place - node) ** 2

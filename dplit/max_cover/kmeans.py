@@ -92,7 +92,7 @@ def max_cover_releases(
     Parameters
     ----------
     scale : float
-        1: each part costs its share of what (epsilon, delta) alone would buy of its kind.
+        1: each part costs its share of what (epsilon, delta) alone would allow for its kind.
     epsilon, delta : float
         The whole budget.
     shares : tuple of four floats
@@ -144,7 +144,7 @@ class MaxCoverPrices:
     looks : float
         mu of which each look of the zoom costs its shares; 0: no zoom.
     rows : float
-        mu of the number of rows; 0: nobody needs it, or it is public.
+        mu of the number of rows; 0: it is not needed, or it is public.
     """
 
     mean: float
@@ -246,7 +246,7 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
 
 # %% ../../nbs/max_cover/kmeans.ipynb #c3f0a102
 def _zoomed(rows, given, price, noise):
-    """(rows relative to a ball that holds nearly all of them, and shortened to it; that ball)."""
+    """(rows relative to a ball that holds nearly all of them, and clipped to it; that ball)."""
     if not price.looks:
         return rows, View(np.zeros(rows.shape[1]), given.radius)
     if price.rows:

@@ -233,7 +233,7 @@ def refine_step(
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #5c1e7a06
 def _shortened(X, radius, center):
-    """Rows relative to the ball's centre, in the ball."""
+    """Rows relative to the center of the ball, clipped to it."""
     shortened = partial(relative_to_ball, radius=radius, center=center)
     return MappedRows(X, lambda rows, at: shortened(rows))
 
@@ -342,15 +342,15 @@ def pe_means(rows, given, noise):
     # in which ball: from here on all is relative to its center
     rows, view, far, price = _zoomed(rows, given, noise, n_total, price)
     search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price)
-    # where they are: more centres than asked for, by votes alone
+    # where they are: more centers than asked for, by votes alone
     centers, labels = _evolve(rows, given, noise, search, view.radius)
-    # where exactly: steps of refinement; after the first, as many centres as asked for
+    # where exactly: steps of refinement; after the first, as many centers as asked for
     ask = {"radius": far, "reach": view.radius, "n_total": n_total, "mu": mu}
     step = partial(refine_step, rows, noise=noise, **ask)
     heads, counts, errors = step(centers, labels)
     if len(heads) > (k := given.n_clusters):
         centers = select(heads, counts, k, seed, n_init=30)
-    else:  # too few rows for as many centres: some lie on others
+    else:  # too few rows for as many centers: some lie on others
         centers = np.resize(heads, (k, heads.shape[1]))
     errors = np.full(centers.shape, np.inf) if n_refine < given.n_refine else None
     for _ in range(n_refine - 1):
@@ -362,7 +362,7 @@ def pe_means(rows, given, noise):
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
-    """(number of rows, prices): PUBLIC or released, and what is left of the budget for the rest."""
+    """(number of rows, costs): PUBLIC or released, and what is left of the budget for the rest."""
     n_total = given.n_public or (len(rows) if noise.size_is_public else None)
     mu, projected = gaussian_mu(given.epsilon, given.delta), rows.shape[1] > given.n_components
     price = evolution_prices(mu, given.n_refine, projected, n_total is None)
@@ -372,7 +372,7 @@ def _number_of_rows(rows, given, noise):
 
 
 def _zoomed(rows, given, noise, n_total, price):
-    """(rows relative to the view, the view, radius up to which they keep their places, prices left)."""
+    """(rows relative to the view, the view, radius up to which they keep their places, costs left)."""
     view = View(np.zeros(rows.shape[1]), given.radius)
     rows = _shortened(rows, given.radius, given.center)
     mu = gaussian_mu(given.epsilon, given.delta)
@@ -390,7 +390,7 @@ def _sizes(heads, counts, centers, mu, noise):
     """What a step counted, its caution taken back, and the standard errors: released numbers and PUBLIC ones."""
     k, error = len(centers), _count_error(*heads.shape, mu, noise)
     told = np.where(counts > 0, counts, counts + 2 * error)
-    # after a single step there are more heads than centres
+    # after a single step there are more heads than centers
     home = np.arange(k) if len(heads) == k else nearest(heads, centers)
     return np.bincount(home, told, k), error * np.sqrt(np.bincount(home, minlength=k))
 
@@ -403,7 +403,7 @@ def _count_error(n_heads, n_features, mu, noise):
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #b61f4e27
 def _plan(d, given, noise, n_total, price):
-    """(search by votes, steps of refinement, price of each): from PUBLIC and released numbers alone."""
+    """(search by votes, steps of refinement, cost of each): from PUBLIC and released numbers alone."""
     n_heads, n_refine, mu = math.ceil(EXTRA * given.n_clusters), given.n_refine, price.step
     n_rounds = _rounds(given, d, n_total * price.votes / (5 * n_heads))
     mutants = min(n_total / 10, given.population)
@@ -412,7 +412,7 @@ def _plan(d, given, noise, n_total, price):
         n_refine, mu, n_rounds = 1, mu * math.sqrt(n_refine), given.n_votes or 1
         deviation = noise.histogram_scale(mu=price.votes / math.sqrt(n_rounds))
         mutants = min(n_total / 5, 3 * given.population, 10 * n_total / deviation)
-        if d > given.n_components:  # far from all rows are centres that no count can move
+        if d > given.n_components:  # far from all rows are centers that no count can move
             counted = n_total / (4 * _count_error(n_heads, d, mu, noise))
             n_heads = min(n_heads, max(round(counted), 1))
     search = partial(

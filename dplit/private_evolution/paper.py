@@ -119,7 +119,7 @@ def variations(
     Returns
     -------
     ndarray of shape (k * n_each, d)
-        Those of the first centre first.
+        Those of the first center first.
     """
     k, d = centers.shape
     if antithetic:

@@ -17,6 +17,7 @@ from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
 from dplit import MaxCoverKMeans, PEMeans, audit, geometry
+from dplit import max_cover as face
 from dplit.accounting import Receipt, cover_exponent, gaussian_mu
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
 from dplit.geometry import (
@@ -1125,3 +1126,44 @@ def test_a_large_stencil_has_the_nodes_of_its_ball_and_a_larger_one_is_refused()
     assert len(offsets) > grid_cover._STENCIL
     with pytest.raises(ValueError, match="too many nodes"):
         grid_cover.stencil(3, 1 / 200)
+
+
+PARTS = 0.1, 0.3, 0.1, 0.5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: face.stencil(2.5), TypeError, "d=2.5: stencil"),
+        (lambda: face.grid_fits(2, 0.0), ValueError, "radius=0.*the radius of a cover"),
+        (lambda: face.GridCover([[0.0], [1.0, 77.5]], 0.1), ValueError, "points cannot be"),
+        (lambda: face.GridCover([[0.0]], 0.1, 0.0), ValueError, "ratio=0.*GridCover"),
+        (lambda: face.GridCover([[0.0]], 1e-30), ValueError, "too many nodes"),
+        (lambda: face.max_cover([[0.0]], [0.1, 0.0], 1, len), ValueError, "radii"),
+        (lambda: face.max_cover([[0.0]], [[0.1]], 1, len), ValueError, "radii: max_cover"),
+        (lambda: face.grid_set_cover([[0.0]], 0.1, 1, 3), TypeError, "choose"),
+        (lambda: face.cover_radii(0.0), ValueError, "finest=0"),
+        (lambda: face.cluster_candidates([[0.0]], [1, 2], 1, 0), ValueError, "weights: cluster_c"),
+        (lambda: face.coverage_bound(9, 2, 3, 1, [1, 0], 0.1), ValueError, "exponent"),
+        (
+            lambda: face.max_cover_releases(1, 1, 1e-6, [1, 2, 3, 4]),
+            ValueError,
+            "shares=.*sum to 1",
+        ),
+        (lambda: face.max_cover_prices(1, 0.0, "replace", PARTS, 0), ValueError, "delta=0"),
+        (lambda: face.worth_keeping([[1.0]], 1.0, 1), ValueError, "weights: worth_keeping"),
+        (lambda: face.cost_lower_bound(4, 1.0, 0.0, 4, 0.5), ValueError, "n_words=4"),
+    ],
+)
+def test_the_face_refuses_what_the_lemmas_cannot_take(call, error, words):
+    with pytest.raises(error, match=words) as refusal:
+        call()
+    assert "77.5" not in str(refusal.value)
+
+
+def test_lists_pass_the_face_and_covers_are_those_of_arrays():
+    plain = max_cover_kmeans.max_cover_prices(1.0, 1e-6, "replace", PARTS, 0)
+    assert face.max_cover_prices(1, 1e-6, "replace", list(PARTS), 0) == plain
+    points = np.array([[0.1, 0.2], [0.5, 0.5]])
+    ours, theirs = (m.GridCover(p, 0.5) for m, p in ((face, points.tolist()), (grid_cover, points)))
+    assert np.array_equal(ours.histogram, theirs.histogram) and ours.size == theirs.size

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from test_estimators import Untouchable
 
 from dplit import HDPEMeans, NoisyLloyd, PEMeans, accounting, private_evolution
+from dplit import private_evolution as face
 from dplit.accounting import gaussian_delta, gaussian_mu, gdp_composition
 from dplit.datasets import kmeans_loss, make_elongated_blobs, make_g2, make_isotropic_blobs
 from dplit.geometry import clip_to_ball, uniform_in_ball
@@ -669,4 +670,46 @@ def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
 def test_evolution_has_a_price(mu):
     with pytest.raises(ValueError, match="mu"):
-        private_evolution.evolution_prices(mu, 3)
+        face.evolution_prices(mu, 3)
+
+
+# ---------------------------------------------------------------- the face
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: face.select([[0.0, 1.0]], [1.0], 2, 0), ValueError, "n_clusters=2: select"),
+        (
+            lambda: face.select([[0.0], [1.0]], [1.0], 1, 0),
+            ValueError,
+            "weights: select .* m as in",
+        ),
+        (lambda: face.select([[0.0], [1.0]], [1.0, 1.0], 1, 0, [[0.0]] * 2), ValueError, "start"),
+        (lambda: face.nearest_member([[0.0]], [[0.0]] * 3, 2), ValueError, "n_elite=2"),
+        (lambda: face.nearest_member([[0.0]], [[0.0, 1.0]]), ValueError, "population: nearest_m"),
+        (lambda: face.nearest_member([[77.5, math.nan]], [[0.0, 1.0]]), ValueError, "Q cannot be"),
+        (lambda: face.levy_steps((10**9, 10**9), 0), ValueError, "GiB of memory"),
+        (lambda: face.levy_steps(3, 0), TypeError, "shape: levy_steps"),
+        (lambda: face.levy_steps((3, -1), 0), ValueError, "shape=-1"),
+        (lambda: face.variations([[0.0]], 2**30, 0), ValueError, "n_each=1073741824"),
+        (lambda: face.keep_largest([[1.0]], 1), ValueError, "votes: keep_largest"),
+        (lambda: face.vote_grid([[1.0]], 1.0, [0.0, 1.0]), ValueError, "center"),
+        (lambda: face.step_prices(1.0, "remove"), ValueError, "neighboring"),
+        (lambda: face.evolution_prices(0.0, 3), ValueError, "mu=0.*the privacy cost of everything"),
+        (lambda: face.vote_noise(1.0, 1.0, 3), ValueError, "delta=1"),
+        (lambda: face.step_error([1, 2], [1], [1], 2, 9, 1), ValueError, "lengths: step_error"),
+    ],
+)
+def test_the_face_refuses_what_the_formulas_cannot_take(call, error, words):
+    with pytest.raises(error, match=words) as refusal:
+        call()
+    assert "77.5" not in str(refusal.value)
+
+
+def test_lists_and_numpy_numbers_pass_the_face_and_the_results_are_those_of_arrays():
+    counts, lengths, radii = [3, 2, 1], [0.1, 0.2, 0.3], [0.15, 0.25]
+    arrays = (np.array(values, float) for values in (counts, lengths, radii))
+    plain = pe_means.step_error(*arrays, 4, 6.0, 0.5)
+    asked = face.step_error(counts, lengths, radii, np.int64(4), 6, np.float64(0.5))
+    assert np.array_equal(plain, asked)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..plotting.figures import png, SERIES, style
+from ..plotting.styles import png, SERIES, style
 from ..inputs.checks import check_kind
 from ..accounting.receipts import rounded_up, Receipt
 from ..inputs.ranges import Column

@@ -8,6 +8,7 @@ __all__ = ['private_average', 'average_tuples', 'KAverages']
 # %% ../../nbs/k_tuples/averages.ipynb #2f2db547
 import math
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +16,25 @@ from numpy.typing import ArrayLike
 from ..accounting.gaussian import gaussian_mu
 from .paper import _in_order, private_test_partition
 from .clusterer import PlannedClusterer
-from ..inputs.declared import CHANCE, check_arrays, check_each, POSITIVE
 from ..geometry.neighbors import nearest
-from ..mechanisms.noise import Noise
-from ..inputs.checks import check_between, check_choice, check_count, check_flag, check_kind
+from ..inputs.checks import check_between, check_choice, check_flag
+from ..inputs.contracts import Chance, Count, Positive
+from ..inputs.contracts import Table as Array
+from ..mechanisms.noise import ANoise
 from ..accounting.receipts import Release
 
 # %% ../../nbs/k_tuples/averages.ipynb #746eec46
-def private_average(Q, *, radius, min_radius, moves, epsilon, mu, beta, noise):
+def private_average(
+    Q: Annotated[Array, "q d+"],
+    *,
+    radius: Positive,
+    min_radius: Positive,
+    moves: Count,
+    epsilon: Positive,
+    mu: Positive,
+    beta: Chance,
+    noise: ANoise,
+):
     """Proposition 2.9, made rigorous: the mean of points most of which are close together, wherever that is.
 
     Parameters
@@ -33,37 +45,25 @@ def private_average(Q, *, radius, min_radius, moves, epsilon, mu, beta, noise):
         Points are brought into [-radius, radius]^d; a smaller spread than min_radius > 0 is not
         looked for. PUBLIC.
     moves : int
-        How many points may be exchanged between neighbours. PUBLIC.
+        How many points may differ between neighboring datasets. PUBLIC.
     epsilon : float
-        Price of the choices and the count, in equal thirds: where, how wide, how many.
+        Privacy cost of the choices and the count, in equal thirds: where, how wide, how many.
     mu : float
-        Gaussian price of the sum.
+        Privacy cost (GDP) of the sum.
     beta : float
         Failure probability.
     noise : Noise
-        The door.
 
     Returns
     -------
     ndarray of shape (d,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
 
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Proposition 2.9; after Nissim, Stemmer,
     Vadhan (PODS 2016).
     """
-    owner = "private_average"
-    [Q] = check_arrays(owner, Q=(Q, "q d+"))
-    radius, min_radius = _nodes(radius, min_radius, owner)
-    moves = check_count(moves, "moves", owner)
-    epsilon, mu = check_each(POSITIVE, owner, epsilon=epsilon, mu=mu)
-    beta = CHANCE(beta, "beta", owner)
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
+    _check_nodes(radius, min_radius, "private_average")
     d = Q.shape[1]
     each = epsilon / (3 * d)
     nodes = np.linspace(-radius, radius, math.ceil(2 * radius / min_radius) + 1)
@@ -90,18 +90,24 @@ def private_average(Q, *, radius, min_radius, moves, epsilon, mu, beta, noise):
     return middle + width * np.clip(total / max(count, 1.0), -1, 1)
 
 # %% ../../nbs/k_tuples/averages.ipynb #3f7fb18c
-def _nodes(radius, min_radius, owner):
+def _check_nodes(radius, min_radius, owner):
     """PUBLIC radii, of which the first is not too many times the second: there is a node for each."""
-    radius, min_radius = check_each(POSITIVE, owner, radius=radius, min_radius=min_radius)
     if not min_radius <= radius <= 2**22 * min_radius:
         raise ValueError(
             f"min_radius={min_radius}: {owner} lists a node for every min_radius; choose one from "
             f"{radius / 2**22:.3g} to the radius."
         )
-    return radius, min_radius
 
 
-def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, beta):
+def average_tuples(
+    n_clusters: Count,
+    n_features: Count,
+    moves: Count,
+    epsilon: Positive,
+    radius: Positive,
+    min_radius: Positive,
+    beta: Chance,
+):
     """How many tuples `private_average` needs for each part until the first choice, of a point inside, succeeds.
 
     Parameters
@@ -110,23 +116,14 @@ def average_tuples(n_clusters, n_features, moves, epsilon, radius, min_radius, b
     moves : int
         k (ell + 1).
     epsilon : float
-        Price of choices and count.
+        Privacy cost of choices and count.
     radius, min_radius, beta : float
 
     Returns
     -------
     int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "average_tuples"
-    sizes = {"n_clusters": n_clusters, "n_features": n_features, "moves": moves}
-    n_clusters, n_features, moves = check_each(check_count, owner, **sizes)
-    epsilon, beta = POSITIVE(epsilon, "epsilon", owner), CHANCE(beta, "beta", owner)
-    radius, min_radius = _nodes(radius, min_radius, owner)
+    _check_nodes(radius, min_radius, "average_tuples")
     nodes = math.ceil(2 * radius / min_radius) + 1
     each = epsilon / (3 * n_features)
     return math.ceil(4 * moves / each * math.log(nodes * n_features * n_clusters / beta))
@@ -250,7 +247,7 @@ class KAverages(PlannedClusterer):
         super()._check_public()
         owner = type(self).__name__
         self.min_radius = check_between(self.min_radius, "min_radius", owner, 0, self.radius, "(]")
-        _nodes(self.radius, self.min_radius, owner)
+        _check_nodes(self.radius, self.min_radius, owner)
 
     def _check_size(self, n, k, d):
         self._check_planned(n)

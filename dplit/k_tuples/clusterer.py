@@ -21,11 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from .paper import exact_plan, paper_plan, smallest
 from ..inputs.declared import is_masked, UnreadableRecords
 from ..estimators.base import PrivateEstimator
-from ..inputs.checks import column_kinds, AbstainedWarning, check_between, check_callable
-from ..inputs.checks import check_center
-from ..inputs.checks import check_delta, check_epsilon, check_kind, check_random_state
-from ..inputs.checks import warn_after_charge
-from ..accounting.receipts import Receipt
+from ..inputs.checks import AbstainedWarning, check_between, check_center, check_delta
+from ..inputs.checks import check_epsilon, check_random_state, column_kinds, warn_after_charge
 from ..inputs.tables import check_rows
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #5323c23f
@@ -115,28 +112,20 @@ def _nested_shape(T):
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #bc15e582
 def say_if_abstained(estimator, instead="there are no centres: `centers_` is None"):
-    """Warn if a fit abstained. Its status is released, so the warning tells nothing that is private.
+    """Warn if a fit abstained. Its status is released, so the warning discloses nothing private.
 
     Parameters
     ----------
     estimator : estimator
         Fitted, with `status_` and `get_params`.
     instead : str
-        What there is in place of centres.
+        What there is in place of centers.
 
     Returns
     -------
     estimator
         As it was given.
-
-    Raises
-    ------
-    TypeError
-        If it is no estimator.
     """
-    owner = "say_if_abstained"
-    check_callable(getattr(estimator, "get_params", None), "get_params of the estimator", owner)
-    check_kind(instead, "instead", owner, str)
     if getattr(estimator, "status_", None) == "abstained":
         warn_after_charge(
             f"{type(estimator).__name__} abstained, because the tuples do not agree well enough, and "
@@ -227,7 +216,7 @@ TypeError, ValueError
         return {"status_": "released", "centers_": centers[np.lexsort(centers.T[::-1])]}
 
     def _release_centers(self, T, noise):
-        """Centres (k, d), or None, from what passes through `noise`."""
+        """Centers (k, d), or None, from what `noise` releases."""
         raise NotImplementedError
 
     def fit(self, T: "ArrayLike", y: object = None) -> Self:
@@ -262,19 +251,13 @@ def printed_receipt(receipt):
     Parameters
     ----------
     receipt : Receipt
-        Of releases with prices in epsilon, of which some may fail in private.
+        Of releases whose privacy cost is an epsilon; some may fail in private.
 
     Returns
     -------
     Receipt
         The same, or at a larger delta.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    check_kind(receipt, "receipt", "printed_receipt", Receipt, "such as the spent_ of a fit")
     if math.isfinite(receipt.epsilon):
         return receipt
     whole = math.fsum(r.times * r.epsilon for r in receipt.releases)

@@ -7,10 +7,10 @@ __all__ = ['stability_needed', 'parts_of', 'tuples_of', 'cell_radii', 'StablePri
            'KTupleKMeans', 'second_moments', 'KTupleGaussianMixture']
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #2c1827e3
-from typing import NamedTuple, Self
 import math
 import warnings
 from functools import lru_cache, partial
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,18 +25,21 @@ from .paper import smallest
 from .scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from .clusterer import say_if_abstained
-from ..inputs.declared import check_arrays, check_memory, optional, POSITIVE
+from ..inputs.declared import check_memory, optional
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
-from ..mechanisms.noise import count_weight, mean_in_ball, Noise
-from ..inputs.checks import check_between, check_count, check_kind, check_neighboring
-from ..inputs.checks import check_radius
-from ..inputs.checks import check_random_state
+from ..mechanisms.noise import count_weight, mean_in_ball
+from ..inputs.checks import check_between, check_count
+from ..inputs.contracts import between, Count, Positive, RandomState, Relation
+from ..inputs.contracts import Table as Array
+from ..inputs.contracts import Vector, Whole, whole
 from ..inputs.lattice import lattice, quantize
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #9888b803
-def stability_needed(separation, approximation=1.0):
+def stability_needed(
+    separation: Positive, approximation: Annotated[float, between(1, 1e100)] = 1.0
+):
     """Equation (1): the largest phi for which stable data make tuples that are far enough apart.
 
     Parameters
@@ -51,22 +54,19 @@ def stability_needed(separation, approximation=1.0):
     float
         phi, with OPT_k <= phi^2 OPT_(k - 1).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     This chapter; the notion of stability is that of Ostrovsky, Rabani, Schulman, Swamy (JACM 2012).
     """
-    owner = "stability_needed"
-    separation = POSITIVE(separation, "separation", owner)
-    approximation = check_between(approximation, "approximation", owner, 1, 1e100)
     return 1 / math.sqrt(1 + 8 * (approximation + 1) * (2 * separation + 2) ** 2)
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #b91a7dc8
-def parts_of(Q, n_parts, neighboring, rng):
+def parts_of(
+    Q: Annotated[Array, "n d+"],
+    n_parts: Annotated[int, whole(high=2**31)],
+    neighboring: Relation,
+    rng: RandomState,
+):
     """The part of each row; one changed row changes one part.
 
     Parameters
@@ -81,19 +81,8 @@ def parts_of(Q, n_parts, neighboring, rng):
     Returns
     -------
     ndarray of int64, shape (n,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "parts_of"
-    [Q] = check_arrays(owner, Q=(Q, "n d+"))
-    n_parts = check_count(n_parts, "n_parts", owner, high=2**31)
-    neighboring, rng = (
-        check_neighboring(neighboring),
-        np.random.default_rng(check_random_state(rng)),
-    )
+    rng = np.random.default_rng(rng)
     if neighboring == "replace":
         return rng.integers(n_parts, size=len(Q))
     key = rng.integers(2**64, dtype=np.uint64)
@@ -109,15 +98,21 @@ def parts_of(Q, n_parts, neighboring, rng):
 
 
 def _mix(x):
-    """The finaliser of splitmix64: every bit of the input moves every bit of the output."""
+    """The finalizer of splitmix64: every bit of the input moves every bit of the output."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #1a60a2e0
-def tuples_of(Q, parts, n_parts, n_clusters, seed):
-    """A tuple of k centres for each part, by k-means without privacy.
+def tuples_of(
+    Q: Annotated[Array, "n d+"],
+    parts: Annotated[Vector, "n"],
+    n_parts: Count,
+    n_clusters: Count,
+    seed: Whole,
+):
+    """A tuple of k centers for each part, by k-means without privacy.
 
     Parameters
     ----------
@@ -130,18 +125,8 @@ def tuples_of(Q, parts, n_parts, n_clusters, seed):
     -------
     ndarray of shape (n_parts, n_clusters, d)
         PRIVATE. Equal points, which partition nothing, for a part with fewer than k distinct rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "tuples_of"
-    Q, parts = check_arrays(owner, Q=(Q, "n d+"), parts=(parts, "n"))
-    n_parts = check_count(n_parts, "n_parts", owner)
-    n_clusters = check_count(n_clusters, "n_clusters", owner)
-    seed = check_count(seed, "seed", owner, low=0)
-    check_memory(8.0 * n_parts * n_clusters * Q.shape[1], f"n_parts={n_parts}", owner)
+    check_memory(8.0 * n_parts * n_clusters * Q.shape[1], f"n_parts={n_parts}", "tuples_of")
     T = np.zeros((n_parts, n_clusters, Q.shape[1]))
     order = np.lexsort((*Q.T[::-1], parts))  # a part's rows in the order of a dictionary
     ends = np.searchsorted(parts[order], np.arange(n_parts + 1))
@@ -171,29 +156,22 @@ def cell_radii(counts, n_clusters):
     Returns
     -------
     ndarray of shape (n_clusters,)
-        In 2^-8, ..., 1. Longer distances will be shortened.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+        In 2^-8, ..., 1. Longer distances will be clipped.
     """
-    n_clusters = check_count(n_clusters, "n_clusters", "cell_radii")
-    [counts] = check_arrays("cell_radii", counts=(counts, f"{17 * n_clusters}"))
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #7dbe0736
 class StablePrices(NamedTuple):
-    """What a fit of stable clusters pays for what. PUBLIC.
+    """How a fit of stable clusters divides its budget. PUBLIC.
 
     Attributes
     ----------
     eta : float
         The part of delta for bounds that fail; 0 for one cluster.
     parts, distances, means, moments : float
-        Gaussian prices: of the parts' agreement, of the distances inside cells, of their sums and
-        counts, of their second moments. 0 where nothing is asked.
+        Privacy costs (GDP) of the parts' agreement, of the distances inside cells, of their sums
+        and counts, of their second moments. 0 where nothing is released.
     """
 
     eta: float
@@ -209,9 +187,9 @@ class Found(NamedTuple):
     Attributes
     ----------
     centers : ndarray of shape (k, d)
-        In the units of the data, minus the centre of the ball.
+        In the units of the data, minus the center of the ball.
     counts, widths : ndarray of shape (k,)
-        Noisy numbers of rows, and radii to which rows are shortened, in the same units.
+        Noisy numbers of rows, and radii to which rows are clipped, in the same units.
     """
 
     centers: np.ndarray
@@ -225,7 +203,7 @@ class Inside(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (n, d)
-        Minus the centre of their cell, in widths of it.
+        Minus the center of their cell, in widths of it.
     cells : ndarray of int, shape (n,)
     """
 
@@ -252,17 +230,7 @@ def cell_means(Q, start, radius, price, noise):
     -------
     Found, Inside
         The first is released, the second is not.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "cell_means"
-    Q, start = check_arrays(owner, Q=(Q, "n d+"), start=(start, "k+ d"))
-    radius = check_radius(radius, "radius", owner)
-    check_kind(price, "price", owner, StablePrices, "of PUBLIC prices")
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     k = len(start)
     step, limit = lattice(radius)
     C = np.rint(clip_to_ball(start, radius) / step)
@@ -523,7 +491,7 @@ def second_moments(found, inside, mu, noise):
     inside : Inside
         PRIVATE.
     mu : float
-        Gaussian price of all matrices together. PUBLIC.
+        Privacy cost (GDP) of all matrices together. PUBLIC.
     noise : Noise
 
     Returns
@@ -532,17 +500,7 @@ def second_moments(found, inside, mu, noise):
         Sum to 1.
     covariances : ndarray of shape (k, d, d)
         In squared units of the data, positive semidefinite.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "second_moments"
-    check_kind(found, "found", owner, Found, "from cell_means")
-    check_kind(inside, "inside", owner, Inside, "from cell_means")
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
-    mu = POSITIVE(mu, "mu", owner)
     counts, width = found.counts, found.widths
     k, d = found.centers.shape
     i, j = np.triu_indices(d)

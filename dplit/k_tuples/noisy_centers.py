@@ -9,25 +9,25 @@ __all__ = ['h_index', 'printed_loss', 'printed_separation', 'printed_noisy_cente
 import itertools
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from .paper import _in_order, _laplace_tail, canonical, count_unpartitioned
+from .paper import _in_order, canonical, count_unpartitioned
 from .paper import laplace_tail, majority, paper_plan, private_test_partition
 from .paper import ratio_bound, smallest
 from .scales import _distances, _HAIR, _one_tuple, noise_factor
 from .scales import one_tuple_movement, scaled_centers, smallest_separation
 from .clusterer import PlannedClusterer
-from ..inputs.declared import CHANCE, check_arrays, check_each, optional, POSITIVE
-from ..mechanisms.noise import Noise
-from ..inputs.checks import check_between, check_choice, check_count, check_kind
+from ..inputs.checks import check_between, check_choice
+from ..inputs.contracts import between, Chance, Count, OpenShare, Positive, Vector, whole
+from ..inputs.declared import optional
 from ..accounting.receipts import largest_scale, Release
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #c729381f
-def h_index(degrees):
+def h_index(degrees: Vector):
     """The largest h for which h tuples are of degree h or more.
 
     Parameters
@@ -39,21 +39,20 @@ def h_index(degrees):
     -------
     int
         Moves by at most 1 when one tuple is replaced, although all degrees may move.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    [degrees] = check_arrays("h_index", degrees=(degrees, "n"))
     falling = np.sort(degrees)[::-1]
     return int(np.sum(falling >= np.arange(1, len(falling) + 1)))
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #f459de4d
-def printed_loss(n_clusters, epsilon, delta, separation):
-    """What the printed noise of Figure 4 really costs for one centre's scale: epsilon at delta / (8 k).
+def printed_loss(
+    n_clusters: Annotated[int, whole(high=2**20)],
+    epsilon: Positive,
+    delta: OpenShare,
+    separation: Annotated[float, between(2, 1e100, "(]")],
+):
+    """What the printed noise of Figure 4 really costs for the scale of one center: epsilon at delta / (8 k).
 
-    The printed lambda_i is M_i times a shifted Laplace variable: two Laplace laws whose location
+    The printed lambda_i is M_i times a shifted Laplace variable: two Laplace distributions whose location
     and scale both change by the ratio omega. Their hockey-stick divergence, exactly.
 
     Parameters
@@ -78,11 +77,6 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4, step 4.
     """
-    owner = "printed_loss"
-    n_clusters = check_count(n_clusters, "n_clusters", owner, high=2**20)
-    epsilon = POSITIVE(epsilon, "epsilon", owner)
-    delta = check_between(delta, "delta", owner, 0, 1, "()")  # its logarithm is taken alone
-    separation = check_between(separation, "separation", owner, 2, 1e100, "(]")
     b, slope = 4 * n_clusters / epsilon, 4 / (separation - 2)
     place = 1 + slope * (b * (math.log(4 * n_clusters) - math.log(delta)) + 1)
     omega, target = ratio_bound(separation), delta / (8 * n_clusters)
@@ -106,7 +100,7 @@ def printed_loss(n_clusters, epsilon, delta, separation):
                 continue
             if low < high:
                 mass1, mass2 = (
-                    _laplace_tail(low - place * s, w) - _laplace_tail(high - place * s, w)
+                    laplace_tail(low - place * s, w) - laplace_tail(high - place * s, w)
                     for s, w in ((first, w1), (second, w2))
                 )
                 total += mass1 - math.exp(loss) * mass2
@@ -126,7 +120,7 @@ def printed_loss(n_clusters, epsilon, delta, separation):
     return brentq(worst, 0.0, high, xtol=1e-9) if worst(0.0) > 0 else 0.0
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #4d57c4a9
-def printed_separation(n_clusters, epsilon, delta, beta):
+def printed_separation(n_clusters: Count, epsilon: Positive, delta: Chance, beta: Chance):
     """The Delta of the paper's experiments: (10 / epsilon) k log(k / delta) sqrt(log(k / beta)).
 
     Parameters
@@ -138,18 +132,11 @@ def printed_separation(n_clusters, epsilon, delta, beta):
     -------
     float
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Section 5.
     """
-    owner = "printed_separation"
-    k, epsilon = check_count(n_clusters, "n_clusters", owner), POSITIVE(epsilon, "epsilon", owner)
-    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
+    k = n_clusters
     return 10 / epsilon * k * math.log(k / delta) * math.sqrt(math.log(k / beta))
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #3be4d61c
@@ -179,10 +166,7 @@ def printed_noisy_centers(T, given, noise):
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
     """
-    owner = "printed_noisy_centers"
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
-    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
-    check_kind(given, "given", owner, KNoisyCenters, 'as KNoisyCenters(variant="paper")')
+    noise.require_fixed_size("printed_noisy_centers", "tuples")
     n, k, d = T.shape
     epsilon, delta, beta = given.epsilon, given.delta, given.beta
     separation = given.separation or printed_separation(k, epsilon, delta, beta)

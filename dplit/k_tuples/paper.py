@@ -10,23 +10,23 @@ __all__ = ['ratio_bound', 'laplace_tail', 'joint_failure_bound', 'separations', 
 # %% ../../nbs/k_tuples/paper.ipynb #702ac210
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 from scipy import special, stats
 from scipy.spatial.distance import cdist
 
 from ..accounting.gaussian import subsampled
-from ..inputs.declared import CHANCE, check_arrays, check_each, POSITIVE
-from ..mechanisms.noise import Noise
 from ..accounting.mixtures import failure_delta
-from ..inputs.checks import check_between, check_callable, check_count, check_kind
-from ..inputs.checks import check_numbers
-from ..inputs.checks import check_share
 from ..accounting.receipts import Release
+from ..inputs.contracts import between, Chance, Count, instance, NotNegative, OpenShare
+from ..inputs.contracts import Positive, Vector, Whole, whole
+from ..inputs.contracts import Table as Array
+from ..mechanisms.noise import ANoise
 
 # %% ../../nbs/k_tuples/paper.ipynb #48c77634
-def ratio_bound(separation):
+def ratio_bound(separation: Annotated[float, between(2, 1e100, "(]")]):
     """Lemma G4: largest ratio of M_i between two tuples with a common tuple, (Delta + 2) / (Delta - 2).
 
     Parameters
@@ -38,13 +38,7 @@ def ratio_bound(separation):
     -------
     float
         The paper's omega, dimensionless.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    separation = check_between(separation, "separation", "ratio_bound", 2, 1e100, "(]")
     return (separation + 2) / (separation - 2)
 
 
@@ -59,22 +53,18 @@ def laplace_tail(x, scale):
     Returns
     -------
     float or ndarray
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    x = check_numbers(x, "x", "laplace_tail", -math.inf, math.inf)
-    return _laplace_tail(x, POSITIVE(scale, "scale", "laplace_tail"))
-
-
-def _laplace_tail(x, scale):
     tail = 0.5 * np.exp(-np.abs(x) / scale)
     return np.where(np.asarray(x) >= 0, tail, 1 - tail)[()]
 
 # %% ../../nbs/k_tuples/paper.ipynb #7864e58e
-def joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta):
+def joint_failure_bound(
+    m: Annotated[int, whole(high=2**24)],
+    epsilon_1: Positive,
+    epsilon_2: Positive,
+    ell: NotNegative,
+    beta: Chance,
+):
     """Lemma L3: bound on the probability of success with balls that do not nearly partition, in place of Claim 4.5.
 
     Parameters
@@ -82,7 +72,7 @@ def joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta):
     m : int
         Tuples drawn.
     epsilon_1, epsilon_2 : float
-        Prices of the two noises of Figure 1.
+        Privacy costs of the two noises of Figure 1.
     ell : float
         Balls that leave out more tuples than this are bad.
     beta : float
@@ -91,16 +81,7 @@ def joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta):
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "joint_failure_bound"
-    m, ell = check_count(m, "m", owner, high=2**24), check_between(ell, "ell", owner, 0, 1e100)
-    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
-    beta = CHANCE(beta, "beta", owner)
     p = min(1.0, 0.5 * m / beta * math.exp(-epsilon_2 * ell / m))
     bad, t = np.arange(1, m + 1), math.log(1 / beta) / epsilon_1
     # all but one of the b bad tuples fail, or a second one passes too
@@ -109,7 +90,7 @@ def joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta):
     return float(nobody + p * (bad * np.minimum(rest, 1)).max())
 
 # %% ../../nbs/k_tuples/paper.ipynb #4f71ea0a
-def separations(T):
+def separations(T: Annotated[Array, "n k+ d"]):
     """Distance of every point to the nearest other point of its tuple, squared: M_i^2.
 
     Parameters
@@ -121,16 +102,7 @@ def separations(T):
     -------
     ndarray of shape (n, k)
         In squared units of T. Below 1e-200 it is 0: such points count as equal.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    return _separations(*check_arrays("separations", T=(T, "n k+ d")))
-
-
-def _separations(T):
     n, k, d = T.shape
     nearest_other = np.empty((n, k))
     for start in range(0, n, step := max(1, _CELLS // k**2)):
@@ -144,7 +116,9 @@ def _separations(T):
     return np.where(nearest_other < 1e-200, 0.0, nearest_other)
 
 # %% ../../nbs/k_tuples/paper.ipynb #684d6af1
-def count_unpartitioned(T1, T2, separation):
+def count_unpartitioned(
+    T1: Annotated[Array, "m k+ d+"], T2: Annotated[Array, "n k d"], separation: Positive
+):
     """For each tuple X of T1: how many tuples of T2 are not partitioned by the balls around X. Figure 1, step 1.
 
     The ball around x_i has the radius M_i / separation; a tuple is partitioned if every ball holds
@@ -163,19 +137,11 @@ def count_unpartitioned(T1, T2, separation):
     ndarray of int64, shape (m,)
         A tuple with two equal points partitions nothing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1, steps 1a and 1b.
     """
-    owner = "count_unpartitioned"
-    T1, T2 = check_arrays(owner, T1=(T1, "m k+ d+"), T2=(T2, "n k d"))
-    separation = POSITIVE(separation, "separation", owner)
-    squared, total = _separations(T1), np.zeros(len(T1), dtype=np.int64)
+    squared, total = separations(T1), np.zeros(len(T1), dtype=np.int64)
     usable = np.flatnonzero(squared.min(axis=1) > 0)  # the others partition nothing
     m, k, d = len(usable), *T1.shape[1:]
     reach = (squared[usable] / separation**2).reshape(m * k, 1)
@@ -203,7 +169,7 @@ def _hits(centers, T, reach):
 _CELLS = 2**17  # numbers in one block
 
 # %% ../../nbs/k_tuples/paper.ipynb #94bd3b91
-def majority(n_tuples):
+def majority(n_tuples: Whole):
     """h_0: two tuples that partition so many tuples each have a common one, before and after a replacement.
 
     Parameters
@@ -214,17 +180,11 @@ def majority(n_tuples):
     -------
     int
         ceil((n + 2) / 2).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    n_tuples = check_count(n_tuples, "n_tuples", "majority", low=0)
     return -(-(n_tuples + 2) // 2)
 
 
-def canonical(T):
+def canonical(T: Annotated[Array, "n+ k+ d+"]):
     """Tuples and their points in the order of a dictionary: what comes after cannot depend on how they were stored.
 
     Parameters
@@ -234,13 +194,7 @@ def canonical(T):
     Returns
     -------
     ndarray of shape (n, k, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    [T] = check_arrays("canonical", T=(T, "n+ k+ d+"))
     inside = np.lexsort(np.moveaxis(T, 2, 0)[::-1], axis=-1)
     T = np.take_along_axis(T, inside[:, :, None], axis=1)
     return T[np.lexsort(T.reshape(len(T), -1).T[::-1])]
@@ -252,10 +206,7 @@ def _in_order(center, noise):
     return center[np.argsort(center @ direction, kind="stable")]
 
 # %% ../../nbs/k_tuples/paper.ipynb #cf5245ea
-_FAILURES = partial(check_between, low=0, high=1, ends="()")
-
-
-def paper_parameters(n_tuples, epsilon, delta, beta):
+def paper_parameters(n_tuples: Count, epsilon: Positive, delta: OpenShare, beta: OpenShare):
     """Definitions 4.1 and 4.4: m, epsilon_1 and ell of PrivateTestPartition.
 
     Parameters
@@ -271,20 +222,11 @@ def paper_parameters(n_tuples, epsilon, delta, beta):
         None if there is no such m.
     epsilon_1, ell : float
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Definitions 4.1 and 4.4.
     """
-    owner = "paper_parameters"
-    n_tuples = check_count(n_tuples, "n_tuples", owner)
-    epsilon = POSITIVE(epsilon, "epsilon", owner)
-    # their product may be no float
-    log_delta, log_beta = map(math.log, check_each(_FAILURES, owner, delta=delta, beta=beta))
+    log_delta, log_beta = math.log(delta), math.log(beta)  # their product may be no float
     for m in range(1, n_tuples + 1):
         inside = epsilon * n_tuples / (2 * m) - 3
         if inside <= 1:
@@ -309,7 +251,7 @@ class PartitionPlan:
     failure : float
         except with this probability, jointly with success.
     epsilon : float
-        What the status costs.
+        Privacy cost of the status.
     """
 
     m: int
@@ -321,8 +263,8 @@ class PartitionPlan:
     epsilon: float
 
 # %% ../../nbs/k_tuples/paper.ipynb #8d9eaf00
-def paper_plan(n_tuples, epsilon, delta, beta):
-    """The test of KAverages and KNoisyCenters as printed: (epsilon / 2, delta / 4, beta / 2), priced exactly.
+def paper_plan(n_tuples: Count, epsilon: Positive, delta: Chance, beta: Chance):
+    """The test of KAverages and KNoisyCenters as published: (epsilon / 2, delta / 4, beta / 2), with exact accounting.
 
     Parameters
     ----------
@@ -334,18 +276,7 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     -------
     PartitionPlan or None
         None if n_tuples < 2 ell + 2.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "paper_plan"
-    n_tuples, epsilon = (
-        check_count(n_tuples, "n_tuples", owner),
-        POSITIVE(epsilon, "epsilon", owner),
-    )
-    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
     m, epsilon_1, ell = paper_parameters(n_tuples, epsilon / 2, delta / 4, beta / 2)
     if m is None or n_tuples < 2 * ell + 2:
         return None
@@ -354,7 +285,14 @@ def paper_plan(n_tuples, epsilon, delta, beta):
     return PartitionPlan(m, epsilon_1, epsilon / 4, beta / 2, math.floor(ell), failure, cost)
 
 # %% ../../nbs/k_tuples/paper.ipynb #be9240dd
-def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
+@lru_cache(maxsize=512)
+def exact_plan(
+    n_tuples: Count,
+    epsilon: Positive,
+    delta: Chance,
+    beta: Chance,
+    share: Annotated[float, between(1e-6, 1)] = 0.5,
+):
     """The same test with exact accounting: the split of epsilon and the m with the smallest ell.
 
     Parameters
@@ -375,19 +313,6 @@ def exact_plan(n_tuples, epsilon, delta, beta, share=0.5):
     ValueError
         If epsilon is above 500.
     """
-    owner = "exact_plan"
-    n_tuples, epsilon = (
-        check_count(n_tuples, "n_tuples", owner),
-        POSITIVE(epsilon, "epsilon", owner),
-    )
-    delta, beta = check_each(CHANCE, owner, delta=delta, beta=beta)
-    return _exact_plan(
-        n_tuples, epsilon, delta, beta, check_between(share, "share", owner, 1e-6, 1)
-    )
-
-
-@lru_cache(maxsize=512)
-def _exact_plan(n_tuples, epsilon, delta, beta, share):
     if epsilon > 500:
         raise ValueError(
             f"epsilon={epsilon:g}: the private failure of the sampled test has no price beyond "
@@ -403,7 +328,7 @@ def _exact_plan(n_tuples, epsilon, delta, beta, share):
             if nobody >= target:
                 continue
             t, bad = math.log(2 / beta) / epsilon_1, np.arange(1, m + 1)
-            kappa = (bad * (_laplace_tail(bad - 1 - t, 1 / epsilon_1) + bad * 1e-6)).max()
+            kappa = (bad * (laplace_tail(bad - 1 - t, 1 / epsilon_1) + bad * 1e-6)).max()
             p = min((target - nobody) / kappa, 1e-6)
             if not p:
                 continue
@@ -434,8 +359,6 @@ def smallest(feasible, high=2**40):
     ValueError
         If none up to `high` is feasible.
     """
-    check_callable(feasible, "feasible", "smallest")
-    high = check_count(high, "high", "smallest", low=2)
     low, top = 1, 2
     while not feasible(top):
         low, top = top, 2 * top
@@ -450,7 +373,9 @@ def smallest(feasible, high=2**40):
     return top
 
 
-def success_probability(counts, epsilon_1, epsilon_2, beta):
+def success_probability(
+    counts: Annotated[Vector, "m+"], epsilon_1: Positive, epsilon_2: Positive, beta: Chance
+):
     """Exact probability that Figure 1 says "Success": a Poisson-binomial number of passes, then a Laplace tail.
 
     Parameters
@@ -462,16 +387,7 @@ def success_probability(counts, epsilon_1, epsilon_2, beta):
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "success_probability"
-    [counts] = check_arrays(owner, counts=(counts, "m+"))
-    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
-    beta = CHANCE(beta, "beta", owner)
     m = len(counts)
     passes = laplace_tail(np.asarray(counts) - m / epsilon_2 * math.log(m / beta), m / epsilon_2)
     law = np.ones(1)  # of the number of passes
@@ -491,12 +407,12 @@ def private_test_close_tuples(
     T1, T2 : ndarray of shape (m, k, d), (n, k, d)
         PRIVATE.
     epsilon_1, epsilon_2 : float
-        Prices of the status with respect to T1 and T2, > 0.
+        Privacy costs of the status with respect to T1 and T2, > 0.
     beta : float
     separation : float
         Delta > 6. PUBLIC.
     noise : Noise
-        The door. The receipt says what the status costs a tuple of T1 and of T2 together.
+        Its receipt says what the status costs a tuple of T1 and of T2 together.
     n_rows : int, optional
         PUBLIC: T1 is a secret uniform sample, drawn without replacement, of so many tuples.
     failure : float
@@ -509,23 +425,13 @@ def private_test_close_tuples(
     first : int or None
         PRIVATE: which tuple of T1 the balls are around. None: empty balls.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1.
     """
-    owner = "private_test_close_tuples"
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
-    T1, T2 = check_arrays(owner, T1=(T1, "m+ k+ d+"), T2=(T2, "n k d"))
-    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
-    beta, failure = CHANCE(beta, "beta", owner), check_share(failure, "failure", owner)
-    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
-    n_rows = len(T1) if n_rows is None else check_count(n_rows, "n_rows", owner, low=len(T1))
+    noise.require_fixed_size("private_test_close_tuples", "tuples")
     m = len(T1)
+    n_rows = m if n_rows is None else n_rows
     counts = count_unpartitioned(T1, T2, separation)  # 1a, 1b
     cost = epsilon_2 + subsampled(epsilon_1, 0.0, m, n_rows)[0]
     status = Release("status of the test", "subsampled", epsilon=cost, failure=failure)
@@ -538,7 +444,16 @@ def private_test_close_tuples(
     return success, int(np.argmax(passed)) if success and passed.any() else None  # 4
 
 # %% ../../nbs/k_tuples/paper.ipynb #55cb3c65
-def private_test_partition(T, plan, *, separation, noise):
+_PLANNED = "from paper_plan or exact_plan; None: too few tuples"
+
+
+def private_test_partition(
+    T: Annotated[Array, "n+ k+ d+"],
+    plan: Annotated[PartitionPlan, instance(PartitionPlan, _PLANNED)],
+    *,
+    separation: Annotated[float, between(6, 1e100, "(]")],
+    noise: ANoise,
+):
     """Figure 2: is T nearly partitioned by far balls, and by which?
 
     Parameters
@@ -550,28 +465,18 @@ def private_test_partition(T, plan, *, separation, noise):
     separation : float
         Delta > 6. PUBLIC.
     noise : Noise
-        The door; what the status costs, and its private failure, go on its receipt.
+        What the status costs, and its private failure, go on its receipt.
 
     Returns
     -------
     ndarray of shape (k, d), or None
-        PRIVATE centres of balls that leave out at most plan.ell tuples, or None: Failure.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+        PRIVATE centers of balls that leave out at most plan.ell tuples, or None: Failure.
 
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 2.
     """
-    owner = "private_test_partition"
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
-    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
-    check_kind(
-        plan, "plan", owner, PartitionPlan, "from paper_plan or exact_plan; None: too few tuples"
-    )
+    noise.require_fixed_size("private_test_partition", "tuples")
     drawn = noise.sample(len(T), plan.m)  # 2, from the secret bits
     _, first = private_test_close_tuples(  # 3
         T[drawn],
@@ -587,7 +492,15 @@ def private_test_partition(T, plan, *, separation, noise):
     return None if first is None else T[drawn[first]]
 
 # %% ../../nbs/k_tuples/paper.ipynb #a70808ce
-def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
+def rare_success(
+    n_tuples: Count,
+    n_bad: Whole,
+    ell: Whole,
+    m: Annotated[int, whole(high=60)],
+    epsilon_1: Positive,
+    epsilon_2: Positive,
+    beta: Chance,
+):
     """Exact probabilities of success, and of success with bad balls, on the family that refutes Claim 4.5.
 
     Translates of one pair: ell + 1 outliers on the right, `n_bad` on the left, the others between.
@@ -603,19 +516,11 @@ def rare_success(n_tuples, n_bad, ell, m, epsilon_1, epsilon_2, beta):
     Returns
     -------
     success, bad : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "rare_success"
-    n_tuples, m = check_count(n_tuples, "n_tuples", owner), check_count(m, "m", owner, high=60)
-    n_bad, ell = check_count(n_bad, "n_bad", owner, low=0), check_count(ell, "ell", owner, low=0)
-    epsilon_1, epsilon_2 = check_each(POSITIVE, owner, epsilon_1=epsilon_1, epsilon_2=epsilon_2)
-    beta = CHANCE(beta, "beta", owner)
     if n_tuples < max(n_bad + ell + 1, m):
-        raise ValueError(f"n_tuples={n_tuples}: {owner} needs n_bad + ell + 1 at least, and m.")
+        raise ValueError(
+            f"n_tuples={n_tuples}: rare_success needs n_bad + ell + 1 at least, and m."
+        )
     tau, scale = m / epsilon_2 * math.log(m / beta), m / epsilon_2
     good, left, right = (1 - laplace_tail(tau - c, scale) for c in (0, ell + 1, n_bad))
     n_good, success, bad = n_tuples - n_bad - ell - 1, 0.0, 0.0

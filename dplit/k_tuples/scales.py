@@ -7,41 +7,36 @@ __all__ = ['noise_factor', 'scaled_centers', 'one_tuple_movement', 'smallest_sep
 
 # %% ../../nbs/k_tuples/scales.ipynb #90168bad
 import math
+from typing import Annotated
 
 import numpy as np
 from scipy import special
 
 from .paper import ratio_bound, separations
-from ..inputs.declared import CHANCE, check_arrays, check_each, POSITIVE
-from ..mechanisms.noise import Noise
-from ..inputs.checks import check_between, check_callable, check_count, check_kind
+from ..inputs.checks import check_count
+from ..inputs.contracts import between, Chance, Count, Function, Positive, Rule, Vector
+from ..inputs.declared import check_arrays
+from ..mechanisms.noise import ANoise
 
 # %% ../../nbs/k_tuples/scales.ipynb #a9fc2925
-def noise_factor(shift, stretch, n_clusters, mu, eta):
-    """Noise of `scaled_centers` over the scale: (median of sigma / scale, price of the scales, price of the centres).
+def noise_factor(shift: Positive, stretch: Positive, n_clusters: Count, mu: Positive, eta: Chance):
+    """Noise of `scaled_centers` over the scale: (median of sigma / scale, mu of the scales, mu of the centers).
 
     Parameters
     ----------
     shift, stretch : float
-        How far neighbours' centres move, in scales, and the logarithms of the scales.
+        How far the centers of neighboring datasets lie apart, in scales, and the logarithms of
+        their scales.
     n_clusters : int
     mu : float
-        Gaussian price of both releases.
+        Privacy cost (GDP) of both releases together.
     eta : float
         Probability that a scale comes out too small.
 
     Returns
     -------
     factor, mu_scales, mu_centers : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "noise_factor"
-    shift, stretch, mu = check_each(POSITIVE, owner, shift=shift, stretch=stretch, mu=mu)
-    n_clusters, eta = check_count(n_clusters, "n_clusters", owner), CHANCE(eta, "eta", owner)
     distinct = 1 if n_clusters == 2 else n_clusters  # two points have one distance
     z, width = -float(special.ndtri(eta / distinct)), stretch * math.sqrt(distinct)
 
@@ -54,40 +49,46 @@ def noise_factor(shift, stretch, n_clusters, mu, eta):
     return factor(best), mu * math.sin(best), mu * math.cos(best)
 
 # %% ../../nbs/k_tuples/scales.ipynb #3fa2f4ec
-def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
-    """Centres with noise in proportion to private scales, which are bought first: Theorem (2).
+def _ask_shape(value, name, owner):
+    [shape] = check_arrays(owner, **{name: (value, "2")})
+    return tuple(check_count(int(size), name, owner) for size in shape)
+
+
+_SHAPE = Rule(_ask_shape, "Two whole numbers from 1.", "tuple of int")
+
+
+def scaled_centers(
+    center_of: Function,
+    scales: Annotated[Vector, "k+"],
+    shape: Annotated[tuple[int, int], _SHAPE],
+    *,
+    shift: Positive,
+    stretch: Positive,
+    mu: Positive,
+    eta: Chance,
+    noise: ANoise,
+):
+    """Centers with noise in proportion to private scales, which are released first: Theorem (2).
 
     Parameters
     ----------
     center_of : callable
-        From released scales (k,) to the PRIVATE centres (k, d), divided by these scales. Entries
-        beyond 300,000 may be shortened: the lattice reaches at least 2**31 sensitivities.
+        From released scales (k,) to the PRIVATE centers (k, d), divided by these scales. Entries
+        beyond 300,000 may be clipped: the lattice reaches at least 2**31 sensitivities.
     scales : ndarray of shape (k,)
         PRIVATE, > 0.
     shape : tuple (k, d)
     shift, stretch : float
-        Between neighbours a centre moves by at most shift times its scale, a scale by exp(stretch).
-        PUBLIC, or released.
+        Between neighboring datasets a center moves by at most shift times its scale, a scale by
+        exp(stretch). PUBLIC, or released.
     mu, eta : float
-        Gaussian price of all, and probability that it is more. PUBLIC.
+        Privacy cost (GDP) of the whole, and probability that it is more. PUBLIC.
     noise : Noise
 
     Returns
     -------
     ndarray of shape (k, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "scaled_centers"
-    check_callable(center_of, "center_of", owner)
-    shape, scales = check_arrays(owner, shape=(shape, "2"), scales=(scales, "k+"))
-    shape = tuple(check_count(int(size), "shape", owner) for size in shape)
-    shift, stretch, mu = check_each(POSITIVE, owner, shift=shift, stretch=stretch, mu=mu)
-    eta = CHANCE(eta, "eta", owner)
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     k = shape[0]
     # rounding moves every coordinate a little, however small a share of the tuples differs
     shift, stretch = shift + _ROUNDING * math.sqrt(shape[1]), stretch + _ROUNDING
@@ -106,10 +107,10 @@ def scaled_centers(center_of, scales, shape, *, shift, stretch, mu, eta, noise):
     return noise.gaussian(value, sensitivity=reach, mu=mu_centers, label="centres") * safe[:, None]
 
 
-# entries of centres, in scales, are brought into +-_FAR, where floats are exact to 2**-24. The door
+# entries of centers, in scales, are brought into +-_FAR, where floats are exact to 2**-24. `Noise`
 # reaches less far, at least 2**31 sensitivities: 2**31 * sqrt(k) * 1e-4 scales; hence `center`
 _FAR = 2.0**30
-# between neighbours: two divisions by W, and entries that were divided by a scale and put on the
+# between neighboring datasets: two divisions by W, and entries that were divided by a scale and put on the
 # grid of 2**-32, are off by 4 * 2**-24 at most; logarithms by less
 _ROUNDING = 2.0**-22
 # tails of noise on a lattice, of values that are rounded to it, are heavier than those of the laws by
@@ -117,8 +118,8 @@ _ROUNDING = 2.0**-22
 _HAIR = 1 - 1e-5
 
 # %% ../../nbs/k_tuples/scales.ipynb #d42e7f4c
-def one_tuple_movement(separation):
-    """(shift, stretch) of a chosen tuple, when neighbours choose tuples with a common tuple: Lemma G4.
+def one_tuple_movement(separation: Annotated[float, between(6, 1e100, "(]")]):
+    """(shift, stretch) of a chosen tuple, when neighboring datasets choose tuples with a common tuple: Lemma G4.
 
     Parameters
     ----------
@@ -128,39 +129,25 @@ def one_tuple_movement(separation):
     Returns
     -------
     shift, stretch : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    separation = check_between(separation, "separation", "one_tuple_movement", 6, 1e100, "(]")
     omega = ratio_bound(separation * (1 - 1e-9))
     return (1 + omega) / separation, math.log(omega)
 
 
-def smallest_separation(n_clusters, mu, eta, factor=0.1):
+def smallest_separation(n_clusters: Count, mu: Positive, eta: Chance, factor: Positive = 0.1):
     """The separation from which on one noisy tuple has noise of at most `factor` times M_i.
 
     Parameters
     ----------
     n_clusters : int
     mu, eta : float
-        Price of the noise, and probability that it is more.
+        Privacy cost (GDP) of the noise, and probability that it is more.
     factor : float
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "smallest_separation"
-    n_clusters, eta = check_count(n_clusters, "n_clusters", owner), CHANCE(eta, "eta", owner)
-    mu, factor = check_each(POSITIVE, owner, mu=mu, factor=factor)
     low, high = math.log(6.01), math.log(1e9)
     for _ in range(60):
         middle = (low + high) / 2

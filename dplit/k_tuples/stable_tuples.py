@@ -8,6 +8,7 @@ __all__ = ['stable_geometry', 'stable_movement', 'stable_chance', 'stable_plan',
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #58868f74
 import math
 from functools import lru_cache, partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +20,19 @@ from .paper import canonical, count_unpartitioned, majority, ratio_bound
 from .paper import separations, smallest
 from .scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .clusterer import TupleClusterer
-from ..inputs.declared import CHANCE, check_arrays, check_each, POSITIVE
-from ..mechanisms.noise import Noise
-from ..inputs.checks import check_between, check_count, check_kind
+from ..inputs.checks import check_between
+from ..inputs.contracts import between, Chance, contract, Count, NotNegative
+from ..inputs.contracts import Positive, Text, whole
+from ..inputs.contracts import Table as Array
+from ..mechanisms.noise import ANoise
 from ..accounting.receipts import Receipt, Release
 
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #5091d132
-def stable_geometry(n_tuples, outliers):
+_Separation = Annotated[float, between(6, 1e100, "(]")]
+_Outliers = Annotated[float, between(0, 0.5)]
+
+
+def stable_geometry(n_tuples: Count, outliers: _Outliers):
     """Whole numbers of the stable mean: (h_0, s, G).
 
     Parameters
@@ -42,21 +49,13 @@ def stable_geometry(n_tuples, outliers):
         Weights are 0, ..., s.
     G : int
         The sum of all weights moves by at most G = s + n - 1 when one tuple is replaced.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "stable_geometry"
-    n_tuples = check_count(n_tuples, "n_tuples", owner)
-    outliers = check_between(outliers, "outliers", owner, 0, 0.5)
     h0 = majority(n_tuples)
     s = max(1, n_tuples - h0 + 1 - math.floor(outliers * n_tuples))
     return h0, s, s + n_tuples - 1
 
 
-def stable_movement(share, separation):
+def stable_movement(share: NotNegative, separation: _Separation):
     """Theorem (3): (shift, stretch) of the stable mean when a share of its weight may differ.
 
     Parameters
@@ -69,20 +68,13 @@ def stable_movement(share, separation):
     Returns
     -------
     shift, stretch : float
-        Of a centre in scales, and of the logarithm of its scale.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
+        Of a center in scales, and of the logarithm of its scale.
     """
-    owner = "stable_movement"
-    share = check_between(share, "share", owner, 0, 1e100)
-    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
     omega = ratio_bound(separation * (1 - 1e-9))
     return share * 2 * omega / separation, share * math.log(omega)
 
 
+@lru_cache(maxsize=4096)
 def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     """Exact probability, lattice aside, that `stable_tuple_mean` answers if all tuples are equal; it is never more.
 
@@ -94,20 +86,9 @@ def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    given = n_tuples, n_clusters, mu, eta, beta, separation, outliers
-    return _stable_chance(*_plan_arguments(*given, "stable_chance"))
-
-
-@lru_cache(maxsize=4096)
-def _stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     _, s, G = stable_geometry(n_tuples, outliers)
-    _, mu_weight, rest = _stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
+    _, mu_weight, rest = stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
 
     def quiet(share):
         return (
@@ -122,23 +103,23 @@ def _stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     return float(special.ndtr((s * n_tuples - needed) * mu_weight / G + special.ndtri(eta / 2)))
 
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #8bff3f9e
-def _plan_arguments(n_tuples, n_clusters, mu, eta, beta, separation, outliers, owner):
-    """What a plan is made of, checked and converted; in the order of `stable_plan`."""
-    n_tuples, n_clusters = check_each(check_count, owner, n_tuples=n_tuples, n_clusters=n_clusters)
-    eta, beta = check_each(CHANCE, owner, eta=eta, beta=beta)
-    separation = check_between(separation, "separation", owner, 6, 1e100, "(]")
-    outliers = check_between(outliers, "outliers", owner, 0, 0.5)
-    return n_tuples, n_clusters, POSITIVE(mu, "mu", owner), eta, beta, separation, outliers
-
-
-def stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
-    """How `stable_tuple_mean` divides its price, and the noise to expect on good data.
+@lru_cache(maxsize=4096)
+def stable_plan(
+    n_tuples: Count,
+    n_clusters: Count,
+    mu: Positive,
+    eta: Chance,
+    beta: Chance,
+    separation: _Separation,
+    outliers: _Outliers,
+):
+    """How `stable_tuple_mean` divides its budget, and the noise to expect on good data.
 
     Parameters
     ----------
     n_tuples, n_clusters : int
     mu, eta : float
-        Gaussian price of the whole, and probability that it is more.
+        Privacy cost (GDP) of the whole, and probability that it is more.
     beta : float
         Good data pass the test except with this probability.
     separation, outliers : float
@@ -149,18 +130,7 @@ def stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
         Expected noise over separation, with all but a share `outliers` of the tuples good.
         Infinite if they would not pass.
     mu_weight, mu_rest : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    given = n_tuples, n_clusters, mu, eta, beta, separation, outliers
-    return _stable_plan(*_plan_arguments(*given, "stable_plan"))
-
-
-@lru_cache(maxsize=4096)
-def _stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     h0, s, G = stable_geometry(n_tuples, outliers)
     weight = s * (n_tuples - math.floor(outliers * n_tuples))
     best = (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
@@ -174,7 +144,17 @@ def _stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
     return best
 
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #97246086
-def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="weight of the core"):
+def stable_tuple_mean(
+    T: Annotated[Array, "n+ k+ d+"],
+    *,
+    separation: _Separation,
+    outliers: _Outliers,
+    mu: Positive,
+    eta: Chance,
+    beta: Chance,
+    noise: ANoise,
+    label: Text = "weight of the core",
+):
     """Extension: the mean of all tuples that partition a majority, matched point by point.
 
     Parameters
@@ -188,9 +168,8 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     mu, eta : float
         The whole is mu-GDP except with probability eta. PUBLIC.
     beta : float
-        For dividing the price. PUBLIC.
+        For dividing the budget. PUBLIC.
     noise : Noise
-        The door.
     label : str
         For the receipt.
 
@@ -198,16 +177,8 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
     -------
     ndarray of shape (k, d), or None
         None: no majority, or noise beyond a quarter of the separation. The releases are the same.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "stable_tuple_mean"
-    check_kind(noise, "noise", owner, Noise, "such as Noise()").require_fixed_size(owner, "tuples")
-    [T] = check_arrays(owner, T=(T, "n+ k+ d+"))
-    _plan_arguments(*T.shape[:2], mu, eta, beta, separation, outliers, owner)
+    noise.require_fixed_size("stable_tuple_mean", "tuples")
     T = canonical(T)
     n, k, d = T.shape
     h0, s, G = stable_geometry(n, outliers)
@@ -239,7 +210,7 @@ def stable_tuple_mean(T, *, separation, outliers, mu, eta, beta, noise, label="w
         eta=eta / 2,
         noise=noise,
     )
-    # a set has no order: what is handed on depends on the released centres alone
+    # a set has no order: what is handed on depends on the released centers alone
     return centers[np.lexsort(centers.T[::-1])] if good else None
 
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #94bd3b9c
@@ -339,13 +310,14 @@ class StableTupleMean(TupleClusterer):
         self.random_state = random_state
 
     @classmethod
+    @contract
     def min_tuples(
         cls,
         epsilon: float,
         delta: float,
         beta: float,
         *,
-        n_clusters: int = 2,
+        n_clusters: Annotated[int, whole(low=2)] = 2,
         separation: float = 10.0,
         outliers: float = 0.1,
     ) -> int:
@@ -372,7 +344,6 @@ class StableTupleMean(TupleClusterer):
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(separation=separation, outliers=outliers, **price)._declared()
-        n_clusters = check_count(n_clusters, "n_clusters", cls.__name__, low=2)
         mu, eta = _stable_price(given.epsilon, given.delta)
 
         def answers(n):

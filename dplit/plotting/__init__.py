@@ -1,5 +1,6 @@
 """Figures, explorers that play in a page, and kept results."""
 
+from ..inputs.contracts import face
 from .explorers import (
     audit_explorer,
     frames,
@@ -7,29 +8,19 @@ from .explorers import (
     price_explorer,
     receipt_explorer,
 )
-from .figures import (
-    SERIES,
-    label_lines,
-    panels,
-    plot_bound,
-    plot_centers,
-    plot_images,
-    plot_loss_curve,
-    plot_receipt,
-    style,
-)
-from .kept import (
-    Kept,
-)
+from .figures import plot_bound, plot_centers, plot_images, plot_loss_curve, plot_receipt
+from .kept import Kept
+from .styles import SERIES, label_lines, panels, plain_log_ticks, style
 
 __all__ = [
-    "Kept",
     "SERIES",
+    "Kept",
     "audit_explorer",
     "frames",
     "label_lines",
     "neighbours_explorer",
     "panels",
+    "plain_log_ticks",
     "plot_bound",
     "plot_centers",
     "plot_images",
@@ -39,3 +30,5 @@ __all__ = [
     "receipt_explorer",
     "style",
 ]
+
+face(__name__)

@@ -8,9 +8,11 @@ __all__ = ['frames', 'price_explorer', 'neighbours_explorer', 'audit_explorer', 
 # %% ../../nbs/plotting/explorers.ipynb #184c66c2
 import json
 from base64 import b64encode
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from html import escape
 from importlib.resources import files
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,11 +20,9 @@ from matplotlib.figure import Figure
 
 from ..accounting.gaussian import gaussian_epsilon
 from ..accounting.gaussian import gaussian_mu
-from .figures import png
-from ..inputs.checks import check_between
-from ..inputs.checks import check_callable
-from ..inputs.checks import check_count
+from .styles import png
 from ..inputs.checks import check_kind
+from ..inputs.contracts import between, each, Function, instance, Rule, Text, whole
 from ..accounting.receipts import Receipt
 from ..accounting.receipts import Release
 
@@ -72,14 +72,27 @@ class _Frames:
         return data, shown
 
 # %% ../../nbs/plotting/explorers.ipynb #e5b1ccaf
-def _listed(values, name, what):
+def _listed(values, name, owner, what):
     try:
         return list(values)
     except TypeError:
-        raise TypeError(f"{name}: frames needs {what}, one a frame.") from None
+        raise TypeError(f"{name}: {owner} needs {what}, one a frame.") from None
 
 
-def frames(figures, labels, *, alt):
+def _figures(values, name, owner):
+    return [check_kind(f, name, owner, Figure) for f in _listed(values, name, owner, "figures")]
+
+
+_LABELS = Rule(partial(_listed, what="strings"), "One a frame.", "iterable of str")
+_FIGURES = Rule(_figures, "One a frame.", "iterable of Figure")
+
+
+def frames(
+    figures: Annotated[Iterable[Figure], _FIGURES],
+    labels: Annotated[Iterable[str], _LABELS],
+    *,
+    alt: Text,
+):
     """A slider over prepared figures, which needs no kernel and no network.
 
     In a notebook and on a page it is moved with a mouse, a finger or the arrow keys. Where no
@@ -101,13 +114,11 @@ def frames(figures, labels, *, alt):
     Raises
     ------
     TypeError, ValueError
-        When there is no label for each figure, a figure is none, or all take more than 250 kB.
+        If there is no label for each figure, a figure is none, or all take more than 250 kB.
     """
-    check_kind(alt, "alt", "frames", str)
-    labels = [str(label) for label in _listed(labels, "labels", "strings")]
-    pictures = []
-    for fig in _listed(figures, "figures", "figures"):
-        pictures.append(png(check_kind(fig, "figures", "frames", Figure)))
+    labels, pictures = [str(label) for label in labels], []
+    for fig in figures:
+        pictures.append(png(fig))
         plt.close(fig)
     if not labels or len(labels) != len(pictures):
         raise ValueError(
@@ -123,7 +134,7 @@ def frames(figures, labels, *, alt):
 # %% ../../nbs/plotting/explorers.ipynb #29a3a954
 @cache
 def _script():
-    return files("dplit").joinpath("explorers.js").read_text(encoding="utf-8")
+    return files("dplit.plotting").joinpath("explorers.js").read_text(encoding="utf-8")
 
 
 class _Explorer:
@@ -150,7 +161,15 @@ def _short(value):
     return float(f"{value:.6g}")
 
 # %% ../../nbs/plotting/explorers.ipynb #dc671d45
-def price_explorer(*, noise=20.0, times=100, delta=1e-6):
+_Delta = Annotated[float, between(1e-12, 0.01)]
+
+
+def price_explorer(
+    *,
+    noise: Annotated[float, between(0.1, 100)] = 20.0,
+    times: Annotated[int, whole(1, 1000)] = 100,
+    delta: _Delta = 1e-6,
+):
     """Sliders for noise, number of releases and delta; epsilon and mu of all together.
 
     Parameters
@@ -165,22 +184,14 @@ def price_explorer(*, noise=20.0, times=100, delta=1e-6):
     Returns
     -------
     object that a notebook shows
-
-    Raises
-    ------
-    TypeError, ValueError
-        When a number is none or outside.
     """
-    noise = check_between(noise, "noise", "price_explorer", 0.1, 100)
-    times = check_count(times, "times", "price_explorer", 1, 1000)
-    delta = check_between(delta, "delta", "price_explorer", 1e-12, 0.01)
     epsilon = gaussian_epsilon(delta, np.sqrt(times) / noise)
     said = f"{times} releases with noise {noise:g}: epsilon = {epsilon:.3g} at delta = {delta:g}."
     given = {"noise": noise, "times": times, "delta": delta}
     return _Explorer("price", "The price of many releases", given, said)
 
 # %% ../../nbs/plotting/explorers.ipynb #4bb34b9d
-def neighbours_explorer(*, epsilon=1.0, delta=1e-5):
+def neighbours_explorer(*, epsilon: Annotated[float, between(0.1, 5)] = 1.0, delta: _Delta = 1e-5):
     """A slider for epsilon; what may be published with you and without you, as two densities.
 
     The noise is Laplace or Gaussian, on a number that you move by one.
@@ -195,14 +206,7 @@ def neighbours_explorer(*, epsilon=1.0, delta=1e-5):
     Returns
     -------
     object that a notebook shows
-
-    Raises
-    ------
-    TypeError, ValueError
-        When a number is none or outside.
     """
-    epsilon = check_between(epsilon, "epsilon", "neighbours_explorer", 0.1, 5)
-    delta = check_between(delta, "delta", "neighbours_explorer", 1e-12, 0.01)
     said = (
         f"At epsilon = {epsilon:g} Laplace noise has scale {1 / epsilon:.3g}, and Gaussian noise "
     )
@@ -211,13 +215,19 @@ def neighbours_explorer(*, epsilon=1.0, delta=1e-5):
     return _Explorer("neighbours", "What is published with you and without you", given, said)
 
 # %% ../../nbs/plotting/explorers.ipynb #84786567
-def audit_explorer(programs, claim, bound, *, what="epsilon"):
+def audit_explorer(
+    programs: Annotated[dict, instance(dict)],
+    claim: Annotated[float, between(0, 1e6, "(]")],
+    bound: Function,
+    *,
+    what: Text = "epsilon",
+):
     """A slider for the number of runs; how an audit's lower bound grows towards the truth.
 
     Parameters
     ----------
     programs : dict from name to (A, B)
-        One or two programs: transcripts on two neighbouring data sets, each of shape (runs, length),
+        One or two programs: transcripts on two neighboring datasets, each of shape (runs, length),
         at least 20 runs and as many of each.
     claim : float
         What the programs promise, above 0.
@@ -233,12 +243,8 @@ def audit_explorer(programs, claim, bound, *, what="epsilon"):
     Raises
     ------
     TypeError, ValueError
-        When an argument is no such thing.
+        If an argument is no such thing.
     """
-    claim = check_between(claim, "claim", "audit_explorer", 0, 1e6, "(]")
-    check_callable(bound, "bound", "audit_explorer")
-    check_kind(what, "what", "audit_explorer", str)
-    check_kind(programs, "programs", "audit_explorer", dict)
     try:
         sides = {str(name): (np.asarray(A), np.asarray(B)) for name, (A, B) in programs.items()}
         n = min(len(side) for pair in sides.values() for side in pair)
@@ -256,7 +262,10 @@ def audit_explorer(programs, claim, bound, *, what="epsilon"):
     return _Explorer("audit", "An audit's lower bound as runs grow", given, said)
 
 # %% ../../nbs/plotting/explorers.ipynb #9f5cc94c
-def receipt_explorer(releases=(), *, delta=1e-6):
+_Releases = Annotated[list[Release], each(Annotated[Release, instance(Release)])]
+
+
+def receipt_explorer(releases: _Releases = (), *, delta: _Delta = 1e-6):
     """A receipt to which releases are added and from which they are taken; what all of it costs.
 
     Parameters
@@ -273,12 +282,10 @@ def receipt_explorer(releases=(), *, delta=1e-6):
     Raises
     ------
     TypeError, ValueError
-        When a release is none of these, there are too many, or delta is outside.
+        If a release is none of these, there are too many, or delta is outside.
     """
-    delta = check_between(delta, "delta", "receipt_explorer", 1e-12, 0.01)
-    releases, prices = list(check_kind(releases, "releases", "receipt_explorer", (list, tuple))), []
+    prices = []
     for release in releases:
-        check_kind(release, "releases", "receipt_explorer", Release)
         price = {"gaussian": release.mu, "laplace": release.epsilon}.get(release.mechanism)
         if price is None or release.times > 1 or release.delta:
             raise ValueError(f"releases: {release.label!r} is not one Gaussian or Laplace release.")

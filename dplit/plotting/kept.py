@@ -12,8 +12,9 @@ import math
 import os
 from functools import wraps
 from pathlib import Path
+from typing import Annotated
 
-from ..inputs.checks import check_callable
+from ..inputs.contracts import contract, Function, instance
 
 # %% ../../nbs/plotting/kept.ipynb #38a00006
 def _text(value):
@@ -53,6 +54,9 @@ def _key(function, args, named):
     return f"{function.__name__}({', '.join(given)})"
 
 
+_PATH = instance((str, os.PathLike), "a path")
+
+
 class Kept:
     """A decorator: results are computed once, and then read from a file beside the chapter.
 
@@ -79,9 +83,8 @@ class Kept:
     ...     return fit(name, epsilon)
     """
 
-    def __init__(self, file):
-        if not isinstance(file, (str, os.PathLike, type(None))):
-            raise TypeError(f"file is of type {type(file).__name__}: Kept needs a path.")
+    @contract
+    def __init__(self, file: Annotated[str | os.PathLike, _PATH] | None) -> None:
         self.file, self.results = file if file is None else Path(file), {}
         stored = self._read()  # what is no such file is refused before anything is computed
         if not os.environ.get("DPLIT_ANEW"):
@@ -96,9 +99,9 @@ class Kept:
         except (TypeError, ValueError, OSError):
             raise ValueError(f"{self.file} holds no kept results: delete it.") from None
 
-    def __call__(self, function):
+    @contract
+    def __call__(self, function: Function):
         """The function, which from now on looks into the file first."""
-        check_callable(function, "function", "Kept")
 
         @wraps(function)
         def kept(*args, **named):

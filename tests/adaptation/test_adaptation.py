@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from fractions import Fraction
 from functools import partial
 from unittest import mock
 
@@ -15,13 +16,24 @@ from sklearn.base import clone
 from test_audit import is_caught, planted
 from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, quotes, sentences
 
-from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, adaptation, audit, datasets
+from dplit import (
+    BudgetExceeded,
+    CnvxAdap,
+    PrivacyBudget,
+    accounting,
+    adaptation,
+    audit,
+    datasets,
+    estimators,
+    source_target,
+)
 from dplit import adaptation as co
-from dplit.accounting import gaussian_mu
+from dplit.accounting import Receipt, Release, gaussian, gaussian_mu
 from dplit.adaptation import (
     LogLoss,
     Sample,
     convex,
+    discrepancy,
     labeled_discrepancy,
     loss_bound,
     noisy_gradient,
@@ -1206,3 +1218,279 @@ def test_tables_and_labels_that_do_not_belong_together_cost_nothing():
         with pytest.raises(ValueError, match="no record at all"):
             budget.fit(Adap(delta=1e-4), *empty)
     assert budget.spent == (0.0, 0.0)
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def events_of(action, **options):
+    """What passes the door."""
+    events = []
+    with watch(lambda event: events.append(event) or event.outcome):
+        action(Noise(0, **options))
+    return events
+
+
+@pytest.mark.parametrize("k", [1, 2, 100])
+def test_the_rounding_of_gradients_is_paid(k):
+    # one record's numbers are just below half a step, the other's just above: each moves by a whole step
+    step, limit = lattice(1.0)
+    diameter = 0.02 * step * math.sqrt(k)
+    a, b = (
+        events_of(
+            lambda noise, x=x: noisy_gradient(
+                lambda block, at: np.repeat(block, k, axis=1),
+                np.array([[x * step]]),
+                bound=1.0,
+                diameter=diameter,
+                noise=noise,
+                mu=1.0,
+            ),
+            neighboring="replace",
+        )[0]
+        for x in (0.49, 0.51)
+    )
+    moved = np.linalg.norm(a.value - b.value)
+    assert moved == pytest.approx(math.sqrt(k)) and moved > 40 * diameter / step
+    assert a.sensitivity == b.sensitivity >= moved
+    assert a.sensitivity == pytest.approx(diameter / step + 4 * math.sqrt(k) + 4, rel=1e-11)
+
+
+@pytest.mark.parametrize("diameter", [None, 1.0, 2.0, 5.0])
+def test_gradients_are_apart_by_their_diameter_or_twice_the_ball(diameter):
+    step, limit = lattice(1.0)
+    (event,) = events_of(
+        lambda noise: noisy_gradient(
+            lambda block, at: block,
+            np.ones((3, 2)),
+            bound=1.0,
+            diameter=diameter,
+            noise=noise,
+            mu=1.0,
+        ),
+        neighboring="replace",
+    )
+    if diameter == 1.0:
+        needed = Fraction(1.0) / Fraction(step) + 4  # exact, and the caller's own rounding
+        assert needed * (1 + Fraction(1, 10**13)) < Fraction(event.sensitivity) < needed + 8
+    else:
+        assert event.sensitivity == 2 * limit
+    assert event.step == step and np.array_equal(event.value, event.value.astype(int))
+
+
+def records(rng, n):
+    """Rows and labels on every lattice of the bounds below."""
+    return np.round(rng.uniform(-1, 1, size=(n, 2)) * 64) / 64, np.round(rng.uniform(-1, 1, n) * 64) / 64  # fmt: skip
+
+
+def in_ball(w, radius):
+    return w * min(1.0, radius / np.linalg.norm(w))
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+@pytest.mark.parametrize("kappa_2, kappa_inf", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.3, 0.4)])
+def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objective(
+    protect, kappa_2, kappa_inf
+):
+    rng, T, r, Lambda, Y, d, alpha = np.random.default_rng(2), 6, 1.5, 0.75, 1.25, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 4), records(rng, 3)
+    kappas = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    bounds = {"radius": r, "weight_radius": Lambda, "target_bound": Y, "discrepancy": d}
+    model = CnvxAdap(variant="paper", epsilon=50.0, delta=0.01, alpha=alpha, n_iter=T, protect=protect, random_state=0, **bounds, **kappas)  # fmt: skip
+    with pytest.warns(PrivacyWarning), watch(lambda event: event.value):
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    target = np.arange(len(y)) < len(yt)
+    p = np.where(target, (1 - alpha) / len(yt), alpha / len(ys))
+    offset = np.where(target, 0.0, d)
+    private = target if protect == "target" else ~target
+    mu_each = gaussian.gaussian_mu(50.0, 0.01) / math.sqrt(2 * T)
+    # Theorem 4.3: the distance to go, over the length of a gradient with its noise and the root of T
+    largest_loss, mine = (Lambda * r + Y) ** 2 + offset, p[private][0]
+    noise_w = mine * adaptation.gradient_diameter(r, Lambda, Y) / mu_each
+    noise_u = largest_loss[private][0] * mine**2 / mu_each
+    slope = 2 * r * (Lambda * r + Y) + 2 * kappa_inf * Lambda * p.max()
+    eta_w = Lambda / math.sqrt(T * (slope**2 + 2 * noise_w**2))
+    eta_u = np.empty(len(y))
+    for group in (private, ~private):
+        n, q, B = group.sum(), p[group][0], largest_loss[group][0]
+        slope = math.sqrt(n) * ((B + 0.05) * q**2 + 2 * kappa_2 * q**3) + kappa_inf * Lambda**2 * q**2  # fmt: skip
+        reach = math.sqrt(n) * (math.sqrt(B / 0.05) - 1) / q
+        extra = n * noise_u**2 if group is private else 0.0
+        eta_u[group] = reach / math.sqrt(T * (slope**2 + extra))
+    w, u, mean_w, mean_u = np.zeros(2), 1 / p, np.zeros(2), np.zeros(len(y))
+    for _ in range(T):
+        mean_w, mean_u = mean_w + w / T, mean_u + u / T
+        by_u, by_w = adaptation.joint_gradient(u, w, X, y, p, offset=offset, **kappas)
+        w, u = in_ball(w - eta_w * by_w, Lambda), np.maximum(u - eta_u * by_u, 1 / p)
+    assert np.linalg.norm(mean_w) > 0.01 and np.abs(mean_u * p - 1).max() > 0.01  # it moves
+    assert np.allclose(model.coef_, mean_w, rtol=0, atol=4e-6)
+    assert np.allclose(model.target_weights_, 1 / mean_u[target], rtol=2e-5)
+    assert np.allclose(model.source_weights_, 1 / mean_u[~target], rtol=2e-5)
+
+
+UNITS = [  # a formula, its arguments, the power of the unit in each of them, and in the result
+    (adaptation.gradient_bound, (1.5, 0.7, 0.4), (1, -1, 0), 1),  # of rows
+    (adaptation.gradient_bound, (1.5, 0.7, 0.4), (0, 1, 1), 1),  # of labels
+    (adaptation.gradient_diameter, (1.5, 0.7, 0.4), (1, -1, 0), 1),
+    (adaptation.gradient_diameter, (1.5, 0.7, 0.4), (0, 1, 1), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (1, -1, 0, 0), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (0, 1, 1, 2), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 9.0), (1, -1, 0, 0), 1),
+    (adaptation.profiled_loss, (7.0, 0.3), (2, 2), 2),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (1, -1, 0), 0),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (0, 1, 1), 2),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (1, 0), 1),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (0, 1), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 0, 1), 1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 1, 0), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (2, 0, 0), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 0, 0, 1), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 1, 0, 0, 0), -1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 1, 0, 0), -1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "replace"), (1, 1, 0, 0), 1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "add_remove"), (1, 1, 0, 0), 1),
+    (estimators.round_sensitivity, (1.5, 0.7), (1, 0), 1),
+    (estimators.center_error_bound, (500.0, 3, 1.5, 0.4, 0.1), (0, 0, 1, 0, 0), 1),
+]
+
+
+@pytest.mark.parametrize("formula, arguments, powers, power", UNITS)
+def test_a_formula_keeps_its_units(formula, arguments, powers, power):
+    # 4 of the old units in a new one: exact, and lattices go along
+    changed = [x * 4**k if k else x for x, k in zip(arguments, [*powers, "", ""], strict=False)]
+    assert formula(*changed) == pytest.approx(4.0**power * formula(*arguments), rel=1e-12)
+
+
+def test_bounds_on_one_line_are_reached():
+    r, Lambda, Y = 0.7, 1.9, 0.4
+    losses = [(w * r - y) ** 2 for w in (-Lambda, Lambda) for y in (-Y, Y)]
+    slopes = [2 * (w * x - y) * x for w in (-Lambda, Lambda) for x in (-r, r) for y in (-Y, Y)]
+    assert discrepancy.loss_bound(r, Lambda, Y) == pytest.approx(max(losses), rel=1e-14)
+    assert adaptation.gradient_bound(r, Lambda, Y) == pytest.approx(max(slopes), rel=1e-14)
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_the_profiled_predictor_ends_where_objective_and_pull_balance(protect):
+    rng, r, Lambda, Y, alpha, mu, kappa_1 = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.3, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 9), records(rng, 5)
+    model = CnvxAdap(
+        epsilon=float(gaussian.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r, alpha=alpha,
+        weight_radius=Lambda, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, discrepancy=0.2,
+        raise_curvature=0.05, n_iter=300, protect=protect, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+    p, offset = np.repeat([(1 - alpha) / 9, alpha / 5], [9, 5]), np.repeat([0.0, 0.2], [9, 5])
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    mine = p[0] if protect == "target" else p[-1]
+    sd = mine * adaptation.profiled_sensitivity(r, Lambda, Y, kappa_1) / mu
+    # the public sample says where to start and what curves
+    step = lattice(r)[0]
+    public, labels, d = (Xs, ys, 0.2) if protect == "target" else (Xt, yt, 0.0)
+    alone = Sample(public / step, labels, step, p=1 / len(labels), offset=d)
+    start, H = adaptation.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
+    far = np.linalg.norm(start) / 2
+    curvature, V = np.linalg.eigh(H)
+    doubt = (V * (sd**2 * 2 / far**2 / (curvature + 0.05 * curvature[-1]))) @ V.T
+
+    def objective(w):
+        values = adaptation.profiled_loss((X @ w - y) ** 2 + offset, kappa_1)
+        return p @ values + 0.1 * p.max() * w @ w + (w - start) @ doubt @ (w - start) / 2
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < Lambda
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(doubt @ (at - start))
+
+
+def test_a_loss_must_say_what_is_special():
+    class Bare(adaptation.Loss):
+        """Nothing is written."""
+
+    loss, x = Bare(2), np.zeros((1, 1))
+    for call in (
+        lambda: loss.n_parameters(1),
+        lambda: loss.constants(1.0, 1.0),
+        lambda: loss.reach(1.0, 1.0, 1.0),
+        lambda: loss.scores(np.zeros(1), x),
+        lambda: loss(np.zeros(1), x, np.zeros(1, dtype=int)),
+    ):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+def test_bounds_of_weights_that_cannot_move():
+    assert adaptation.weight_bounds(1.0, 0.0, 9, 2.0, kappa_1=0.25) == (0.0, 0.0)
+    slope, reach = adaptation.weight_bounds(
+        0.2, 0.1, 9, 2.0, kappa_1=0.25, kappa_2=0.5, kappa_inf=3.0
+    )
+    assert reach == 0.0 and slope == pytest.approx(3 * (0.45e-2 + 1e-3) + 0.12)
+    assert adaptation.weight_bounds(1.0, 0.1, 9, 2.0, kappa_1=0.25)[1] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    monkeypatch.setattr(
+        adaptation, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+    )
+    sample = Sample(X, y, unit, p=1 / 30)
+    w, H = adaptation.profiled_regression([sample], 1e9, math.inf)
+    assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
+    assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
+    w, _ = adaptation.profiled_regression([sample], 1e9, 4.0)
+    assert len(turns) < 100
+    one = Sample(X, y, 1.0, p=1 / 30)
+    best = adaptation.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    assert np.allclose(w * unit, best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("share", [None, 0.25])
+def test_the_discrepancy_and_the_gradients_share_the_price(share):
+    model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
+    mu = accounting.gaussian_mu(1.0, 1e-5)
+    price = adaptation._cnvx_prices(model, True)
+    part = 0.1 if share is None else share
+    assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
+    assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
+    assert adaptation._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    price = adaptation._cnvx_prices(model.set_params(variant="paper"), True)
+    assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
+    lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
+    assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1
+
+
+def test_a_predictor_without_public_records_ends_where_objective_and_pull_balance():
+    rng, r, size, Y, kappa_1, mu, c = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.4, 0.15, 0.05
+    X, y = np.round(rng.uniform(-1, 1, size=(9, 2)) * 64) / 64, np.round(rng.uniform(-1, 1, 9) * 64) / 64  # fmt: skip
+    model = CnvxAdap(
+        epsilon=float(accounting.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r,
+        weight_radius=size, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, raise_curvature=c,
+        n_iter=300, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    sd = adaptation.profiled_sensitivity(r, size, Y, kappa_1) / 9 / mu
+    pull = sd**2 * 2 / (size / 2) ** 2 / (2 * r**2 / 2 * (1 + c))  # as much curvature everywhere
+
+    def objective(w):
+        return adaptation.profiled_loss((X @ w - y) ** 2, kappa_1).mean() + 0.1 / 9 * w @ w + pull / 2 * w @ w  # fmt: skip
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < size
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(pull * at)
+
+
+@pytest.mark.parametrize("private", ["no", 1, None])
+def test_adaptation_is_private_or_not(private):
+    bounds = {"radius": 2.0, "weight_radius": 3.0, "target_bound": 2.0}
+    with pytest.raises(TypeError, match="private"):
+        CnvxAdap(**bounds, epsilon=1.0, delta=1e-3, private=private).fit(
+            np.zeros((9, 2)), np.zeros(9)
+        )

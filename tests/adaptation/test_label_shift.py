@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import optimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -674,3 +675,45 @@ def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
     ):
         budget.fit(MAKE(), rows, [1, "a"] * 20, Xs=rows, ys=ys)
     assert budget.ledger == ()
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
+    assert ls.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
+    assert ls.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
+    assert ls.shift_excess_bound(100, 2, 30.0) == 1.0  # no share of errors exceeds it
+    for scale in (1e100, 1.5e100):
+        with pytest.raises(ValueError, match="scale"):
+            ls.shift_excess_bound(100, 2, scale)
+
+
+def test_counts_of_less_than_one_row_are_taken_as_one():
+    C, heard, s, scale = np.array([[0.7, 0.2], [0.3, 0.8]]), np.array([0.3, 0.2]), np.array([0.6, 0.4]), 0.4  # fmt: skip
+    ridge = (2 * scale**2 + 1 / 2) / (1 / 2) ** 2
+    best = np.linalg.solve(C.T @ C + ridge * np.eye(2), C.T @ heard + ridge * s)
+    assert best.min() > 0
+    assert ls.black_box_counts(C, heard, s, scale) == pytest.approx(best, rel=1e-9)
+
+
+def test_a_rare_class_makes_fewer_parts_of_the_confusion():
+    sizes = []
+
+    class Counted(DummyClassifier):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    C = ls._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2))
+    assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
+    sizes.clear()
+    ls._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
+    assert sizes == [24] * 5
+
+
+def test_shares_are_pulled_towards_those_of_the_source_whatever_they_add_up_to():
+    counts, source = np.array([30.0, 10.0, 20.0]), np.array([1.0, 1.0, 2.0])
+    found = ls.shrunk_proportions(counts, source, 5.0)
+    assert found == pytest.approx((counts + 3 * 5.0 * source / 4) / 75, rel=1e-12)
+    assert found == pytest.approx(ls.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12)

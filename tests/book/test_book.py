@@ -290,7 +290,7 @@ def a_notebook_does_not_export_itself(nb):
 
 
 def the_style_of_figures_is_set_in_plotting_only(nb):
-    for where, name in names(nb) if home(nb) != "plotting.figures" else ():
+    for where, name in names(nb) if home(nb) != "plotting.styles" else ():
         if name.endswith((".rc_context", ".rcParams")):
             yield f"{where}: instead of {name} use dplit.plotting.style()"
 
@@ -700,7 +700,7 @@ BROKEN = [
     ),
     (
         imports_point_up_the_list_of_rooms,
-        chapter(code("#| export\nimport dplit.estimators.lloyd")),
+        chapter(code("#| export\nimport dplit.plotting.kept")),
     ),
     (imports_point_up_the_list_of_rooms, chapter(code("#| export\nimport dplit"))),
     (imports_point_up_the_list_of_rooms, chapter(module="kitchen.sink")),

@@ -32,9 +32,7 @@ from dplit import (
     datasets,
 )
 from dplit import geometry as estimators
-from dplit import k_tuples as k_noisy_centers
 from dplit import k_tuples as stable_tuples
-from dplit import k_tuples as tuple_clusterer
 from dplit import max_cover as grid_cover
 from dplit import max_cover as max_cover_kmeans
 from dplit import max_cover as mc
@@ -58,6 +56,8 @@ from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_
 from dplit.inputs import check_neighboring, quantize
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import averages as k_averages
+from dplit.k_tuples import clusterer as tuple_clusterer
+from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.mechanisms import Noise, gauge, lattice_law, watch
 

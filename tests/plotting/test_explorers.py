@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dplit import plotting as E
 from dplit.accounting import (
     Receipt,
     Release,
@@ -28,7 +29,7 @@ from dplit.accounting import (
     gdp_composition,
 )
 from dplit.audit import epsilon_lower_bound
-from dplit.plotting import explorers as E
+from dplit.plotting import explorers
 
 ROOT = Path(__file__).parent.parent.parent
 RNG = np.random.default_rng(0)
@@ -79,7 +80,7 @@ def test_each_is_small_the_same_twice_and_asks_nobody():
     first, second = ({k: v._repr_html_() for k, v in all_of_them().items()} for _ in range(2))
     assert first == second
     for html in first.values():
-        assert len(html) < E._HEAVIEST
+        assert len(html) < explorers._HEAVIEST
         assert "src=" not in html.replace('src="data:', "") and "import" not in html
         # the name of a kind of element is the only address
         assert html.replace("http://www.w3.org/2000/svg", "").count("http") == 0
@@ -103,8 +104,8 @@ def test_a_notebook_without_html_has_a_sentence_or_a_picture():
 
 def test_the_script_comes_with_the_package():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["tool"]["setuptools"]
-    assert "*.js" in data["package-data"]["dplit"]
-    assert "EXPLORERS" in E._script() and len(E._script()) < 20_000
+    assert "*.js" in data["package-data"]["dplit.plotting"]
+    assert "EXPLORERS" in explorers._script() and len(explorers._script()) < 20_000
 
 
 def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
@@ -117,7 +118,7 @@ def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
             E.frames(figures, labels, alt="")
     with pytest.raises(TypeError, match="needs a Figure"):
         E.frames([1], ["a"], alt="")
-    monkeypatch.setattr(E, "_HEAVIEST", 2000)
+    monkeypatch.setattr(explorers, "_HEAVIEST", 2000)
     with pytest.raises(ValueError, match="fewer or smaller"):
         E.frames(drawn(), "abc", alt="")
     for bad in (1.0, {"a": 3}, {"a": (1, 2)}):

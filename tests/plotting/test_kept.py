@@ -14,10 +14,10 @@ from dplit.plotting.kept import _near
 
 BOOK = Path(__file__).parent.parent.parent / "nbs"
 CHAPTERS = {
-    path.stem: found.group(1)
-    for path in sorted(BOOK.glob("[0-9]*.ipynb"))
-    if path.stem != "plotting/kept"  # it explains how
-    and (found := re.search(r'Kept\(\\"(benchmarks/\w+\.json)', path.read_text("utf-8")))
+    name: found.group(1)
+    for path in sorted(BOOK.rglob("*.ipynb"))
+    if (name := path.relative_to(BOOK).with_suffix("").as_posix()) != "plotting/kept"
+    and (found := re.search(r'Kept\(\\"\.\./(benchmarks/\w+\.json)', path.read_text("utf-8")))
 }
 
 
@@ -104,7 +104,7 @@ def test_a_stale_number_is_noticed(tmp_path, then, now, same):
 
 
 def test_bad_input_gets_a_sentence(tmp_path):
-    with pytest.raises(TypeError, match="needs a path"):
+    with pytest.raises(TypeError, match="Kept needs a str or PathLike, a path"):
         Kept(3)
     with pytest.raises(TypeError, match="function"):
         Kept(tmp_path / "file.json")(3)
@@ -164,7 +164,7 @@ def test_a_chapter_measured_anew_says_the_same(chapter, tmp_path, monkeypatch):
     ).unlink()  # what nobody asks for any more is not found again
     book = nbformat.read(BOOK / f"{chapter}.ipynb", 4)
     nbclient.NotebookClient(
-        book, timeout=3600, resources={"metadata": {"path": tmp_path / "nbs"}}
+        book, timeout=3600, resources={"metadata": {"path": (tmp_path / "nbs" / chapter).parent}}
     ).execute()
     monkeypatch.delenv("DPLIT_ANEW")
     then, now = (Kept(nbs / CHAPTERS[chapter]).results for nbs in (BOOK, tmp_path / "nbs"))

@@ -20,8 +20,9 @@ import pytest
 import yaml
 from PIL import Image
 
+from dplit import plotting as P
 from dplit.accounting import Receipt, Release
-from dplit.plotting import figures as P
+from dplit.plotting.styles import _HEAVY, png
 
 RNG = np.random.default_rng(0)
 EPS = np.array([0.5, 1.0, 2.0])
@@ -333,7 +334,7 @@ def test_panels_stand_one_under_another():
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_figure_is_sharp_and_small(call):
     fig = call().figure
-    data, shown = P.png(fig)
+    data, shown = png(fig)
     picture = Image.open(io.BytesIO(data))
     assert len(data) < 60_000 and picture.width in (2 * shown["width"], 2 * shown["width"] + 1)
     assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
@@ -346,7 +347,7 @@ def test_noise_is_drawn_with_fewer_colours_until_it_is_small():
     with P.style():
         fig, ax = plt.subplots()
     ax.imshow(RNG.uniform(size=(60, 60, 3)))
-    assert len(P.png(fig)[0]) < 1.1 * P._HEAVY
+    assert len(png(fig)[0]) < 1.1 * _HEAVY
 
 
 def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):
@@ -369,7 +370,7 @@ def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):
 # --- captions and alternative texts, where notebooks keep figures ---
 
 ROOT = Path(__file__).parent.parent.parent
-CAPTIONED = "accounting/gaussian mechanisms/noise plotting/figures audit/audit estimators/lloyd private_evolution/paper"
+CAPTIONED = "accounting/gaussian mechanisms/noise plotting/styles plotting/figures audit/audit estimators/lloyd private_evolution/paper"
 SAYS_NOTHING = re.compile(
     r"^(figure|image|picture|plot|chart|output)\b.{0,12}\b(drawn|of|by|from|above|below|code|\d)",
     re.I,
@@ -396,7 +397,7 @@ def figure_complaints(source, outputs, everywhere):
 
 
 def stored_figures():
-    for path in sorted((ROOT / "nbs").rglob("[0-9]*.ipynb")):
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
         for cell in json.loads(path.read_text("utf8"))["cells"]:
             if cell["cell_type"] == "code":
                 name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
@@ -432,7 +433,7 @@ def test_stored_figures_are_in_the_style_sharp_small_and_narrow_enough_for_a_pho
                 assert len(data) <= 60_000, f"{name}: {len(data)} bytes"
                 assert Image.open(io.BytesIO(data)).width >= 2 * width, name
                 # the chapter about figures also shows what is wide
-                assert width <= (750 if name == "plotting/figures" else 480), (
+                assert width <= (750 if name.startswith("plotting/") else 480), (
                     f"{name}: {width} pixels"
                 )
                 found += 1

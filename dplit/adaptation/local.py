@@ -12,8 +12,6 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .discrepancy import discrepancy_minimization, labeled_discrepancy, loss_bound
-from .discrepancy import loss_difference, private_discrepancy, private_second_moment
 from .discrepancy import discrepancy_minimization, labeled_discrepancy
 from .discrepancy import loss_bound, loss_difference, private_discrepancy
 from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels

@@ -137,7 +137,7 @@ def test_a_model_that_looks_at_the_table_sees_one_row():
     pairs = audit.neighbors(3, 3.0, neighboring="add_remove", n_random=6)
     assert not audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
     at_once = lambda model, X, classes: model.predict(X)  # noqa: E731
-    with mock.patch.object(ls, "_bins_alone", at_once):
+    with mock.patch.object(label_shift, "_bins_alone", at_once):
         assert audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
 
 

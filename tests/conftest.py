@@ -152,7 +152,7 @@ def folder(tmp_path_factory):
         return Path(built).resolve()
     out = tmp_path_factory.mktemp("site") / "site"
     subprocess.run(
-        [sys.executable, "tools/build_site.py", "--out", out],
+        [sys.executable, "tools/site/build_site.py", "--out", out],
         check=True,
         cwd=Path(__file__).parent.parent,
     )

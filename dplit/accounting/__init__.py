@@ -1,5 +1,6 @@
 """What releases cost, alone and together: Gaussian and zCDP conversions, mixtures, receipts and filters."""
 
+from ..inputs.contracts import face
 from .filters import (
     PrivacyCost,
     SHARES,
@@ -69,3 +70,5 @@ __all__ = [
     "zcdp_epsilon",
     "zcdp_rho",
 ]
+
+face(__name__)

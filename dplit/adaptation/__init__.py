@@ -4,13 +4,13 @@ from .classification import (
     Classification,
     NCnvxAdap,
     adapt_classifier,
-    fisher_information,
     guarded_gain,
     least_right,
     profiled_gradient,
     train,
 )
 from .convex import (
+    algorithm_1,
     default_alpha,
     descent_bound,
     gradient_bound,
@@ -55,12 +55,7 @@ from .local import (
     rule_difference,
     unlabeled_discrepancy,
 )
-from .losses import (
-    LogLoss,
-    Loss,
-    NetworkLoss,
-    log_reach,
-)
+from .losses import LogLoss, Loss, NetworkLoss, log_reach
 from .nonconvex import (
     algorithm_2,
     best_n_iter,
@@ -75,19 +70,17 @@ from .regression import (
     adapt_regression,
     choose_in_public,
     profiled_regression,
-    public_spread,
     raised_share,
 )
 from .samples import (
-    ADAPTATION,
     Sample,
     noisy_gradient,
     on_lattice,
     squared_errors,
 )
+from ..inputs.contracts import face
 
 __all__ = [
-    "ADAPTATION",
     "Classification",
     "CnvxAdap",
     "LabelShiftClassifier",
@@ -100,6 +93,7 @@ __all__ = [
     "adapt_classifier",
     "adapt_regression",
     "adapt_without_labels",
+    "algorithm_1",
     "algorithm_2",
     "best_n_iter",
     "black_box_counts",
@@ -109,7 +103,6 @@ __all__ = [
     "descent_bound",
     "discrepancy_minimization",
     "discrepancy_sensitivity",
-    "fisher_information",
     "gradient_bound",
     "gradient_diameter",
     "guarded_gain",
@@ -135,7 +128,6 @@ __all__ = [
     "profiled_loss",
     "profiled_regression",
     "profiled_sensitivity",
-    "public_spread",
     "rademacher_bound",
     "raised_share",
     "released_weights_excess",
@@ -155,3 +147,5 @@ __all__ = [
     "weight_bounds",
     "weighted_objective",
 ]
+
+face(__name__)

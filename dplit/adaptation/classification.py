@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,27 +19,26 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 
 from ..accounting.gaussian import gaussian_mu
-from .convex import _profile_weights, _profiled_loss
-from .discrepancy import _NOT_NEGATIVE, _trust_region_max
-from .losses import LogLoss, Loss
+from .convex import profile_weights, profiled_loss
+from .discrepancy import trust_region_max
+from .losses import ALoss, LogLoss, Loss
 from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
-from .samples import _check_run, _check_samples, PrivateAdaptation, Sample
-from .samples import _check_sizes, _noisy_gradient, _on_lattice
+from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
+from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
-from ..inputs.declared import check_arrays, check_each, optional, POSITIVE
+from ..inputs.checks import shown, check_between
+from ..inputs.contracts import between, Count, instance, NotNegative, Positive, PositiveOrInf
+from ..inputs.contracts import Vector, whole, Whole
+from ..inputs.declared import optional
 from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, each_record, is_total
-from ..inputs.checks import shown, check_between, check_count, check_kind
 from ..inputs.lattice import lattice
+from ..mechanisms.noise import ANoise
 
 # %% ../../nbs/adaptation/classification.ipynb #5dbf6e71
-def _check_training(owner, loss, samples, kappa_1, w=None):
-    """Parameters, 0 by default, and samples as a list, if they fit together and the loss."""
-    check_kind(loss, "loss", owner, Loss, "such as LogLoss(2)")
-    samples = _check_samples(samples, owner)
-    check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
-    size = loss.n_parameters(samples[0].X.shape[1])
-    [w] = check_arrays(owner, w=(np.zeros(size) if w is None else w, f"{size}"))
-    return w, samples
+def _require_parameters(owner, loss, samples, name, w):
+    """Refuse parameters that are not as many as the loss has for these columns."""
+    if len(w) != loss.n_parameters(samples[0].X.shape[1]):
+        raise ValueError(f"{name}: {owner} needs as many numbers as the loss has parameters.")
 
 
 def fisher_information(loss, w, samples, kappa_1):
@@ -56,22 +56,12 @@ def fisher_information(loss, w, samples, kappa_1):
     -------
     ndarray of shape (D, D)
         PRIVATE if a sample is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    w, samples = _check_training("fisher_information", loss, samples, kappa_1, w)
-    return _fisher_information(loss, w, samples, kappa_1)
-
-
-def _fisher_information(loss, w, samples, kappa_1):
     total = np.zeros((len(w), len(w)))
     for sample, at in _pieces(samples):
         X = sample.X[at] * sample.step
         values = loss(w, X, sample.y[at])[0] + sample.offset
-        share = sample.p * _profile_weights(values, kappa_1)
+        share = sample.p * profile_weights(values, kappa_1)
         for k in range(loss.n_classes):
             values, rows = loss(w, X, np.full(len(X), k))
             total += (rows * (share * np.exp(-values))[:, None]).T @ rows
@@ -83,15 +73,12 @@ def _pieces(samples, n=4096):
     return ((s, slice(i, i + n)) for s in samples if s.counts for i in range(0, len(s), n))
 
 # %% ../../nbs/adaptation/classification.ipynb #a443ef7f
-def profiled_gradient(loss, w, samples, kappa_1):
+def profiled_gradient(loss: ALoss, w: Vector, samples: Samples, kappa_1: PositiveOrInf):
     """Phi(w) of equation (4), and its gradient.
 
     Parameters
     ----------
-    loss : Loss
     w : ndarray of shape (D,)
-    samples : sequence of Sample
-    kappa_1 : float
 
     Returns
     -------
@@ -99,38 +86,34 @@ def profiled_gradient(loss, w, samples, kappa_1):
         PRIVATE if a sample is.
     gradient : ndarray of shape (D,)
         PRIVATE if a sample is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    w, samples = _check_training("profiled_gradient", loss, samples, kappa_1, w)
-    return _profiled_gradient(loss, w, samples, kappa_1)
-
-
-def _profiled_gradient(loss, w, samples, kappa_1):
+    _require_parameters("profiled_gradient", loss, samples, "w", w)
     value, gradient = 0.0, np.zeros(len(w))
     for sample, at in _pieces(samples):
-        weigh = lambda values, d=sample.offset: _profile_weights(values + d, kappa_1)
+        weigh = lambda values, d=sample.offset: profile_weights(values + d, kappa_1)
         values, part = loss.total(w, sample.X[at] * sample.step, sample.y[at], weigh)
-        value += sample.p * float(_profiled_loss(values + sample.offset, kappa_1).sum())
+        value += sample.p * float(profiled_loss(values + sample.offset, kappa_1).sum())
         gradient += sample.p * part
     return value, gradient
 
 # %% ../../nbs/adaptation/classification.ipynb #9a7ce555
 def train(
-    loss, samples, weight_radius, kappa_1, *, ridge=0.0, start=None, n_iter=100, tolerance=1e-9
+    loss: ALoss,
+    samples: Samples,
+    weight_radius: Positive,
+    kappa_1: PositiveOrInf,
+    *,
+    ridge: NotNegative = 0.0,
+    start: Vector | None = None,
+    n_iter: Whole = 100,
+    tolerance: NotNegative = 1e-9,
 ):
-    """Minimise the profiled objective over the ball of parameters, without privacy; a local minimum if the loss is not convex.
+    """Minimize the profiled objective over the ball of parameters, without privacy; a local minimum if the loss is not convex.
 
     Parameters
     ----------
-    loss : Loss
-    samples : sequence of Sample
     weight_radius : float
         Lambda.
-    kappa_1 : float
     ridge : float
         Weight of |w|^2.
     start : ndarray of shape (D,), optional
@@ -144,27 +127,19 @@ def train(
     -------
     w : ndarray of shape (D,)
         NOT private.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "train"
-    w, samples = _check_training(owner, loss, samples, kappa_1, start)
-    weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
-    ridge, tolerance = check_each(_NOT_NEGATIVE, owner, ridge=ridge, tolerance=tolerance)
-    n_iter = check_count(n_iter, "n_iter", owner, low=0)
+    w = np.zeros(loss.n_parameters(samples[0].X.shape[1])) if start is None else start
+    _require_parameters("train", loss, samples, "start", w)
 
     def objective(w):
-        value, gradient = _profiled_gradient(loss, w, samples, kappa_1)
+        value, gradient = profiled_gradient(loss, w, samples, kappa_1)
         return value + ridge * w @ w, gradient + 2 * ridge * w
 
     value, gradient = objective(w)
     for _ in range(n_iter):
-        H = _fisher_information(loss, w, samples, kappa_1) + 2 * ridge * np.eye(len(w))
+        H = fisher_information(loss, w, samples, kappa_1) + 2 * ridge * np.eye(len(w))
         H += 1e-9 * np.trace(H) / len(w) * np.eye(len(w))
-        step = _trust_region_max(-H / 2, (gradient - H @ w) / 2, 0.0, weight_radius)[1] - w
+        step = trust_region_max(-H / 2, (gradient - H @ w) / 2, 0.0, weight_radius)[1] - w
         slope, t = float(gradient @ step), 1.0
         if -slope < tolerance:
             break
@@ -181,7 +156,7 @@ def train(
 # %% ../../nbs/adaptation/classification.ipynb #bd0627cc
 @dataclass(frozen=True)
 class Classification:
-    """What is PUBLIC of a private classification, beside the public sample.
+    """What is PUBLIC of a private classification, apart from the public sample.
 
     Parameters
     ----------
@@ -221,11 +196,6 @@ class Classification:
         -------
         ndarray of shape (D,)
             PRIVATE if a sample is.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `train` does.
         """
         parts = {"ridge": self.ridge(*samples), "start": start}
         return train(self.loss, samples, self.bounds[1], self.kappa_1, **parts)
@@ -262,7 +232,7 @@ def _blind_curvature(given, d, rng):
         return loss.constants(r, Lambda)[2] * np.eye(len(w))
     rows = r * uniform_in_ball(_MADE_UP, d, rng=rng)
     made_up = Sample(rows, np.zeros(_MADE_UP, dtype=int), step=1.0, p=1 / _MADE_UP)
-    return _fisher_information(loss, w, [made_up], given.kappa_1)
+    return fisher_information(loss, w, [made_up], given.kappa_1)
 
 
 def _blind_rounds(private, n_parameters, mu):
@@ -276,15 +246,21 @@ def _head_start(public, given, d, rng):
     loss, w = given.loss, given.start
     if public.counts:
         alone = with_changes(public, p=1 / len(public), offset=0.0)
-        w = _on_lattice(given.trained([alone], w), given.bounds[1])
-        H, gain = _fisher_information(loss, w, [alone], given.kappa_1), 0.02
+        w = on_lattice(given.trained([alone], w), given.bounds[1])
+        H, gain = fisher_information(loss, w, [alone], given.kappa_1), 0.02
     else:
         H, gain = _blind_curvature(given, d, rng), math.log(loss.n_classes)
     return w, H, gain if given.expected_gain is None else given.expected_gain
 
 # %% ../../nbs/adaptation/classification.ipynb #10f254c3
 @np.errstate(all="ignore")
-def adapt_classifier(private, public, given, noise, mu):
+def adapt_classifier(
+    private: ASample,
+    public: ASample,
+    given: Annotated[Classification, instance(Classification, "of a loss, bounds and costs")],
+    noise: ANoise,
+    mu: Positive,
+):
     """Private classification without the weights: a few noisy gradients of the profiled objective.
 
     Parameters
@@ -296,21 +272,14 @@ def adapt_classifier(private, public, given, noise, mu):
     noise : Noise
         The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
-        Price of everything.
+        Privacy cost of everything.
 
     Returns
     -------
     ndarray of shape (D,)
         PUBLIC.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "adapt_classifier"
-    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
-    check_kind(given, "given", owner, Classification, "of a loss, bounds and costs")
+    _require_run("adapt_classifier", private, public, noise)
     (r, Lambda), loss, kappa_1 = given.bounds, given.loss, given.kappa_1
     start, H, gain = _head_start(public, given, private.X.shape[1], noise.public_rng)
     T = given.n_iter or (20 if public.counts else _blind_rounds(private, len(start), mu))
@@ -327,16 +296,16 @@ def adapt_classifier(private, public, given, noise, mu):
 
         def rows(block, at, w=w):
             values, gradients = _of_known(loss, w, block * private.step, private.y[at])
-            return gradients * _profile_weights(values + private.offset, kappa_1)[:, None]
+            return gradients * profile_weights(values + private.offset, kappa_1)[:, None]
 
         rows.is_total = is_total(loss)
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         if public.counts:
-            gradient = gradient + _profiled_gradient(loss, w, [public], kappa_1)[1]
+            gradient = gradient + profiled_gradient(loss, w, [public], kappa_1)[1]
         gradient = gradient + 2 * ridge * w + pull * (w - start)
         # with the right curvature, the last iterate is a mean of all T noisy answers
         length = 2 / (t + 1) if public.counts else 1.0
-        w = _on_lattice(w - length * (inverse @ gradient), Lambda)
+        w = on_lattice(w - length * (inverse @ gradient), Lambda)
         visited.append(w)
     return w if public.counts else np.mean(visited[T // 2 :], axis=0)
 
@@ -344,7 +313,7 @@ def adapt_classifier(private, public, given, noise, mu):
 _ASKED = 0.05  # share of mu^2 that asks how good the source's model is for the target
 
 
-def least_right(n, scale, n_classes):
+def least_right(n: Count, scale: NotNegative, n_classes: Annotated[int, whole(2)]):
     """How many of n private records the source's model should get right, by a count with noise, to be of any use.
 
     By guessing it would get n / K right. Three twentieths of the way from there to all of them are
@@ -362,19 +331,12 @@ def least_right(n, scale, n_classes):
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "least_right"
-    n, n_classes = check_count(n, "n", owner), check_count(n_classes, "n_classes", owner, low=2)
     guess = 1 / n_classes
-    return n * (guess + 0.15 * (1 - guess)) - _NOT_NEGATIVE(scale, "scale", owner)
+    return n * (guess + 0.15 * (1 - guess)) - scale
 
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0012
-def guarded_gain(right, n):
+def guarded_gain(right: Annotated[float, between(-1e300, 1e300)], n: Count):
     """How much adaptation may gain, from how many of n private records the source's model gets right.
 
     Four times the squared share of mistakes: a rule of thumb, tuned on six draws of each shift of
@@ -391,14 +353,7 @@ def guarded_gain(right, n):
     -------
     float
         In nats, from 0.01 to 4.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "guarded_gain"
-    right, n = check_between(right, "right", owner, -1e300, 1e300), check_count(n, "n", owner)
     return max(4 * (1 - min(max(right / n, 0), 1)) ** 2, 0.01)
 
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0003
@@ -643,7 +598,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         """What the algorithms are told, all of it PUBLIC."""
         self._check_model(d)  # a list tells only now how many columns there are
         loss, bounds, kappa_1 = self._loss(len(self.classes)), self._bounds(), self._kappa_1()
-        start = _on_lattice(loss.start(d, noise.public_rng), bounds[1])
+        start = on_lattice(loss.start(d, noise.public_rng), bounds[1])
         T = self.n_iter or (100 if self.variant == "paper" else None)
         steps = (T, self.expected_gain, self.raise_curvature)
         return Classification(loss, bounds, kappa_1, self.kappa_inf, start, *steps)

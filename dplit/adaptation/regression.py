@@ -11,52 +11,52 @@ import math
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
 from ..accounting.gaussian import gaussian_mu
-from .convex import _BORROWED, _profile_weights, algorithm_1, default_alpha
+from .convex import _BORROWED, algorithm_1, default_alpha, profile_weights
 from .convex import profiled_sensitivity
-from .discrepancy import _NOT_NEGATIVE, _trust_region_max, labeled_discrepancy
-from .discrepancy import loss_bound, private_discrepancy, private_second_moment
-from .samples import _check_predictor, _check_run, _check_samples
-from .samples import PrivateAdaptation
-from .samples import _check_regression, _noisy_gradient, _numbers, _on_lattice
-from .samples import _squared_errors
-from ..inputs.declared import check_arrays, check_each, optional, POSITIVE
-from ..inputs.foreign import one_column
-from ..inputs.checks import check_between, check_choice, check_count, check_kind
-from ..inputs.checks import check_positive
-from ..inputs.checks import check_random_state, check_share
+from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
+from .discrepancy import private_second_moment, trust_region_max
+from .samples import _check_regression, _noisy_gradient, _numbers
+from .samples import _require_columns, _require_run, ASample, on_lattice
+from .samples import PrivateAdaptation, Samples, squared_errors
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
+from ..inputs.checks import check_between, check_choice, check_positive, check_share
+from ..inputs.contracts import Count, instance, NotNegative, NotNegativeOrInf, Positive
+from ..inputs.contracts import PositiveOrInf, RandomState, Rule, Vector
+from ..inputs.declared import optional
+from ..inputs.foreign import one_column
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import check_rows
+from ..inputs.tables import Rows
+from ..mechanisms.noise import ANoise
 
 # %% ../../nbs/adaptation/regression.ipynb #55f8849c
 def profiled_regression(
-    samples,
-    weight_radius,
-    kappa_1,
+    samples: Samples,
+    weight_radius: Positive,
+    kappa_1: PositiveOrInf,
     *,
-    kappa_2=0.0,
-    ridge=0.0,
-    start=None,
-    n_iter=1000,
-    tolerance=1e-10,
+    kappa_2: NotNegative = 0.0,
+    ridge: NotNegative = 0.0,
+    start: Vector | None = None,
+    n_iter: Count = 1000,
+    tolerance: NotNegative = 1e-10,
 ):
     """The best predictor and weights of some samples together: best weights and best predictor by turns.
 
     Both halves are exact: the weights by `profile_weights`, the predictor by `trust_region_max`. A
     ridge of 1e-10 of the mean curvature is added, so that columns that depend on each other (more
-    of them than rows, or categories beside a constant) have one answer, a short one.
+    of them than rows, or categories and a constant) have one answer, a short one.
 
     Parameters
     ----------
-    samples : sequence of Sample
     weight_radius : float
         The ball of predictors.
     kappa_1, kappa_2 : float
@@ -76,41 +76,34 @@ def profiled_regression(
         NOT private.
     H : ndarray of shape (d, d)
         Twice the weighted second moments of the rows, and twice the ridge: what curves the objective.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "profiled_regression"
-    samples = _check_samples(samples, owner)
-    weight_radius = POSITIVE(weight_radius, "weight_radius", owner)
-    kappa_1 = check_between(kappa_1, "kappa_1", owner, 1e-100, math.inf)
-    more = {"kappa_2": kappa_2, "ridge": ridge, "tolerance": tolerance}
-    kappa_2, ridge, tolerance = check_each(_NOT_NEGATIVE, owner, **more)
-    n_iter = check_count(n_iter, "n_iter", owner)
     if start is not None:
-        _, start = _check_predictor(samples[0], start, owner)
+        _require_columns("profiled_regression", samples[0], "start", start)
     if not any(sample.counts for sample in samples):
-        raise ValueError(f"samples: {owner} needs a record that has a weight.")
+        raise ValueError("samples: profiled_regression needs a record that has a weight.")
     samples = [sample for sample in samples if sample.counts]
     d = samples[0].X.shape[1]
     w = np.zeros(d) if start is None else start
     for _ in range(n_iter):
         H, b = ridge * np.eye(d), np.zeros(d)
         for s in samples:
-            q = s.p * _profile_weights(_squared_errors(s, w)[1], kappa_1, s.p, kappa_2)
+            q = s.p * profile_weights(squared_errors(s, w)[1], kappa_1, s.p, kappa_2)
             root = np.sqrt(q)[:, None] * s.X
             H += root.T @ root * s.step**2
             b += s.combine(q * s.y)
         H += 1e-10 * np.trace(H) / d * np.eye(d)  # rounding must not choose where H is singular
-        before, w = w, _trust_region_max(-H, -b, 0.0, weight_radius)[1]
+        before, w = w, trust_region_max(-H, -b, 0.0, weight_radius)[1]
         if np.linalg.norm(w - before) <= tolerance * np.linalg.norm(w) or math.isinf(kappa_1):
             break
     return w, 2 * H
 
 # %% ../../nbs/adaptation/regression.ipynb #6af90fab
-def raised_share(curvature, noise, cut, n_iter=None):
+def raised_share(
+    curvature: Annotated[Vector, "d+"],
+    noise: NotNegative,
+    cut: NotNegativeOrInf,
+    n_iter: Count | None = None,
+):
     """By which share c of the largest curvature flat directions should be raised.
 
     A rule of thumb, found on two kinds of data: in the flattest direction the step that noise
@@ -133,17 +126,7 @@ def raised_share(curvature, noise, cut, n_iter=None):
     -------
     float
         In [1/20, 1/6], or 2 / n_iter if that is more.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "raised_share"
-    [curvature] = check_arrays(owner, curvature=(curvature, "d+"))
-    noise = _NOT_NEGATIVE(noise, "noise", owner)
-    cut = check_between(cut, "cut", owner, 0, math.inf)
-    n_iter = optional(check_count)(n_iter, "n_iter", owner)
     largest = max(float(curvature[-1]), 1e-300)
     asked = (noise / 0.15 - max(float(curvature[0]), 0.0)) / largest
     c = min(max(asked, cut, 1 / 20), 1 / 6)
@@ -152,7 +135,7 @@ def raised_share(curvature, noise, cut, n_iter=None):
 # %% ../../nbs/adaptation/regression.ipynb #1a01681c
 @dataclass(frozen=True)
 class Regression:
-    """What is PUBLIC of a private regression, beside the public sample.
+    """What is PUBLIC of a private regression, apart from the public sample.
 
     Parameters
     ----------
@@ -188,11 +171,6 @@ class Regression:
             PRIVATE if a sample is.
         H : ndarray of shape (d, d)
             PRIVATE if a sample is.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `profiled_regression` does.
         """
         parts = {"kappa_2": self.kappa_2, "ridge": self.ridge(*samples)}
         return profiled_regression(samples, self.bounds[1], self.kappa_1, **parts, **options)
@@ -225,25 +203,14 @@ def public_spread(public, target_bound, given):
     -------
     float
         In squared units of y, between Y^2 / 10^4 and Y^2; Y^2 / 16 without a public sample.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "public_spread"
-    [public], target_bound = (
-        _check_samples([public], owner),
-        POSITIVE(target_bound, "target_bound", owner),
-    )
-    check_kind(given, "given", owner, Regression, "of bounds and costs")
     if not public.counts:
         return (target_bound / 4) ** 2
     alone, kappa_1, w = with_changes(public, p=1 / len(public)), target_bound**2, None
     for _ in range(5):  # each time the spread is seen by a more robust fit
         guess = with_changes(given, kappa_1=kappa_1)
         w = guess.optimum([alone], start=w, tolerance=1e-3)[0]
-        spread = float(np.median(np.abs(_squared_errors(alone, w)[0]))) / 0.6745
+        spread = float(np.median(np.abs(squared_errors(alone, w)[0]))) / 0.6745
         kappa_1 = float(np.clip(spread, target_bound / 100, target_bound)) ** 2
     return kappa_1
 
@@ -297,12 +264,18 @@ def _head_start(public, d, given, bought):
         H = 2 * r**2 / d * np.eye(d) if bought is None else bought
         return np.zeros(d), H, Lambda / 2
     w, H = given.optimum([with_changes(public, p=1 / len(public))])
-    w = _on_lattice(w, Lambda)
+    w = on_lattice(w, Lambda)
     return w, H, max(np.linalg.norm(w), 1e-6 * Lambda) / 2
 
 # %% ../../nbs/adaptation/regression.ipynb #0e47ff33
 @np.errstate(all="ignore")
-def adapt_regression(private, public, given, noise, mu):
+def adapt_regression(
+    private: ASample,
+    public: ASample,
+    given: Annotated[Regression, instance(Regression, "of bounds and costs")],
+    noise: ANoise,
+    mu: Positive,
+):
     """Private linear regression without the weights: a few noisy gradients of the profiled objective.
 
     Parameters
@@ -314,21 +287,14 @@ def adapt_regression(private, public, given, noise, mu):
     noise : Noise
         The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
-        Price of everything.
+        Privacy cost of everything.
 
     Returns
     -------
     ndarray of shape (d,)
         PUBLIC.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "adapt_regression"
-    private, public, noise, mu, _ = _check_run(owner, private, public, noise, mu)
-    check_kind(given, "given", owner, Regression, "of bounds and costs")
+    _require_run("adapt_regression", private, public, noise)
     (r, Lambda, Y), kappa_1 = given.bounds, given.kappa_1
     diameter = profiled_sensitivity(r, Lambda, Y, kappa_1)
     *bought, mu = _bought_curvature(private, public, given, noise, mu)
@@ -339,8 +305,8 @@ def adapt_regression(private, public, given, noise, mu):
     ask |= {"width": private.X.shape[1], "noise": noise, "mu": mu / math.sqrt(steps.n_iter)}
 
     def shares(sample, w, at=slice(None)):  # of each row in the gradient, without its p
-        residual, loss = _squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
-        return 2 * residual * _profile_weights(loss, kappa_1, sample.p, given.kappa_2)
+        residual, loss = squared_errors(with_changes(sample, X=sample.X[at], y=sample.y[at]), w)
+        return 2 * residual * profile_weights(loss, kappa_1, sample.p, given.kappa_2)
 
     w, ridge = steps.start, given.ridge(private, public)
     for t in range(1, steps.n_iter + 1):
@@ -351,7 +317,7 @@ def adapt_regression(private, public, given, noise, mu):
         if public.counts:
             gradient += public.p * public.combine(shares(public, w))
         # with the right curvature, the last iterate is a mean of all T noisy answers
-        w = _on_lattice(w - 2 / (t + 1) * (steps.inverse @ gradient), Lambda)
+        w = on_lattice(w - 2 / (t + 1) * (steps.inverse @ gradient), Lambda)
     return w
 
 # %% ../../nbs/adaptation/regression.ipynb #a38ba6ba
@@ -615,27 +581,32 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return self._rows(X) @ self.coef_
 
 # %% ../../nbs/adaptation/regression.ipynb #2a4d4a4c
-def _check_grid(grid, estimator, owner):
-    """Parameters to try, each a list of values, that the estimator has."""
-    grids = [grid] if isinstance(grid, dict) else grid
-    known, lists = estimator.get_params(), (list, tuple, np.ndarray)
-    if not isinstance(grids, lists) or not all(
-        isinstance(one, dict)
-        and one.keys() <= known.keys()
-        and all(isinstance(v, lists) and np.ndim(v) and len(v) for v in one.values())
-        for one in grids
-    ):
-        raise ValueError(f"grid: {owner} needs a dict from parameters to lists of values to try.")
-    return grids
+def _ask_adaptation(estimator, name, owner):
+    if not all(hasattr(estimator, method) for method in ("fit", "score", "get_params", "private")):
+        raise TypeError(f"{name}: {owner} needs a CnvxAdap, or another that adapts.")
+    return estimator
 
 
-def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repeats=3, seed=0):
+_ADAPTS = Rule(_ask_adaptation, "A `CnvxAdap`, or another that adapts.", "estimator")
+
+
+def choose_in_public(
+    estimator: Annotated[BaseEstimator, _ADAPTS],
+    grid,
+    Xs: Rows,
+    ys,
+    pseudo_target,
+    *,
+    n_target: Count,
+    n_repeats: Count = 3,
+    seed: RandomState = 0,
+):
     """Parameters that do best where everything is public: a part of the source plays the target.
 
     Parameters
     ----------
     estimator : CnvxAdap
-        Or another with its `fit` and a `score`. Fitted with seeds: nobody needs protection here.
+        Or another with its `fit` and a `score`. Fitted with seeds: all its data are public here.
     grid : dict or list of dict
         Of parameters to try, as for `sklearn.model_selection.ParameterGrid`.
     Xs, ys : ndarray of shape (m, d), (m,)
@@ -646,27 +617,22 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
         How many of these are fitted on; the others score the fit.
     n_repeats : int
         Over how many random choices of them to average.
-    seed : int
 
     Returns
     -------
     params : dict
-        The best. Tell nobody that it was chosen, it is free.
+        The best. The choice costs no privacy.
     scores : list of tuple (dict, float)
         Mean score of each.
 
     Raises
     ------
-    ValueError
-        If no record is left to score, the mask is none, or the grid has no lists of values.
+    TypeError, ValueError
+        If an argument is of a wrong kind, or outside its range, no record is left to score, the mask
+        is none, or the grid has no lists of values.
     """
-    owner = "choose_in_public"
-    if not all(hasattr(estimator, name) for name in ("fit", "score", "get_params", "private")):
-        raise TypeError(f"estimator: {owner} needs a CnvxAdap, or another that adapts.")
-    grid, Xs = _check_grid(grid, estimator, owner), check_rows(Xs, owner, "Xs")
-    ys = one_column(ys, "ys", owner)
-    mask = one_column(np.asarray(pseudo_target), "pseudo_target", owner)
-    n_target, n_repeats = check_each(check_count, owner, n_target=n_target, n_repeats=n_repeats)
+    grid, ys = ParameterGrid(grid), one_column(ys, "ys", "choose_in_public")
+    mask = one_column(np.asarray(pseudo_target), "pseudo_target", "choose_in_public")
     if mask.dtype != bool or not len(mask) == len(ys) == len(Xs):
         raise ValueError(
             "pseudo_target: choose_in_public needs True or False for each record of the source."
@@ -678,7 +644,7 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
             "to score."
         )
     Xo, yo = Xs[~mask], ys[~mask]
-    rng = np.random.default_rng(check_random_state(seed, "seed", owner))
+    rng = np.random.default_rng(seed)
     orders = rng.permuted(np.tile(inside, (n_repeats, 1)), axis=1)
 
     def score(params, repeat):
@@ -689,7 +655,6 @@ def choose_in_public(estimator, grid, Xs, ys, pseudo_target, *, n_target, n_repe
         return model.fit(Xs[now], ys[now], Xs=Xo, ys=yo).score(Xs[later], ys[later])
 
     scores = [
-        (params, float(np.mean([score(params, i) for i in range(n_repeats)])))
-        for params in ParameterGrid(grid)
+        (params, float(np.mean([score(params, i) for i in range(n_repeats)]))) for params in grid
     ]
     return max(scores, key=lambda pair: pair[1])[0], scores

@@ -1,5 +1,6 @@
 """Attacks on all of this: recordings, replays, bugs injected on purpose, behavior on neighboring tables."""
 
+from ..inputs.contracts import face
 from .audit import (
     Findings,
     brute_force_sensitivity,
@@ -71,3 +72,5 @@ __all__ = [
     "walks",
     "weigh",
 ]
+
+face(__name__)

@@ -10,21 +10,32 @@ __all__ = ['Findings', 'replay', 'check_receipt', 'weigh', 'straddling', 'explor
 import itertools
 import math
 import pickle
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from ..mechanisms import samplers
 from ..accounting.gaussian import sampled_epsilon
-from .observations import asking, behavior, extreme_pairs, fitting
-from ..inputs.checks import check_between, check_count, check_flag
-from .recordings import _check_estimator, _watched_fit, neighbors, record, Recording
-from .recordings import walks
-from .faults import SABOTAGE, sabotage
-from .weighing import _ADDITIVE, _best_event, check_draws, check_law
-from .weighing import check_noise
+from .faults import Bug, SABOTAGE, sabotage
+from .recordings import _watched_fit, Audited, record
+from .weighing import _ADDITIVE, _best_event, check_draws, check_noise
+from ..inputs.checks import check_count
+from ..inputs.contracts import between, contract, Flag, Function, one_of, OpenShare, Rule
+from ..inputs.contracts import Text, Whole, whole
+from ..mechanisms import samplers
 
 # %% ../../nbs/audit/audit.ipynb #4a508163
+def _ask_sentences(sentences, name, owner):
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        raise TypeError(f"{name}: {owner} are a list of sentences.")
+    return sentences
+
+
+_SENTENCES = Annotated[Iterable, Rule(_ask_sentences, "Sentences.", "iterable of str")]
+
+
 class Findings(list):
     """What an audit found: sentences, none if it is clean.
 
@@ -33,17 +44,10 @@ class Findings(list):
     sentences : iterable of str
     what : str
         What was audited.
-
-    Raises
-    ------
-    TypeError
-        If the sentences are none.
-
     """
 
-    def __init__(self, sentences, what):
-        if isinstance(sentences, str) or not hasattr(sentences, "__iter__"):
-            raise TypeError("sentences: Findings are a list of sentences.")
+    @contract
+    def __init__(self, sentences: _SENTENCES, what: Text):
         super().__init__(sentences)
         self.what = what
 
@@ -52,9 +56,9 @@ class Findings(list):
         return "\n".join([head, *(f"  - {sentence}" for sentence in self)])
 
 # %% ../../nbs/audit/audit.ipynb #422cfa20
-def _pairs(pairs, owner):
+def _ask_pairs(pairs, name, owner):
     """A list of (name, D, D'), at least one."""
-    said = f"pairs: {owner} needs a list of (name, D, D'), for example of `neighbors`."
+    said = f"{name}: {owner} needs a list of (name, D, D'), for example of `neighbors`."
     if not isinstance(pairs, (list, tuple)) or not all(isinstance(p, (list, tuple)) for p in pairs):
         raise TypeError(said)
     if not pairs or {len(pair) for pair in pairs} != {3}:
@@ -62,17 +66,34 @@ def _pairs(pairs, owner):
     return pairs
 
 
-def _seeds(seeds):
+def _ask_seeds(seeds, name, owner):
     """Whole numbers, at least one."""
     if not isinstance(seeds, (range, list, tuple)) or not len(seeds):
-        raise TypeError("seeds: replay needs whole numbers, such as range(8).")
-    return [check_count(seed, "seeds", "replay", 0) for seed in seeds]
+        raise TypeError(f"{name}: {owner} needs whole numbers, such as range(8).")
+    return [check_count(seed, name, owner, 0) for seed in seeds]
 
 
-def _runs(n_runs, seed, owner):
-    """How many fits, and the seed of each."""
-    first = check_count(seed, "seed", owner, 0)
-    return range(first, first + check_count(n_runs, "n_runs", owner, high=2**30))
+def _ask_walk(walk, name, owner):
+    """A list of data sets, at least one."""
+    if not isinstance(walk, (list, tuple)) or not walk:
+        raise TypeError(f"{name}: {owner} needs a list of data sets, for example one of `walks`.")
+    return walk
+
+
+def _ask_paths(paths, name, owner):
+    """A list of (name, walk)."""
+    if not isinstance(paths, (list, tuple)) or not all(
+        isinstance(p, (list, tuple)) and len(p) == 2 for p in paths
+    ):
+        raise TypeError(f"{name}: {owner} needs a list of (name, walk), for example `walks`.")
+    return [(label, _ask_walk(walk, "walk", owner)) for label, walk in paths]
+
+
+_PAIRS = Annotated[list[tuple], Rule(_ask_pairs, "At least one.", "list of tuple")]
+_SEEDS = Annotated[Iterable, Rule(_ask_seeds, "At least one.", "iterable of int")]
+_WALK = Annotated[list[Any], Rule(_ask_walk, "At least one.", "list of ndarray")]
+_PATHS = Annotated[list[tuple], Rule(_ask_paths, "Of `walks`.", "list of tuple")]
+_RUNS = Annotated[int, whole(high=2**30)]
 
 
 def _is_finite(data):
@@ -86,7 +107,14 @@ def _is_finite(data):
 _FALSE_ALARM = 1e-6  # of a whole audit
 
 
-def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
+def replay(
+    estimator: Audited,
+    pairs: _PAIRS,
+    *,
+    seeds: _SEEDS = range(8),
+    fit: Function | None = None,
+    stop: Flag = False,
+):
     """Record fits, replay them on neighbours, and report every difference that the receipt does not cover.
 
     Parameters
@@ -106,14 +134,7 @@ def replay(estimator, pairs, *, seeds=range(8), fit=None, stop=False):
     -------
     Findings
         Honest noise is accused with probability at most 1e-6, however many the recordings.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are no pairs or seeds, or something is no estimator or no function.
     """
-    pairs, seeds = _pairs(pairs, "replay"), _seeds(seeds)
-    _check_estimator(estimator, fit), check_flag(stop, "stop", "replay")
     found, runs, recordings = {}, 0, []
     luck = _FALSE_ALARM / 2 / (2 * len(pairs) * len(seeds))  # half for the draws of single fits
     for (i, (name, D, E)), seed in itertools.product(enumerate(pairs), seeds):
@@ -236,15 +257,7 @@ def check_receipt(estimator, recording):
     Returns
     -------
     list of str
-
-    Raises
-    ------
-    TypeError
-        If it is no estimator or no recording.
     """
-    if not isinstance(recording, Recording):
-        raise TypeError("recording: check_receipt needs what `record` returns.")
-    _check_estimator(estimator)
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]
@@ -291,7 +304,7 @@ def _rho(events, neighbors):
     return total + sum(sum(sorted(g.values())[-neighbors:]) for g in groups.values())
 
 # %% ../../nbs/audit/audit.ipynb #e53a18d7
-def weigh(estimator, data, n_runs, *, seed=0, fit=None):
+def weigh(estimator: Audited, data, n_runs: _RUNS, *, seed: Whole = 0, fit: Function | None = None):
     """Fit many times on the same rows and judge the noise of all fits together; for what is too rare for a replay.
 
     Parameters
@@ -306,13 +319,8 @@ def weigh(estimator, data, n_runs, *, seed=0, fit=None):
     -------
     Findings
         Honest noise is accused with probability at most 1e-6.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something is no estimator, no function, no whole number or no seed.
     """
-    recordings = [record(estimator, data, run, fit=fit) for run in _runs(n_runs, seed, "weigh")]
+    recordings = [record(estimator, data, run, fit=fit) for run in range(seed, seed + n_runs)]
     events = [recording.events for recording in recordings]
     refusals = {f"refused: {recording.public['refusal']}" for recording in recordings}
     found = [*sorted(refusals - {"refused: None"}), *check_noise(events, _FALSE_ALARM)]
@@ -320,14 +328,14 @@ def weigh(estimator, data, n_runs, *, seed=0, fit=None):
     return Findings(found, f"noise of {type(estimator).__name__}, {n_runs} fits, {draws:,} draws")
 
 # %% ../../nbs/audit/audit.ipynb #6df7fece
-def _walk(walk, owner):
-    """A list of data sets, at least one."""
-    if not isinstance(walk, (list, tuple)) or not walk:
-        raise TypeError(f"walk: {owner} needs a list of data sets, for example one of `walks`.")
-    return walk
-
-
-def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
+def straddling(
+    estimator: Audited,
+    walk: _WALK,
+    *,
+    seed: Whole = 0,
+    fit: Function | None = None,
+    watcher: Function | None = None,
+):
     """Neighbours between which a fit takes another course although it was handed the same outcomes: thresholds on exact numbers.
 
     What the receipt allows to depend on released outcomes alone may not differ between any two data
@@ -346,13 +354,7 @@ def straddling(estimator, walk, *, seed=0, fit=None, watcher=None):
     -------
     list of tuple (sentence, D, D')
         None if every stop took the same course.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something is no estimator, no function, no whole number or no walk.
     """
-    walk = _walk(walk, "straddling")
     before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
 
     def course(i):
@@ -390,7 +392,14 @@ _OUTCOMES = {"as drawn": None}
 _OUTCOMES |= {"large": _far_out([1]), "small": _far_out([-1]), "in turn": _far_out([1, -1])}
 
 # %% ../../nbs/audit/audit.ipynb #b65f0b3d
-def explore(estimator, paths, *, seed=0, fit=None, stop=False):
+def explore(
+    estimator: Audited,
+    paths: _PATHS,
+    *,
+    seed: Whole = 0,
+    fit: Function | None = None,
+    stop: Flag = False,
+):
     """Hand out chosen outcomes, as drawn and extreme, and report prices above the claim and thresholds on exact numbers.
 
     Parameters
@@ -406,18 +415,7 @@ def explore(estimator, paths, *, seed=0, fit=None, stop=False):
     Returns
     -------
     Findings
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something is no estimator, no function, no whole number or no walk.
     """
-    if not isinstance(paths, (list, tuple)) or not all(
-        isinstance(p, (list, tuple)) and len(p) == 2 for p in paths
-    ):
-        raise TypeError("paths: explore needs a list of (name, walk), for example `walks`.")
-    _check_estimator(estimator, fit), check_flag(stop, "stop", "explore")
-    paths = [(name, _walk(walk, "explore")) for name, walk in paths]
     found, title = {}, f"exploration of {type(estimator).__name__}, {len(paths)} walks"
     for (name, walk), (kind, watcher) in itertools.product(paths, _OUTCOMES.items()):
         driven = record(estimator, walk[-1], seed, fit=fit, watcher=watcher)
@@ -433,7 +431,9 @@ def explore(estimator, paths, *, seed=0, fit=None, stop=False):
     return Findings(found, title)
 
 # %% ../../nbs/audit/audit.ipynb #00873013
-def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
+def transcripts(
+    estimator: Audited, data, n_runs: _RUNS, *, seed: Whole = 0, fit: Function | None = None
+):
     """Released numbers of many fits, one row each.
 
     Outcomes at the door in units of the query; their changes from one release to the next of the
@@ -451,14 +451,9 @@ def transcripts(estimator, data, n_runs, *, seed=0, fit=None):
     -------
     ndarray of shape (n_runs, length)
         Rows of different lengths are padded with NaN: the length is a release too.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something is no estimator, no function, no whole number or no seed.
     """
     rows = []
-    for run in _runs(n_runs, seed, "transcripts"):
+    for run in range(seed, seed + n_runs):
         fitted, events, refusal, _ = _watched_fit(estimator, data, run, fit, None)
         shown = [event for event in events if event.mechanism != "sample"]
         numbers = [np.ravel(event.outcome) * event.step for event in shown]
@@ -476,7 +471,7 @@ def _clopper_pearson(hits, n, beta):
     return low, np.where(hits < n, stats.beta.ppf(1 - beta, hits + 1, n - hits), 1.0)
 
 
-def _transcript(A, name):
+def _ask_transcripts(A, name, owner):
     """Transcripts as a table of floats; NaN fills up the shorter ones."""
     said = f"{name}: a lower bound needs transcripts, a table of numbers of at least eight rows."
     try:
@@ -490,14 +485,17 @@ def _transcript(A, name):
     return A.astype(float)
 
 
+_TRANSCRIPTS = Annotated[
+    ArrayLike, Rule(_ask_transcripts, "At least eight rows.", "ndarray of shape (n_runs, length)")
+]
+
+
 def _lower_bound(A, B, confidence, value):
     """`value` of a lower bound for the hits and an upper bound for the false alarms of the best event."""
-    A, B = _transcript(A, "A"), _transcript(B, "B")
     if len(A) != len(B):
         raise ValueError(
             f"A has {len(A)} rows and B {len(B)}: a lower bound needs as many of each."
         )
-    confidence = check_between(confidence, "confidence", "a lower bound", 0, 1, "()")
 
     def measure(hits, misses, n):
         beta = (1 - confidence) / 2
@@ -515,7 +513,13 @@ def _lower_bound(A, B, confidence, value):
     return max(0.0, float(measure(*hits, len(x))))
 
 # %% ../../nbs/audit/audit.ipynb #a06b90d8
-def epsilon_lower_bound(A, B, *, delta=0.0, confidence=0.999):
+def epsilon_lower_bound(
+    A: _TRANSCRIPTS,
+    B: _TRANSCRIPTS,
+    *,
+    delta: Annotated[float, between(0, 1, "[)")] = 0.0,
+    confidence: OpenShare = 0.999,
+):
     """A lower bound on epsilon from transcripts on two neighbouring data sets: equation (1).
 
     Parameters
@@ -538,15 +542,13 @@ def epsilon_lower_bound(A, B, *, delta=0.0, confidence=0.999):
         If A or B is no such table, or the other has fewer rows; if a number is no probability.
     """
 
-    delta = check_between(delta, "delta", "epsilon_lower_bound", 0, 1, "[)")
-
     def value(p, q):
         return math.log((p - delta) / q) if p > delta else -math.inf
 
     return _lower_bound(A, B, confidence, value)
 
 # %% ../../nbs/audit/audit.ipynb #78fddee3
-def mu_lower_bound(A, B, *, confidence=0.999):
+def mu_lower_bound(A: _TRANSCRIPTS, B: _TRANSCRIPTS, *, confidence: OpenShare = 0.999):
     """A lower bound on mu, for claims of Gaussian differential privacy: equation (1).
 
     Parameters
@@ -573,7 +575,9 @@ def mu_lower_bound(A, B, *, confidence=0.999):
     return _lower_bound(A, B, confidence, value)
 
 # %% ../../nbs/audit/audit.ipynb #889d8f14
-def brute_force_sensitivity(query, pairs, norm=2):
+def brute_force_sensitivity(
+    query: Function, pairs: _PAIRS, norm: Annotated[float, one_of(1, 2, math.inf)] = 2
+):
     """Largest movement of `query` over pairs of neighbouring data sets.
 
     Parameters
@@ -587,25 +591,24 @@ def brute_force_sensitivity(query, pairs, norm=2):
     -------
     float
         In the units of the query.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are no pairs, or something is no function or no norm.
     """
-    if not callable(query):
-        raise TypeError("query: give a function of a data set.")
-    if not isinstance(norm, (int, float)) or norm not in (1, 2, math.inf):
-        raise ValueError(f"norm={norm!r}: choose 1, 2 or infinity.")
     moves = [
         np.ravel(np.asarray(query(E), dtype=float) - np.asarray(query(D), dtype=float))
-        for _, D, E in _pairs(pairs, "brute_force_sensitivity")
+        for _, D, E in pairs
     ]
     with np.errstate(over="ignore"):  # an infinite movement is an answer
         return max(float(np.linalg.norm(m, norm)) for m in moves)
 
 # %% ../../nbs/audit/audit.ipynb #d150c0d7
-def catch(bug, estimator, zoo, *, fit=None, seeds=range(3), n_runs=40):
+def catch(
+    bug: Bug,
+    estimator: Audited,
+    zoo: Function,
+    *,
+    fit: Function | None = None,
+    seeds: _SEEDS = range(3),
+    n_runs: _RUNS = 40,
+):
     """Plant a bug and let the tool that is made for it look.
 
     Parameters
@@ -630,15 +633,11 @@ def catch(bug, estimator, zoo, *, fit=None, seeds=range(3), n_runs=40):
     Raises
     ------
     TypeError, ValueError
-        If it is none of `SABOTAGE`, or `zoo` no function of the neighbours.
+        If it is none of `SABOTAGE`, or `zoo` no function that returns pairs and paths.
     """
-    if not callable(zoo):
-        raise TypeError(
-            "zoo: catch needs a function of the neighbours, that returns (pairs, paths)."
-        )
     with sabotage(bug, estimator, fit) as (broken, broken_fit, neighboring):
         pairs, paths = zoo(neighboring)
-        _pairs(pairs, "catch")
+        _ask_pairs(pairs, "pairs", "catch")  # somebody else's function has made them
         if SABOTAGE[bug].seen_by == "explore":
             return explore(broken, paths, fit=broken_fit, stop=True)
         if SABOTAGE[bug].seen_by == "weigh":

@@ -16,17 +16,17 @@ from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
 from tempfile import TemporaryFile
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from ..inputs.checks import check_callable
+from ..inputs.contracts import Count, each, Function, instance, one_of, Radius, RandomState
+from ..inputs.contracts import Relation, Rule, Whole
 from ..inputs.declared import as_float64, LARGEST
 from ..mechanisms.journal import watch
 from ..mechanisms.noise import Noise
-from ..inputs.checks import check_callable, check_choice, check_count, check_kind
-from ..inputs.checks import check_neighboring
-from ..inputs.checks import check_radius, check_random_state
 
 # %% ../../nbs/audit/observations.ipynb #a0fc6ac1
 class Observation(NamedTuple):
@@ -63,7 +63,14 @@ def _stated(event):
     return np.shape(event.value), *(getattr(event, name) for name in _STATED)
 
 # %% ../../nbs/audit/observations.ipynb #f55e3cf1
-def observe(target, data, seed, *, neighboring="add_remove", outcomes=None):
+def observe(
+    target: Function,
+    data,
+    seed: Whole,
+    *,
+    neighboring: Relation = "add_remove",
+    outcomes: Annotated[list, instance(list)] | None = None,
+):
     """Run an algorithm with seeded noise on one dataset, and note what an adversary sees.
 
     Parameters
@@ -83,15 +90,7 @@ def observe(target, data, seed, *, neighboring="add_remove", outcomes=None):
     Observation
     list
         The outcomes.
-
-    Raises
-    ------
-    TypeError
-        If the target cannot be called.
     """
-    check_callable(target, "target", "observe"), check_neighboring(neighboring)
-    seed = check_count(seed, "seed", "observe", low=0)
-    check_kind(outcomes, "outcomes", "observe", (list, type(None)))
     left, events, said = [*(outcomes or ())], [], io.StringIO()
 
     def replay(event):
@@ -120,7 +119,15 @@ def observe(target, data, seed, *, neighboring="add_remove", outcomes=None):
     return seen, [event.outcome for event in events]
 
 # %% ../../nbs/audit/observations.ipynb #21ec1161
-def fitting(estimator, fit=None):
+def _ask_fitted(estimator, name, owner):
+    check_callable(getattr(estimator, "get_params", None), f"get_params of the {name}", owner)
+    return estimator
+
+
+_ESTIMATOR = Annotated[Any, Rule(_ask_fitted, "With a `random_state`.", "estimator")]
+
+
+def fitting(estimator: _ESTIMATOR, fit: Function | None = None):
     """The fit of an estimator as a target of `observe` and `behavior`.
 
     Parameters
@@ -134,13 +141,7 @@ def fitting(estimator, fit=None):
     -------
     callable
         Its result: all attributes of the fitted estimator but `random_state`.
-
-    Raises
-    ------
-    TypeError
-        If it is no estimator.
     """
-    check_callable(getattr(estimator, "get_params", None), "get_params of the estimator", "fitting")
 
     def run(data, seed, neighboring):
         model = clone(estimator).set_params(random_state=seed)
@@ -153,7 +154,7 @@ def fitting(estimator, fit=None):
     return run
 
 
-def asking(function, branches=1):
+def asking(function: Function, branches: Count = 1):
     """A function of (data, noise) as a target of `observe` and `behavior`.
 
     Parameters
@@ -167,13 +168,7 @@ def asking(function, branches=1):
     Returns
     -------
     callable
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it cannot be called, or the number is not at least 1.
     """
-    check_callable(function, "function", "asking"), check_count(branches, "branches", "asking")
 
     def run(data, seed, neighboring):
         noise = Noise(seed, neighboring=neighboring)
@@ -244,8 +239,17 @@ CONTAINERS = {
 }
 
 # %% ../../nbs/audit/observations.ipynb #d5a73f6d
+_NAMES = Annotated[list[str], each(Annotated[str, one_of(*CONTAINERS)])]
+
+
 def extreme_pairs(
-    n_features, radius, n_pairs, *, neighboring="add_remove", containers=("array",), seed=0
+    n_features: Count,
+    radius: Radius,
+    n_pairs: Count,
+    *,
+    neighboring: Relation = "add_remove",
+    containers: _NAMES = ("array",),
+    seed: RandomState = 0,
 ):
     """Neighboring datasets with records at the edges of floating point: first systematic, then random ones.
 
@@ -266,22 +270,8 @@ def extreme_pairs(
     name : str
     D, E
         The two datasets.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or lies outside its range.
     """
-    owner = "extreme_pairs"
-    d, n_pairs = (
-        check_count(n_features, "n_features", owner),
-        check_count(n_pairs, "n_pairs", owner),
-    )
-    radius, neighboring = check_radius(radius, "radius", owner), check_neighboring(neighboring)
-    for name in containers:
-        check_choice(name, "containers", owner, tuple(CONTAINERS))
-    check_random_state(seed)
-    rng = np.random.default_rng(seed)
+    d, rng = n_features, np.random.default_rng(seed)
     for i in range(n_pairs):
         what, record = _record(i, d, radius, rng)
         table = _some_records(d, radius, rng)
@@ -344,15 +334,10 @@ class Differences(list):
     pairs, answered : int
         How many pairs were compared, and on how many of them both runs gave an answer. An audit in
         which few runs answer says little.
-
-    Raises
-    ------
-    TypeError
-        If the sentences are no list.
     """
 
     def __init__(self, sentences=()):
-        super().__init__(check_kind(sentences, "sentences", "Differences", (list, tuple)))
+        super().__init__(sentences)
         self.pairs = self.answered = 0
 
     def __repr__(self):
@@ -360,7 +345,13 @@ class Differences(list):
         return "\n".join([head, *(f"  - {sentence}" for sentence in self)])
 
 # %% ../../nbs/audit/observations.ipynb #8b73de17
-def behavior(target, pairs, *, neighboring="add_remove", seed=0):
+def behavior(
+    target: Function,
+    pairs: Annotated[Iterable, instance(Iterable, "as of `extreme_pairs`")],
+    *,
+    neighboring: Relation = "add_remove",
+    seed: Whole = 0,
+):
     """Compare what an adversary sees of a run on neighboring datasets, the released outcomes being equal.
 
     Parameters
@@ -378,19 +369,11 @@ def behavior(target, pairs, *, neighboring="add_remove", seed=0):
     -------
     Differences
         One sentence for each pair and each part of the `Observation` that differs; empty: none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or lies outside its range.
     """
-    owner, found = "behavior", Differences()
-    check_callable(target, "target", owner), check_neighboring(neighboring)
-    seed = check_count(seed, "seed", owner, low=0)
-    check_kind(pairs, "pairs", owner, Iterable, "as of `extreme_pairs`")
+    found = Differences()
     for i, pair in enumerate(pairs):
         if not (isinstance(pair, tuple) and len(pair) == 3):
-            raise ValueError(f"pairs: {owner} needs tuples (name, D, E).")
+            raise ValueError("pairs: behavior needs tuples (name, D, E).")
         name, first, second = pair
         one, outcomes = observe(target, first, seed + i, neighboring=neighboring)
         two, _ = observe(target, second, seed + i, neighboring=neighboring, outcomes=outcomes)
@@ -437,7 +420,7 @@ BUGS = {
 }
 
 
-def injected(bug, target):
+def injected(bug: Annotated[str, one_of(*BUGS)], target: Function):
     """A target with a bug that shows on one record.
 
     Parameters
@@ -451,13 +434,8 @@ def injected(bug, target):
     -------
     callable
         Does the same, but for data with a record that is far out or almost zero.
-
-    Raises
-    ------
-    ValueError
-        If there is no such bug.
     """
-    act = BUGS[check_choice(bug, "bug", "injected", tuple(BUGS))]
+    act = BUGS[bug]
 
     def run(data, seed, neighboring):
         far = _is_far(data)

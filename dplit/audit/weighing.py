@@ -8,34 +8,39 @@ __all__ = ['check_draws', 'check_law', 'check_joint', 'check_noise']
 # %% ../../nbs/audit/weighing.ipynb #2d73d511
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy import special, stats
 
+from ..inputs.contracts import OpenShare, Rule
 from ..mechanisms import samplers
 from ..mechanisms.journal import Event
-from ..inputs.checks import check_between
 
 # %% ../../nbs/audit/weighing.ipynb #03f9d4c4
 _ADDITIVE = "gaussian", "laplace", "knorm"
 
 
-def _events(events, owner):
+def _ask_events(events, name, owner):
     """The passages of a fit, and nothing else."""
     if not isinstance(events, (list, tuple)) or not all(isinstance(e, Event) for e in events):
-        raise TypeError(f"{owner} needs lists of `Event`, such as the events of a recording.")
+        raise TypeError(
+            f"{name}: {owner} needs lists of `Event`, such as the events of a recording."
+        )
     return events
 
 
-def _recordings(recordings, owner):
+def _ask_recordings(recordings, name, owner):
     """The passages of many fits."""
     if not isinstance(recordings, (list, tuple)):
-        raise TypeError(f"recordings: {owner} needs a list, the events of one fit in each place.")
-    return [_events(events, owner) for events in recordings]
+        raise TypeError(f"{name}: {owner} needs a list, the events of one fit in each place.")
+    return [_ask_events(events, name, owner) for events in recordings]
 
 
-def _luck_allowed(false_alarm, owner):
-    return check_between(false_alarm, "false_alarm", owner, 0, 1, "()")
+_EVENTS = Annotated[list[Event], Rule(_ask_events, "Of one fit or more.", "list of Event")]
+_RECORDINGS = Annotated[
+    list[list[Event]], Rule(_ask_recordings, "Of many fits.", "list of list of Event")
+]
 
 
 @dataclass
@@ -113,7 +118,7 @@ def _position(mechanism, noise, scale, rng):
     return below + share * samplers.lattice_law("laplace", scale, noise)
 
 # %% ../../nbs/audit/weighing.ipynb #ac724f12
-def check_draws(events, false_alarm=1e-6):
+def check_draws(events: _EVENTS, false_alarm: OpenShare = 1e-6):
     """Sentences if coordinates, or releases, of one fit share their noise, with the same or with changed signs.
 
     Parameters
@@ -126,16 +131,9 @@ def check_draws(events, false_alarm=1e-6):
     Returns
     -------
     list of str
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is given anything but events, or `false_alarm` is no probability.
     """
-    found, earlier, events = [], [], _events(events, "check_draws")
-    luck = (
-        _luck_allowed(false_alarm, "check_draws") / max(1, len(events)) ** 2
-    )  # more than there are comparisons
+    found, earlier = [], []
+    luck = false_alarm / max(1, len(events)) ** 2  # more than there are comparisons
     for event in (event for event in events if event.mechanism in _ADDITIVE):
         scale = event.scale * min((radius for _, radius in event.body), default=1)  # in steps
         noise = np.ravel(np.asarray(event.outcome) - np.asarray(event.value)) / scale
@@ -160,7 +158,7 @@ def _luck(n, scale):
     return math.erf(1 / scale) ** n
 
 # %% ../../nbs/audit/weighing.ipynb #b3502ad1
-def check_law(events, false_alarm=1e-6):
+def check_law(events: _EVENTS, false_alarm: OpenShare = 1e-6):
     """Sentences if the noise of many recordings does not have the law and the scale it declares.
 
     Parameters
@@ -173,14 +171,8 @@ def check_law(events, false_alarm=1e-6):
     Returns
     -------
     list of str
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is given anything but events, or `false_alarm` is no probability.
     """
-    events = _events(events, "check_law")
-    rng, luck = np.random.default_rng(0), _luck_allowed(false_alarm, "check_law") / 5
+    rng, luck = np.random.default_rng(0), false_alarm / 5
     scores = [_score(event, rng) for event in events if event.mechanism in _ADDITIVE]
     shown = [e for e in events if e.mechanism not in (*_ADDITIVE, "sample")]
     found = _uneven("choice", [[_choice_position(event, rng)] for event in shown], luck)
@@ -245,14 +237,8 @@ def check_joint(recordings, false_alarm=1e-6):
     Returns
     -------
     list of str
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is given anything but events, or `false_alarm` is no probability.
     """
-    recordings = _recordings(recordings, "check_joint")
-    luck = _luck_allowed(false_alarm, "check_joint") / 2
+    luck = false_alarm / 2
     names, table = _side_by_side(recordings, np.random.default_rng(1))
     if len(table) < 3 or len(names) < 2:
         return []
@@ -313,7 +299,7 @@ def _signed_sums(names, table, luck):
     return [said] if p[worst] < luck else []
 
 # %% ../../nbs/audit/weighing.ipynb #b7848fbe
-def check_noise(recordings, false_alarm=1e-6):
+def check_noise(recordings: _RECORDINGS, false_alarm: OpenShare = 1e-6):
     """Sentences if the noise of many recordings is not what it declares: by `check_law` and `check_joint`.
 
     Parameters
@@ -326,14 +312,7 @@ def check_noise(recordings, false_alarm=1e-6):
     Returns
     -------
     list of str
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is given anything but events, or `false_alarm` is no probability.
     """
-    recordings = _recordings(recordings, "check_noise")
-    false_alarm = _luck_allowed(false_alarm, "check_noise")
     events = [event for recording in recordings for event in recording]
     return check_law(events, false_alarm / 2) + check_joint(recordings, false_alarm / 2)
 

@@ -1,5 +1,6 @@
 """Synthetic sets, exact optima and loaders."""
 
+from ..inputs.contracts import face
 from .exact import (
     clipped_normal_moments,
     gaussian_radius,
@@ -53,3 +54,5 @@ __all__ = [
     "two_gaussians_error",
     "two_gaussians_loss",
 ]
+
+face(__name__)

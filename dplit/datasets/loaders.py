@@ -10,12 +10,13 @@ import csv
 import gzip
 import os
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from sklearn import datasets as sk_datasets
 from sklearn.utils import Bunch
 
-from ..inputs.checks import check_choice
+from ..inputs.contracts import one_of
 
 # %% ../../nbs/datasets/loaders.ipynb #6e376f3a
 def _in_box(data, target, low, high, n_clusters, description):
@@ -49,7 +50,7 @@ def load_digits():
 
 # %% ../../nbs/datasets/loaders.ipynb #0b407a02
 def load_iris():
-    """150 iris flowers, four lengths in centimetres, bundled with scikit-learn.
+    """150 iris flowers, four lengths in centimeters, bundled with scikit-learn.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def load_breast_cancer():
     high = np.tile([50, 100, 400, 8000, 1, 2, 2, 1, 1, 1], 3)  # mean, standard error, worst
     return _in_box(
         b.data, b.target, 0, high, 2,
-        "Round ranges for a nucleus inside a disc of radius 50 pixels, grey levels up to 100, "
+        "Round ranges for a nucleus inside a disc of radius 50 pixels, gray levels up to 100, "
         "and ratios of order 1.",
     )  # fmt: skip
 
@@ -153,7 +154,7 @@ def _openml(name, version, what, files):
         ) from error
 
 # %% ../../nbs/datasets/loaders.ipynb #9e5b1115
-def fetch_mnist(subset="test"):
+def fetch_mnist(subset: Annotated[str, one_of("test", "train")] = "test"):
     """MNIST, images of handwritten digits of 28 by 28 pixels.
 
     Parameters
@@ -175,7 +176,6 @@ def fetch_mnist(subset="test"):
         For another subset, or a file of the wrong shape.
     """
     files = {"test": "mnist_t10k.npz", "train": "mnist_train.npz"}
-    subset = check_choice(subset, "subset", "fetch_mnist", ("test", "train"))
     if path := _local(files[subset]):
         b = _read_table(path, 784)
         X, y = b.X, b.y
@@ -190,7 +190,7 @@ def fetch_mnist(subset="test"):
         0,
         255,
         10,
-        "A pixel is one byte of grey, 0 to 255.",
+        "A pixel is one byte of gray, 0 to 255.",
     )
 
 # %% ../../nbs/datasets/loaders.ipynb #6516f99a

@@ -8,31 +8,24 @@ __all__ = ['make_clipped_gaussians', 'make_separated_gaussians', 'make_g2', 'mak
 
 # %% ../../nbs/datasets/synthetic.ipynb #ffbda429
 from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 from sklearn import datasets as sk_datasets
 from sklearn.utils import Bunch
 
+from ..inputs.contracts import Count, Finite, RandomState, Share, Text, between, whole
 from ..inputs.declared import check_memory
-from .exact import _box, _length, clipped_normal_moments, gaussian_radius
-from .exact import kmeans_loss
-from .exact import planted_loss, sphere_risk, two_gaussians_error
-from .exact import two_gaussians_loss
-from .loaders import _CLUSTERING, _local, _published, _read_table
-from .loaders import load_breast_cancer
-from ..inputs.checks import check_between, check_count, check_random_state, check_share
+from .exact import Length, clipped_normal_moments, gaussian_radius, planted_loss
+from .exact import two_gaussians_error, two_gaussians_loss
+from .loaders import _CLUSTERING, _local, _published, _read_table, load_breast_cancer
 
 # %% ../../nbs/datasets/synthetic.ipynb #5305e0d9
-def _sizes(owner, n_columns=None, **counts):
-    """Counts of rows, columns and clusters, as whole numbers, if the first two fit into this machine."""
-    sizes = [check_count(value, name, owner) for name, value in counts.items()]
-    asked = ", ".join(f"{name}={size}" for name, size in zip(counts, sizes, strict=True))
-    check_memory(8.0 * sizes[0] * (n_columns or sizes[1]), asked, owner)
-    return sizes
-
-
-def _generator(random_state):
-    return np.random.default_rng(check_random_state(random_state))
+def _check_memory(owner, **sizes):
+    """Refuse more rows and columns, the first two of the sizes, than this machine can hold."""
+    n_rows, n_columns, *_ = sizes.values()
+    asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    check_memory(8.0 * n_rows * n_columns, asked, owner)
 
 
 def _check_rows(n_samples, n_clusters):
@@ -44,15 +37,15 @@ def _check_rows(n_samples, n_clusters):
 
 # %% ../../nbs/datasets/synthetic.ipynb #a030cc60
 def make_clipped_gaussians(
-    n_samples=50_000,
-    n_features=100,
-    n_clusters=64,
+    n_samples: Count = 50_000,
+    n_features: Count = 100,
+    n_clusters: Count = 64,
     *,
-    spread=25.0,
-    std=1.0,
-    low=0.0,
-    high=100.0,
-    random_state=None,
+    spread: Length = 25.0,
+    std: Length = 1.0,
+    low: Finite = 0.0,
+    high: Finite = 100.0,
+    random_state: RandomState = None,
 ):
     """Equal Gaussian clusters clipped to a box; by default 64 of them in 100 columns.
 
@@ -61,7 +54,7 @@ def make_clipped_gaussians(
     n_samples, n_features, n_clusters : int
         n, d and k; the clusters' sizes differ by at most one row.
     spread : float
-        Standard deviation of a coordinate of a centre, before clipping.
+        Standard deviation of a coordinate of a center, before clipping.
     std : float
         Standard deviation of the noise, before clipping.
     low, high : float
@@ -75,31 +68,21 @@ def make_clipped_gaussians(
         `radius` of the PUBLIC ball around the box, `expected_loss` an upper bound on the expected
         optimal loss (equal to it for far clusters).
 
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, fewer rows than clusters, lengths that are not positive, or an empty
-        box.
-
     References
     ----------
     The experiments of Nguyen, Chaturvedi and Xu (AAAI 2021), after Balcan, Dick, Liang, Mou and
     Zhang (ICML 2017).
     """
-    owner = "make_clipped_gaussians"
-    n_samples, n_features, n_clusters = _sizes(
-        owner, n_samples=n_samples, n_features=n_features, n_clusters=n_clusters
-    )
+    _check_memory("make_clipped_gaussians", n_samples=n_samples, n_features=n_features)
     _check_rows(n_samples, n_clusters)
-    spread, std = _length(spread, "spread", owner), _length(std, "std", owner)
-    (low, high), rng = _box(low, high, owner), _generator(random_state)
+    rng = np.random.default_rng(random_state)
     means = spread * rng.standard_normal((n_clusters, n_features))
+    centers, variances = clipped_normal_moments(means, std, low, high)
     target = np.arange(n_samples) % n_clusters
     data = rng.standard_normal((n_samples, n_features))
     data *= std
     data += means[target]
     np.clip(data, low, high, out=data)
-    centers, variances = clipped_normal_moments(means, std, low, high)
     return Bunch(
         data=data,
         target=target,
@@ -111,7 +94,13 @@ def make_clipped_gaussians(
 
 # %% ../../nbs/datasets/synthetic.ipynb #73992795
 def make_separated_gaussians(
-    n_samples=1000, n_clusters=4, n_features=4, *, distance=2048.0, std=1.0, random_state=None
+    n_samples: Count = 1000,
+    n_clusters: Count = 4,
+    n_features: Count = 4,
+    *,
+    distance: Length = 2048.0,
+    std: Length = 1.0,
+    random_state: RandomState = None,
 ):
     """Uniform mixture of spherical Gaussians with means at +R e_i and -R e_i.
 
@@ -137,28 +126,18 @@ def make_separated_gaussians(
         (holds all rows except with probability 1e-6), `expected_loss` an upper bound on the
         expected optimal loss (equal to it for far clusters).
 
-    Raises
-    ------
-    TypeError, ValueError
-        For an odd `n_clusters`, more than 2 d clusters, counts below 1 or lengths that are not
-        positive.
-
     References
     ----------
     Cohen, Kaplan, Mansour, Stemmer and Tsfadia (ICML 2021), section 5, Tests 1 to 3.
     """
-    owner = "make_separated_gaussians"
-    n_samples, n_features, n_clusters = _sizes(
-        owner, n_samples=n_samples, n_features=n_features, n_clusters=n_clusters
-    )
-    distance, std = _length(distance, "distance", owner), _length(std, "std", owner)
+    _check_memory("make_separated_gaussians", n_samples=n_samples, n_features=n_features)
     if n_clusters % 2 or n_clusters > 2 * n_features:
         raise ValueError(
             f"n_clusters={n_clusters} with n_features={n_features}: "
             "the means sit in pairs at +R e_i and -R e_i. "
             "Choose an even number of clusters, at most two for each column."
         )
-    rng = _generator(random_state)
+    rng = np.random.default_rng(random_state)
     axes = distance * np.eye(n_features)[: n_clusters // 2]
     centers = np.stack([axes, -axes], axis=1).reshape(n_clusters, n_features)
     target = rng.integers(n_clusters, size=n_samples)
@@ -172,8 +151,14 @@ def make_separated_gaussians(
     )
 
 # %% ../../nbs/datasets/synthetic.ipynb #214fffaa
-def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
-    """Two Gaussians around (500, ..., 500) and (600, ..., 600), rounded: the law of the G2 sets.
+def make_g2(
+    n_samples: Count = 2048,
+    n_features: Count = 16,
+    *,
+    std: Length = 50.0,
+    random_state: RandomState = None,
+):
+    """Two Gaussians around (500, ..., 500) and (600, ..., 600), rounded: the distribution of the G2 sets.
 
     Parameters
     ----------
@@ -186,23 +171,18 @@ def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
     Returns
     -------
     Bunch
-        `data` (n, d), `target` (n,), `centers` (2, d), `center` (d,) half-way between the means,
+        `data` (n, d), `target` (n,), `centers` (2, d), `center` (d,) halfway between the means,
         `radius` PUBLIC (holds all rows except with probability 1e-6), `expected_loss` the loss of
-        the best symmetric pair of centres, `error` the share of rows nearer to the other mean.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, fewer than two rows or a standard deviation that is not positive.
+        the best symmetric pair of centers, `error` the share of rows nearer to the other mean.
 
     References
     ----------
     Fränti, Mariescu-Istodor and Zhong, "XNN graph" (S+SSPR 2016). These are fresh draws of the same
-    law, not the published files.
+    distribution, not the published files.
     """
-    n_samples, n_features = _sizes("make_g2", n_samples=n_samples, n_features=n_features)
+    _check_memory("make_g2", n_samples=n_samples, n_features=n_features)
     _check_rows(n_samples, 2)
-    std, rng = _length(std, "std", "make_g2"), _generator(random_state)
+    rng = np.random.default_rng(random_state)
     target = (np.arange(n_samples) >= n_samples / 2).astype(int)
     half = 50 * np.sqrt(n_features)  # half the distance between the means
     rounding = np.sqrt(n_features) / 2  # a row moves by at most half a unit in every column
@@ -220,7 +200,13 @@ def make_g2(n_samples=2048, n_features=16, *, std=50.0, random_state=None):
 
 # %% ../../nbs/datasets/synthetic.ipynb #8a556745
 def make_isotropic_blobs(
-    n_samples=20_000, n_features=4, n_clusters=4, *, box=10.0, std=1.0, random_state=None
+    n_samples: Count = 20_000,
+    n_features: Count = 4,
+    n_clusters: Count = 4,
+    *,
+    box: Length = 10.0,
+    std: Length = 1.0,
+    random_state: RandomState = None,
 ):
     """Spherical Gaussian blobs of equal size: scikit-learn's `make_blobs` with a public ball.
 
@@ -229,9 +215,9 @@ def make_isotropic_blobs(
     n_samples, n_features, n_clusters : int
         n, d and k.
     box : float
-        Half the side of the cube in which centres are uniform, in the units of X.
+        Half the side of the cube in which centers are uniform, in the units of X.
     std : float
-        Standard deviation of every column around its centre.
+        Standard deviation of every column around its center.
     random_state : None, int or numpy.random.Generator
         An int goes to `make_blobs` as it is, so that published sets can be drawn again.
 
@@ -241,22 +227,11 @@ def make_isotropic_blobs(
         `data` (n, d) rounded to four decimals, `target` (n,), `centers` (k, d), `center` (d,) the
         origin, `radius` PUBLIC (holds all rows except with probability 1e-6), `expected_loss` an
         upper bound on the expected optimal loss (equal to it for far blobs).
-
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, fewer rows than clusters or lengths that are not positive.
     """
-    owner = "make_isotropic_blobs"
-    n_samples, n_features, n_clusters = _sizes(
-        owner, n_samples=n_samples, n_features=n_features, n_clusters=n_clusters
-    )
+    _check_memory("make_isotropic_blobs", n_samples=n_samples, n_features=n_features)
     _check_rows(n_samples, n_clusters)
-    box, std = _length(box, "box", owner), _length(std, "std", owner)
-    if isinstance(random_state, Integral):
-        random_state = check_count(random_state, "random_state", owner, 0, 2**32 - 1)
-    else:
-        random_state = int(_generator(random_state).integers(2**32))
+    if not isinstance(random_state, Integral):
+        random_state = int(np.random.default_rng(random_state).integers(2**32))
     data, target, centers = sk_datasets.make_blobs(
         n_samples, n_features, centers=n_clusters, cluster_std=std, center_box=(-box, box),
         random_state=random_state, return_centers=True,
@@ -272,7 +247,12 @@ def make_isotropic_blobs(
 
 # %% ../../nbs/datasets/synthetic.ipynb #bf850250
 def make_elongated_blobs(
-    n_samples=10_000, n_features=4, n_clusters=16, *, box=10.0, random_state=None
+    n_samples: Count = 10_000,
+    n_features: Count = 4,
+    n_clusters: Count = 16,
+    *,
+    box: Length = 10.0,
+    random_state: RandomState = None,
 ):
     """Gaussian blobs of sizes 1 : 2 : ... : k with random covariances.
 
@@ -283,7 +263,7 @@ def make_elongated_blobs(
     n_samples, n_features, n_clusters : int
         n (at least k (k + 1) / 2, one row for the smallest blob), d and k.
     box : float
-        Half the side of the cube in which centres are uniform, in the units of X.
+        Half the side of the cube in which centers are uniform, in the units of X.
     random_state : None, int or numpy.random.Generator
 
     Returns
@@ -292,25 +272,17 @@ def make_elongated_blobs(
         `data` (n, d), `target` (n,), `centers` (k, d), `covariances` (k, d, d) with eigenvalues
         between 1 and 10, `center` (d,) the origin, `radius` PUBLIC (holds all rows except with
         probability 1e-6), `expected_loss` an upper bound on the expected optimal loss.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, too few rows or a `box` that is not positive.
     """
-    owner = "make_elongated_blobs"
-    n_samples, n_features, n_clusters = _sizes(
-        owner, n_samples=n_samples, n_features=n_features, n_clusters=n_clusters
-    )
-    box = _length(box, "box", owner)
-    check_memory(24.0 * n_clusters * n_features**2, f"n_features={n_features}", owner)
+    _check_memory("make_elongated_blobs", n_samples=n_samples, n_features=n_features)
+    n_bytes, asked = 24.0 * n_clusters * n_features**2, f"n_features={n_features}"
+    check_memory(n_bytes, asked, "make_elongated_blobs")
     if n_samples < n_clusters * (n_clusters + 1) // 2:
         raise ValueError(
             f"n_samples={n_samples} with n_clusters={n_clusters}: sizes 1 : 2 : ... : "
             "k need k (k + 1) / 2 rows. "
             "Ask for more rows or fewer clusters."
         )
-    rng = _generator(random_state)
+    rng = np.random.default_rng(random_state)
     shares = np.arange(1, n_clusters + 1)
     edges = n_samples * shares.cumsum() // shares.sum()
     target = np.searchsorted(edges, np.arange(n_samples), side="right")
@@ -335,7 +307,13 @@ def make_elongated_blobs(
     )
 
 # %% ../../nbs/datasets/synthetic.ipynb #913a7994
-def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=None):
+def make_source_target(
+    kind: Annotated[int, whole(high=3, why=": there are three source-target sets")] = 1,
+    n_source: Count = 2700,
+    n_target: Count = 1000,
+    *,
+    random_state: RandomState = None,
+):
     """Three planar sets with a source and a target that differ.
 
     Parameters
@@ -358,20 +336,13 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
         with probability 1e-6, `uncovered`: numbers of the target clusters that no source cluster
         sits on (for kind 2 the best nine medoids lie in exactly those).
 
-    Raises
-    ------
-    TypeError, ValueError
-        For another kind, counts below 1 or fewer rows than clusters.
-
     References
     ----------
     The experiments of Schnapp and Sabato (TMLR 2025).
     """
-    owner = "make_source_target"
-    kind = check_count(kind, "kind", owner)
-    n_source, n_target = _sizes(owner, 2, n_source=n_source, n_target=n_target)
-    check_memory(16.0 * n_target, f"n_target={n_target}", owner)
-    rng = _generator(random_state)
+    _check_memory("make_source_target", n_source=n_source, n_columns=2)
+    _check_memory("make_source_target", n_target=n_target, n_columns=2)
+    rng = np.random.default_rng(random_state)
     near, far = [0.05, 0.2, 0.35], [0.65, 0.8, 0.95]  # left and right, bottom and top
 
     def grid(xs, ys):
@@ -388,10 +359,6 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
             stds = 0.01, 0.01
         case 3:
             source, target, stds = rng.uniform(size=(6, 2)), rng.uniform(size=(12, 2)), (0.03, 0.01)
-        case _:
-            raise ValueError(
-                f"kind={kind!r}: there are three source-target sets. Choose 1, 2 or 3."
-            )
     _check_rows(n_source, len(source))
     _check_rows(n_target, len(target))
     source_labels = np.arange(n_source) % len(source)
@@ -410,12 +377,10 @@ def make_source_target(kind=1, n_source=2700, n_target=1000, *, random_state=Non
     )
 
 # %% ../../nbs/datasets/synthetic.ipynb #5715f0aa
-def _regression_sizes(owner, n_source, n_target, n_features):
-    """Rows of source and target, and columns, of which two directions need two."""
-    n_features = check_count(n_features, "n_features", owner, 2)
-    sizes = _sizes(owner, n_features, n_source=n_source, n_target=n_target)
-    check_memory(8.0 * sizes[1] * n_features, f"n_target={n_target}", owner)
-    return *sizes, n_features
+def _check_both(owner, n_source, n_target, n_features):
+    """Refuse more rows of source or target than this machine can hold."""
+    _check_memory(owner, n_source=n_source, n_features=n_features)
+    _check_memory(owner, n_target=n_target, n_features=n_features)
 
 
 def _two_rules(rng, n_features):
@@ -433,7 +398,13 @@ def _labelled(rng, coefs, noise, bound):
 
 # %% ../../nbs/datasets/synthetic.ipynb #d1fec9f1
 def make_shifted_regression(
-    n_source=600, n_target=40, n_features=20, *, angle=0.4, noise=0.5, random_state=None
+    n_source: Count = 600,
+    n_target: Count = 40,
+    n_features: Annotated[int, whole(low=2)] = 20,
+    *,
+    angle: Annotated[float, between(0, np.pi)] = 0.4,
+    noise: Length = 0.5,
+    random_state: RandomState = None,
 ):
     """A public source whose linear rule is turned by `angle` against the private target's rule.
 
@@ -455,16 +426,9 @@ def make_shifted_regression(
         beyond it are clipped) and `weight_radius` = 2 sqrt(d) on a predictor; `noise`;
         `source_excess`, the excess risk on the target of the source's own rule, 4 sin(angle / 2)^2.
         The best target risk is noise^2.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, fewer than two columns, an angle outside [0, pi] or a noise that is not
-        positive.
     """
-    owner, rng = "make_shifted_regression", _generator(random_state)
-    n_source, n_target, n_features = _regression_sizes(owner, n_source, n_target, n_features)
-    angle, noise = check_between(angle, "angle", owner, 0, np.pi), _length(noise, "noise", owner)
+    _check_both("make_shifted_regression", n_source, n_target, n_features)
+    rng = np.random.default_rng(random_state)
     coef_target, across = _two_rules(rng, n_features)
     coef_source = np.cos(angle) * coef_target + np.sin(angle) * across
     bound = 4 * np.sqrt(1 + noise**2)
@@ -478,7 +442,13 @@ def make_shifted_regression(
 
 # %% ../../nbs/datasets/synthetic.ipynb #c525aa58
 def make_contaminated_source(
-    n_source=600, n_target=40, n_features=20, *, contamination=0.4, noise=0.5, random_state=None
+    n_source: Count = 600,
+    n_target: Count = 40,
+    n_features: Annotated[int, whole(low=2)] = 20,
+    *,
+    contamination: Share = 0.4,
+    noise: Length = 0.5,
+    random_state: RandomState = None,
 ):
     """A public source of which a share of the rows carries labels of an unrelated rule.
 
@@ -499,17 +469,9 @@ def make_contaminated_source(
         As `make_shifted_regression`, with `bad` (n_source,) true for the bad rows, `coef_bad` (d,)
         orthogonal to `coef_target`, and `source_excess` = 2 contamination^2, the excess risk on the
         target of least squares on an endless source.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For counts below 1, fewer than two columns, a contamination outside [0, 1] or a noise that
-        is not positive.
     """
-    owner, rng = "make_contaminated_source", _generator(random_state)
-    n_source, n_target, n_features = _regression_sizes(owner, n_source, n_target, n_features)
-    contamination = check_share(contamination, "contamination", owner)
-    noise = _length(noise, "noise", owner)
+    _check_both("make_contaminated_source", n_source, n_target, n_features)
+    rng = np.random.default_rng(random_state)
     coef_target, coef_bad = _two_rules(rng, n_features)
     bad = np.zeros(n_source, dtype=bool)
     bad[rng.permutation(n_source)[: round(contamination * n_source)]] = True
@@ -524,7 +486,7 @@ def make_contaminated_source(
     )  # fmt: skip
 
 # %% ../../nbs/datasets/synthetic.ipynb #c518a993
-def fetch_clustering(name):
+def fetch_clustering(name: Text):
     """A benchmark set for clustering, with a PUBLIC ball.
 
     Parameters
@@ -552,8 +514,6 @@ def fetch_clustering(name):
     -----
     The PE-means paper uses a random sample of 25,000 rows of birch2; the whole set has 100,000.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name={name!r}: fetch_clustering takes a word, such as 's1'.")
     head, _, columns = name.partition("_")
     if head == "g2" and columns.isdecimal() and 0 < int(columns) < 2**20:
         b = make_g2(n_features=int(columns), random_state=50_000 + int(columns))

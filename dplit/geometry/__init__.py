@@ -1,5 +1,6 @@
 """Public geometry: balls, projections, nearest centers, covers and packings."""
 
+from ..inputs.contracts import face
 from .balls import (
     clip_to_ball,
     uniform_in_ball,
@@ -57,3 +58,5 @@ __all__ = [
     "uniform_in_ball",
     "uniform_on_sphere",
 ]
+
+face(__name__)

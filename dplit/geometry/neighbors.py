@@ -6,146 +6,131 @@
 __all__ = ['index_bits', 'grid_bits', 'to_grid', 'grid_regret', 'NearestCenter', 'nearest', 'nearest_distance', 't_nearest']
 
 # %% ../../nbs/geometry/neighbors.ipynb #76b55a7a
+from typing import Annotated
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from .balls import _batches, _CELLS, _floats, _rows, clip_to_ball
-from ..inputs.checks import shown, check_count, check_flag, check_numbers, check_points
-from ..inputs.checks import check_radius
+from ..inputs.contracts import Count, Flag, Points, Radius, contract, numbers, whole
+from ..inputs.tables import RowsOrNone
+from .balls import _CELLS, _batches, clip_to_ball
 
 # %% ../../nbs/geometry/neighbors.ipynb #93f7bcdf
-def index_bits(k):
-    """How many low bits of a score carry the index of its centre.
+def index_bits(k: Count):
+    """How many low bits of a score carry the index of its center.
 
     Parameters
     ----------
     k : int
-        Number of centres, at least 1.
+        Number of centers, at least 1.
 
     Returns
     -------
     int
         Enough bits for k up to 64, none for more.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If k is not a whole number of at least 1.
     """
-    k = check_count(k, "k", "index_bits")
     return (k - 1).bit_length() if k <= 64 else 0
 
 # %% ../../nbs/geometry/neighbors.ipynb #6ef69409
-def grid_bits(d, k=1):
+def grid_bits(d: Annotated[int, whole(high=2**50)], k: Count = 1):
     """How fine a grid may be, so that scores of its points are exact in float64.
 
     Parameters
     ----------
     d, k : int
-        Number of columns and of centres, at least 1 each.
+        Number of columns and of centers, at least 1 each.
 
     Returns
     -------
     int
         The b for which whole entries up to 2**b are allowed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If d or k is not a whole number of at least 1.
     """
-    d, k = check_count(d, "d", "grid_bits", high=2**50), check_count(k, "k", "grid_bits")
     return (51 - (d - 1).bit_length() - index_bits(k)) // 2
 
 # %% ../../nbs/geometry/neighbors.ipynb #ee4ea3e7
-def to_grid(X, radius, k=1):
+def to_grid(X: RowsOrNone, radius: Radius, k: Count = 1):
     """Rows in whole multiples of the grid step radius * 2**-b, where b = `grid_bits(d, k)`.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows, finite floats; PRIVATE rows are welcome, each is rounded by itself.
+        Finite rows; they may be PRIVATE, each is rounded by itself.
     radius : float
         Bound on the entries, in the units of X; larger ones count as +-radius. PUBLIC.
     k : int
-        Number of centres the rows will be compared with. PUBLIC.
+        Number of centers the rows will be compared with. PUBLIC.
 
     Returns
     -------
     ndarray of shape (n, d)
         Whole numbers in [-2**b, 2**b], as float64, dimensionless.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If d or k is not a whole number of at least 1, or the radius no length.
     """
-    X, radius = _rows(X, "to_grid"), check_radius(radius, "radius", "to_grid")
     G = np.clip(X, -radius, radius)
     G *= 2.0 ** grid_bits(X.shape[1], k) / radius
     return np.rint(G, out=G)
 
 # %% ../../nbs/geometry/neighbors.ipynb #2ee7d607
-def grid_regret(d, radius, k=1):
-    """How much farther than the nearest centre the one chosen on the grid of `to_grid` can be.
+def grid_regret(
+    d: Annotated[int, whole(high=2**50)],
+    radius: Annotated[ArrayLike, numbers(0, 1e100)],
+    k: Count = 1,
+):
+    """How much farther than the nearest center the one chosen on the grid of `to_grid` can be.
 
     Parameters
     ----------
     d, k : int
-        Number of columns and of centres.
+        Number of columns and of centers.
     radius : float
-        Bound on the entries of rows and centres.
+        Bound on the entries of rows and centers.
 
     Returns
     -------
     float
         A distance, in the units of `radius`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If d or k is not a whole number of at least 1, or the radius no length.
     """
-    bits, radius = grid_bits(d, k), check_numbers(radius, "radius", "grid_regret", 0, 1e100)
-    return 2 * np.sqrt(d) * radius / 2.0**bits
+    return 2 * np.sqrt(d) * radius / 2.0 ** grid_bits(d, k)
 
 # %% ../../nbs/geometry/neighbors.ipynb #1c1d7015
 class NearestCenter:
-    """The map from a row to the index of its nearest centre, prepared once, called on many blocks.
+    """The map from a row to the index of its nearest center, prepared once, called on many blocks.
 
-    With `radius`, rows and centres are rounded to a grid on which every dot product is exact
-    (`grid_bits`), so a row's label depends on that row and the centres alone: not on the other
+    With `radius`, rows and centers are rounded to a grid on which every dot product is exact
+    (`grid_bits`), so a row's label depends on that row and the centers alone: not on the other
     rows, the block, or the linear algebra library. Entries beyond +-radius count as +-radius.
     Without `radius`, distances are computed pair by pair (slower). Ties go to the lowest index.
-    Rows may be PRIVATE; centres and radius must be PUBLIC or already released.
+    Rows may be PRIVATE; centers and radius must be PUBLIC or already released.
 
     Parameters
     ----------
     centers : array-like of shape (k, d)
         In the units of the rows.
     radius : float, optional
-        Bound on the entries of rows and centres, for example the radius of the ball they lie in.
+        Bound on the entries of rows and centers, for example the radius of the ball they lie in.
     whole : bool
         True if rows are whole numbers already, inside the ball of a radius of at most 2**22, as
-        `Noise.sums` hands them out: then only the centres are rounded, which is faster.
+        `Noise.sums` hands them out: then only the centers are rounded, which is faster.
     block_rows : int, optional
         Rows handled at a time; changes memory and speed, never a label.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a bad radius (at most 2**22 if `whole`), a wrong shape, or NaN and infinite values.
     """
 
     is_total = True  # a label for every finite row: see `dplit.inputs.foreign`
 
-    def __init__(self, centers, radius=None, *, whole=False, block_rows=None):
-        self.centers = check_points(centers, "centers", "NearestCenter", (None, None))
-        self.radius = None if radius is None else check_radius(radius, "radius", "NearestCenter")
-        self.whole, self.block_rows = check_flag(whole, "whole", "NearestCenter"), block_rows
-        if whole and not (self.radius or np.inf) <= 2**22:
+    @contract
+    def __init__(
+        self,
+        centers: Points,
+        radius: Radius | None = None,
+        *,
+        whole: Flag = False,
+        block_rows: Count | None = None,
+    ):
+        self.centers, self.radius = centers, radius
+        self.whole, self.block_rows = whole, block_rows
+        if whole and not (radius or np.inf) <= 2**22:
             raise ValueError(
-                f"radius={shown(radius)}: whole=True needs a radius of at most 2**22 lattice steps, "
+                f"radius={radius}: whole=True needs a radius of at most 2**22 lattice steps, "
                 "or scores would round."
             )
         if self.radius is not None:
@@ -161,11 +146,12 @@ class NearestCenter:
             self._offset = self._carry * (C * C).sum(axis=1) + np.arange(k) % self._carry
 
     def _label(self, block):
-        """Labels of a block of finite float64 rows (b, d)."""
+        """Labels of a block of finite rows (b, d)."""
         if self.radius is None:
             return cdist(block, self.centers, "sqeuclidean").argmin(axis=1)
-        G = block if self.whole else to_grid(block, self.radius, len(self.centers))
-        if self._carry == 1:  # one centre, or many
+        G = block if self.whole else np.asarray(block, dtype=float)
+        G = G if self.whole else to_grid(G, self.radius, len(self.centers))
+        if self._carry == 1:  # one center, or many
             S = G @ self._slope.T
             S += self._offset
             return S.argmin(axis=1)
@@ -175,22 +161,26 @@ class NearestCenter:
         return S.min(axis=0).astype(np.int64) & (self._carry - 1)
 
     def __call__(self, X):
-        """Labels of shape (n,), int64, of the rows of X (n, d)."""
-        k, d = self.centers.shape
-        X = _rows(X, "NearestCenter", d=d)
+        """Labels of shape (n,), int64, of the rows of X (n, d): finite numbers, which are not checked here, as by `nearest`."""
         labels = np.empty(len(X), dtype=np.int64)
-        for rows in _batches(len(X), max(k, d), self.block_rows):
-            labels[rows] = self._label(X[rows] if self.whole else _floats(X[rows], "NearestCenter"))
+        for rows in _batches(len(X), max(self.centers.shape), self.block_rows):
+            labels[rows] = self._label(X[rows])
         return labels
 
 # %% ../../nbs/geometry/neighbors.ipynb #8bd95463
-def nearest(X, centers, *, radius=None, block_rows=None):
-    """Index of the nearest centre for each row; ties go to the lowest. See `NearestCenter`.
+def nearest(
+    X: RowsOrNone,
+    centers: Points,
+    *,
+    radius: Radius | None = None,
+    block_rows: Count | None = None,
+):
+    """Index of the nearest center for each row; ties go to the lowest. See `NearestCenter`.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Rows, PRIVATE ones are welcome.
+        Finite rows; they may be PRIVATE.
     centers : array-like of shape (k, d)
         PUBLIC or already released, in the units of X.
     radius : float, optional
@@ -201,17 +191,12 @@ def nearest(X, centers, *, radius=None, block_rows=None):
     Returns
     -------
     ndarray of shape (n,), int64
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a bad radius, a wrong shape, or NaN and infinite values.
     """
     return NearestCenter(centers, radius, block_rows=block_rows)(X)
 
 # %% ../../nbs/geometry/neighbors.ipynb #bce89c60
-def nearest_distance(X, centers, *, block_rows=None):
-    """Squared distance of each row to its nearest centre.
+def nearest_distance(X: RowsOrNone, centers: Points, *, block_rows: Count | None = None):
+    """Squared distance of each row to its nearest center.
 
     It serves to evaluate, not to release: the result is PRIVATE if the rows are.
 
@@ -228,22 +213,16 @@ def nearest_distance(X, centers, *, block_rows=None):
     -------
     ndarray of shape (n,)
         In squared units of X.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a wrong shape, or NaN and infinite values.
     """
-    owner = "nearest_distance"
-    centers = check_points(centers, "centers", owner, (None, None))
-    X, (k, d) = _rows(X, owner, d=centers.shape[1]), centers.shape
     out = np.empty(len(X))
-    for rows in _batches(len(X), max(k, d), block_rows):
-        out[rows] = cdist(_floats(X[rows], owner), centers, "sqeuclidean").min(axis=1)
+    for rows in _batches(len(X), max(centers.shape), block_rows):
+        out[rows] = cdist(X[rows], centers, "sqeuclidean").min(axis=1)
     return out
 
 # %% ../../nbs/geometry/neighbors.ipynb #b4e573ee
-def t_nearest(queries, points, t):
+def t_nearest(
+    queries: Annotated[RowsOrNone, "q d"], points: Annotated[RowsOrNone, "m d"], t: Count
+):
     """The t points nearest to each query, ties broken by value.
 
     Points are ordered by (distance to the query, then their coordinates, compared like words in a
@@ -256,7 +235,7 @@ def t_nearest(queries, points, t):
     queries : array-like of shape (q, d)
         PUBLIC.
     points : array-like of shape (m, d)
-        PRIVATE ones are welcome; in the units of the queries.
+        They may be PRIVATE; in the units of the queries.
     t : int
         At most m. Pad the points with public ones first if m is private: otherwise the error tells.
 
@@ -264,16 +243,7 @@ def t_nearest(queries, points, t):
     -------
     ndarray of shape (q, t), int64
         Indices of the points, nearest first. PRIVATE if the points are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For too few points, a wrong shape, or NaN and infinite values.
     """
-    owner = "t_nearest"
-    t, points = check_count(t, "t", owner), _floats(_rows(points, owner, "points"), owner, "points")
-    queries = _rows(queries, owner, "queries", points.shape[1])
-    queries = _floats(queries, owner, "queries")
     if len(points) < t:
         raise ValueError(
             "t is larger than the number of points: add public points until there are at least t."

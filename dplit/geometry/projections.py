@@ -7,21 +7,22 @@ __all__ = ['gaussian_projection', 'jl_failure', 'jl_dimension', 'orthonormal_pro
 
 # %% ../../nbs/geometry/projections.ipynb #0966c544
 import math
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
-from .balls import clip_to_ball
-from ..inputs.declared import check_memory
-from ..inputs.checks import check_between, check_count, check_numbers, check_points
-from ..inputs.checks import check_positive
-from ..inputs.checks import check_random_state
 from ..inputs.blocks import map_blocks
+from ..inputs.contracts import Center, Count, Points, Positive, RandomState
+from ..inputs.contracts import between, numbers, positive
+from ..inputs.declared import check_memory
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import as_table
+from ..inputs.tables import PartitionedRows
+from .balls import clip_to_ball
 
 # %% ../../nbs/geometry/projections.ipynb #0f6e6780
-def gaussian_projection(d, d_out, rng=None):
+def gaussian_projection(d: Count, d_out: Count, rng: RandomState = None):
     """Matrix W of independent N(0, 1 / d_out) entries: |xW|^2 is |x|^2 on average.
 
     Parameters
@@ -36,24 +37,18 @@ def gaussian_projection(d, d_out, rng=None):
     ndarray of shape (d, d_out)
         Dimensionless.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If d or d_out is not a whole number of at least 1.
-
     References
     ----------
     Johnson, Lindenstrauss (1984); Dasgupta, Gupta (Random Struct. Algorithms 2003).
     """
-    owner = "gaussian_projection"
-    d, d_out = check_count(d, "d", owner), check_count(d_out, "d_out", owner)
-    check_memory(8 * d * d_out, f"d={d}, d_out={d_out}", owner)
-    return np.random.default_rng(check_random_state(rng, "rng")).normal(
-        scale=d_out**-0.5, size=(d, d_out)
-    )
+    check_memory(8 * d * d_out, f"d={d}, d_out={d_out}", "gaussian_projection")
+    return np.random.default_rng(rng).normal(scale=d_out**-0.5, size=(d, d_out))
 
 # %% ../../nbs/geometry/projections.ipynb #c54d7756
-def jl_failure(d_out, distortion):
+def jl_failure(
+    d_out: Annotated[ArrayLike, numbers(1, 2**53)],
+    distortion: Annotated[ArrayLike, numbers(0, 1, "()")],
+):
     """Chance that a projection changes one squared length by a factor beyond 1 -+ e: a bound.
 
     Parameters
@@ -68,21 +63,18 @@ def jl_failure(d_out, distortion):
     float or ndarray
         A bound on a probability; above 1 it says nothing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
-
     References
     ----------
     Dasgupta, Gupta (Random Struct. Algorithms 2003), Lemma 2.2; with Gaussian entries as here.
     """
-    d_out = check_numbers(d_out, "d_out", "jl_failure", 1, 2**53)
-    distortion = check_numbers(distortion, "distortion", "jl_failure", 0, 1, "()")
     return 2 * np.exp(-d_out / 2 * (distortion**2 / 2 - distortion**3 / 3))
 
 # %% ../../nbs/geometry/projections.ipynb #ec1061f2
-def jl_dimension(n, distortion, beta=0.01):
+def jl_dimension(
+    n: Count,
+    distortion: Annotated[float, between(1e-6, 1 - 1e-6)],
+    beta: Annotated[float, between(0, 1, "(]")] = 0.01,
+):
     """Dimensions in which all squared distances of n points keep within a factor 1 -+ distortion.
 
     Parameters
@@ -99,25 +91,15 @@ def jl_dimension(n, distortion, beta=0.01):
     int
         Columns after the projection.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For a bad count, or a distortion or a beta out of range.
-
     References
     ----------
     Dasgupta, Gupta (Random Struct. Algorithms 2003), Theorem 2.1, which is the case beta = 1.
     """
-    n, beta = (
-        check_count(n, "n", "jl_dimension"),
-        check_between(beta, "beta", "jl_dimension", 0, 1, "(]"),
-    )
-    distortion = check_between(distortion, "distortion", "jl_dimension", 1e-6, 1 - 1e-6)
     # scikit-learn rounds down
     return int(johnson_lindenstrauss_min_dim(n / np.sqrt(beta), eps=distortion)) + 1
 
 # %% ../../nbs/geometry/projections.ipynb #abb2d283
-def orthonormal_projection(d, d_out, rng=None):
+def orthonormal_projection(d: Count, d_out: Count, rng: RandomState = None):
     """As `gaussian_projection`, its columns made orthogonal and equally long; rounded, so that every machine has the same.
 
     Parameters
@@ -131,19 +113,21 @@ def orthonormal_projection(d, d_out, rng=None):
     -------
     ndarray of shape (d, d_out)
         Dimensionless, six digits after the point.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If d or d_out is not a whole number of at least 1.
     """
-    d = check_count(d, "d", "orthonormal_projection")
-    d_out = check_count(d_out, "d_out", "orthonormal_projection", high=d, why=" (d)")
+    if d_out > d:
+        raise ValueError(f"d_out={d_out}: orthonormal_projection needs at most {d} (d).")
     columns, _ = np.linalg.qr(gaussian_projection(d, d_out, rng))
     return np.round(columns * math.sqrt(d / d_out), 6)
 
 # %% ../../nbs/geometry/projections.ipynb #8f3fd860
-def project(X, matrix, *, radius, center=None, divisor=1.0):
+def project(
+    X: PartitionedRows,
+    matrix: Annotated[Points, "d q"] | None,
+    *,
+    radius: Positive,
+    center: Center = None,
+    divisor: Annotated[float, positive("a factor")] = 1.0,
+):
     """Step 1: rows to points of the unit ball in fewer dimensions, each row by itself, exactly.
 
     Parameters
@@ -155,26 +139,17 @@ def project(X, matrix, *, radius, center=None, divisor=1.0):
     radius, center
         PUBLIC or released ball; see `quantize`.
     divisor : float
-        Projected rows are divided by radius * divisor, and then shortened to the unit ball.
+        Projected rows are divided by radius * divisor, and then clipped to the unit ball.
 
     Returns
     -------
     ndarray of shape (n, d_out)
         PRIVATE. A row's point is the same to the last bit whatever the other rows are.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no table, the matrix has not a row for each of its columns, or the divisor is not
-        positive.
-
     References
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 1, with divisor 1 + grid epsilon.
     """
-    X, divisor = as_table(X), check_positive(divisor, "divisor", "project", "a factor")
-    if matrix is not None:
-        matrix = check_points(matrix, "matrix", "project", (X.shape[1], None))
     step, _ = lattice(radius)
     scale = step / (radius * divisor)
     if matrix is not None:

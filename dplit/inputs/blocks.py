@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import lru_cache, partial, wraps
 from mmap import mmap
 from typing import TypeVar
@@ -120,7 +120,7 @@ def map_blocks(function, X, block_rows=None, reduce=None):
     ValueError
         If a partition of a dask array cannot be computed; the message says nothing about it.
     """
-    n, d = X.shape
+    n, d = (X := _by_place(X)).shape
     if isinstance(X, MappedRows):
         X, function = X.rows, partial(_map_first, X.function, function)
         d = max(d, X.shape[1])
@@ -142,6 +142,15 @@ def map_blocks(function, X, block_rows=None, reduce=None):
             with _blas, _openmp:
                 results = list((pool.map if pool else map)(run, blocks[first : first + 256]))
             yield from results
+
+
+def _by_place(X):
+    """A table whose slices are rows by their place: those of a data frame may go by its labels."""
+    if isinstance(getattr(X, "dtype", None), np.dtype):
+        return X
+    with suppress(Exception):  # it may quote a cell
+        return np.asarray(X)
+    raise UnreadableRecords("X", "Noise")
 
 
 def _doubles(rows):
@@ -214,6 +223,7 @@ class MappedRows:
     def __init__(self, X, function, n_columns=None):
         if len(getattr(X, "shape", ())) != 2:
             raise TypeError("X: MappedRows needs a table that has a shape, such as an array.")
+        X = _by_place(X)
         self.rows, self.function = X, check_callable(function, "function", "MappedRows")
         n_columns = None if n_columns is None else check_count(n_columns, "n_columns", "MappedRows")
         if isinstance(X, MappedRows):

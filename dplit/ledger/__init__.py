@@ -1,89 +1,34 @@
 """A privacy budget that many fits share: its file, its rules, private choices among fits."""
 
+from ..inputs.contracts import face
 from .choosing import (
     choice_error,
     choose_n_clusters,
     penalised_distances,
     search_prices,
 )
-from .ledger import (
-    Ledger,
-    Pages,
-    PrivacyBudget,
-    Till,
-)
+from .ledger import PrivacyBudget
 from .rules import (
     BudgetExceeded,
-    Rule,
-    check_tables,
     declared_price,
-    gaussian_bound,
     line_by_line,
-    problem,
-    settled,
     worst_settled_delta,
 )
-from .search import (
-    Plan,
-    STEPS,
-    bounded_loss,
-    check_plan,
-    check_scorer,
-    squared_distances,
-)
-from .store import (
-    Book,
-    Event,
-    LedgerError,
-    Limits,
-    SCHEMA,
-    State,
-    Sums,
-    create,
-    exact_sum,
-    latest,
-    on_network_disk,
-    read_all,
-    sealed,
-    since,
-)
+from .search import squared_distances
+from .store import LedgerError
 
 __all__ = [
-    "Book",
     "BudgetExceeded",
-    "Event",
-    "Ledger",
     "LedgerError",
-    "Limits",
-    "Pages",
-    "Plan",
     "PrivacyBudget",
-    "Rule",
-    "SCHEMA",
-    "STEPS",
-    "State",
-    "Sums",
-    "Till",
-    "bounded_loss",
-    "check_plan",
-    "check_scorer",
-    "check_tables",
     "choice_error",
     "choose_n_clusters",
-    "create",
     "declared_price",
-    "exact_sum",
-    "gaussian_bound",
-    "latest",
     "line_by_line",
-    "on_network_disk",
     "penalised_distances",
-    "problem",
-    "read_all",
-    "sealed",
     "search_prices",
-    "settled",
-    "since",
     "squared_distances",
     "worst_settled_delta",
 ]
+
+face(__name__)

@@ -18,15 +18,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from .rules import check_price, check_tables, declared_price
+from .rules import check_tables, declared_price
 from ..accounting.filters import Spending
 from ..inputs.foreign import check_foreign, each_record, is_total
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Receipt
-from ..inputs.tables import as_table, check_columns, check_rows
-from ..inputs.checks import shown, check_callable, check_count, check_kind, check_positive
-from ..inputs.checks import check_random_state
+from ..inputs.tables import check_columns, check_rows, Rows
+from ..inputs.checks import check_positive, check_random_state, shown
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -41,7 +40,7 @@ class Search(NamedTuple):
 STEPS = 2**20  # a row's loss is a whole number of steps, so that sums are exact
 
 
-def squared_distances(model, rows):
+def squared_distances(model, rows: Rows) -> np.ndarray:
     """Loss of each row for `PrivacyBudget.search`: its squared distance to the nearest centre.
 
     Parameters
@@ -56,16 +55,12 @@ def squared_distances(model, rows):
         PRIVATE, in squared units of the rows; after a fit with `bounds`, in those of the cube
         [-1, 1]^d, where all columns count alike.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
     if not hasattr(model, "cluster_centers_"):
         raise TypeError("model: squared_distances needs a fitted estimator with cluster_centers_.")
     box, centers = getattr(model, "bounds_", None), model.cluster_centers_
     if box is not None:
-        rows, centers = box.scaled(as_table(rows)), box.scaled(centers)
+        rows, centers = box.scaled(rows), box.scaled(centers)
     return nearest_distance(rows, centers)
 
 
@@ -93,14 +88,7 @@ def bounded_loss(scorer, model, rows, bound):
     int
         PRIVATE.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or lies outside its range.
     """
-    check_callable(scorer, "scorer", "bounded_loss")
-    bound = check_positive(bound, "bound", "bounded_loss", "the largest loss of a row")
-    rows = as_table(rows)
     if is_total(scorer):
         losses = scorer(model, rows)
     else:  # what it keeps on the model must not be handed out
@@ -123,10 +111,8 @@ def check_scorer(scorer, model, n_columns):
     Raises
     ------
     TypeError, ValueError
-        If it cannot be called, raises an error, or returns anything but one real number for each row.
+        If it raises an error, or returns anything but one real number for each row.
     """
-    check_callable(scorer, "scorer", "check_scorer")
-    n_columns = check_count(n_columns, "n_columns", "check_scorer")
     for n_rows in (1, 3):
         check_foreign(
             partial(scorer, copy.deepcopy(model)), np.zeros((n_rows, n_columns)), (), "the scorer"
@@ -167,7 +153,6 @@ class Plan(NamedTuple):
         models = tuple(clone(estimator).set_params(**setting) for setting in settings)
         prices = [declared_price(model) for model in models]
         name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
-        epsilon, _ = check_price(epsilon, 0.0, f"the choice among {len(models)} {name}")
         if scorer is None and bound is None:
             bound = _squared_radius(models[0])
         if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
@@ -196,7 +181,6 @@ class Plan(NamedTuple):
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
 def _check_call(scorer, model):
     """A scorer that can be called with a candidate and rows, as far as its signature says."""
-    check_callable(scorer, "scorer", "search")
     try:
         inspect.signature(scorer).bind(model, None)
     except TypeError as error:
@@ -232,7 +216,6 @@ def check_plan(plan, X):
     TypeError, ValueError
         As a candidate says, or if X is in partitions: losses are read in memory.
     """
-    check_kind(plan, "plan", "check_plan", Plan)
     check_columns(X, plan.price["name"])
     for model in plan.models:
         check_tables(model, (X,), {})

@@ -1,14 +1,12 @@
 """Paper 1: private k-means by the exponential mechanism and max cover (Nguyen, Chaturvedi, Xu, AAAI 2021)."""
 
+from ..inputs.contracts import face
 from .grid import (
-    Grid,
     GridCover,
-    check_grid,
     grid_fits,
     stencil,
 )
 from .kmeans import (
-    LOOKS,
     MaxCoverKMeans,
     max_cover_prices,
     max_cover_releases,
@@ -23,16 +21,11 @@ from .paper import (
     max_cover,
     movement_bound,
     paper_exponent,
-    printed_covers,
-    printed_prices,
 )
 
 __all__ = [
-    "Grid",
     "GridCover",
-    "LOOKS",
     "MaxCoverKMeans",
-    "check_grid",
     "cluster_candidates",
     "cost_lower_bound",
     "cover_radii",
@@ -44,8 +37,8 @@ __all__ = [
     "max_cover_releases",
     "movement_bound",
     "paper_exponent",
-    "printed_covers",
-    "printed_prices",
     "stencil",
     "worth_keeping",
 ]
+
+face(__name__)

@@ -1,16 +1,12 @@
-"""Mechanisms: exact samplers, the journal of releases, `Noise`, noisy averages, quantiles and losses."""
+"""Mechanisms: exact samplers, the record of releases, `Noise`, noisy averages, quantiles and losses."""
 
-from .discrete import (
-    Mechanisms,
-)
+from ..inputs.contracts import face
 from .journal import (
     Event,
-    Journal,
     watch,
 )
 from .loss import (
     Loss,
-    difference_quantile,
     loss_interval,
     loss_parts,
     private_loss,
@@ -26,8 +22,6 @@ from .noisy_average import (
     noisy_avg_delta,
 )
 from .quantiles import (
-    PARTS,
-    gap_sensitivity,
     histogram_quantile_error,
     private_quantile,
     private_radius,
@@ -49,14 +43,9 @@ from .samplers import (
 __all__ = [
     "Bits",
     "Event",
-    "Journal",
     "Loss",
-    "Mechanisms",
     "Noise",
-    "PARTS",
     "count_weight",
-    "difference_quantile",
-    "gap_sensitivity",
     "gauge",
     "gaussian_int",
     "geometric_int",
@@ -79,3 +68,5 @@ __all__ = [
     "sum_sensitivity",
     "watch",
 ]
+
+face(__name__)

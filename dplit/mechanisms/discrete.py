@@ -7,26 +7,21 @@ __all__ = ['one_price', 'NoisePlan', 'Mechanisms']
 
 # %% ../../nbs/mechanisms/discrete.ipynb #1444bfeb
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..inputs.declared import is_masked
-from .journal import Journal
-from dplit.inputs.checks import (
-    shown,
-    random_streams,
-    check_between,
-    check_count,
-    check_random_state,
-)
-from ..inputs.checks import rounded_down
 from ..accounting.receipts import Release
+from ..inputs.checks import check_between, check_count, check_random_state, is_number
+from ..inputs.checks import random_streams, rounded_down, shown
+from ..inputs.declared import check_memory, is_masked
 from ..inputs.lattice import lattice
 from ..inputs.tables import floats_of
-from .samplers import _race, Bits, distinct_int, gaussian_int, knorm_int
-from .samplers import laplace_int
+from .journal import Journal
+from .samplers import _knorm_reach, _race, Bits, distinct_int, gaussian_int
+from .samplers import knorm_int, laplace_int
 
 # %% ../../nbs/mechanisms/discrete.ipynb #3cad239e
 def one_price(mu, epsilon):
@@ -52,11 +47,10 @@ def one_price(mu, epsilon):
             "give exactly one price: mu (Gaussian noise) or epsilon (pure, Laplace noise)."
         )
     name, price = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
-    try:
-        check_between(price, name, "", 0, math.inf, "()")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}={shown(price)}: a price is a finite number > 0.") from None
-    return name, rounded_down(price)
+    plain = price if type(price) is float else rounded_down(price) if is_number(price) else 0.0
+    if not 0 < plain < math.inf:
+        raise ValueError(f"{name}={shown(price)}: a price is a finite number > 0.")
+    return name, plain
 
 # %% ../../nbs/mechanisms/discrete.ipynb #e6d10001
 @dataclass(frozen=True)
@@ -81,6 +75,11 @@ class NoisePlan:
     scale: float
     price: dict
     body: tuple = ()
+
+    @property
+    def reach(self):
+        """How many steps a draw may well be; all draws fit into 64 bits if it is below 2**50."""
+        return _knorm_reach(self.scale, self.body) if self.body else self.scale
 
     def release(self, label, step):
         """Its line on the receipt.
@@ -126,20 +125,18 @@ def _planned(mu, epsilon, l1, l2, body=()):
     # a rounding error must not sell more than it says
     return NoisePlan(kind, moves, moves / price * (1 + 1e-15), {name: price}, body)
 
-
-def _check_fits(plan, label):
-    """Draws must fit into whole numbers; the gauge of knorm noise is of the order of its number of columns."""
-    columns = sum(n for n, _ in plan.body)
-    widest = plan.scale * max((radius * (columns + 64) for _, radius in plan.body), default=1)
-    if not widest < 2.0**50:
-        raise ValueError(
-            f"{plan.kind} noise at this price needs {widest:.2g} lattice steps, more than "
-            f"2**50: spend more on {label!r}."
-        )
-
 # %% ../../nbs/mechanisms/discrete.ipynb #ed34d92f
+def _whole_number(number, name, owner="Noise", low=1):
+    """A PUBLIC whole number; what is one already passes at once."""
+    if type(number) is int and low <= number <= 2**53:
+        return number
+    return check_count(number, name, owner, low)
+
+
 def _positive(number, name):
     """A PUBLIC number > 0 that has a lattice, as a float not below it, or an error that says what it is."""
+    if type(number) is float and 1e-100 <= number <= 1e100:
+        return number
     try:
         plain = check_between(number, name, "", 1e-100, 1e100)
     except (TypeError, ValueError):
@@ -190,6 +187,13 @@ def _drawn_from(candidates, factor, bits):
     rank = bits.below(sizes[drawn])
     return candidates.find(int(counts[drawn]), rank) if drawn else rank
 
+
+def _streams(random_state):
+    """Two generators, (public, noise), or the error that says what a seed is."""
+    with suppress(Exception):  # a generator may be anything
+        return random_streams(random_state)
+    return random_streams(check_random_state(random_state))
+
 # %% ../../nbs/mechanisms/discrete.ipynb #a6e93002
 class Mechanisms(Journal):
     """A journal with a source of random bits: every mechanism writes its release down, and only then draws.
@@ -214,7 +218,7 @@ class Mechanisms(Journal):
         super().__init__(neighboring, random_state is None)
         noise = None
         if not self.private:
-            self.public_rng, noise = random_streams(check_random_state(random_state))
+            self.public_rng, noise = _streams(random_state)
         self._bits = Bits(noise)
 
     @cached_property
@@ -229,7 +233,11 @@ class Mechanisms(Journal):
         """
         plan = _planned(mu, epsilon, l1, l2, body)
         value = np.asarray(value, dtype=np.int64)
-        _check_fits(plan, label)
+        if not (reach := plan.reach) < 2.0**50:
+            raise ValueError(
+                f"{plan.kind} noise at this price needs {reach:.2g} lattice steps, more than "
+                f"2**50: spend more on {label!r}."
+            )
         self.write(plan.release(label, step))
         noisy = value + plan.draw(self._bits, value.size).reshape(value.shape)
         known = label, plan.kind, value, noisy, plan.moves, plan.scale
@@ -462,8 +470,10 @@ class Mechanisms(Journal):
         TypeError, ValueError
             If the numbers are not whole, or size is more than n.
         """
-        n, size = (check_count(m, w, "Noise.sample") for m, w in ((n, "n"), (size, "size")))
+        n, size = _whole_number(n, "n", owner := "Noise.sample"), _whole_number(size, "size", owner)
         if size > n:
-            raise ValueError(f"size={size}: Noise.sample can draw at most all {n} rows.")
+            raise ValueError(f"size={size}: {owner} can draw at most all {n} rows.")
+        if size > 2**20:
+            check_memory(16 * size, f"size={size}", owner)
         drawn = distinct_int(self._bits, n, size)
         return self._watched(label, "sample", np.zeros(size), drawn, 1.0, math.inf)

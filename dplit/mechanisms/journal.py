@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..accounting.receipts import Receipt, Release, together
 from ..inputs.checks import check_neighboring
-from ..accounting.receipts import together, Receipt, Release
 
 # %% ../../nbs/mechanisms/journal.ipynb #d6d20956
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ class _Page(NamedTuple):
     thread: int | None = None  # whose they are; None: everybody's
 
     def check_asker(self):
+        """Refuse another thread or task than the one whose page it is."""
         here = self.thread == threading.get_ident() and any(page is self for page in _inside.get())
-        if self.thread is not None and not here:
+        if not here:
             raise RuntimeError(_MEANWHILE)
 
 
@@ -147,7 +148,8 @@ class _Pages:
         """Nothing is released after the receipt, nor by another thread or task than that of the page."""
         if self.sealed:
             raise RuntimeError(_LATE)
-        self.top.check_asker()
+        if (top := self.top).thread is not None:
+            top.check_asker()
 
     def write(self, line):
         with self._lock:

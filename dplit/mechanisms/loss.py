@@ -8,7 +8,7 @@ __all__ = ['loss_parts', 'difference_quantile', 'loss_interval', 'Loss', 'privat
 # %% ../../nbs/mechanisms/loss.ipynb #95fffd3d
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -16,14 +16,14 @@ from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 
 from ..accounting.gaussian import gaussian_mu
-from ..geometry.neighbors import nearest_distance
-from .noise import Noise
-from ..inputs.checks import check_between, check_choice, check_epsilon_delta, check_flag
-from ..inputs.checks import check_kind
-from ..inputs.checks import check_neighboring, check_points, check_positive, check_radius
 from ..accounting.receipts import Receipt
+from ..geometry.neighbors import nearest_distance
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import as_table, check_fitted_columns, check_rows
+from ..inputs.checks import check_points, check_positive, check_radius
+from ..inputs.contracts import between, DeltaOrZero, Epsilon, Flag, one_of, Points, positive
+from ..inputs.contracts import Radius, RandomState, Relation
+from ..inputs.tables import check_fitted_columns, check_rows, PartitionedRows
+from .noise import ANoise, Noise
 
 # %% ../../nbs/mechanisms/loss.ipynb #9bf44711
 def _parts(block, at, centers, bound):
@@ -37,7 +37,21 @@ def _loss_only(block, at, centers, bound):
     return _parts(block, at, centers, bound)[:, :1]
 
 # %% ../../nbs/mechanisms/loss.ipynb #2e287f7b
-def loss_parts(centers, X, *, bound, noise, mu=None, epsilon=None, label="clipped loss"):
+_BOUND = Annotated[float, positive("the largest loss of a row")]
+_SUM = Annotated[float, between(-1e150, 1e150)]
+_CONFIDENCE = Annotated[float, between(0.5, 1, "[)")]
+
+
+def loss_parts(
+    centers: Points,
+    X: PartitionedRows,
+    *,
+    bound: _BOUND,
+    noise: ANoise,
+    mu=None,
+    epsilon=None,
+    label="clipped loss",
+):
     """Noisy sums of the clipped loss of all rows and of what is missing to the bound: (1), one release.
 
     Parameters
@@ -62,16 +76,7 @@ def loss_parts(centers, X, *, bound, noise, mu=None, epsilon=None, label="clippe
         add up to n * bound exactly.
     scale : float
         PUBLIC scale of the noise of each: standard deviation (mu) or Laplace scale (epsilon).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner, X = "loss_parts", as_table(X)
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
-    centers = check_points(centers, "centers", owner, (None, X.shape[1]))
-    bound = check_positive(bound, "bound", owner, "the largest loss of a row")
     price = {"mu": mu, "epsilon": epsilon, "weight": 0}
     if noise.size_is_public:
         rows = MappedRows(X, partial(_loss_only, centers=centers, bound=bound), 1)
@@ -101,19 +106,7 @@ def difference_quantile(kind, one, other, confidence=0.95):
     -------
     float
         In the units of the scales.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "difference_quantile"
-    kind = check_choice(kind, "kind", owner, ("gaussian", "laplace"))
-    one, other = (
-        check_between(scale, name, owner, 0, 1e150)
-        for name, scale in (("one", one), ("other", other))
-    )
-    confidence = check_between(confidence, "confidence", owner, 0.5, 1, "[)")
     if kind == "gaussian":
         return float(special.ndtri((1 + confidence) / 2)) * math.hypot(one, other)
     large, ratio = max(one, other), min(one, other) / (max(one, other) or 1.0)
@@ -127,7 +120,15 @@ def difference_quantile(kind, one, other, confidence=0.95):
     return large * float(brentq(lambda t: tail(t) - miss, 0.0, 5.0 - 2 * math.log(miss)))
 
 # %% ../../nbs/mechanisms/loss.ipynb #504e3dd6
-def loss_interval(lost, kept, scale, kind, *, fixed_rows=False, confidence=0.95):
+def loss_interval(
+    lost: _SUM,
+    kept: _SUM,
+    scale: Annotated[float, positive("of the noise")],
+    kind: Annotated[str, one_of("gaussian", "laplace")],
+    *,
+    fixed_rows: Flag = False,
+    confidence: _CONFIDENCE = 0.95,
+):
     """An interval for the share that is lost, from released numbers: (2).
 
     Parameters
@@ -146,26 +147,14 @@ def loss_interval(lost, kept, scale, kind, *, fixed_rows=False, confidence=0.95)
     -------
     low, high : float
         In [0, 1]: all of it if there are too few rows to say anything.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "loss_interval"
-    lost, kept = (
-        check_between(number, name, owner, -1e150, 1e150)
-        for name, number in (("lost", lost), ("kept", kept))
-    )
-    scale, fixed = check_positive(scale, "scale", owner, "of the noise"), fixed_rows
-    check_flag(fixed, "fixed_rows", owner)
     reach = partial(difference_quantile, kind, confidence=confidence)
-    constant = reach(scale, 0.0)  # checks kind and confidence too
+    constant = reach(scale, 0.0)
     if lost + kept <= 0:
         return 0.0, 1.0
 
     def excess(share):
-        allowed = constant if fixed else reach((1 - share) * scale, share * scale)
+        allowed = constant if fixed_rows else reach((1 - share) * scale, share * scale)
         return abs((1 - share) * lost - share * kept) - allowed
 
     middle = min(max(lost / (lost + kept), 0.0), 1.0)
@@ -200,23 +189,23 @@ def _released_centers(centers, radius, bound):
             f"bound=None: {owner} needs a public bound on the loss of a row, or a radius, whose "
             "double squared is one. Choose it from what the columns mean, never from X itself."
         )
-    if bound is None:
-        bound = (2 * check_radius(radius, "radius", owner)) ** 2
-    centers = check_points(centers, "centers", owner, (None, None))
-    return centers, check_positive(bound, "bound", owner, "the largest loss of a row"), box
+    # an estimator may bring anything
+    bound = (2 * check_radius(radius, "radius", owner)) ** 2 if bound is None else bound
+    bound = check_positive(bound, "bound", owner, "the largest loss of a row")
+    return check_points(centers, "centers", owner, (None, None)), bound, box
 
 # %% ../../nbs/mechanisms/loss.ipynb #8bc009ec
 def private_loss(
     centers,
     X,
     *,
-    epsilon,
-    delta=0.0,
-    bound=None,
-    radius=None,
-    confidence=0.95,
-    neighboring="add_remove",
-    random_state=None,
+    epsilon: Epsilon,
+    delta: DeltaOrZero = 0.0,
+    bound: _BOUND | None = None,
+    radius: Radius | None = None,
+    confidence: _CONFIDENCE = 0.95,
+    neighboring: Relation = "add_remove",
+    random_state: RandomState = None,
 ):
     """Mean squared distance of PRIVATE rows to their nearest released centres, with an interval.
 
@@ -263,17 +252,14 @@ def private_loss(
     Examples
     --------
     >>> import numpy as np
-    >>> from dplit.mechanisms.loss import private_loss
+    >>> from dplit.mechanisms import private_loss
     >>> X = np.random.default_rng(0).normal(size=(5000, 2))
     >>> found = private_loss([[0.0, 0.0]], X, epsilon=0.5, radius=4.0, random_state=0)
     >>> found.low < 2.0 < found.high, found.spent_.epsilon
     (True, 0.5)
     """
     owner, model = "private_loss", centers
-    epsilon, delta = check_epsilon_delta(epsilon, delta, owner, pure=True)
     centers, bound, box = _released_centers(centers, radius, bound)
-    confidence = check_between(confidence, "confidence", owner, 0.5, 1, "[)")
-    fixed = check_neighboring(neighboring) == "replace"
     noise = Noise(random_state, neighboring=neighboring)
     rows = check_rows(X, owner, partitions=True, ensure_min_samples=0)
     centers = check_points(centers, "centers", owner, (None, rows.shape[1]))
@@ -285,7 +271,7 @@ def private_loss(
     price = {"mu": gaussian_mu(epsilon, delta)} if delta else {"epsilon": epsilon}
     lost, kept, scale = loss_parts(centers, rows, bound=bound, noise=noise, **price)
     kind = "gaussian" if delta else "laplace"
-    sides = {"fixed_rows": fixed, "confidence": confidence}
+    sides = {"fixed_rows": neighboring == "replace", "confidence": confidence}
     low, high = loss_interval(lost, kept, scale, kind, **sides)
     share = min(max(lost / (lost + kept), 0.0), 1.0) if lost + kept > 0 else 0.5
     spent = noise.receipt(delta, title=f"of {owner}")

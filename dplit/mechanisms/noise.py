@@ -9,30 +9,24 @@ __all__ = ['ANoise', 'count_weight', 'histogram_sensitivity', 'sum_sensitivity',
 import math
 from functools import partial
 from numbers import Integral
-
 from typing import Annotated
 
 import numpy as np
 from scipy import sparse
 
-from ..inputs.declared import check_arrays, check_memory
-from .discrete import Mechanisms
+from ..inputs.blocks import in_memory, keep_mapped, map_blocks, MappedRows, unchanged
+from ..inputs.checks import check_between, check_center, check_points, check_radius
+from ..inputs.checks import is_number, shown
+from ..inputs.contracts import Center, Count, Flag, instance, NotNegative, one_of, Radius
+from ..inputs.contracts import Relation, Vector, Whole
+from ..inputs.declared import check_memory
 from ..inputs.foreign import check_foreign, each_record, is_total
-from ..inputs.checks import is_number, shown, check_between, check_center, check_count
-from ..inputs.checks import check_flag
-from ..inputs.checks import check_neighboring, check_points, check_radius
-from ..inputs.blocks import in_memory, keep_mapped, unchanged, MappedRows
-from ..inputs.lattice import lattice_length
-from ..inputs.tables import one_each
-from ..inputs.tables import as_table
-from ..inputs.blocks import map_blocks
-from ..inputs.lattice import lattice, quantize
-from .samplers import Bits
-from .samplers import laplace_int
-from ..inputs.contracts import instance
+from ..inputs.lattice import lattice, lattice_length, quantize
+from ..inputs.tables import as_table, one_each
+from .discrete import _whole_number, Mechanisms
 
 # %% ../../nbs/mechanisms/noise.ipynb #a3ff321b
-def count_weight(n_features, spread=0.6):
+def count_weight(n_features: Count, spread: NotNegative = 0.6):
     """How heavily a count should weigh beside a sum, when both are bought together: sqrt(spread) * d**(-1/4).
 
     A row adds (x, w R) to its group. The error of the mean s / n is about sigma sqrt(d + |x|^2 / (w
@@ -50,14 +44,7 @@ def count_weight(n_features, spread=0.6):
     -------
     float
         Dimensionless.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    n_features = check_count(n_features, "n_features", "count_weight")
-    spread = check_between(spread, "spread", "count_weight", 0, 1e100)
     return math.sqrt(spread) * n_features**-0.25
 
 # %% ../../nbs/mechanisms/noise.ipynb #482daa7c
@@ -72,19 +59,13 @@ def histogram_sensitivity(neighboring):
     -------
     l1 : int
     l2 : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    check_neighboring(neighboring)
     return (1, 1.0) if neighboring == "add_remove" else (2, math.sqrt(2))
 
 
 def _exact_counts(bins, n_bins):
-    n_bins = check_count(n_bins, "n_bins", "Noise")
-    check_memory(24 * n_bins, f"n_bins={n_bins}", "Noise")
+    if (n_bins := _whole_number(n_bins, "n_bins")) > 2**20:
+        check_memory(24 * n_bins, f"n_bins={n_bins}", "Noise")
 
     def count(start, block):
         inside = block[(block >= 0) & (block < n_bins)].astype(np.int64)
@@ -104,7 +85,15 @@ def _number_of_rows(n):
     return n
 
 # %% ../../nbs/mechanisms/noise.ipynb #85214784
-def sum_sensitivity(limit, share, d, norm=2, n_groups=0, neighboring="add_remove", branched=False):
+def sum_sensitivity(
+    limit: Count,
+    share: Whole,
+    d: Count,
+    norm: Annotated[float, one_of(1, 2, np.inf)] = 2,
+    n_groups: Whole = 0,
+    neighboring: Relation = "add_remove",
+    branched: Flag = False,
+):
     """How far sums of integer rows move between neighbours, beside counts of `share` steps each.
 
     Parameters
@@ -126,18 +115,7 @@ def sum_sensitivity(limit, share, d, norm=2, n_groups=0, neighboring="add_remove
     -------
     l1 : int
     l2 : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "sum_sensitivity"
-    limit, share = check_count(limit, "limit", owner), check_count(share, "share", owner, low=0)
-    d, n_groups = check_count(d, "d", owner), check_count(n_groups, "n_groups", owner, low=0)
-    if not (is_number(norm) and norm in (1, 2, np.inf)):
-        raise ValueError(f"norm={shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
-    check_neighboring(neighboring), check_flag(branched, "branched", owner)
     row1 = limit if norm == 1 else d * limit if norm == np.inf else math.isqrt(d * limit**2)
     row2 = limit * (math.sqrt(d) if norm == np.inf else 1.0)
     if neighboring == "add_remove":
@@ -151,13 +129,22 @@ def sum_sensitivity(limit, share, d, norm=2, n_groups=0, neighboring="add_remove
     return max(stays[0], leaves[0]), max(stays[1], leaves[1])
 
 
-def _sum_lattice(radius, weight, d):
-    """(radius, step, limit, share): the lattice of a radius, and by how many of its steps a count moves."""
-    radius = check_radius(radius, "radius", "Noise")
+def _ball(radius, weight, norm, d):
+    """(radius, step, limit, share): the PUBLIC lattice of a ball, and by how many of its steps a count moves."""
+    if not (type(radius) is float and 1e-90 <= radius <= 1e90):
+        radius = check_radius(radius, "radius", "Noise")
     weight = count_weight(d) if weight is None else weight
-    weight = check_between(weight, "weight", "Noise.sums", 0, 1000)
+    if not (type(weight) is float and 0 <= weight <= 1000):
+        weight = check_between(weight, "weight", "Noise.sums", 0, 1000)
+    if not (is_number(norm) and norm in (1, 2, np.inf)):
+        raise ValueError(f"norm={shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
     return radius, step, limit, round(weight * limit)
+
+
+def _table(X):
+    """PRIVATE rows as numbers; those that are put through a function were read by it."""
+    return X if isinstance(X, MappedRows) else as_table(X)
 
 # %% ../../nbs/mechanisms/noise.ipynb #270360c8
 def _exact_sums(X, groups, n_groups, whole, share):
@@ -200,11 +187,6 @@ class LatticeRows(MappedRows):
         PUBLIC ball; see `quantize`.
     keep : int
         Up to so many bytes are kept, in single precision, if X lies in memory; default nothing.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `quantize` does.
     """
 
     def __init__(self, X, radius, center=None, keep=0):
@@ -374,11 +356,14 @@ class Noise(Mechanisms):
             As in `histogram`, or if X holds NaN or infinity.
         """
         edges = check_points(edges, "edges", "Noise.lengths", (None,))
-        center = check_center(center, "center", "Noise.lengths", (X := as_table(X)).shape[1])
-        step, _ = lattice(edges[-1])
+        X, radius = _table(X), float(edges[-1])
+        if not 1e-90 <= radius <= 1e90:
+            check_radius(radius, "edges", "Noise.lengths")
+        center = check_center(center, "center", "Noise.lengths", X.shape[1])
+        step, _ = lattice(radius)
 
         def bins(rows, at):
-            Q = quantize(rows, edges[-1], center)  # whole numbers: lengths are exact
+            Q = quantize(rows, radius, center)  # whole numbers: lengths are exact
             return np.searchsorted(edges[:-1] / step, np.sqrt(lattice_length(Q, 2)))
 
         price = {"mu": mu, "epsilon": epsilon, "label": label}
@@ -437,7 +422,9 @@ class Noise(Mechanisms):
         TypeError, ValueError
             As in `sums`.
         """
-        _, step, limit, share = _sum_lattice(radius, weight, n_features)
+        n_features = _whole_number(n_features, "n_features")
+        n_groups = _whole_number(n_groups, "n_groups", low=0)
+        _, step, limit, share = _ball(radius, weight, norm, n_features)
         moves = sum_sensitivity(limit, share, n_features, norm, n_groups, *self._where())
         return self._scale(*moves, step, mu=mu, epsilon=epsilon)
 
@@ -493,12 +480,12 @@ class Noise(Mechanisms):
             If a PUBLIC argument is impossible, or X is not a table of finite numbers; nothing is
             released.
         """
-        n_groups = check_count(n_groups, "n_groups", "Noise")
-        X = as_table(X)
+        n_groups, X = _whole_number(n_groups, "n_groups"), _table(X)
         d = X.shape[1]
-        radius, step, limit, share = _sum_lattice(radius, weight, d)
-        center = check_center(center, "center", "Noise", d)
-        check_memory(16 * n_groups * (d + 1), f"n_groups={n_groups}", "Noise")
+        radius, step, limit, share = _ball(radius, weight, norm, d)
+        center = None if center is None else check_center(center, "center", "Noise", d)
+        if n_groups * (d + 1) > 2**20:
+            check_memory(16 * n_groups * (d + 1), f"n_groups={n_groups}", "Noise")
         whole = _to_lattice(X, radius, center, norm)
         total = _exact_sums(X, groups, n_groups, whole, share)
         grouped = 0 if groups is None else n_groups
@@ -554,7 +541,13 @@ class Noise(Mechanisms):
 ANoise = Annotated[Noise, instance(Noise, "such as Noise()")]
 
 # %% ../../nbs/mechanisms/noise.ipynb #7379a4e8
-def mean_in_ball(sums, counts, radius, center=None, fallback=None):
+def mean_in_ball(
+    sums: Annotated[Vector, "k d+"],
+    counts: Annotated[Vector, "k"],
+    radius: Radius,
+    center: Center = None,
+    fallback: Annotated[Vector, "k d"] | None = None,
+):
     """Means from noisy sums and counts, pulled into the public ball. Post-processing: costs nothing.
 
     Parameters
@@ -570,17 +563,7 @@ def mean_in_ball(sums, counts, radius, center=None, fallback=None):
     Returns
     -------
     ndarray of shape (k, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner, radius = "mean_in_ball", check_radius(radius, "radius", "mean_in_ball")
-    given = {"sums": (sums, "k d+"), "counts": (counts, "k")}
-    given |= {} if fallback is None else {"fallback": (fallback, "k d")}
-    sums, counts, *_ = check_arrays(owner, **given)
-    center = check_center(center, "center", owner, sums.shape[1])
     means = sums / np.maximum(counts, 1.0)[:, None]
     length = np.linalg.norm(means, axis=1)
     means *= np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]

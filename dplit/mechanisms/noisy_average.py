@@ -7,19 +7,19 @@ __all__ = ['noisy_avg_delta', 'noisy_avg']
 
 # %% ../../nbs/mechanisms/noisy_average.ipynb #3595016f
 import math
+from typing import Annotated
 
 import numpy as np
 
 from ..accounting.gaussian import gaussian_delta
-from .noise import Noise
-from ..inputs.checks import check_between, check_center, check_epsilon_delta, check_kind
-from ..inputs.checks import check_radius
 from ..accounting.receipts import Release
+from ..inputs.contracts import between, Center, Delta, Epsilon, OpenShare, Radius
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import as_table
+from ..inputs.tables import RowsOrNone
+from .noise import ANoise
 
 # %% ../../nbs/mechanisms/noisy_average.ipynb #4c4b3e9b
-def noisy_avg_delta(epsilon, delta):
+def noisy_avg_delta(epsilon: Annotated[float, between(1e-100, 3000)], delta: OpenShare):
     """What NoisyAVG's delta is really worth: equation (1), the proved delta* of its printed constants.
 
     Parameters
@@ -31,21 +31,13 @@ def noisy_avg_delta(epsilon, delta):
     -------
     float
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
-
     References
     ----------
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; the exact price is this chapter's.
-
     """
-    epsilon = check_between(epsilon, "epsilon", "noisy_avg_delta", 1e-100, 3000)
-    delta = check_between(delta, "delta", "noisy_avg_delta", 0, 1, "()")
     return (
         gaussian_delta(0.8 * epsilon, 1 / _noisy_avg_multiplier(epsilon, delta))
-        + math.exp(epsilon / 5) * delta / 4
+        + math.exp(min(epsilon / 5, 700)) * delta / 4  # a float holds no more
     )
 
 
@@ -53,7 +45,16 @@ def _noisy_avg_multiplier(epsilon, delta):
     return 5 / (4 * epsilon) * math.sqrt(2 * math.log(3.5 / delta))
 
 # %% ../../nbs/mechanisms/noisy_average.ipynb #f4207e24
-def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy average"):
+def noisy_avg(
+    X: RowsOrNone,
+    *,
+    radius: Radius,
+    center: Center = None,
+    epsilon: Epsilon,
+    delta: Delta,
+    noise: ANoise,
+    label="noisy average",
+):
     """Mean of PRIVATE rows whose number is private too, as NoisyAVG prints it.
 
     Parameters
@@ -84,11 +85,6 @@ def noisy_avg(X, *, radius, center=None, epsilon, delta, noise, label="noisy ave
     Nissim, Stemmer, Vadhan (PODS 2016), Algorithm 5; Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm
     3.
     """
-    check_kind(noise, "noise", "noisy_avg", Noise)
-    radius = check_radius(radius, "radius", "noisy_avg")
-    epsilon, delta = check_epsilon_delta(epsilon, delta, "noisy_avg")
-    X = as_table(X)
-    center = check_center(center, "center", "noisy_avg", X.shape[1])
     # refuses NaN before anything is spent
     total = quantize(X, radius, center).sum(axis=0).astype(np.int64)
     if noisy_avg_delta(epsilon, delta) > delta:

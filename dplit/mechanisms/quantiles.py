@@ -8,28 +8,38 @@ __all__ = ['PARTS', 'rank_gaps', 'gap_sensitivity', 'quantile_error', 'quantile_
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #7d58e360
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import brentq
 
-from ..inputs.declared import check_memory
-from .noise import _exact_counts, histogram_sensitivity, Noise
-from ..inputs.checks import check_between, check_center, check_count, check_epsilon
-from ..inputs.checks import check_kind, check_neighboring, check_numbers, check_points
-from ..inputs.checks import check_positive
-from ..inputs.checks import check_radius, check_share
 from ..accounting.receipts import Receipt
 from ..inputs.blocks import MappedRows
-from ..inputs.lattice import lattice_length, lattice, quantize
-from ..inputs.tables import one_each, check_rows
+from ..inputs.checks import check_count, check_numbers, check_points
+from ..inputs.contracts import between, Center, ChanceOrOne, Count, Epsilon, Finite, Points
+from ..inputs.contracts import Positive, positive, Radius, RandomState, Relation, Rule, Share
+from ..inputs.contracts import whole
+from ..inputs.declared import check_memory
+from ..inputs.lattice import lattice, lattice_length, quantize
+from ..inputs.tables import check_rows, one_each, PartitionedRows
+from .noise import _exact_counts, ANoise, histogram_sensitivity, Noise
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #bf85f580
 PARTS = 2**20  # of a row: gaps are whole numbers of parts, exact in float64 up to 2**33 rows
 
 
-def rank_gaps(counts, q):
+def _ask_counts(counts, name, owner, axes):
+    """Whole numbers of rows; PRIVATE, or released."""
+    counts = check_points(counts, name, owner, (None,))
+    return check_numbers(counts, name, owner, -(2**33), 2**33)
+
+
+_COUNTS = Annotated[ArrayLike, Rule(_ask_counts, "At most 2**33 each.", "array_like", "m")]
+
+
+def rank_gaps(counts: _COUNTS, q: Share):
     """How many rows the wanted rank lies outside each cell: equation (1), in parts of a row.
 
     Parameters
@@ -37,21 +47,13 @@ def rank_gaps(counts, q):
     counts : ndarray of shape (m,)
         Whole numbers of rows in cells that follow each other; PRIVATE, or released.
     q : float
-        PUBLIC share of the rows, in [0, 1]; rounded to a multiple of 1 / PARTS.
+        PUBLIC share of the rows, in [0, 1]; rounded to a multiple of 2**-20.
 
     Returns
     -------
     ndarray of int64, shape (m,)
-        PRIVATE if the counts are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+        In units of 2**-20 rows. PRIVATE if the counts are.
     """
-    owner, q = "rank_gaps", check_share(q, "q", "rank_gaps")
-    counts = check_points(counts, "counts", owner, (None,))
-    counts = check_numbers(counts, "counts", owner, -(2**33), 2**33)
     ends = PARTS * np.r_[0, np.cumsum(counts.astype(np.int64))]
     wanted = round(q * PARTS) * (ends[-1] // PARTS)
     return np.maximum(0, np.maximum(ends[:-1] - wanted, wanted - ends[1:]))
@@ -69,18 +71,18 @@ def gap_sensitivity(q, neighboring="add_remove"):
     Returns
     -------
     int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    whole = round(check_share(q, "q", "gap_sensitivity") * PARTS)
-    replaced = check_neighboring(neighboring) == "replace"
-    return PARTS if replaced else max(whole, PARTS - whole)
+    share = round(q * PARTS)
+    return PARTS if neighboring == "replace" else max(share, PARTS - share)
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #531447d5
-def quantile_error(n_cells, q, epsilon, beta=0.05, neighboring="add_remove"):
+def quantile_error(
+    n_cells: Count,
+    q: Share,
+    epsilon: Annotated[float, positive("a price")],
+    beta: ChanceOrOne = 0.05,
+    neighboring: Relation = "add_remove",
+):
     """How many rows the rank of a chosen cell may be off: (2).
 
     Parameters
@@ -99,21 +101,20 @@ def quantile_error(n_cells, q, epsilon, beta=0.05, neighboring="add_remove"):
     -------
     float
         In rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "quantile_error"
-    n_cells = check_count(n_cells, "n_cells", owner)
-    epsilon = check_positive(epsilon, "epsilon", owner, "a price")
-    beta = check_between(beta, "beta", owner, 1e-300, 1)
     rows = gap_sensitivity(q, neighboring) / PARTS
     return 2 * rows / epsilon * math.log((n_cells - 1) / beta) if n_cells > 1 else 0.0
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #86a1f4d8
-def quantile_cell(bins, n_cells, q, *, epsilon, noise, label="quantile"):
+def quantile_cell(
+    bins,
+    n_cells: Count,
+    q: Share,
+    *,
+    epsilon: Annotated[float, positive("the price of the choice")],
+    noise: ANoise,
+    label="quantile",
+):
     """Number of a cell in which the q-quantile lies, or nearly: one release, for a larger program.
 
     Parameters
@@ -139,11 +140,10 @@ def quantile_cell(bins, n_cells, q, *, epsilon, noise, label="quantile"):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not what is asked for; nothing is released.
+        If an argument is not what is asked for, or the cells are no whole numbers; nothing is
+        released.
     """
-    check_kind(noise, "noise", "quantile_cell", Noise, "such as Noise()")
     sensitivity = gap_sensitivity(q, noise.neighboring) / PARTS
-    epsilon = check_positive(epsilon, "epsilon", "quantile_cell", "the price of the choice")
     gaps = rank_gaps(_exact_counts(bins, n_cells), q) / PARTS  # in rows, still exact
     return noise.exponential(-gaps, sensitivity=sensitivity, epsilon=epsilon, label=label)
 
@@ -167,15 +167,33 @@ def _chosen(bins, edges, q, epsilon, neighboring, random_state, title):
     return cell, within, noise.receipt(title=f"of {title}")
 
 
-def _few_enough(n_cells, name, owner):
+def _ask_cells(n_cells, name, owner):
     """A PUBLIC number of cells whose counts fit into memory."""
     n_cells = check_count(n_cells, name, owner)
     check_memory(64 * n_cells, f"{name}={n_cells}", owner)
     return n_cells
 
+
+def _ask_values(values, name, owner, axes):
+    """PRIVATE numbers, one for each person."""
+    column = one_each(values, name, owner=owner).reshape(-1, 1)
+    return check_rows(column, owner, name=name, ensure_min_samples=0)[:, 0]
+
+
+_CELLS = Annotated[int, Rule(_ask_cells, "A whole number, at least 1.", "int")]
+_VALUES = Annotated[ArrayLike, Rule(_ask_values, "PRIVATE numbers.", "array_like", "n")]
+
 # %% ../../nbs/mechanisms/quantiles.ipynb #fb8cf35c
 def private_quantile(
-    values, q=0.5, *, low, high, epsilon, n_cells=1024, neighboring="add_remove", random_state=None
+    values: _VALUES,
+    q: Share = 0.5,
+    *,
+    low: Finite,
+    high: Finite,
+    epsilon: Epsilon,
+    n_cells: _CELLS = 1024,
+    neighboring: Relation = "add_remove",
+    random_state: RandomState = None,
 ):
     """The value that a share q of PRIVATE values stays below, up to a cell and to a rank.
 
@@ -218,26 +236,22 @@ def private_quantile(
     Examples
     --------
     >>> import numpy as np
-    >>> from dplit.mechanisms.quantiles import private_quantile
+    >>> from dplit.mechanisms import private_quantile
     >>> ages = np.random.default_rng(0).normal(45, 15, size=5000)
     >>> found = private_quantile(ages, 0.9, low=0, high=120, epsilon=0.5, random_state=0)
     >>> 60 < found.value < 70, found.spent_.epsilon
     (True, 0.5)
     """
-    owner = "private_quantile"
-    q, low = check_share(q, "q", owner), check_between(low, "low", owner, -1e100, 1e100)
-    high = check_between(high, "high", owner, low, 1e100, "(]")
-    epsilon = check_epsilon(epsilon, "epsilon", owner)
-    edges = np.linspace(low, high, _few_enough(n_cells, "n_cells", owner) + 1)
-    column = one_each(values, "values", owner=owner).reshape(-1, 1)
-    rows = check_rows(column, owner, name="values", ensure_min_samples=0)
+    if not low < high:
+        raise ValueError(f"high={high}: private_quantile needs a number above low={low}.")
+    edges, rows = np.linspace(low, high, n_cells + 1), values.reshape(-1, 1)
     bins = MappedRows(rows, lambda block, at: np.searchsorted(edges[1:-1], block[:, 0]), 1)
-    settings = epsilon, neighboring, random_state, owner
+    settings = epsilon, neighboring, random_state, "private_quantile"
     cell, within, spent = _chosen(bins, edges, q, *settings)
     return Quantile(sum(cell) / 2, cell, within, spent)
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #f8209954
-def radius_cells(X, edges, center=None):
+def radius_cells(X: PartitionedRows, edges: Annotated[Points, "m"], center: Center = None):
     """In which range of distance from a centre each row lies, each by itself: for `quantile_cell`.
 
     Parameters
@@ -253,15 +267,10 @@ def radius_cells(X, edges, center=None):
     -------
     MappedRows of one column
         PRIVATE. Lengths are those of rows on the lattice of the last edge, exactly.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    edges = check_points(edges, "edges", "radius_cells", (None,))
-    step, _ = lattice(edges[-1])
-    inner, radius = edges[:-1] / step, float(edges[-1])
+    radius = float(edges[-1])
+    step, _ = lattice(radius)
+    inner = edges[:-1] / step
 
     def find(block, at):
         return np.searchsorted(inner, np.sqrt(lattice_length(quantize(block, radius, center), 2)))
@@ -270,16 +279,16 @@ def radius_cells(X, edges, center=None):
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #114683a3
 def private_radius(
-    X,
-    q=0.9,
+    X: PartitionedRows,
+    q: Share = 0.9,
     *,
-    radius,
-    center=None,
-    epsilon,
-    smallest=None,
-    ratio=1.05,
-    neighboring="add_remove",
-    random_state=None,
+    radius: Radius,
+    center: Center = None,
+    epsilon: Epsilon,
+    smallest: Positive | None = None,
+    ratio: Annotated[float, between(1.001, 1e6)] = 1.05,
+    neighboring: Relation = "add_remove",
+    random_state: RandomState = None,
 ):
     """The radius of a ball about a PUBLIC or released centre that holds about a share q of the PRIVATE rows.
 
@@ -317,31 +326,35 @@ def private_radius(
     Examples
     --------
     >>> import numpy as np
-    >>> from dplit.mechanisms.quantiles import private_radius
+    >>> from dplit.mechanisms import private_radius
     >>> X = np.random.default_rng(0).normal(size=(5000, 2))
     >>> found = private_radius(X, 0.9, radius=1000.0, epsilon=0.5, random_state=0)
     >>> 1.9 < found.value < 2.5, found.spent_.epsilon
     (True, 0.5)
     """
-    owner, radius = "private_radius", check_radius(radius, "radius", "private_radius")
     smallest = radius / 1000 if smallest is None else smallest
-    smallest = check_between(smallest, "smallest", owner, radius * 2.0**-16, radius)
-    ratio = check_between(ratio, "ratio", owner, 1.001, 1e6)
-    epsilon = check_epsilon(epsilon, "epsilon", owner)
+    if not radius * 2.0**-16 <= smallest <= radius:
+        raise ValueError(
+            f"smallest={smallest}: private_radius needs a number from radius / 2**16 to radius={radius}."
+        )
     n_steps = math.ceil(math.log(radius / smallest) / math.log(ratio))
     edges = np.minimum(smallest * ratio ** np.arange(n_steps + 1), radius)
     edges[-1] = radius
-    rows = check_rows(X, owner, partitions=True, ensure_min_samples=0)
-    center = check_center(center, "center", owner, rows.shape[1])
-    off = math.sqrt(rows.shape[1]) * lattice(radius)[0]  # twice what rounding moves a length by
-    bins = radius_cells(rows, edges, center)
-    settings = epsilon, neighboring, random_state, owner
+    off = math.sqrt(X.shape[1]) * lattice(radius)[0]  # twice what rounding moves a length by
+    bins = radius_cells(X, edges, center)
+    settings = epsilon, neighboring, random_state, "private_radius"
     (low, high), within, spent = _chosen(bins, np.r_[0.0, edges], q, *settings)
     cell = max(low - off, 0.0), min(high + off, radius)
     return Quantile(cell[1], cell, within, spent)
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #518a8464
-def histogram_quantile_error(n_cells, q, mu, beta=0.05, neighboring="add_remove"):
+def histogram_quantile_error(
+    n_cells: Annotated[int, whole(high=2**20)],
+    q: Share,
+    mu: Annotated[float, between(1e-9, 1e9)],
+    beta: ChanceOrOne = 0.05,
+    neighboring: Relation = "add_remove",
+):
     """How many rows the rank of a cell chosen from a noisy histogram may be off: (3).
 
     Parameters
@@ -360,16 +373,7 @@ def histogram_quantile_error(n_cells, q, mu, beta=0.05, neighboring="add_remove"
     -------
     float
         In rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner, q = "histogram_quantile_error", check_share(q, "q", "histogram_quantile_error")
-    n_cells = check_count(n_cells, "n_cells", owner, high=2**20)
-    mu = check_between(mu, "mu", owner, 1e-9, 1e9)
-    beta = check_between(beta, "beta", owner, 1e-300, 1)
     variance = (histogram_sensitivity(neighboring)[1] / mu) ** 2 + 1 / 12
     j = np.arange(n_cells + 1)
     deviations = np.sqrt(variance * ((1 - q) ** 2 * j + q**2 * (n_cells - j)))

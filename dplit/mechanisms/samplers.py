@@ -10,18 +10,22 @@ import decimal
 import math
 import os
 from decimal import Decimal
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
+from ..inputs.checks import check_count, check_positive, float_of, is_number, shown
+from ..inputs.contracts import between, contract, instance, Numbers, one_of, Rule, whole
 from ..inputs.declared import check_memory
-from ..inputs.checks import shown
-from ..inputs.checks import float_of, is_number, check_between, check_choice, check_count
-from ..inputs.checks import check_numbers
-from ..inputs.checks import check_positive
 from ..inputs.tables import floats_of
 
 # %% ../../nbs/mechanisms/samplers.ipynb #984f18ae
+_NUMPYS = instance(np.random.Generator, "such as numpy.random.default_rng()")
+_GENERATOR = Annotated[np.random.Generator, _NUMPYS]
+
+
 class Bits:
     """Random words: from the operating system, or from a seeded generator.
 
@@ -32,17 +36,11 @@ class Bits:
     width : int
         Bits in a word, 4 to 64. Narrow words change no law, only how many words a draw takes;
         there are few of them, so that a test can try every one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If rng is no generator, or the width no whole number from 4 to 64.
     """
 
-    def __init__(self, rng=None, width=64):
-        if rng is not None and not hasattr(rng, "integers"):
-            raise TypeError("rng: Bits needs a numpy Generator, or None for the operating system.")
-        self.rng, self.width = rng, check_count(width, "width", "Bits", low=4, high=64)
+    @contract
+    def __init__(self, rng: _GENERATOR | None = None, width: Annotated[int, whole(4, 64)] = 64):
+        self.rng, self.width = rng, width
 
     def words(self, n):
         """Random words.
@@ -109,28 +107,53 @@ _PI = Decimal(
 )
 
 
-def _check_draws(bits, size, owner):
-    """How many draws: a whole number, if there are bits to draw from."""
-    if not hasattr(bits, "words"):
-        raise TypeError(f"bits: {owner} needs a Bits, not a {type(bits).__name__}.")
-    size = check_count(size, "size", owner, low=0)
+def _ask_draws(size, name, owner):
+    """How many draws: a whole number, of which memory holds as many."""
+    size = check_count(size, name, owner, low=0)
     if size > 2**20:
-        check_memory(16 * size, f"size={size}", owner)
+        check_memory(16 * size, f"{name}={size}", owner)
     return size
 
 
-def _check_scale(scale, widest=1.0):
-    """A scale whose draws fit into whole numbers; `widest`: how many scales a draw may well be."""
+def _ask_scale(scale, name, owner):
+    """A scale whose draws fit into whole numbers."""
     scale = float_of(scale) if is_number(scale) else scale
-    if not (is_number(scale) and scale > 0 and scale * widest < 2.0**50):
-        raise ValueError(
-            f"scale={shown(scale)}: noise needs a scale > 0 in lattice steps and, so that draws fit into "
-            "64 bits, below 2**50 steps; for more noise take a coarser lattice."
-        )
+    if not (is_number(scale) and 0 < scale < 2.0**50):
+        raise ValueError(f"{name}={shown(scale)}: {_TOO_WIDE}")
     return scale
 
+
+def _ask_body(body, name, owner):
+    """A product of balls: pairs (number of columns, radius)."""
+    try:
+        pairs = [(n, radius) for n, radius in body]
+    except (TypeError, ValueError):
+        pairs = []
+    if not pairs:
+        raise TypeError(f"{name}: {owner} needs pairs (number of columns, radius), at least one.")
+    meaning = "in the units of the rows"
+    return tuple(
+        (
+            check_count(n, "columns of the body", owner, high=2**30),
+            check_positive(radius, "a radius of the body", owner, meaning),
+        )
+        for n, radius in pairs
+    )
+
+
+_TOO_WIDE = (
+    "noise needs a scale > 0 in lattice steps and, so that draws fit into 64 bits, below 2**50 "
+    "steps; for more noise take a coarser lattice."
+)
+# what the signatures below say
+_SOURCE = Annotated[Bits, instance(Bits, "such as Bits()")]
+_SCALE = Annotated[float, Rule(_ask_scale, "A number > 0, below 2**50.", "float")]
+_DRAWS = Annotated[int, Rule(_ask_draws, "A whole number, at least 0.", "int")]
+_BODY = Annotated[tuple, Rule(_ask_body, "At least one pair.", "sequence of tuple")]
+_ROWS = Annotated[ArrayLike, Rule(lambda rows, name, owner: floats_of(rows, name), "Numbers.")]
+
 # %% ../../nbs/mechanisms/samplers.ipynb #f4d55c6d
-def geometric_int(bits, scale, size):
+def geometric_int(bits: _SOURCE, scale: _SCALE, size: _DRAWS):
     """Exact draws of floor(-scale ln U): geometric with ratio exp(-1 / scale).
 
     Parameters
@@ -146,14 +169,7 @@ def geometric_int(bits, scale, size):
     -------
     ndarray of int64, shape (size,)
         At least 0.
-
-    Raises
-    ------
-    ValueError
-        If scale is not > 0, or 2**50 or more.
-
     """
-    scale, size = _check_scale(scale), _check_draws(bits, size, "geometric_int")
     words = bits.words(size)
     log_u, error = _exponential(words, bits.width)
     value = scale * log_u
@@ -185,7 +201,7 @@ def _exact_geometric(bits, numerator, scale):
             numerator, n_bits = bits.extend(numerator, n_bits)
 
 # %% ../../nbs/mechanisms/samplers.ipynb #e7cfb83b
-def laplace_int(bits, scale, size):
+def laplace_int(bits: _SOURCE, scale: _SCALE, size: _DRAWS):
     """Exact two-sided geometric integers, P(z) proportional to exp(-abs(z) / scale).
 
     Parameters
@@ -201,16 +217,10 @@ def laplace_int(bits, scale, size):
     -------
     ndarray of int64, shape (size,)
 
-    Raises
-    ------
-    ValueError
-        If scale is not > 0, or 2**50 or more.
-
     References
     ----------
     Ghosh, Roughgarden, Sundararajan (STOC 2009); sampling by certified inversion.
     """
-    scale, size = _check_scale(scale), _check_draws(bits, size, "laplace_int")
     chunks = [
         geometric_int(bits, scale, 2 * min(_CHUNK, size - i)) for i in range(0, size, _CHUNK)
     ] or [np.empty(0, np.int64)]
@@ -256,7 +266,7 @@ def _half_gaussian_int(bits, scale, size):
     return sign * result
 
 
-def gaussian_int(bits, scale, size):
+def gaussian_int(bits: _SOURCE, scale: _SCALE, size: _DRAWS):
     """Exact draws of round(N(0, scale**2)).
 
     Parameters
@@ -271,13 +281,7 @@ def gaussian_int(bits, scale, size):
     Returns
     -------
     ndarray of int64, shape (size,)
-
-    Raises
-    ------
-    ValueError
-        If scale is not > 0, or 2**50 or more.
     """
-    scale, size = _check_scale(scale), _check_draws(bits, size, "gaussian_int")
     if size <= _CHUNK:
         return _half_gaussian_int(bits, scale, size)
     starts = range(0, size, _CHUNK)
@@ -323,21 +327,13 @@ def _exact_gaussian(bits, numerator, scale):
             numerator, n_bits = bits.extend(numerator, n_bits)
 
 # %% ../../nbs/mechanisms/samplers.ipynb #556b1e0a
-def _check_body(body, owner):
-    """(columns, radii) of a product of balls, as arrays."""
-    try:
-        pairs = [(n, radius) for n, radius in body]
-    except (TypeError, ValueError):
-        pairs = []
-    if not pairs:
-        raise TypeError(f"body: {owner} needs pairs (number of columns, radius), at least one.")
-    columns = [check_count(n, "columns of the body", owner, high=2**30) for n, _ in pairs]
-    meaning = "in the units of the rows"
-    radii = [check_positive(radius, "a radius of the body", owner, meaning) for _, radius in pairs]
-    return np.array(columns), np.array(radii)
+def _columns_and_radii(body):
+    """Of a product of balls, as arrays."""
+    columns, radii = zip(*body, strict=True)
+    return np.array(columns), np.array(radii, dtype=float)
 
 
-def gauge(rows, body):
+def gauge(rows: _ROWS, body: _BODY):
     """How many times a body must be blown up to hold each row: the largest of the blocks' lengths over their radii.
 
     Parameters
@@ -357,7 +353,7 @@ def gauge(rows, body):
     TypeError, ValueError
         If the body is no list of such pairs, or the rows have not its columns.
     """
-    (columns, radii), rows = _check_body(body, "gauge"), floats_of(rows, "rows")
+    columns, radii = _columns_and_radii(body)
     if rows.size % columns.sum():
         raise ValueError("rows: gauge needs as many columns as the body has.")
     squares = rows.reshape(-1, columns.sum()) ** 2
@@ -365,7 +361,13 @@ def gauge(rows, body):
     return (lengths / radii).max(axis=1)
 
 # %% ../../nbs/mechanisms/samplers.ipynb #b50c312d
-def knorm_int(bits, scale, size, body):
+def _knorm_reach(scale, body):
+    """How many lattice steps a draw of K-norm noise may well be: its gauge is of the order of its number of columns."""
+    columns, radii = _columns_and_radii(body)
+    return scale * max(1.0, float(radii.max()) * (int(columns.sum()) + 64.0))
+
+
+def knorm_int(bits: _SOURCE, scale: _SCALE, size: _DRAWS, body: _BODY):
     """Exact draws of round(Z), where Z has density proportional to exp(-gauge(z, body) / scale).
 
     Parameters
@@ -392,10 +394,9 @@ def knorm_int(bits, scale, size, body):
     ----------
     Hardt, Talwar (STOC 2010), Remark 4.2; sampling by certified rounding.
     """
-    columns, radii = _check_body(body, "knorm_int")
-    size = _check_draws(bits, size, "knorm_int")
-    check_memory(64.0 * size * columns.sum(), f"size={size}", "knorm_int")
-    scale = _check_scale(scale, max(1.0, radii.max() * (columns.sum() + 64.0)))
+    columns, radii = _columns_and_radii(body)
+    if not _knorm_reach(scale, body) < 2.0**50:
+        raise ValueError(f"scale={scale}: {_TOO_WIDE}")
     rows = max(1, _CHUNK // int(columns.sum()))
     chunks = [
         _knorm_rows(bits, scale, min(rows, size - i), columns, radii) for i in range(0, size, rows)
@@ -547,16 +548,7 @@ def distinct_int(bits, n, size):
     -------
     ndarray of int64, shape (size,)
         In random order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "distinct_int"
-    n, size = check_count(n, "n", owner, high=math.inf), _check_draws(bits, size, owner)
-    if size > n:
-        raise ValueError(f"size={size}: distinct_int can draw at most all {n} numbers.")
     moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
     for i in range(size):
         j = i + bits.below(n - i)
@@ -565,7 +557,11 @@ def distinct_int(bits, n, size):
     return np.array(drawn, dtype=np.int64)
 
 # %% ../../nbs/mechanisms/samplers.ipynb #676d8873
-def lattice_law(kind, scale, support):
+def lattice_law(
+    kind: Annotated[str, one_of("laplace", "gaussian")],
+    scale: Annotated[float, between(0, 2**60, "(]")],
+    support: Numbers,
+):
     """Exact probability of each integer of `support`.
 
     Parameters
@@ -580,16 +576,7 @@ def lattice_law(kind, scale, support):
     -------
     ndarray
         The shape of `support`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "lattice_law"
-    kind = check_choice(kind, "kind", owner, ("laplace", "gaussian"))
-    scale = check_between(scale, "scale", owner, 0, 2**60, "(]")
-    support = check_numbers(support, "support", owner, -math.inf, math.inf)
     if kind == "laplace":
         return np.tanh(0.5 / scale) * np.exp(-np.abs(support) / scale)
     outer, inner = (np.abs(support) + 0.5) / scale, (np.abs(support) - 0.5) / scale

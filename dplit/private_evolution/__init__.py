@@ -1,14 +1,10 @@
 """Paper 3: private k-means by private evolution (PE-means, 2026)."""
 
+from ..inputs.contracts import face
 from .kmeans import (
-    COUNTS,
-    EXTRA,
     HDPEMeans,
-    LENGTHS,
     PEMeans,
-    THIN,
     evolution_prices,
-    pe_means,
     refine_step,
     residual_radius,
     step_error,
@@ -33,12 +29,8 @@ from .votes import (
 )
 
 __all__ = [
-    "COUNTS",
-    "EXTRA",
     "HDPEMeans",
-    "LENGTHS",
     "PEMeans",
-    "THIN",
     "dp_nn_histogram",
     "evolution_prices",
     "grid_radius",
@@ -48,7 +40,6 @@ __all__ = [
     "nearest_member",
     "paper_rounds",
     "paper_variations",
-    "pe_means",
     "private_evolution",
     "refine_step",
     "residual_radius",
@@ -59,3 +50,5 @@ __all__ = [
     "vote_grid",
     "vote_noise",
 ]
+
+face(__name__)

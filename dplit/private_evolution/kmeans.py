@@ -10,6 +10,7 @@ __all__ = ['LENGTHS', 'COUNTS', 'EXTRA', 'THIN', 'step_error', 'residual_radius'
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,22 +21,29 @@ from .paper import keep_largest, paper_rounds, printed_hdpe_means
 from .paper import printed_pe_means, private_evolution, select
 from .votes import vote_rows
 from ..estimators.zooming import look_prices, shrink, View, zoom
-from ..inputs.declared import check_rounds, documented, optional
+from ..inputs.declared import check_rounds, optional
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
-from ..mechanisms.noise import Noise
+from ..mechanisms.noise import ANoise
 from ..geometry.projections import gaussian_projection
-from ..inputs.checks import check_choice, check_count, check_flag, check_kind
-from ..inputs.checks import check_neighboring
-from ..inputs.checks import check_points, check_positive, check_radius
+from ..inputs.checks import check_choice, check_count, check_flag
+from ..inputs.contracts import Center, Count, Flag, Point, Points, Positive, positive, Radius
+from ..inputs.contracts import Relation
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import as_table
+from ..inputs.tables import PartitionedRows
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #1976e3ff
-def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
-    """Bound on the mean square error of a mean of residuals shortened to r: equation (1), squared.
+def step_error(
+    counts: Annotated[Point, "b"],
+    lengths: Annotated[Point, "b"],
+    radii: Annotated[Point, "r"],
+    n_features: Count,
+    n_cluster: Annotated[float, positive("the rows of the cluster")],
+    noise_mu: Annotated[float, positive("the privacy cost of the sum")],
+):
+    """Bound on the mean squared error of a mean of residuals clipped to r: equation (1), squared.
 
     Parameters
     ----------
@@ -48,69 +56,53 @@ def step_error(counts, lengths, radii, n_features, n_cluster, noise_mu):
     n_cluster : float
         Rows of the cluster.
     noise_mu : float
-        Gaussian price of the sum: its noise has deviation r / noise_mu in each coordinate.
+        Privacy cost of the sum, in GDP: its noise has deviation r / noise_mu in each coordinate.
 
     Returns
     -------
     ndarray of shape (r,)
         In squared units of `lengths`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "step_error"
-    counts = check_points(counts, "counts", owner, (None,))
-    lengths = check_points(lengths, "lengths", owner, (len(counts),))
-    radii = check_points(radii, "radii", owner, (None,))
-    n_features = check_count(n_features, "n_features", owner)
-    n_cluster = check_positive(n_cluster, "n_cluster", owner, "the rows of a cluster")
-    noise_mu = check_positive(noise_mu, "noise_mu", owner, "the price of the sum")
     beyond = np.maximum(lengths - radii[:, None], 0)
     bias = beyond @ counts / np.sum(counts)
     return bias**2 + n_features * (radii / (n_cluster * noise_mu)) ** 2
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #bc74844c
-def residual_radius(residuals, centers, *, radius, mu, sum_mu, n_total, noise):
-    """To which length a step should shorten residuals: the r with the least `step_error`.
+def residual_radius(
+    residuals: PartitionedRows,
+    centers: Points,
+    *,
+    radius: Radius,
+    mu: Positive,
+    sum_mu: Annotated[float, positive("the privacy cost of the sums")],
+    n_total: Annotated[float, positive("the number of rows")],
+    noise: ANoise,
+):
+    """To which length a step should clip residuals: the r with the least `step_error`.
 
     Parameters
     ----------
     residuals : array_like of shape (n, d)
-        PRIVATE rows minus their released centres.
+        PRIVATE rows minus their released centers.
     centers : ndarray of shape (k, d)
         Released.
     radius : float
         PUBLIC radius of the ball, in the units of the residuals.
     mu : float
-        Gaussian price of the histogram of lengths.
+        Privacy cost of the histogram of lengths, in GDP.
     sum_mu : float
         The noise of the sums will have deviation r / sum_mu in each coordinate.
     n_total : float
         PUBLIC or released number of rows.
-    noise : Noise
-        The door.
 
     Returns
     -------
     r : float
         One of 80 lengths from 1e-4 to 2 radii, evenly spaced in the logarithm; if the histogram
-        is mostly noise, 3/4 of the median distance between neighbouring centres.
+        is mostly noise, 3/4 of the median distance between neighboring centers.
     kept : float
         The share of its length that a residual keeps on average, as far as the histogram tells.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner, residuals = "residual_radius", as_table(residuals)
-    noise = check_kind(noise, "noise", owner, Noise)
-    radius = check_radius(radius, "radius", owner)
-    centers = check_points(centers, "centers", owner, (None, residuals.shape[1]))
-    sum_mu = check_positive(sum_mu, "sum_mu", owner, "the price of the sums")
-    n_total = check_positive(n_total, "n_total", owner, "the number of rows")
     edges = 2 * radius * np.geomspace(5e-5, 1, 80)
     deviation = noise.histogram_scale(mu=mu)
     counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
@@ -130,16 +122,16 @@ LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2: lengths; of the rest, c
 
 @dataclass(frozen=True)
 class StepPrices:
-    """How a step of refinement divides its price. PUBLIC.
+    """How a step of refinement divides its budget. PUBLIC.
 
     Parameters
     ----------
     lengths, sums : float
-        Gaussian prices of the histogram of lengths, and of sums and counts together.
+        Privacy costs, in GDP, of the histogram of lengths, and of sums and counts together.
     weight : float
-        Of a count beside a sum.
+        Of a count relative to a sum.
     moves : float
-        By how much a neighbour moves sums and counts, in units of r.
+        Sensitivity of sums and counts, in units of r.
     """
 
     lengths: float
@@ -148,34 +140,39 @@ class StepPrices:
     moves: float
 
 
-def step_prices(mu, neighboring):
-    """The prices of one step: 5 % of mu^2 for the lengths; of the rest, 15 % for the counts.
+def step_prices(
+    mu: Annotated[float, positive("the privacy cost of the step")], neighboring: Relation
+):
+    """The budget of one step: 5% of mu^2 for the lengths; of the rest, 15% for the counts.
 
     Parameters
     ----------
     mu : float
-        Gaussian price of the whole step.
-    neighboring : {"add_remove", "replace"}
+        Privacy cost of the whole step, in GDP.
 
     Returns
     -------
     StepPrices
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    mu = check_positive(mu, "mu", "step_prices", "the price of the step")
-    check_neighboring(neighboring)
     weight = math.sqrt(COUNTS / (1 - COUNTS))
     # replace: a residual turned round
     moves = 2.0 if neighboring == "replace" else math.hypot(1, weight)
     return StepPrices(mu * math.sqrt(LENGTHS), mu * math.sqrt(1 - LENGTHS), weight, moves)
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #5be6c9bf
-def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total, mu, noise):
-    """One step of Lloyd's from released centres, by noisy sums of short residuals.
+def refine_step(
+    X: PartitionedRows,
+    centers: Points,
+    labels,
+    *,
+    radius: Radius,
+    center: Center = None,
+    reach: Radius | None = None,
+    n_total: Annotated[float, positive("the number of rows")],
+    mu: Positive,
+    noise: ANoise,
+):
+    """One step of Lloyd's algorithm from released centers, by noisy sums of clipped residuals.
 
     Parameters
     ----------
@@ -184,7 +181,7 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     centers : ndarray of shape (k, d)
         Released, relative to `center`, in the units of X.
     labels : ndarray of int of shape (n,), or MappedRows of one column
-        PRIVATE. The centre of each row, by that row and released numbers alone.
+        PRIVATE. The center of each row, by that row and released numbers alone.
     radius, center
         PUBLIC ball of the rows.
     reach : float, optional
@@ -192,9 +189,7 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     n_total : float
         PUBLIC or released number of rows.
     mu : float
-        Gaussian price of the whole step.
-    noise : Noise
-        The door.
+        Privacy cost of the whole step, in GDP.
 
     Returns
     -------
@@ -203,19 +198,9 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     counts : ndarray of shape (k,)
         Noisy numbers of rows; below 0 where they may well be noise only.
     errors : ndarray of shape (k, d)
-        Standard errors of the noise of the centres, before they were shrunk; see `mean_errors`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
+        Standard errors of the noise of the centers, before they were shrunk; see `mean_errors`.
     """
-    owner, X = "refine_step", as_table(X)
-    noise = check_kind(noise, "noise", owner, Noise)
-    radius = check_radius(radius, "radius", owner)
-    centers = check_points(centers, "centers", owner, (None, X.shape[1]))
-    n_total = check_positive(n_total, "n_total", owner, "the number of rows")
-    reach = radius if reach is None else check_radius(reach, "reach", owner)
+    reach = radius if reach is None else reach
     labelled = _shortened(X, radius, center).beside(labels)
     price = step_prices(mu, noise.neighboring)
     r, kept = residual_radius(  # in its units: whatever they are, nothing overflows
@@ -237,7 +222,7 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
         **ask,
     )
     rows = np.maximum(counts, 1)
-    # shortened residuals make a short step: undone on average, within reason
+    # clipped residuals make a short step: undone on average, within reason
     unit = r / max(kept, 0.3)
     steps = unit * shrink(sums / rows[:, None], (deviation / rows) ** 2)
     doubt = 2 * deviation / price.weight  # two deviations of a count
@@ -246,7 +231,7 @@ def refine_step(X, centers, labels, *, radius, center=None, reach=None, n_total,
     errors = unit * mean_errors(sums / rows[:, None], counts, deviation, doubt / 2)
     return moved, np.where(certain, counts, counts - doubt), errors
 
-
+# %% ../../nbs/private_evolution/kmeans.ipynb #5c1e7a06
 def _shortened(X, radius, center):
     """Rows relative to the ball's centre, in the ball."""
     shortened = partial(relative_to_ball, radius=radius, center=center)
@@ -254,14 +239,14 @@ def _shortened(X, radius, center):
 
 
 def _residuals(labelled, centers, unit):
-    """Rows minus their released centres, in a released unit; the last column says which centre."""
+    """Rows minus their released centers, in a released unit; the last column says which center."""
     home = lambda rows: centers[rows[:, -1].astype(int)]
     away = lambda rows, at: (rows[:, :-1] - home(rows)) / unit
     return MappedRows(labelled, away, centers.shape[1])
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #aa081345
 def nearest_labels(X, centers, radius, center=None):
-    """Nearest released centre of each row.
+    """Nearest released center of each row.
 
     Parameters
     ----------
@@ -276,20 +261,14 @@ def nearest_labels(X, centers, radius, center=None):
     -------
     ndarray of int32, shape (n, 1), or MappedRows
         PRIVATE.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    X = as_table(X)
     find = NearestCenter(centers, radius)
     return keep_rows(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #3c3c441f
 @dataclass(frozen=True)
 class EvolutionPrices:
-    """Gaussian prices of the parts of the default. PUBLIC.
+    """Privacy costs of the parts of the default, in GDP. PUBLIC.
 
     Parameters
     ----------
@@ -306,57 +285,61 @@ class EvolutionPrices:
     step: float
 
 
-def evolution_prices(mu, n_refine, projected=False, counted=False):
+def evolution_prices(
+    mu: Annotated[float, positive("the privacy cost of everything")],
+    n_refine: Count,
+    projected: Flag = False,
+    counted: Flag = False,
+):
     """How the default divides its budget: equation (2).
 
     Parameters
     ----------
     mu : float
-        Gaussian price of everything.
+        Privacy cost of everything, in GDP.
     n_refine : int
         Steps of refinement.
     projected : bool
         Whether rows are projected first: then the refinement gets more, since it must find the
         coordinates that the projection lost.
     counted : bool
-        Whether the number of rows has to be bought.
+        Whether the number of rows has to be released.
 
     Returns
     -------
     EvolutionPrices
         count^2 + votes^2 + n_refine step^2 = mu^2.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "evolution_prices"
-    mu = check_positive(mu, "mu", owner, "the price of everything")
-    n_refine = check_count(n_refine, "n_refine", owner)
-    check_flag(projected, "projected", owner), check_flag(counted, "counted", owner)
     rows = 0.01 if counted else 0.0
     votes = (1 - rows) * (0.2 if projected else 0.35)
     step = (1 - rows - votes) / n_refine
     return EvolutionPrices(*(mu * math.sqrt(share) for share in (rows, votes, step)))
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #94a88235
-EXTRA = 1.5  # centres for each cluster, until the first step
-THIN = 1.5  # where the rows of a centre are fewer deviations of a count, all is asked once
+EXTRA = 1.5  # centers for each cluster, until the first step
+THIN = 1.5  # where the rows of a center are fewer deviations of a count, all is asked once
 
 
-@documented
 def pe_means(rows, given, noise):
     """The default: how many rows, in which ball, roughly where by votes, exactly where by steps of refinement.
 
-    {algorithm}
+    Parameters
+    ----------
+    rows : ndarray or MappedRows of shape (n, d)
+        PRIVATE.
+    given : PEMeans
+        PUBLIC parameters.
+    noise : Noise
+
+    Returns
+    -------
+    Clusters
+        Centers relative to the center of the ball, in the units of the rows.
     """
-    given = check_kind(given, "given", "pe_means", PrivateKMeans)
-    rows, noise = as_table(rows), check_kind(noise, "noise", "pe_means", Noise)
     seed = int(noise.public_rng.integers(2**31))
     # how many rows
     n_total, price = _number_of_rows(rows, given, noise)
-    # in which ball: from here on all is relative to its centre
+    # in which ball: from here on all is relative to its center
     rows, view, far, price = _zoomed(rows, given, noise, n_total, price)
     search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price)
     # where they are: more centres than asked for, by votes alone

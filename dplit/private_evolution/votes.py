@@ -7,17 +7,17 @@ __all__ = ['grid_radius', 'vote_grid', 'vote_rows', 'vote_rule', 'nearest_member
 
 # %% ../../nbs/private_evolution/votes.ipynb #e572b0fb
 import math
+from typing import Annotated
 
 import numpy as np
 
 from ..geometry.balls import relative_to_ball
-from ..inputs.blocks import keep_rows
-from ..inputs.blocks import map_blocks
-from ..inputs.tables import as_table
-from ..inputs.checks import check_callable, check_count, check_points, check_radius
+from ..inputs.blocks import keep_rows, map_blocks
+from ..inputs.contracts import Center, Points, Radius, Whole, whole
+from ..inputs.tables import PartitionedRows
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
-def grid_radius(d):
+def grid_radius(d: Annotated[int, whole(high=5_000_000)]):
     """Steps of the grid of votes in one radius: as many as single precision allows.
 
     With rows and members of length at most g + sqrt(d) / 2, every partial sum of 2 q.p - |p|^2 is
@@ -31,18 +31,12 @@ def grid_radius(d):
     Returns
     -------
     int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    d = check_count(d, "d", "grid_radius", high=5_000_000)
     return math.isqrt(2**24 // 3) - math.isqrt(d) - 1
 
 # %% ../../nbs/private_evolution/votes.ipynb #d1940eea
-def vote_grid(X, radius=1.0, center=None):
-    """Rows, shortened to the ball, as whole numbers on which votes are exact in single precision. Row-local.
+def vote_grid(X: PartitionedRows, radius: Radius = 1.0, center: Center = None):
+    """Rows, clipped to the ball, as whole numbers on which votes are exact in single precision; record-wise.
 
     Parameters
     ----------
@@ -55,13 +49,7 @@ def vote_grid(X, radius=1.0, center=None):
     -------
     ndarray of float32, shape (n, d)
         PRIVATE. Whole numbers; the radius is `grid_radius(d)` steps.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    X, radius = as_table(X), check_radius(radius, "radius", "vote_grid")
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
@@ -88,14 +76,7 @@ def vote_rows(X, view, radius, center, d):
     -------
     ndarray of float32, shape (n, d), or MappedRows
         PRIVATE.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    X, view = as_table(X), check_callable(view, "view", "vote_rows")
-    radius, d = check_radius(radius, "radius", "vote_rows"), check_count(d, "d", "vote_rows")
     return keep_rows(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
 
 # %% ../../nbs/private_evolution/votes.ipynb #b6163239
@@ -148,11 +129,11 @@ def _grouped_search(P, n_elite):
     def search(G):
         H = _with_ones(G)
         best, score = show(H, *for_all)
-        # |x - member| >= |x - centre| - reach, in squares; 64 is more than single precision rounds
+        # |x - member| >= |x - center| - reach, in squares; 64 is more than single precision rounds
         nearest = np.sqrt(np.einsum("ij,ij->i", H, H) - 1 - score)
         score -= 64
-        for to_centre, r, cell in zip(elite @ H.T, reach, near, strict=True):
-            open_ = np.flatnonzero(to_centre >= score - (2 * nearest + r) * r)
+        for to_center, r, cell in zip(elite @ H.T, reach, near, strict=True):
+            open_ = np.flatnonzero(to_center >= score - (2 * nearest + r) * r)
             rank, _ = show(H.take(open_, axis=0), *cell)
             best[open_] = np.maximum(best[open_], rank)
         return -best % 2**32
@@ -175,13 +156,14 @@ def vote_rule(population, n_elite=0):
 
     Raises
     ------
-    TypeError, ValueError
-        If the population is no table of finite numbers, or `n_elite` does not divide their number.
+    ValueError
+        If `n_elite` does not divide the number of members.
     """
-    population = check_points(population, "population", "vote_rule", (None, None))
-    n_elite = check_count(n_elite, "n_elite", "vote_rule", low=0, high=len(population))
     if n_elite and len(population) % n_elite:
-        raise ValueError(f"n_elite={n_elite}: vote_rule needs equally many mutants of each centre.")
+        raise ValueError(
+            f"n_elite={n_elite}: there must be equally many variations of each center, which "
+            f"{len(population)} members do not allow."
+        )
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
     if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
         slope = _scores(P)
@@ -189,8 +171,8 @@ def vote_rule(population, n_elite=0):
     return _grouped_search(P, n_elite)
 
 # %% ../../nbs/private_evolution/votes.ipynb #53139272
-def nearest_member(Q, population, n_elite=0):
-    """The vote of each row: its nearest member, the lowest index of several. Exact, hence row-local.
+def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_elite: Whole = 0):
+    """The vote of each row: its nearest member, the lowest index of several. Exact, hence record-wise.
 
     Parameters
     ----------
@@ -199,20 +181,13 @@ def nearest_member(Q, population, n_elite=0):
     population : ndarray of shape (m, d)
         Released points of the unit ball.
     n_elite : int
-        If positive: the first `n_elite` members are centres, the others their mutants, equally many
+        If positive: the first `n_elite` members are centers, the others their variations, equally many
         each, in order. Only the speed depends on it.
 
     Returns
     -------
     ndarray of int64, shape (n,)
         PRIVATE.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `vote_rule` does, or if rows and population differ in their columns.
     """
-    Q, find = as_table(Q), vote_rule(population, n_elite)
-    if Q.shape[1] != np.shape(population)[1]:
-        raise ValueError("Q: nearest_member needs rows with the columns of the population.")
+    find = vote_rule(population, n_elite)
     return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))

@@ -1,5 +1,6 @@
 """Paper 4: source-target clustering (Schnapp, Sabato, TMLR 2025)."""
 
+from ..inputs.contracts import face
 from .averages import (
     cell_sensitivity,
     diff_bound,
@@ -13,17 +14,13 @@ from .averages import (
     printed_noise_bound,
 )
 from .cells import (
-    affordable_cells,
     average_rms,
-    cell_clouds,
     count_tail,
     count_threshold,
-    countable_cells,
     covering_cells,
     cylinder_rms,
     kd_cover,
     target_cells,
-    target_clouds,
     target_spacing,
 )
 from .medoids import (
@@ -31,26 +28,17 @@ from .medoids import (
     error_probability,
     source_distance,
     stc_cost,
-    swap_medoids,
 )
-from .sources import (
-    NeighborNoisyAverages,
-    NoisyAverageSet,
-    SOURCES,
-)
+from .sources import NeighborNoisyAverages, NoisyAverageSet
 
 __all__ = [
     "NeighborNoisyAverages",
     "NoisyAverageSet",
-    "SOURCES",
     "SourceTargetKMedoids",
-    "affordable_cells",
     "average_rms",
-    "cell_clouds",
     "cell_sensitivity",
     "count_tail",
     "count_threshold",
-    "countable_cells",
     "covering_cells",
     "cylinder_rms",
     "diff_bound",
@@ -66,8 +54,8 @@ __all__ = [
     "printed_noise_bound",
     "source_distance",
     "stc_cost",
-    "swap_medoids",
     "target_cells",
-    "target_clouds",
     "target_spacing",
 ]
+
+face(__name__)

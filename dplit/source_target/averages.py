@@ -8,92 +8,88 @@ __all__ = ['nas_sensitivity', 'nas_sigma', 'noisy_average_set', 'mean_noise_boun
 
 # %% ../../nbs/source_target/averages.ipynb #1d6a72bf
 import math
-from functools import partial
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..inputs.declared import CHANCE, check_arrays, check_each, documented, optional, POSITIVE
 from ..geometry.neighbors import NearestCenter, t_nearest
-from ..mechanisms.noise import Noise
-from ..inputs.checks import shown, check_between, check_center, check_count, check_flag
-from ..inputs.checks import check_kind
-from ..inputs.checks import check_neighboring, check_radius, check_share
 from ..inputs.blocks import map_blocks
+from ..inputs.contracts import Center, Chance, Count, Flag, NotNegative, Points, Positive
+from ..inputs.contracts import Radius, Relation, Rule, Share, Vector
+from ..inputs.contracts import between, one_of, whole
+from ..inputs.declared import check_arrays
 from ..inputs.lattice import lattice, quantize
-from ..inputs.tables import check_rows
-from .medoids import _blocks, source_distance
+from ..inputs.tables import RowsOrNone
+from ..mechanisms.noise import ANoise
+from .medoids import Cap, Sources, Targets, blocks_of, source_distance
 
 # %% ../../nbs/source_target/averages.ipynb #d0c5a1d9
-_LENGTH = {
-    "diameter": """diameter : float
-    Of the public ball, in the units of the data.
+def _ask_weights(value, name, owner, axes):
+    [weights] = check_arrays(owner, **{name: (value, axes)})
+    if weights.size and (weights.min() < 0 or not weights.any()):
+        raise ValueError(f"{name}: {owner} needs numbers of targets, at least 0, not all 0.")
+    return weights
 
-Returns
--------
-float
-    In the units of the data.
 
-Raises
-------
-TypeError, ValueError
-    If an argument is of a wrong kind, or outside its range."""
-}
-_says_length = partial(documented, words=_LENGTH)
+_NUMBERS_OF_TARGETS = Rule(_ask_weights, "PUBLIC. At least 0, not all 0.", "array_like", "n")
 
 # %% ../../nbs/source_target/averages.ipynb #6207b5a4
-@_says_length
-def nas_sensitivity(n_cells, t, diameter=1.0):
-    """Euclidean sensitivity of all averages together, for neighbours of both kinds: equation (3).
+def nas_sensitivity(n_cells: Count, t: Count, diameter: Positive = 1.0):
+    """Euclidean sensitivity of all averages together, for both neighboring relations: equation (3).
 
     Parameters
     ----------
     n_cells, t : int
         Number of averages, and how many sources each is of.
-    {diameter}
+    diameter : float
+        Of the PUBLIC ball, in the units of the data.
+
+    Returns
+    -------
+    float
+        In the units of the data.
     """
-    owner = "nas_sensitivity"
-    n_cells, t = check_each(check_count, owner, n_cells=n_cells, t=t)
-    diameter = POSITIVE(diameter, "diameter", owner)
     return math.sqrt(n_cells) * diameter / t
 
 # %% ../../nbs/source_target/averages.ipynb #5c06fd6c
-@_says_length
-def nas_sigma(n_cells, t, epsilon, delta, diameter=1.0):
-    """The standard deviation that Theorem 5.3 prints; `nas_sensitivity` over `gaussian_mu` is enough.
+def nas_sigma(n_cells: Count, t: Count, epsilon: Positive, delta: Chance, diameter: Positive = 1.0):
+    """The standard deviation of Theorem 5.3, as published; `nas_sensitivity` over `gaussian_mu` is enough.
 
     Parameters
     ----------
     n_cells, t : int
     epsilon, delta : float
-        Price of all averages together.
-    {diameter}
+        Privacy cost of all averages together.
+    diameter : float
+        Of the PUBLIC ball, in the units of the data.
+
+    Returns
+    -------
+    float
+        In the units of the data.
 
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Theorem 5.3.
     """
-    owner = "nas_sigma"
-    n_cells, t = check_each(check_count, owner, n_cells=n_cells, t=t)
-    epsilon, diameter = check_each(POSITIVE, owner, epsilon=epsilon, diameter=diameter)
-    delta = CHANCE(delta, "delta", owner)
     logs = math.log(1 / delta) * math.log(1.25 * (n_cells + 1) / delta)
     return diameter / (t * epsilon) * math.sqrt(18 * n_cells * logs)
-
-# %% ../../nbs/source_target/averages.ipynb #c0ffee34
-def _ball_tables(Xs, cells, radius, center, owner):
-    """PRIVATE rows, whose cells `quantize` looks at, and a PUBLIC ball and cells, with the same columns."""
-    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
-    radius = check_radius(radius, "radius", owner)
-    center = check_center(center, "center", owner, cells.shape[1])
-    Xs = check_rows(Xs, owner, "Xs", ensure_min_samples=0, ensure_all_finite=False)
-    if Xs.shape[1] != cells.shape[1]:
-        raise ValueError(f"Xs has not the columns of cells: {owner} compares rows of the two.")
-    return Xs, cells, radius, center
 
 # %% ../../nbs/source_target/averages.ipynb #2763cdc6
 @np.errstate(all="ignore")
 def noisy_average_set(
-    Xs, cells, t, *, radius, noise, center=None, weights=None, mu=None, epsilon=None, laplace=False
+    Xs: Annotated[RowsOrNone, "m d"],
+    cells: Annotated[Points, "n d"],
+    t: Annotated[int, whole(high=2**31)],
+    *,
+    radius: Radius,
+    noise: ANoise,
+    center: Center = None,
+    weights: Annotated[ArrayLike, _NUMBERS_OF_TARGETS] | None = None,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    laplace: Flag = False,
 ):
     """Algorithm 1: for each cell the noisy average of the t private rows nearest to it.
 
@@ -103,7 +99,7 @@ def noisy_average_set(
     Parameters
     ----------
     Xs : ndarray of shape (m, d)
-        PRIVATE rows; m may be 0. Rows outside the ball are shortened.
+        PRIVATE rows; m may be 0. Rows outside the ball are clipped.
     cells : ndarray of shape (n, d)
         PUBLIC.
     t : int
@@ -116,9 +112,9 @@ def noisy_average_set(
         PUBLIC number of targets that each cell stands for. With them t(S) is released too
         (Definition 5.4), as one more coordinate.
     mu, epsilon : float
-        Price of everything together, exactly one of them: Gaussian noise, or K-norm noise.
+        Privacy cost of everything together, exactly one of them: Gaussian noise, or K-norm noise.
     laplace : bool
-        Laplace noise on each number instead of K-norm noise, as Theorem 5.10 prints it.
+        Laplace noise on each number instead of K-norm noise, as in Theorem 5.10.
 
     Returns
     -------
@@ -127,23 +123,10 @@ def noisy_average_set(
     spread : float or None
         In the units of Xs.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Algorithm 1.
     """
-    owner = "noisy_average_set"
-    Xs, cells, radius, center = _ball_tables(Xs, cells, radius, center, owner)
-    t, laplace = check_count(t, "t", owner, high=2**31), check_flag(laplace, "laplace", owner)
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
-    if weights is not None:
-        [weights, _] = check_arrays(owner, weights=(weights, "n"), cells=(cells, "n d"))
-        if weights.min() < 0 or not weights.any():
-            raise ValueError(f"weights: {owner} needs numbers of targets, at least 0, not all 0.")
     (step, limit), (n, d) = lattice(radius), cells.shape
     D, label = 2 * limit, f"sums of the {t} rows nearest to each cell"
     sums, distances = _t_nearest_sums(Xs, cells, t, radius, center)  # line 1, the averages
@@ -169,7 +152,7 @@ def _t_nearest_sums(Xs, cells, t, radius, center):
     far, present = _far_end(C, lattice(radius)[1]), min(t, len(Q))
     sums = (t - present) * far
     distance = (t - present) * np.linalg.norm(far - C, axis=1)
-    for rows in _blocks(np.arange(len(C)), t * C.shape[1]) if present else ():
+    for rows in blocks_of(np.arange(len(C)), t * C.shape[1]) if present else ():
         near = Q[t_nearest(C[rows], Q, present)]
         sums[rows] += near.sum(axis=1)
         distance[rows] += np.sqrt(((near - C[rows, None]) ** 2).sum(axis=2)).sum(axis=1)
@@ -183,7 +166,7 @@ def _far_end(C, limit):
     return np.trunc(direction * limit * (1 - 2.0**-40))
 
 # %% ../../nbs/source_target/averages.ipynb #052a28fa
-def mean_noise_bound(sigma, d, gamma, weights):
+def mean_noise_bound(sigma: NotNegative, d: Count, gamma: Chance, weights: Vector):
     """A bound on the mean length of the noise vectors, with probability 1 - gamma: equation (4).
 
     Parameters
@@ -200,19 +183,11 @@ def mean_noise_bound(sigma, d, gamma, weights):
     -------
     float
         In the units of sigma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "mean_noise_bound"
-    sigma, d = check_between(sigma, "sigma", owner, 0, 1e100), check_count(d, "d", owner)
-    gamma, [weights] = CHANCE(gamma, "gamma", owner), check_arrays(owner, weights=(weights, "n"))
     return sigma * (math.sqrt(d) + np.linalg.norm(weights) * math.sqrt(2 * math.log(1 / gamma)))
 
 # %% ../../nbs/source_target/averages.ipynb #ab4d60b9
-def printed_noise_bound(sigma, d, gamma, n):
+def printed_noise_bound(sigma: NotNegative, d: Count, gamma: Chance, n: Count):
     """Lambda of Theorems 5.5 and 5.12, which bounds every coordinate of all noise vectors.
 
     Parameters
@@ -229,43 +204,37 @@ def printed_noise_bound(sigma, d, gamma, n):
     -------
     float
         In the units of sigma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "printed_noise_bound"
-    sigma = check_between(sigma, "sigma", owner, 0, 1e100)
-    d, n = check_each(check_count, owner, d=d, n=n)
-    gamma = CHANCE(gamma, "gamma", owner)
     return sigma * math.sqrt(2 * d * math.log(2 * d * n / gamma))
 
 # %% ../../nbs/source_target/averages.ipynb #7ae61626
-@_says_length
-def laplace_noise_bound(epsilon, d, gamma, n, t, diameter=1.0):
-    """The additive error that Theorem 5.10 prints for Laplace noise, by Lemma 5.9.
+def laplace_noise_bound(
+    epsilon: Positive, d: Count, gamma: Chance, n: Count, t: Count, diameter: Positive = 1.0
+):
+    """The additive error of Theorem 5.10 for Laplace noise, by Lemma 5.9.
 
     Parameters
     ----------
     epsilon : float
-        Price of all averages together.
+        Privacy cost of all averages together.
     d : int
     gamma : float
         Failure probability.
     n, t : int
         Number of averages, and how many sources each is of.
-    {diameter}
+    diameter : float
+        Of the PUBLIC ball, in the units of the data.
+
+    Returns
+    -------
+    float
+        In the units of the data.
     """
-    owner = "laplace_noise_bound"
-    d, n, t = check_each(check_count, owner, d=d, n=n, t=t)
-    epsilon, diameter = check_each(POSITIVE, owner, epsilon=epsilon, diameter=diameter)
-    gamma = CHANCE(gamma, "gamma", owner)
     return diameter * n * d / (t * epsilon) * math.log(n * d / gamma)
 
 # %% ../../nbs/source_target/averages.ipynb #a2ca13c6
-def diff_bound(Xt, Xs, sources, cap):
-    """A bound on Diff that whoever holds the sources can compute: equation (9).
+def diff_bound(Xt: Targets, Xs: Sources, sources: Annotated[Sources, "k d"], cap: Cap):
+    """A bound on Diff that the holder of the sources can compute: equation (9).
 
     Parameters
     ----------
@@ -279,19 +248,19 @@ def diff_bound(Xt, Xs, sources, cap):
     -------
     float
         In the units of Xt. PRIVATE if Xs is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    cap = check_between(cap, "cap", "diff_bound", 0, 1e300)
     distances = (np.minimum(source_distance(Xt, some, cap), cap) for some in (Xs, sources))
     return float(np.mean(np.abs(np.subtract(*distances))))
 
 # %% ../../nbs/source_target/averages.ipynb #b3c8fc4a
-def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
-    """How far the table of all cells moves between neighbours: equation (6).
+def cell_sensitivity(
+    reach: NotNegative,
+    share: NotNegative,
+    d: Count,
+    norm: Annotated[object, one_of(1, 2, "K")],
+    neighboring: Relation = "add_remove",
+):
+    """How far the table of all cells moves between neighboring datasets: equation (6).
 
     Parameters
     ----------
@@ -309,19 +278,7 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
     -------
     float
         In lattice steps; dimensionless for "K".
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "cell_sensitivity"
-    reach, share = (
-        check_between(v, n, owner, 0, 1e100) for v, n in ((reach, "reach"), (share, "share"))
-    )
-    d, neighboring = check_count(d, "d", owner), check_neighboring(neighboring)
-    if not (isinstance(norm, (str, int, float)) and norm in (1, 2, "K")):
-        raise ValueError(f'norm={shown(norm)}: {owner} takes 1, 2 or "K".')
     one = {1: math.isqrt(d * int(reach) ** 2) + share, 2: math.hypot(reach, share), "K": 1}[norm]
     if neighboring == "add_remove":
         return one
@@ -331,28 +288,28 @@ def cell_sensitivity(reach, share, d, norm, neighboring="add_remove"):
 # %% ../../nbs/source_target/averages.ipynb #8ffc3194
 @np.errstate(all="ignore")
 def neighbor_noisy_averages(
-    Xs,
-    cells,
+    Xs: Annotated[RowsOrNone, "m d"],
+    cells: Annotated[Points, "n d"],
     *,
-    radius,
-    noise,
-    center=None,
-    cell_radius=None,
-    weight=1.0,
-    mu=None,
-    epsilon=None,
-    laplace=False,
+    radius: Radius,
+    noise: ANoise,
+    center: Center = None,
+    cell_radius: Radius | None = None,
+    weight: Annotated[float, between(1e-100, 1000)] = 1.0,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    laplace: Flag = False,
 ):
     """Algorithm 2, lines 2 to 5: noisy sum and noisy number of the private rows of each cell.
 
     A row belongs to its nearest cell if it lies within `cell_radius` of it, else to none, and sums
     are of row minus cell, so that only `cell_radius` has to hide in the noise. Without
-    `cell_radius` every row has a cell, and sums are of row minus `center`, as printed.
+    `cell_radius` every row has a cell, and sums are of row minus `center`, as published.
 
     Parameters
     ----------
     Xs : ndarray of shape (m, d)
-        PRIVATE rows; m may be 0. Rows outside the ball are shortened.
+        PRIVATE rows; m may be 0. Rows outside the ball are clipped.
     cells : ndarray of shape (n, d)
         PUBLIC.
     radius, center
@@ -362,11 +319,11 @@ def neighbor_noisy_averages(
     cell_radius : float, optional
         PUBLIC, in the units of Xs.
     weight : float
-        PUBLIC weight of a count beside a sum, at most 1000; K-norm noise is the same for every weight.
+        PUBLIC weight of a count next to a sum, at most 1000; K-norm noise is the same for every weight.
     mu, epsilon : float
-        Price of all cells together, exactly one of them: Gaussian noise, or K-norm noise.
+        Privacy cost of all cells together, exactly one of them: Gaussian noise, or K-norm noise.
     laplace : bool
-        Laplace noise on each number instead of K-norm noise, as Theorem 5.11 prints it.
+        Laplace noise on each number instead of K-norm noise, as in Theorem 5.11.
 
     Returns
     -------
@@ -374,24 +331,14 @@ def neighbor_noisy_averages(
         In the units of Xs.
     counts : ndarray of shape (n,)
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Schnapp, Sabato (TMLR 2025), Algorithm 2.
     """
-    owner = "neighbor_noisy_averages"
-    Xs, cells, radius, center = _ball_tables(Xs, cells, radius, center, owner)
-    cell_radius = optional(check_radius)(cell_radius, "cell_radius", owner)
-    laplace = check_flag(laplace, "laplace", owner)
-    check_kind(noise, "noise", owner, Noise, "such as Noise()")
     (step, limit), (n, d) = lattice(radius), cells.shape
     C = quantize(cells, radius, center)
     reach = limit if cell_radius is None else min(math.ceil(cell_radius / step), 2 * limit)
-    share = max(1, round(check_between(weight, "weight", owner, 1e-100, 1000) * reach))
+    share = max(1, round(weight * reach))
     assign = NearestCenter(C, limit, whole=True)
 
     def block_table(start, block):
@@ -418,8 +365,7 @@ def neighbor_noisy_averages(
     return noisy[:, :d], noisy[:, d] / (share * step)
 
 # %% ../../nbs/source_target/averages.ipynb #305fd1fb
-@_says_length
-def nna_bound(cell_radius, lost, diameter):
+def nna_bound(cell_radius: Positive, lost: Share, diameter: Positive):
     """A bound on Diff for NNA, if no empty cell is kept: equation (8).
 
     Parameters
@@ -428,9 +374,12 @@ def nna_bound(cell_radius, lost, diameter):
         In the units of the data.
     lost : float
         Share of targets whose nearest source is not within the radius of a kept cell.
-    {diameter}
+    diameter : float
+        Of the PUBLIC ball, in the units of the data.
+
+    Returns
+    -------
+    float
+        In the units of the data.
     """
-    owner = "nna_bound"
-    cell_radius, diameter = check_each(POSITIVE, owner, cell_radius=cell_radius, diameter=diameter)
-    lost = check_share(lost, "lost", owner)
     return 2 * cell_radius + lost * diameter

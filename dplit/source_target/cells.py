@@ -8,24 +8,25 @@ __all__ = ['target_cells', 'kd_cover', 'average_rms', 'covering_cells', 'cylinde
 
 # %% ../../nbs/source_target/cells.ipynb #b9cc894c
 import math
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from ..geometry.balls import uniform_in_ball
-from ..inputs.declared import check_arrays, check_each, optional, POSITIVE
-from ..mechanisms.discrete import one_price
 from ..geometry.covers import farthest_point_cover
 from ..geometry.neighbors import nearest
-from ..inputs.checks import check_between, check_count, check_numbers, check_radius
-from ..inputs.checks import check_random_state
-from .medoids import SourceTargetKMedoids
+from ..inputs.contracts import Count, Positive, Radius, Table, Whole
+from ..inputs.contracts import between, numbers, whole
+from ..mechanisms.discrete import one_price
+from .medoids import SourceTargetKMedoids, Targets
 
 # %% ../../nbs/source_target/cells.ipynb #2a4a6bf1
-def target_cells(Xt, n_cells=None):
+def target_cells(Xt: Targets, n_cells: Count | None = None):
     """A few rows of the target that stand for all of it: its own k-medoids.
 
     Parameters
@@ -39,21 +40,14 @@ def target_cells(Xt, n_cells=None):
     -------
     ndarray of int64, shape (n_cells,)
         Indices of rows, increasing.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    [Xt] = check_arrays("target_cells", Xt=(Xt, "n+ d+"))
-    n_cells = optional(check_count)(n_cells, "n_cells", "target_cells")
     k = min(max(len(Xt) // 30, 20), 150) if n_cells is None else n_cells
     if k >= len(Xt):
         return np.arange(len(Xt))
     return np.sort(SourceTargetKMedoids(k, n_passes=1, n_starts=1).fit(Xt).medoid_indices_)
 
 # %% ../../nbs/source_target/cells.ipynb #f15e8a5b
-def kd_cover(Xt, radius):
+def kd_cover(Xt: Targets, radius: Radius):
     """Representatives of the leaves of a k-d tree, whose boxes have a diagonal of at most `radius`: the paper's coreset.
 
     Parameters
@@ -68,17 +62,10 @@ def kd_cover(Xt, radius):
     ndarray of int64, shape (m,)
         Indices of the rows nearest the middle of their leaves, increasing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Bentley, Friedman (ACM Comput. Surv. 1979).
     """
-    [Xt] = check_arrays("kd_cover", Xt=(Xt, "n+ d+"))
-    radius = check_radius(radius, "radius", "kd_cover")
     leaves, chosen = [np.arange(len(Xt))], []
     while leaves:
         rows = leaves.pop()
@@ -91,7 +78,7 @@ def kd_cover(Xt, radius):
     return np.sort(np.array(chosen, dtype=np.int64))
 
 # %% ../../nbs/source_target/cells.ipynb #04c3f4df
-def average_rms(n_cells, d, *, mu=None, epsilon=None):
+def average_rms(n_cells: Count, d: Count, *, mu: float | None = None, epsilon: float | None = None):
     """Root mean square length of the noise on one average, in units of D / t.
 
     Parameters
@@ -99,19 +86,12 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     n_cells, d : int
         Number of averages, and columns.
     mu, epsilon : float
-        Price of all averages together, exactly one of them: Gaussian noise, or K-norm noise.
+        Privacy cost of all averages together, exactly one of them: Gaussian noise, or K-norm noise.
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "average_rms"
-    n_cells, d = check_each(check_count, owner, n_cells=n_cells, d=d)
     _, price = one_price(mu, epsilon)
     if mu is not None:
         return math.sqrt(n_cells * d) / price
@@ -119,7 +99,14 @@ def average_rms(n_cells, d, *, mu=None, epsilon=None):
     return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / price
 
 # %% ../../nbs/source_target/cells.ipynb #7f79ccdb
-def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
+def covering_cells(
+    Xt: Targets,
+    t: Count,
+    radius: Radius,
+    *,
+    mu: Positive | None = None,
+    epsilon: Positive | None = None,
+):
     """Cells for NAS: so many that covering the target more finely would add more noise than it gains.
 
     Each cell is the target farthest from those before it. With n of them every target has one
@@ -135,44 +122,32 @@ def covering_cells(Xt, t, radius, *, mu=None, epsilon=None):
     radius : float
         PUBLIC, of the ball, in the units of Xt.
     mu, epsilon : float
-        Price of all averages together. Both: the noise is the smaller one, Gaussian or K-norm.
+        Privacy cost of all averages together. Both: the noise is the smaller one, Gaussian or K-norm.
 
     Returns
     -------
     ndarray of int64, shape (n_cells,)
         Indices of rows, in the order of choice.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
-
     References
     ----------
     Gonzalez (Theor. Comput. Sci. 1985): no n cells cover with less than half of C(n).
     """
-    owner = "covering_cells"
-    [Xt] = check_arrays(owner, Xt=(Xt, "n+ d+"))
-    t, radius = check_count(t, "t", owner), check_radius(radius, "radius", owner)
-    prices = {
-        name: price for name, price in (("mu", mu), ("epsilon", epsilon)) if price is not None
-    }
-    if not prices:
-        one_price(mu, epsilon)  # says what is missing
-    prices = [{name: POSITIVE(price, name, owner)} for name, price in prices.items()]
+    if mu is None and epsilon is None:
+        raise ValueError("covering_cells needs mu, epsilon or both: how large is the noise?")
+    costs = [{"mu": mu}] * (mu is not None) + [{"epsilon": epsilon}] * (epsilon is not None)
     chosen = farthest_point_cover(Xt, n_points=151)
     apart = cdist(Xt[chosen], Xt[chosen])
     # n cells cover as far as the next one is from them
     reach = np.array([apart[n, :n].min() for n in range(1, len(chosen))] + [0.0])[:150]
     noise = [
-        min(average_rms(n, Xt.shape[1], **price) for price in prices)
-        for n in range(1, len(reach) + 1)
+        min(average_rms(n, Xt.shape[1], **cost) for cost in costs) for n in range(1, len(reach) + 1)
     ]
     best = np.argmin(1.25 * reach + 2 * radius / t * np.array(noise))
     return chosen[: best + 1]
 
 # %% ../../nbs/source_target/cells.ipynb #639bc254
-def cylinder_rms(d, epsilon):
+def cylinder_rms(d: Count, epsilon: Positive):
     """How large cylinder noise is: root mean square length on the sum, over r, and on the count.
 
     Parameters
@@ -180,23 +155,17 @@ def cylinder_rms(d, epsilon):
     d : int
         Columns.
     epsilon : float
-        Price; half of it for neighbours that replace a source.
+        Privacy cost; half of it for the replace relation.
 
     Returns
     -------
     sum_rms, count_rms : float
         sqrt(d (d + 3)) / epsilon, in cell radii, and sqrt((d + 2) (d + 3) / 3) / epsilon, in rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    d, epsilon = check_count(d, "d", "cylinder_rms"), POSITIVE(epsilon, "epsilon", "cylinder_rms")
     return math.sqrt(d * (d + 3)) / epsilon, math.sqrt((d + 2) * (d + 3) / 3) / epsilon
 
 # %% ../../nbs/source_target/cells.ipynb #5bad4b39
-def count_tail(x, d, epsilon):
+def count_tail(x: Annotated[ArrayLike, numbers(0, math.inf)], d: Whole, epsilon: Positive):
     """Chance that the count of an empty cell exceeds x, under cylinder noise: equation (7).
 
     Parameters
@@ -206,25 +175,23 @@ def count_tail(x, d, epsilon):
     d : int
         Columns; 0 for a count alone, whose noise is Laplace noise.
     epsilon : float
-        Price; half of it for neighbours that replace a source.
+        Privacy cost; half of it for the replace relation.
 
     Returns
     -------
     float or ndarray
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "count_tail"
-    x, d = check_numbers(x, "x", owner, 0, math.inf), check_count(d, "d", owner, low=0)
-    epsilon = POSITIVE(epsilon, "epsilon", owner)
     y = epsilon * x
     return (special.gammaincc(d + 2, y) - y / (d + 1) * special.gammaincc(d + 1, y)) / 2
 
 # %% ../../nbs/source_target/cells.ipynb #b53cfed3
-def count_threshold(q, d, *, epsilon=None, sigma=None):
+def count_threshold(
+    q: Annotated[float, between(1e-300, 0.5, "[)")],
+    d: Annotated[int, whole(0, 2**30)],
+    *,
+    epsilon: Annotated[float, between(1e-12, 1e100)] | None = None,
+    sigma: Positive | None = None,
+):
     """The count below which a cell is taken for empty: an empty one passes with probability q.
 
     Parameters
@@ -234,7 +201,7 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     d : int
         Columns; 0 for a count alone.
     epsilon : float, optional
-        Price of cylinder noise; half of it for neighbours that replace a source.
+        Privacy cost of the cylinder noise; half of it for the replace relation.
     sigma : float, optional
         Standard deviation of the count, in rows, if the noise is Gaussian.
 
@@ -242,24 +209,13 @@ def count_threshold(q, d, *, epsilon=None, sigma=None):
     -------
     float
         At least 1, in rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "count_threshold"
-    q, d = (
-        check_between(q, "q", owner, 1e-300, 0.5, "[)"),
-        check_count(d, "d", owner, low=0, high=2**30),
-    )
     if (epsilon is None) == (sigma is None):
         raise ValueError(
-            f"{owner} needs exactly one of epsilon and sigma: what noise is on a count?"
+            "count_threshold needs exactly one of epsilon and sigma: what noise is on a count?"
         )
     if sigma is not None:
-        return max(1.0, -POSITIVE(sigma, "sigma", owner) * float(special.ndtri(q)))
-    epsilon = check_between(epsilon, "epsilon", owner, 1e-12, 1e100)
+        return max(1.0, -sigma * float(special.ndtri(q)))
     if count_tail(1.0, d, epsilon) <= q:
         return 1.0
     high = 8 * (d + 3 - math.log(q)) / epsilon
@@ -278,20 +234,14 @@ def affordable_cells(n, d, *, epsilon=None, sigma=None):
     n, d : int
         Targets, and columns.
     epsilon : float, optional
-        Price of the cylinder noise.
+        Privacy cost of the cylinder noise.
     sigma : float, optional
         Standard deviation of the count under Gaussian noise, in its place.
 
     Returns
     -------
     int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    n, d = check_each(check_count, "affordable_cells", n=n, d=d)
     targets = max(60 / d, 15, 2 * count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
     return int(min(max(n / targets, 20), 150))
 
@@ -314,18 +264,8 @@ def cell_clouds(cells, cell_radius, n_points, rng):
     -------
     list of ndarray of shape (<= n_points, d)
         One for each cell.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    owner = "cell_clouds"
-    [cells] = check_arrays(owner, cells=(cells, "n+ d+"))
-    cell_radius = check_radius(cell_radius, "cell_radius", owner)
-    n_points = check_count(n_points, "n_points", owner)
-    rng = np.random.default_rng(check_random_state(rng))
-    n, d = cells.shape
+    rng, (n, d) = np.random.default_rng(rng), cells.shape
     tries = uniform_in_ball(4 * n * n_points, d, cell_radius, rng=rng).reshape(n, -1, d)
     tries += cells[:, None]
     own = nearest(tries.reshape(-1, d), cells).reshape(n, -1) == np.arange(n)[:, None]
@@ -348,19 +288,12 @@ def countable_cells(n, d, *, scale):
     Returns
     -------
     int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    n, d = check_each(check_count, "countable_cells", n=n, d=d)
-    scale = POSITIVE(scale, "scale", "countable_cells")
     targets = max(20 / d, 2, 2 * count_threshold(1 / 150, 0, epsilon=1 / scale))
     return int(min(max(n / targets, 20), 1000))
 
 # %% ../../nbs/source_target/cells.ipynb #62c0de03
-def target_spacing(Xt, some):
+def target_spacing(Xt: Targets, some: Annotated[Table, "m+"]):
     """Distance of each target to the nearest of some targets, itself apart.
 
     Parameters
@@ -374,13 +307,7 @@ def target_spacing(Xt, some):
     -------
     ndarray of shape (n,)
         In the units of Xt.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    [Xt, some] = check_arrays("target_spacing", Xt=(Xt, "n+ d+"), some=(some, "m+"))
     some = some.astype(int)
     if len(np.unique(some)) < 2:
         raise ValueError("some: target_spacing needs at least two targets to compare with.")
@@ -390,7 +317,7 @@ def target_spacing(Xt, some):
 
 # %% ../../nbs/source_target/cells.ipynb #62c0de04
 def target_clouds(Xt, cell_of, counts, spacing, rng):
-    """Points in place of counted sources: each beside a target of its cell, in a random direction.
+    """Points in place of counted sources: each next to a target of its cell, in a random direction.
 
     Parameters
     ----------
@@ -408,20 +335,14 @@ def target_clouds(Xt, cell_of, counts, spacing, rng):
     Returns
     -------
     ndarray of shape (m, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind, or outside its range.
     """
-    name, tables = "target_clouds", {"Xt": (Xt, "n+ d+"), "cell_of": (cell_of, "n")}
-    tables |= {"counts": (counts, "k+"), "spacing": (spacing, "n")}
-    Xt, cell_of, counts, spacing = check_arrays(name, **tables)
-    rng = np.random.default_rng(check_random_state(rng))
+    rng = np.random.default_rng(rng)
     chosen = [np.zeros(0, dtype=int)]
     for cell, count in enumerate(counts):
         mine = np.flatnonzero(cell_of == cell)
-        rounds = [rng.permutation(mine) for _ in range(3)]  # nobody twice before everybody once
+        rounds = [
+            rng.permutation(mine) for _ in range(3)
+        ]  # no target twice before every target once
         chosen.append(np.concatenate(rounds)[: max(int(count), 0)])
     beside = np.concatenate(chosen)
     way = rng.normal(size=(len(beside), Xt.shape[1]))

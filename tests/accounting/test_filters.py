@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import time
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from scipy import special
 
 from dplit import accounting
+from dplit.accounting import Release, Shares, Spending, filters
+from dplit.accounting import gaussian as conversions
 
 
 def gaussian(mu, times=1):
@@ -234,3 +237,132 @@ def test_shares_say_what_they_divide():
             accounting.Spending(**bad)
     with pytest.raises(ValueError, match="neighbours"):
         accounting.Spending.of(accounting.Receipt([gaussian(0.1)], "replace", 1e-6), "add_remove")
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def is_just_above(number, exact):
+    """Rounded up: what floats lose in a product and a little, no more."""
+    return exact <= Fraction(number) <= exact * (1 + Fraction(15, 10**16))
+
+
+def test_a_claim_is_the_square_of_its_pure_price():
+    short = 0
+    for epsilon in np.geomspace(1e-9, 5, 100):
+        claim = Spending.claim(float(epsilon), 1e-7, "replace")
+        exact = Fraction(filters.pure_mu(epsilon)) ** 2
+        short += exact > Fraction(filters.pure_mu(epsilon) ** 2)
+        assert is_just_above(claim.mu_squared, exact)
+        rest = claim.fits, claim.own, claim.failure, claim.epsilon, claim.delta, claim.neighboring
+        assert rest == (1, 1e-7, 0.0, epsilon, 1e-7, "replace")
+        one = filters._of_fit((Release("", "laplace", epsilon=float(epsilon)),), 0.0, "replace")
+        assert is_just_above(one[0], exact)
+    assert short > 20  # so often a plain square would be too small
+
+
+def test_the_square_of_a_fit_is_the_sum_over_its_releases():
+    lines = [
+        Release("a", "gaussian", mu=0.3, times=3, failure=2.0**-30),
+        Release("b", "laplace", epsilon=0.7, times=2, delta=2.0**-20),
+        Release("c", "exponential", epsilon=0.4),
+        Release("d", "tail", epsilon=0.0, delta=2.0**-22, times=5),
+    ]
+    mu_squared, own, failure = filters._of_fit(tuple(lines), 1e-5, "replace")
+    assert own == math.nextafter(2 * 2.0**-20 + 5 * 2.0**-22, 1) and failure == 3 * 2.0**-30
+    exact = [3 * Fraction(0.3) ** 2, 2 * Fraction(filters.pure_mu(0.7)) ** 2, Fraction(filters.pure_mu(0.4, True)) ** 2]  # fmt: skip
+    assert sum(exact) <= Fraction(mu_squared) <= sum(exact) * (1 + Fraction(3, 10**15))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_fit_with_a_cover_is_one_thing_and_a_little_is_cut_off(monkeypatch, delta):
+    calls = []
+    monkeypatch.setattr(filters, "dominating_mu", lambda *args: calls.append(args) or 1.5)
+    lines = (
+        Release("covers", "cover", exponent=0.5),
+        Release("tail", "tail", epsilon=0.0, delta=2.0**-20),
+        Release("sums", "gaussian", mu=0.5, failure=2.0**-40),
+    )
+    mu_squared, own, failure = filters._of_fit.__wrapped__(lines, delta, "add_remove")
+    ((curve, last, cut),) = calls
+    assert cut == max(delta, 1e-12) / 16 and failure == 2.0**-40
+    assert own == math.nextafter(2.0**-20 + cut, 1)
+    assert Fraction(9, 4) < Fraction(mu_squared) and is_just_above(mu_squared, Fraction(9, 4))
+    for epsilon in (0.0, 0.7, last):
+        true = accounting.mixture_delta(epsilon, mu=0.5, exponent=0.5, neighboring="add_remove")
+        assert curve(epsilon) == pytest.approx(true, rel=1e-12)
+    assert curve(last) <= cut < curve(last * (1 - 1e-6))
+
+
+def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
+    asked = []
+
+    def curve(epsilon):
+        asked.append(epsilon)
+        return 0.5 * math.exp(-epsilon / 2)
+
+    cut, last = 0.01, 4.0
+    grid = np.linspace(0.0, last, 513)
+    wanted = np.log(0.5 * np.exp(-grid[:-1] / 2) * (1 + 1e-9) - cut) - math.log1p(-cut)
+    law = conversions.log_gaussian_delta
+    mu = filters.dominating_mu(curve, last, cut)
+    assert asked == grid[:-1].tolist()  # left ends, against the right ends of the other curve
+    assert np.all(law(grid[1:], np.asarray(mu)) >= wanted + 0.9e-9)
+    assert not np.all(law(grid[1:], np.asarray(mu * (1 - 2e-6))) >= wanted)
+    # a law that is only just equal is not enough, one that lies above by a hair is
+    for more, found in ((0.0, 2.0), (0.9e-9, 2.0), (1.1e-9, 1.0)):
+
+        def step(e, mu, more=more):
+            return wanted + (-1 if mu < 1 else more if mu < 2 else 1e-8)
+
+        monkeypatch.setattr(filters, "_log_gaussian_delta", step)
+        assert found <= filters.dominating_mu(curve, last, cut) <= found * (1 + 1e-6)
+
+
+def test_a_curve_that_is_cut_off_wholly_costs_nothing_and_one_that_is_certain_everything():
+    for curve, mu in ((lambda e: 1e-3, 0.0), (lambda e: 0.01 / (1 + 1e-9), 0.0), (lambda e: 1.0, math.inf)):  # fmt: skip
+        assert filters.dominating_mu(curve, 2.0, 0.01) == mu
+    one = next(c for i in range(9) if (c := 1 / (1 + 1e-9) + (i - 4) * 2.0**-53) * (1 + 1e-9) == 1)
+    assert filters.dominating_mu(lambda e: one, 2.0, 0.25) == math.inf  # exactly what is left
+
+    def above(e):
+        return np.nextafter(0.99 / (1 + 1e-9), 0) + 0.01  # just beyond 1, after rounding
+
+    assert filters.dominating_mu(above, 1e-3, 0.01) == math.inf
+
+
+def test_a_curve_just_above_the_cut_is_dominated():
+    def curve(e):
+        return 0.02 if e < 1 else 0.0  # falls to nothing: the log of zero is no obstacle
+
+    mu = filters.dominating_mu(curve, 2.0, 0.01)
+    at = np.linspace(0, 2, 513)[256]  # the right end of the last cell that counts
+    floor = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99)
+    for factor, is_enough in ((1.0, True), (1 - 3e-6, False)):
+        got = float(conversions.log_gaussian_delta(np.asarray(at), np.asarray(mu * factor)))
+        assert (got >= floor) == is_enough
+
+
+@pytest.mark.parametrize("shares", [Shares(), Shares(0.25, 0.25, 0.25, 0.25), Shares(0.1, 0.6, 0.2, 0.1)])  # fmt: skip
+def test_a_filter_s_two_limits_are_each_other_s_inverse(shares):
+    spent = Spending.total([Spending.claim(0.3, 1e-9)] * 40)
+    for delta in (1e-5, 1e-3):
+        epsilon = spent.epsilon_at(delta, shares)
+        assert spent.delta_at(epsilon, shares) <= delta < spent.delta_at(epsilon * (1 - 1e-9), shares)  # fmt: skip
+    assert Spending.claim(0.3, 1e-9).epsilon_at(1e-9, shares) == 0.3
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.7, 5.0])
+def test_a_gaussian_curve_is_dominated_by_hardly_more_than_its_mu(mu):
+    def curve(epsilon):
+        return float(accounting.gaussian_delta(epsilon, mu))
+
+    cut = 1e-9
+    found = filters.dominating_mu(curve, accounting.gaussian_epsilon(cut, mu), cut)
+    assert mu * (1 - 1e-5) < found < mu * 1.02
+
+
+def test_a_curve_that_falls_at_once_is_dominated_too():
+    mu = filters.dominating_mu(lambda e: 0.02 if e == 0 else 0.0, 2.0, 0.01)
+    floor, at = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99), np.asarray(2 / 512)
+    assert 0 < mu < 1 and float(conversions.log_gaussian_delta(at, np.asarray(mu))) >= floor

@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from fractions import Fraction
 from functools import partial
 from unittest import mock
 
@@ -15,21 +16,32 @@ from sklearn.base import clone
 from test_audit import is_caught, planted
 from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, quotes, sentences
 
-from dplit import BudgetExceeded, CnvxAdap, PrivacyBudget, adaptation, audit, datasets
-from dplit import inputs as samples
-from dplit.accounting import gaussian_mu
+from dplit import (
+    BudgetExceeded,
+    CnvxAdap,
+    PrivacyBudget,
+    accounting,
+    adaptation,
+    audit,
+    datasets,
+    estimators,
+    source_target,
+)
+from dplit import adaptation as co
+from dplit.accounting import Receipt, Release, gaussian, gaussian_mu
 from dplit.adaptation import (
     LogLoss,
     Sample,
+    convex,
+    discrepancy,
     labeled_discrepancy,
     loss_bound,
     noisy_gradient,
     on_lattice,
+    regression,
+    samples,
 )
-from dplit.adaptation import convex as co
-from dplit.adaptation import regression as cnvx_adap
 from dplit.inputs import PrivacyWarning, quantize
-from dplit.inputs import tables as rows
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, watch
 
@@ -161,15 +173,15 @@ def test_the_best_weights_are_best_and_leave_hubers_loss(seed):
 def test_the_optimum_is_stationary_and_ordinary_where_it_should_be(seed):
     rng, X, y, p, offset, kappa_1 = problem(seed)
     samples = [Sample(X[:5], y[:5], 1.0, p[0], offset[0]), Sample(X[5:], y[5:], 1.0, p[-1])]
-    w, _ = cnvx_adap.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
+    w, _ = adaptation.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
     loss = (X @ w - y) ** 2 + offset
     q = p * co.profile_weights(loss, kappa_1)
     assert np.linalg.norm(X.T @ (q * (X @ w - y))) < 1e-6
-    w, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf)
+    w, _ = adaptation.profiled_regression(samples, 100.0, math.inf)
     assert np.allclose(w, np.linalg.solve((X.T * p) @ X, X.T @ (p * y)))
-    w, _ = cnvx_adap.profiled_regression(samples, 0.1, kappa_1)
+    w, _ = adaptation.profiled_regression(samples, 0.1, kappa_1)
     assert np.linalg.norm(w) <= 0.1 + 1e-9
-    ridge, _ = cnvx_adap.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
+    ridge, _ = adaptation.profiled_regression(samples, 100.0, math.inf, ridge=0.3)
     assert np.allclose(ridge, np.linalg.solve((X.T * p) @ X + 0.3 * np.eye(3), X.T @ (p * y)))
 
 
@@ -236,7 +248,7 @@ def test_records_in_another_order_or_other_blocks_pass_the_same_whole_numbers(ma
 
 
 def _in_blocks(model):
-    whole = rows.map_blocks
+    whole = samples.map_blocks
     with mock.patch.object(samples, "map_blocks", lambda f, X: whole(f, X, 7)):
         return events(model)
 
@@ -649,16 +661,16 @@ def test_it_learns_and_prediction_is_linear():
 def test_a_public_choice_reads_the_source_alone():
     old = np.arange(40) < 20
     base = Adap(epsilon=5.0)
-    chosen, scores = cnvx_adap.choose_in_public(
+    chosen, scores = adaptation.choose_in_public(
         base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10
     )
     assert len(scores) == 2 and chosen in [{"alpha": 0.1}, {"alpha": 0.9}]
     assert not attributes(base)
-    again = cnvx_adap.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
+    again = adaptation.choose_in_public(base, {"alpha": [0.1, 0.9]}, Xs, ys, old, n_target=10)
     assert again == (chosen, scores)
     for n_target in (0, 20):
         with pytest.raises(ValueError, match="n_target"):
-            cnvx_adap.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
+            adaptation.choose_in_public(base, {}, Xs, ys, old, n_target=n_target)
 
 
 # ---------------------------------------------------------------- edges
@@ -795,7 +807,7 @@ def test_a_public_source_beyond_the_bounds_is_said_and_a_private_one_is_not():
 
 def test_a_mask_is_a_mask():
     base, mask = CnvxAdap(private=False, **BOUNDS), np.arange(len(Xs)) < len(Xs) // 2
-    call = partial(cnvx_adap.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
+    call = partial(adaptation.choose_in_public, base, {"alpha": [0.1, 0.5]}, n_target=10)
     assert call(Xs, ys, list(mask)) == call(Xs.tolist(), ys, mask)
     for wrong in (mask.astype(int), mask[1:], None):
         with pytest.raises(ValueError, match="pseudo_target"):
@@ -844,7 +856,9 @@ def test_rounds_follow_public_numbers_alone():
 # ---------------------------------------------------------------- how much the source counts, by default
 
 PRICED = {"epsilon": 1.0, "delta": 1e-3}
-MOST = math.floor(co._ENOUGH * 2 / gaussian_mu(*PRICED.values()))  # of two columns, beside a source
+MOST = math.floor(
+    convex._ENOUGH * 2 / gaussian_mu(*PRICED.values())
+)  # of two columns, beside a source
 
 
 def many(n, seed=0):
@@ -853,7 +867,7 @@ def many(n, seed=0):
 
 
 def test_the_default_share_turns_where_it_says():
-    assert (co._ENOUGH, co._BORROWED) == (50, 0.1)
+    assert (convex._ENOUGH, convex._BORROWED) == (50, 0.1)
     assert co.default_alpha(500, 10, 1.0) == 0.1 and co.default_alpha(501, 10, 1.0) == 0
     assert co.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
     assert co.default_alpha(500, 11, 1.09) == 0.1 and co.default_alpha(1, 1, 50.5) == 0
@@ -864,13 +878,13 @@ def test_the_default_share_turns_where_it_says():
 
 
 @pytest.mark.parametrize(
-    ("n", "branch", "alpha"), [(MOST, "both", co._BORROWED), (MOST + 1, "target", 0.0)]
+    ("n", "branch", "alpha"), [(MOST, "both", convex._BORROWED), (MOST + 1, "target", 0.0)]
 )
 @pytest.mark.parametrize("options", [{}, {"n_iter": None}, {"discrepancy": 0.3}, {"kappa_1": 0.2}])
 def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha, options):
     rows = many(n)
     default, same, other = (
-        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, co._BORROWED - alpha)
+        fit(Adap(alpha=a, **options), rows) for a in (None, alpha, convex._BORROWED - alpha)
     )
     assert np.array_equal(default.coef_, same.coef_)
     assert default.learned_from_ == same.learned_from_ == branch != other.learned_from_
@@ -883,8 +897,10 @@ def test_by_default_a_fit_is_that_of_its_branch_to_the_last_bit(n, branch, alpha
 @pytest.mark.parametrize("n", [MOST, MOST + 1])
 def test_the_branch_reads_public_numbers_alone(n, monkeypatch):
     """Whatever one record is, and whatever all of them are, the rule is asked the same and answers the same."""
-    asked, rule = [], co.default_alpha
-    monkeypatch.setattr(cnvx_adap, "default_alpha", lambda *args: asked.append(args) or rule(*args))
+    asked, rule = [], convex.default_alpha
+    monkeypatch.setattr(
+        regression, "default_alpha", lambda *args: asked.append(args) or rule(*args)
+    )
     rows, found = many(n), set()
     extremes = [[x, z, y] for x in (-2.0, 0.0, 2.0) for z in (-9.0, 1e300) for y in (-2.0, 0, 1e9)]
     for place, one in ((place, one) for place in (0, n - 1) for one in extremes):
@@ -911,9 +927,9 @@ def test_the_branch_reads_public_numbers_alone(n, monkeypatch):
 )
 def test_the_rule_is_for_the_default_fit_of_a_private_target(options):
     rows = many(10 * MOST)
-    with mock.patch.object(cnvx_adap, "default_alpha", side_effect=AssertionError):
+    with mock.patch.object(regression, "default_alpha", side_effect=AssertionError):
         found = fit(Adap(**options), rows)
-        same = fit(Adap(**{"alpha": co._BORROWED} | options), rows)
+        same = fit(Adap(**{"alpha": convex._BORROWED} | options), rows)
     assert found.learned_from_ == "both" and np.array_equal(found.coef_, same.coef_)
     told = "alpha" in options
     assert found.get_params()["alpha"] == (0.4 if told else None)
@@ -948,19 +964,19 @@ def test_without_a_source_a_tenth_buys_the_curvature_if_noise_leaves_it_visible(
     assert [r.label for r in audited.releases][0] == "second moment"
     few = flat_one_way(30, 1.0, 0)[1]
     assert [r.label for r in few.releases] == ["a gradient of the predictor"]
-    monkeypatch.setattr(cnvx_adap, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))
+    monkeypatch.setattr(regression, "_bought_curvature", lambda *args: (None, 0.0, args[-1]))
     assert flat_one_way(3000, 10.0, 0)[0] > 30
 
 
 def test_raised_share_asks_for_more_where_there_is_more_noise():
     curvature = np.array([0.1, 1.0, 2.0])
-    shares = [cnvx_adap.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
+    shares = [adaptation.raised_share(curvature, noise, 0.0) for noise in (0.0, 0.03, 0.05, 10.0)]
     assert shares == pytest.approx([0.05, 0.05, (0.05 / 0.15 - 0.1) / 2, 1 / 6])
     # the rule: noise over the raised flattest curvature is 0.15
     assert 0.05 / (0.1 + shares[2] * 2.0) == pytest.approx(0.15)
-    assert cnvx_adap.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
-    assert [cnvx_adap.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
-    assert [cnvx_adap.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
+    assert adaptation.raised_share(np.zeros(2), 1.0, 0.0) == 1 / 6
+    assert [adaptation.raised_share(curvature, 0.0, cut) for cut in (0.1, math.inf)] == [0.1, 1 / 6]
+    assert [adaptation.raised_share(curvature, 0.0, 0.0, T) for T in (1, 4, 30, 400)] == [
         2,
         0.5,
         1 / 15,
@@ -1004,7 +1020,7 @@ def releases_of(name, X, y, noise):
     public = small_sample(Xs[:5], ys[:5], 0.1)
     run = {"noise": noise, "mu": 1.0}
     bounds = (2.0, 3.0, 2.0)
-    given_ = cnvx_adap.Regression(bounds, 1.0, n_iter=2)
+    given_ = adaptation.Regression(bounds, 1.0, n_iter=2)
     classes = [with_places(s) for s in (private, public)]
     loss, kappas = LogLoss(2), {"kappa_1": 1.0, "n_iter": 2}
     known = adaptation.Classification(loss, bounds[:2], 1.0, 0.0, np.zeros(2), n_iter=2)
@@ -1020,7 +1036,7 @@ def releases_of(name, X, y, noise):
         ),
         "algorithm_1": lambda: co.algorithm_1(private, public, *bounds, **kappas, **run),
         "algorithm_2": lambda: adaptation.algorithm_2(loss, *classes, *bounds[:2], **kappas, **run),
-        "adapt_regression": lambda: cnvx_adap.adapt_regression(private, public, given_, **run),
+        "adapt_regression": lambda: adaptation.adapt_regression(private, public, given_, **run),
         "adapt_classifier": lambda: adaptation.adapt_classifier(*classes, known, **run),
     }[name]()
 
@@ -1202,3 +1218,279 @@ def test_tables_and_labels_that_do_not_belong_together_cost_nothing():
         with pytest.raises(ValueError, match="no record at all"):
             budget.fit(Adap(delta=1e-4), *empty)
     assert budget.spent == (0.0, 0.0)
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def events_of(action, **options):
+    """What passes the door."""
+    events = []
+    with watch(lambda event: events.append(event) or event.outcome):
+        action(Noise(0, **options))
+    return events
+
+
+@pytest.mark.parametrize("k", [1, 2, 100])
+def test_the_rounding_of_gradients_is_paid(k):
+    # one record's numbers are just below half a step, the other's just above: each moves by a whole step
+    step, limit = lattice(1.0)
+    diameter = 0.02 * step * math.sqrt(k)
+    a, b = (
+        events_of(
+            lambda noise, x=x: noisy_gradient(
+                lambda block, at: np.repeat(block, k, axis=1),
+                np.array([[x * step]]),
+                bound=1.0,
+                diameter=diameter,
+                noise=noise,
+                mu=1.0,
+            ),
+            neighboring="replace",
+        )[0]
+        for x in (0.49, 0.51)
+    )
+    moved = np.linalg.norm(a.value - b.value)
+    assert moved == pytest.approx(math.sqrt(k)) and moved > 40 * diameter / step
+    assert a.sensitivity == b.sensitivity >= moved
+    assert a.sensitivity == pytest.approx(diameter / step + 4 * math.sqrt(k) + 4, rel=1e-11)
+
+
+@pytest.mark.parametrize("diameter", [None, 1.0, 2.0, 5.0])
+def test_gradients_are_apart_by_their_diameter_or_twice_the_ball(diameter):
+    step, limit = lattice(1.0)
+    (event,) = events_of(
+        lambda noise: noisy_gradient(
+            lambda block, at: block,
+            np.ones((3, 2)),
+            bound=1.0,
+            diameter=diameter,
+            noise=noise,
+            mu=1.0,
+        ),
+        neighboring="replace",
+    )
+    if diameter == 1.0:
+        needed = Fraction(1.0) / Fraction(step) + 4  # exact, and the caller's own rounding
+        assert needed * (1 + Fraction(1, 10**13)) < Fraction(event.sensitivity) < needed + 8
+    else:
+        assert event.sensitivity == 2 * limit
+    assert event.step == step and np.array_equal(event.value, event.value.astype(int))
+
+
+def records(rng, n):
+    """Rows and labels on every lattice of the bounds below."""
+    return np.round(rng.uniform(-1, 1, size=(n, 2)) * 64) / 64, np.round(rng.uniform(-1, 1, n) * 64) / 64  # fmt: skip
+
+
+def in_ball(w, radius):
+    return w * min(1.0, radius / np.linalg.norm(w))
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+@pytest.mark.parametrize("kappa_2, kappa_inf", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.3, 0.4)])
+def test_the_printed_convex_algorithm_is_projected_descent_on_the_joint_objective(
+    protect, kappa_2, kappa_inf
+):
+    rng, T, r, Lambda, Y, d, alpha = np.random.default_rng(2), 6, 1.5, 0.75, 1.25, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 4), records(rng, 3)
+    kappas = {"kappa_1": 0.05, "kappa_2": kappa_2, "kappa_inf": kappa_inf}
+    bounds = {"radius": r, "weight_radius": Lambda, "target_bound": Y, "discrepancy": d}
+    model = CnvxAdap(variant="paper", epsilon=50.0, delta=0.01, alpha=alpha, n_iter=T, protect=protect, random_state=0, **bounds, **kappas)  # fmt: skip
+    with pytest.warns(PrivacyWarning), watch(lambda event: event.value):
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    target = np.arange(len(y)) < len(yt)
+    p = np.where(target, (1 - alpha) / len(yt), alpha / len(ys))
+    offset = np.where(target, 0.0, d)
+    private = target if protect == "target" else ~target
+    mu_each = gaussian.gaussian_mu(50.0, 0.01) / math.sqrt(2 * T)
+    # Theorem 4.3: the distance to go, over the length of a gradient with its noise and the root of T
+    largest_loss, mine = (Lambda * r + Y) ** 2 + offset, p[private][0]
+    noise_w = mine * adaptation.gradient_diameter(r, Lambda, Y) / mu_each
+    noise_u = largest_loss[private][0] * mine**2 / mu_each
+    slope = 2 * r * (Lambda * r + Y) + 2 * kappa_inf * Lambda * p.max()
+    eta_w = Lambda / math.sqrt(T * (slope**2 + 2 * noise_w**2))
+    eta_u = np.empty(len(y))
+    for group in (private, ~private):
+        n, q, B = group.sum(), p[group][0], largest_loss[group][0]
+        slope = math.sqrt(n) * ((B + 0.05) * q**2 + 2 * kappa_2 * q**3) + kappa_inf * Lambda**2 * q**2  # fmt: skip
+        reach = math.sqrt(n) * (math.sqrt(B / 0.05) - 1) / q
+        extra = n * noise_u**2 if group is private else 0.0
+        eta_u[group] = reach / math.sqrt(T * (slope**2 + extra))
+    w, u, mean_w, mean_u = np.zeros(2), 1 / p, np.zeros(2), np.zeros(len(y))
+    for _ in range(T):
+        mean_w, mean_u = mean_w + w / T, mean_u + u / T
+        by_u, by_w = adaptation.joint_gradient(u, w, X, y, p, offset=offset, **kappas)
+        w, u = in_ball(w - eta_w * by_w, Lambda), np.maximum(u - eta_u * by_u, 1 / p)
+    assert np.linalg.norm(mean_w) > 0.01 and np.abs(mean_u * p - 1).max() > 0.01  # it moves
+    assert np.allclose(model.coef_, mean_w, rtol=0, atol=4e-6)
+    assert np.allclose(model.target_weights_, 1 / mean_u[target], rtol=2e-5)
+    assert np.allclose(model.source_weights_, 1 / mean_u[~target], rtol=2e-5)
+
+
+UNITS = [  # a formula, its arguments, the power of the unit in each of them, and in the result
+    (adaptation.gradient_bound, (1.5, 0.7, 0.4), (1, -1, 0), 1),  # of rows
+    (adaptation.gradient_bound, (1.5, 0.7, 0.4), (0, 1, 1), 1),  # of labels
+    (adaptation.gradient_diameter, (1.5, 0.7, 0.4), (1, -1, 0), 1),
+    (adaptation.gradient_diameter, (1.5, 0.7, 0.4), (0, 1, 1), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (1, -1, 0, 0), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 0.1), (0, 1, 1, 2), 1),
+    (adaptation.profiled_sensitivity, (1.5, 0.7, 0.4, 9.0), (1, -1, 0, 0), 1),
+    (adaptation.profiled_loss, (7.0, 0.3), (2, 2), 2),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (1, -1, 0), 0),
+    (discrepancy.loss_bound, (1.5, 0.7, 0.4), (0, 1, 1), 2),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (1, 0), 1),
+    (discrepancy.discrepancy_sensitivity, (2.0, 8), (0, 1), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 0, 1), 1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (0, 1, 0), -1),
+    (source_target.nas_sensitivity, (7, 3, 0.6), (2, 0, 0), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 0, 0, 1), 1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 1, 0, 0, 0), -1),
+    (source_target.nas_sigma, (7, 3, 0.9, 1e-3, 0.6), (0, 0, 1, 0, 0), -1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "replace"), (1, 1, 0, 0), 1),
+    (source_target.cell_sensitivity, (6.0, 4.0, 3, 2, "add_remove"), (1, 1, 0, 0), 1),
+    (estimators.round_sensitivity, (1.5, 0.7), (1, 0), 1),
+    (estimators.center_error_bound, (500.0, 3, 1.5, 0.4, 0.1), (0, 0, 1, 0, 0), 1),
+]
+
+
+@pytest.mark.parametrize("formula, arguments, powers, power", UNITS)
+def test_a_formula_keeps_its_units(formula, arguments, powers, power):
+    # 4 of the old units in a new one: exact, and lattices go along
+    changed = [x * 4**k if k else x for x, k in zip(arguments, [*powers, "", ""], strict=False)]
+    assert formula(*changed) == pytest.approx(4.0**power * formula(*arguments), rel=1e-12)
+
+
+def test_bounds_on_one_line_are_reached():
+    r, Lambda, Y = 0.7, 1.9, 0.4
+    losses = [(w * r - y) ** 2 for w in (-Lambda, Lambda) for y in (-Y, Y)]
+    slopes = [2 * (w * x - y) * x for w in (-Lambda, Lambda) for x in (-r, r) for y in (-Y, Y)]
+    assert discrepancy.loss_bound(r, Lambda, Y) == pytest.approx(max(losses), rel=1e-14)
+    assert adaptation.gradient_bound(r, Lambda, Y) == pytest.approx(max(slopes), rel=1e-14)
+
+
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_the_profiled_predictor_ends_where_objective_and_pull_balance(protect):
+    rng, r, Lambda, Y, alpha, mu, kappa_1 = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.3, 0.5, 0.4
+    (Xt, yt), (Xs, ys) = records(rng, 9), records(rng, 5)
+    model = CnvxAdap(
+        epsilon=float(gaussian.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r, alpha=alpha,
+        weight_radius=Lambda, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, discrepancy=0.2,
+        raise_curvature=0.05, n_iter=300, protect=protect, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(Xt, yt, Xs=Xs, ys=ys)
+    p, offset = np.repeat([(1 - alpha) / 9, alpha / 5], [9, 5]), np.repeat([0.0, 0.2], [9, 5])
+    X, y = np.vstack([Xt, Xs]), np.r_[yt, ys]
+    mine = p[0] if protect == "target" else p[-1]
+    sd = mine * adaptation.profiled_sensitivity(r, Lambda, Y, kappa_1) / mu
+    # the public sample says where to start and what curves
+    step = lattice(r)[0]
+    public, labels, d = (Xs, ys, 0.2) if protect == "target" else (Xt, yt, 0.0)
+    alone = Sample(public / step, labels, step, p=1 / len(labels), offset=d)
+    start, H = adaptation.profiled_regression([alone], Lambda, kappa_1, ridge=0.1 / len(labels))
+    far = np.linalg.norm(start) / 2
+    curvature, V = np.linalg.eigh(H)
+    doubt = (V * (sd**2 * 2 / far**2 / (curvature + 0.05 * curvature[-1]))) @ V.T
+
+    def objective(w):
+        values = adaptation.profiled_loss((X @ w - y) ** 2 + offset, kappa_1)
+        return p @ values + 0.1 * p.max() * w @ w + (w - start) @ doubt @ (w - start) / 2
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < Lambda
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(doubt @ (at - start))
+
+
+def test_a_loss_must_say_what_is_special():
+    class Bare(adaptation.Loss):
+        """Nothing is written."""
+
+    loss, x = Bare(2), np.zeros((1, 1))
+    for call in (
+        lambda: loss.n_parameters(1),
+        lambda: loss.constants(1.0, 1.0),
+        lambda: loss.reach(1.0, 1.0, 1.0),
+        lambda: loss.scores(np.zeros(1), x),
+        lambda: loss(np.zeros(1), x, np.zeros(1, dtype=int)),
+    ):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+def test_bounds_of_weights_that_cannot_move():
+    assert adaptation.weight_bounds(1.0, 0.0, 9, 2.0, kappa_1=0.25) == (0.0, 0.0)
+    slope, reach = adaptation.weight_bounds(
+        0.2, 0.1, 9, 2.0, kappa_1=0.25, kappa_2=0.5, kappa_inf=3.0
+    )
+    assert reach == 0.0 and slope == pytest.approx(3 * (0.45e-2 + 1e-3) + 0.12)
+    assert adaptation.weight_bounds(1.0, 0.1, 9, 2.0, kappa_1=0.25)[1] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    monkeypatch.setattr(
+        adaptation, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+    )
+    sample = Sample(X, y, unit, p=1 / 30)
+    w, H = adaptation.profiled_regression([sample], 1e9, math.inf)
+    assert np.allclose(w * unit, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-8) and len(turns) == 1  # fmt: skip
+    assert np.allclose(H, 2 * X.T @ X / 30 * unit**2, rtol=1e-8)
+    w, _ = adaptation.profiled_regression([sample], 1e9, 4.0)
+    assert len(turns) < 100
+    one = Sample(X, y, 1.0, p=1 / 30)
+    best = adaptation.profiled_regression([one], 1e9, 4.0, tolerance=1e-14)[0]
+    assert np.allclose(w * unit, best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("share", [None, 0.25])
+def test_the_discrepancy_and_the_gradients_share_the_price(share):
+    model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
+    mu = accounting.gaussian_mu(1.0, 1e-5)
+    price = adaptation._cnvx_prices(model, True)
+    part = 0.1 if share is None else share
+    assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
+    assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
+    assert adaptation._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    price = adaptation._cnvx_prices(model.set_params(variant="paper"), True)
+    assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
+    lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
+    assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1
+
+
+def test_a_predictor_without_public_records_ends_where_objective_and_pull_balance():
+    rng, r, size, Y, kappa_1, mu, c = np.random.default_rng(4), 1.5, 4.0, 1.25, 0.4, 0.15, 0.05
+    X, y = np.round(rng.uniform(-1, 1, size=(9, 2)) * 64) / 64, np.round(rng.uniform(-1, 1, 9) * 64) / 64  # fmt: skip
+    model = CnvxAdap(
+        epsilon=float(accounting.gaussian_epsilon(1e-3, mu)), delta=1e-3, radius=r,
+        weight_radius=size, target_bound=Y, kappa_1=kappa_1, kappa_inf=0.1, raise_curvature=c,
+        n_iter=300, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(), watch(lambda event: event.value):
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    sd = adaptation.profiled_sensitivity(r, size, Y, kappa_1) / 9 / mu
+    pull = sd**2 * 2 / (size / 2) ** 2 / (2 * r**2 / 2 * (1 + c))  # as much curvature everywhere
+
+    def objective(w):
+        return adaptation.profiled_loss((X @ w - y) ** 2, kappa_1).mean() + 0.1 / 9 * w @ w + pull / 2 * w @ w  # fmt: skip
+
+    at, h = model.coef_, 1e-5
+    slope = [(objective(at + h * e) - objective(at - h * e)) / (2 * h) for e in np.eye(2)]
+    assert 0.01 < np.linalg.norm(at) < size
+    assert np.linalg.norm(slope) < 1e-3 < 0.1 * np.linalg.norm(pull * at)
+
+
+@pytest.mark.parametrize("private", ["no", 1, None])
+def test_adaptation_is_private_or_not(private):
+    bounds = {"radius": 2.0, "weight_radius": 3.0, "target_bound": 2.0}
+    with pytest.raises(TypeError, match="private"):
+        CnvxAdap(**bounds, epsilon=1.0, delta=1e-3, private=private).fit(
+            np.zeros((9, 2)), np.zeros(9)
+        )

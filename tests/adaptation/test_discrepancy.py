@@ -1,6 +1,7 @@
 """Discrepancy: the exact maximum against brute force and a second solver, its sensitivity, its release, the bounds."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from scipy.optimize import minimize
 from scipy.stats import kstest, laplace, norm
 
 from dplit import adaptation, audit
-from dplit.mechanisms import Noise
+from dplit.adaptation import discrepancy
+from dplit.mechanisms import Noise, watch
 
 BOUNDS = (1.0, 2.0, 1.5)
 B = adaptation.loss_bound(*BOUNDS)
@@ -349,3 +351,65 @@ def test_a_bound_without_a_lattice_is_refused_before_the_value_is_read(bound):
     with pytest.raises(ValueError, match="bound"):
         adaptation.private_discrepancy(None, bound, 10, noise=noise, mu=1.0)
     assert noise.releases == ()
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def events_of(action, **options):
+    """What passes the door."""
+    events = []
+    with watch(lambda event: events.append(event) or event.outcome):
+        action(Noise(0, **options))
+    return events
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 50])
+def test_second_moments_pay_for_rows_that_rounding_made_longer(d):
+    steps = discrepancy._MOMENT_STEPS
+    cut = (math.floor(steps / math.sqrt(d)) + 0.51) / steps  # just above half a step
+    m = min(d, math.floor(1 / cut**2))  # as many such numbers as a row of length 1 holds
+    row = np.zeros((1, d))
+    row[0, :m] = cut
+    assert np.linalg.norm(row) <= 1
+    (event,) = events_of(
+        lambda noise: discrepancy.private_second_moment(row, radius=1.0, noise=noise, mu=1.0),
+        neighboring="replace",
+    )
+    rounded = np.rint(row * steps)
+    weights = np.where(np.eye(d), 5, 7)  # 7 < 5 sqrt(2)
+    assert np.array_equal(event.value, (weights * (rounded.T @ rounded))[np.triu_indices(d)])
+    assert event.step == 1 / steps**2 / 5
+    assert np.linalg.norm(event.value) <= 5 * np.sum(rounded**2) <= event.sensitivity / math.sqrt(2)
+    longest = 5 * math.sqrt(2) * (steps + math.sqrt(d) / 2) ** 2
+    assert event.sensitivity == pytest.approx(longest, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 10, 10**6, 10**8])
+@pytest.mark.parametrize("price", [{"mu": 1.0}, {"epsilon": 0.5}])
+def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
+    bound = 3.7
+    (event,) = events_of(
+        lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **price),
+        neighboring="replace",
+    )
+    # two means of n products, each off by at most n 2**-53 of B, beside what one record can do, a
+    # millionth more; in whole steps, and one step for rounding to the lattice
+    needed = Fraction(bound) / n * (1 + Fraction(1, 10**6)) + 2 * n * Fraction(bound) / 2**53
+    assert event.sensitivity == math.ceil(needed / Fraction(event.step)) + 1
+
+
+def test_a_discrepancy_over_too_many_records_is_refused():
+    noise = Noise(0, neighboring="replace")
+    discrepancy.private_discrepancy(1.0, 1.0, 10**8, noise=noise, mu=1.0)
+    with pytest.raises(ValueError, match="at most 1e8"):
+        discrepancy.private_discrepancy(1.0, 1.0, 10**8 + 1, noise=noise, mu=1.0)
+
+
+@pytest.mark.parametrize("radius", [1.01, 1.1, 1.2, 1.5])
+def test_a_maximum_is_found_where_its_direction_hardly_shows(radius):
+    """The multiplier is 1e-29 of its bracket, which takes a hundred halvings."""
+    A, b = np.diag([-1.0, 0.0]), np.array([1.0, 1e-29])
+    _, w, nu = adaptation.trust_region_max(A, b, 0.0, radius)
+    assert adaptation.trust_region_violation(A, b, radius, w, nu) < 1e-9
+    assert np.linalg.norm(w) == pytest.approx(radius, rel=1e-9)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import optimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -32,7 +33,8 @@ from test_estimators import (
 from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
-from dplit.adaptation import label_shift as ls
+from dplit import adaptation as ls
+from dplit.adaptation import label_shift
 from dplit.audit import SABOTAGE
 from dplit.inputs import foreign
 from dplit.mechanisms import Noise, watch
@@ -160,7 +162,7 @@ def test_a_model_that_remembers_rows_meets_each_for_the_first_time():
         pairs = audit.neighbors(3, 3.0, neighboring=neighboring, n_random=6)
         assert not audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
     assert not model.fit(Xt, **SOURCE).estimator_.seen_
-    with mock.patch.object(ls.copy, "deepcopy", lambda model: model):
+    with mock.patch.object(label_shift.copy, "deepcopy", lambda model: model):
         assert audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
         assert MAKE(Remembering()).fit(Xt, **SOURCE).estimator_.seen_
 
@@ -212,10 +214,10 @@ def test_the_confusion_is_of_rows_that_were_not_trained_on():
     y = np.arange(40) % 2  # nothing to learn, and a tree that remembers everything
     from sklearn.tree import DecisionTreeClassifier
 
-    C = ls._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
+    C = label_shift._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
     assert np.allclose(C.sum(axis=0), 1) and C[0, 0] < 0.9 and C.shape == (2, 2)
     known = np.repeat([0, 1], 20)
-    C = ls._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
+    C = label_shift._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
     assert np.allclose(C, np.eye(2))
 
 
@@ -601,7 +603,15 @@ def test_prediction_wants_a_fit_and_the_same_columns():
 # ---------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("name", ls.__all__)
+PUBLIC_NAMES = [
+    "LabelShiftClassifier",
+    "black_box_counts",
+    "shift_excess_bound",
+    "shrunk_proportions",
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
 def test_every_public_name_explains_itself(name):
     thing = getattr(ls, name)
     assert omissions(thing) == []
@@ -665,3 +675,45 @@ def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
     ):
         budget.fit(MAKE(), rows, [1, "a"] * 20, Xs=rows, ys=ys)
     assert budget.ledger == ()
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
+    assert ls.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
+    assert ls.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
+    assert ls.shift_excess_bound(100, 2, 30.0) == 1.0  # no share of errors exceeds it
+    for scale in (1e100, 1.5e100):
+        with pytest.raises(ValueError, match="scale"):
+            ls.shift_excess_bound(100, 2, scale)
+
+
+def test_counts_of_less_than_one_row_are_taken_as_one():
+    C, heard, s, scale = np.array([[0.7, 0.2], [0.3, 0.8]]), np.array([0.3, 0.2]), np.array([0.6, 0.4]), 0.4  # fmt: skip
+    ridge = (2 * scale**2 + 1 / 2) / (1 / 2) ** 2
+    best = np.linalg.solve(C.T @ C + ridge * np.eye(2), C.T @ heard + ridge * s)
+    assert best.min() > 0
+    assert ls.black_box_counts(C, heard, s, scale) == pytest.approx(best, rel=1e-9)
+
+
+def test_a_rare_class_makes_fewer_parts_of_the_confusion():
+    sizes = []
+
+    class Counted(DummyClassifier):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    C = ls._confusion(Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2))
+    assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
+    sizes.clear()
+    ls._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
+    assert sizes == [24] * 5
+
+
+def test_shares_are_pulled_towards_those_of_the_source_whatever_they_add_up_to():
+    counts, source = np.array([30.0, 10.0, 20.0]), np.array([1.0, 1.0, 2.0])
+    found = ls.shrunk_proportions(counts, source, 5.0)
+    assert found == pytest.approx((counts + 3 * 5.0 * source / 4) / 75, rel=1e-12)
+    assert found == pytest.approx(ls.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12)

@@ -10,12 +10,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import benchmark
-import measure
 import numpy as np
 import pytest
 from bench import (
     ablations,
+    benchmark,
     chapters,
     classification,
     gan,
@@ -23,6 +22,7 @@ from bench import (
     kmeans,
     log,
     max_cover,
+    measure,
     publish,
     readme,
     redraw,
@@ -32,9 +32,9 @@ from bench import (
     store,
     tables,
 )
+from bench.peers import apart, balcan, fastlloyd, google_lsh, library, linear, pe_means_direct
+from bench.peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 from bench.sets import EPSILONS, SETS
-from peers import apart, balcan, fastlloyd, google_lsh, library, linear, pe_means_direct
-from peers.gan import CRITIC_STEPS, HIDDEN, SETTINGS, Gan, noise_multiplier
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression
 
@@ -262,8 +262,8 @@ def test_a_worker_of_another_environment_answers_line_by_line(tmp_path, monkeypa
 def test_the_network_learns_where_rows_lie_and_noise_drowns_them():
     """Only where JAX is: the tool gives it an environment of its own."""
     pytest.importorskip("optax")
+    from bench.peers.gan_worker import train
     from jax import random
-    from peers.gan_worker import train
 
     rng = np.random.default_rng(0)
     X = np.repeat([[0.6, 0.3], [0.0, -0.6]], 300, axis=0) + 0.03 * rng.normal(size=(600, 2))
@@ -404,9 +404,7 @@ def test_poisson_samples_are_bought_for_the_whole_price(epsilon, rate, times):
 
 def test_the_meter_reads_result_time_and_memory():
     """In a process of its own: what this one frees on the way would be missing from the peak."""
-    program = (
-        "from peers.meter import measured; print(measured(lambda: bytearray(40_000_000).count(1)))"
-    )
+    program = "from bench.peers.meter import measured; print(measured(lambda: bytearray(40_000_000).count(1)))"
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=TOOLS, capture_output=True, text=True, check=True
     )
@@ -576,7 +574,13 @@ def test_small_epsilons_have_a_table_of_their_own_and_no_area(tmp_path):
     ]
     assert float(rows[1]["loss"]) == pytest.approx(np.mean(losses), rel=1e-5)
     assert float(rows[1]["sd"]) == pytest.approx(np.std(losses), rel=1e-2)
-    assert EPSILONS == (0.25, 0.5, 1.0, 2.0, 4.0)  # the area of chapter 83 is over these
+    assert EPSILONS == (
+        0.25,
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+    )  # the area of nbs/examples/benchmarks.ipynb is over these
 
 
 def test_every_published_figure_has_its_column():

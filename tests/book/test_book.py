@@ -700,7 +700,7 @@ BROKEN = [
     ),
     (
         imports_point_up_the_list_of_rooms,
-        chapter(code("#| export\nimport dplit.estimators.lloyd")),
+        chapter(code("#| export\nimport dplit.plotting.kept")),
     ),
     (imports_point_up_the_list_of_rooms, chapter(code("#| export\nimport dplit"))),
     (imports_point_up_the_list_of_rooms, chapter(module="kitchen.sink")),

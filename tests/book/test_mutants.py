@@ -17,7 +17,7 @@ import pytest
 from mutations import mutants_of, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOL = ROOT / "tools" / "mutate.py"
+TOOL = ROOT / "tools/quality/mutate.py"
 
 MODULE = """
 from functools import lru_cache
@@ -84,10 +84,10 @@ def results(tmp_path_factory):
     for file, text in {
         "tiny/__init__.py": "",
         "tiny/module.py": MODULE,
-        "tests/test_tiny.py": TESTS,
-        "tools/mutants.toml": TABLE,
+        "tests/tiny/test_tiny.py": TESTS,
+        "tools/quality/mutants.toml": TABLE,
     }.items():
-        (root / file).parent.mkdir(exist_ok=True)
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text)
     env = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, TOOL, "--root", root, "--out", root / "out"]
@@ -129,7 +129,7 @@ def test_what_is_called_equivalent_is_not_counted(results):
     assert f"equivalent: {killed / (len(rows) - 1):.1%}" in shown
 
 
-GIVEN = tomllib.loads((ROOT / "tools" / "mutants.toml").read_text())
+GIVEN = tomllib.loads((ROOT / "tools/quality/mutants.toml").read_text())
 
 
 def chosen(names, patterns):

@@ -16,18 +16,18 @@ from dplit.datasets import loaders
 from dplit.datasets import synthetic as D
 
 CLUSTERS = {
-    "clipped": lambda seed: D.make_clipped_gaussians(1000, 8, 10, random_state=seed),
-    "separated": lambda seed: D.make_separated_gaussians(1000, 6, 4, random_state=seed),
-    "g2": lambda seed: D.make_g2(1000, 5, random_state=seed),
-    "isotropic": lambda seed: D.make_isotropic_blobs(1000, 3, 7, random_state=seed),
-    "elongated": lambda seed: D.make_elongated_blobs(1000, 3, 7, random_state=seed),
+    "clipped": lambda seed: datasets.make_clipped_gaussians(1000, 8, 10, random_state=seed),
+    "separated": lambda seed: datasets.make_separated_gaussians(1000, 6, 4, random_state=seed),
+    "g2": lambda seed: datasets.make_g2(1000, 5, random_state=seed),
+    "isotropic": lambda seed: datasets.make_isotropic_blobs(1000, 3, 7, random_state=seed),
+    "elongated": lambda seed: datasets.make_elongated_blobs(1000, 3, 7, random_state=seed),
 }
 PAIRS = {
-    "kind1": lambda seed: D.make_source_target(1, 300, 200, random_state=seed),
-    "kind2": lambda seed: D.make_source_target(2, 300, 200, random_state=seed),
-    "kind3": lambda seed: D.make_source_target(3, 300, 200, random_state=seed),
-    "shifted": lambda seed: D.make_shifted_regression(random_state=seed),
-    "contaminated": lambda seed: D.make_contaminated_source(random_state=seed),
+    "kind1": lambda seed: datasets.make_source_target(1, 300, 200, random_state=seed),
+    "kind2": lambda seed: datasets.make_source_target(2, 300, 200, random_state=seed),
+    "kind3": lambda seed: datasets.make_source_target(3, 300, 200, random_state=seed),
+    "shifted": lambda seed: datasets.make_shifted_regression(random_state=seed),
+    "contaminated": lambda seed: datasets.make_contaminated_source(random_state=seed),
 }
 
 
@@ -85,8 +85,8 @@ def test_expected_loss_bounds_the_optimum(make):
 def test_far_clusters_reach_their_expected_loss_for_every_seed(seed):
     n, d = 2000, 4
     for b in (
-        D.make_separated_gaussians(n, 4, d, random_state=seed),
-        D.make_isotropic_blobs(n, 16, 4, random_state=seed),
+        datasets.make_separated_gaussians(n, 4, d, random_state=seed),
+        datasets.make_isotropic_blobs(n, 16, 4, random_state=seed),
     ):
         found = KMeans(len(b.centers), init=b.centers, n_init=1).fit(b.data).inertia_ / n
         assert (
@@ -159,28 +159,30 @@ def test_two_gaussians_against_sampling_and_at_its_ends():
 
 def test_isotropic_blobs_are_make_blobs_at_an_integer_seed():
     X, y = make_blobs(500, 4, centers=4, random_state=1)
-    b = D.make_isotropic_blobs(500, 4, 4, random_state=1)
+    b = datasets.make_isotropic_blobs(500, 4, 4, random_state=1)
     assert np.array_equal(b.data, X.round(4)) and np.array_equal(b.target, y)
 
 
 def test_elongated_blobs_have_their_sizes_and_covariances():
-    b = D.make_elongated_blobs(60_000, 3, 4, random_state=0)
+    b = datasets.make_elongated_blobs(60_000, 3, 4, random_state=0)
     assert np.array_equal(np.bincount(b.target), [6000, 12000, 18000, 24000])
     for j in range(4):
         eigenvalues = np.linalg.eigvalsh(b.covariances[j])
         assert 1 - 1e-9 <= eigenvalues[0] and eigenvalues[-1] <= 10 + 1e-9
         assert np.abs(np.cov(b.data[b.target == j].T) - b.covariances[j]).max() < 0.6
-    smallest = D.make_elongated_blobs(6, 2, 3, random_state=0)
+    smallest = datasets.make_elongated_blobs(6, 2, 3, random_state=0)
     assert np.array_equal(np.bincount(smallest.target), [1, 2, 3])
 
 
 def test_source_target_layout():
-    b = D.make_source_target(2, random_state=0)
+    b = datasets.make_source_target(2, random_state=0)
     assert b.Xs.shape == (2700, 2) and b.Xt.shape == (1000, 2) and len(b.uncovered) == 9
     on_top = b.source_centers[:, 1] > 0.5
     assert on_top.sum() == 18 and (b.source_centers[~on_top, 0] > 0.5).all()
     assert (b.target_centers[b.uncovered, 0] < 0.5).all() and (b.target_centers[:, 1] < 0.5).all()
-    assert [len(D.make_source_target(k, random_state=0).target_centers) for k in (1, 2, 3)] == [
+    assert [
+        len(datasets.make_source_target(k, random_state=0).target_centers) for k in (1, 2, 3)
+    ] == [
         1,
         18,
         12,
@@ -189,8 +191,8 @@ def test_source_target_layout():
 
 def test_regression_sets_keep_their_bounds_and_their_risk():
     for b in (
-        D.make_shifted_regression(5000, 5000, 7, angle=0.9, random_state=0),
-        D.make_contaminated_source(5000, 5000, 7, random_state=0),
+        datasets.make_shifted_regression(5000, 5000, 7, angle=0.9, random_state=0),
+        datasets.make_contaminated_source(5000, 5000, 7, random_state=0),
     ):
         for X, y in ((b.Xs, b.ys), (b.Xt, b.yt)):
             assert (
@@ -203,45 +205,48 @@ def test_regression_sets_keep_their_bounds_and_their_risk():
         assert abs(
             datasets.sphere_risk(w, b.coef_target, b.noise) - squares.mean()
         ) < 5 * squares.std() / np.sqrt(5000)
-    shifted = D.make_shifted_regression(angle=0.9, random_state=0)
+    shifted = datasets.make_shifted_regression(angle=0.9, random_state=0)
     excess = datasets.sphere_risk(shifted.coef_source, shifted.coef_target, 0.5) - 0.25
     assert np.isclose(excess, shifted.source_excess) and np.isclose(excess, 4 * np.sin(0.45) ** 2)
 
 
 def test_contaminated_source_has_the_stated_share_of_bad_labels():
-    b = D.make_contaminated_source(1000, 40, 5, contamination=0.237, random_state=0)
+    b = datasets.make_contaminated_source(1000, 40, 5, contamination=0.237, random_state=0)
     assert b.bad.sum() == 237 and abs(b.coef_bad @ b.coef_target) < 1e-9
     rule = np.where(b.bad[:, None], b.coef_bad, b.coef_target)
     assert abs(np.std(b.ys - np.sum(rule * b.Xs, axis=1)) - 0.5) < 0.06
-    assert not D.make_contaminated_source(contamination=0, random_state=0).bad.any()
-    assert D.make_contaminated_source(contamination=1, random_state=0).bad.all()
+    assert not datasets.make_contaminated_source(contamination=0, random_state=0).bad.any()
+    assert datasets.make_contaminated_source(contamination=1, random_state=0).bad.all()
 
 
 @pytest.mark.parametrize(
     "call, word",
     [
-        (lambda: D.make_clipped_gaussians(0), "n_samples"),
-        (lambda: D.make_clipped_gaussians(10, 3, 20), "every cluster needs a row"),
-        (lambda: D.make_clipped_gaussians(low=1, high=1), "box is empty"),
-        (lambda: D.make_clipped_gaussians(spread=np.inf), "spread"),
-        (lambda: D.make_separated_gaussians(n_clusters=3), "even number"),
-        (lambda: D.make_separated_gaussians(n_clusters=4, n_features=1), "two for each column"),
-        (lambda: D.make_separated_gaussians(distance=-1), "distance"),
-        (lambda: D.make_g2(2.5), "n_samples"),
-        (lambda: D.make_g2(1), "every cluster needs a row"),
-        (lambda: D.make_g2(std=0), "std"),
-        (lambda: D.make_isotropic_blobs(n_clusters=True), "n_clusters"),
-        (lambda: D.make_isotropic_blobs(box=np.nan), "box"),
-        (lambda: D.make_elongated_blobs(5, 2, 3), "k \\(k \\+ 1\\) / 2"),
-        (lambda: D.make_source_target(4), "Choose 1, 2 or 3"),
-        (lambda: D.make_source_target(2, 26), "every cluster needs a row"),
-        (lambda: D.make_shifted_regression(n_features=1), "at least 2"),
-        (lambda: D.make_shifted_regression(angle=4), "angle=4"),
-        (lambda: D.make_contaminated_source(contamination=1.1), "contamination=1.1"),
-        (lambda: D.make_contaminated_source(noise=0), "noise"),
-        (lambda: loaders.fetch_mnist("validation"), '"test" or "train"'),
-        (lambda: D.fetch_clustering("s9"), "no such clustering set"),
-        (lambda: D.fetch_clustering("g2_0"), "no such clustering set"),
+        (lambda: datasets.make_clipped_gaussians(0), "n_samples"),
+        (lambda: datasets.make_clipped_gaussians(10, 3, 20), "every cluster needs a row"),
+        (lambda: datasets.make_clipped_gaussians(low=1, high=1), "box is empty"),
+        (lambda: datasets.make_clipped_gaussians(spread=np.inf), "spread"),
+        (lambda: datasets.make_separated_gaussians(n_clusters=3), "even number"),
+        (
+            lambda: datasets.make_separated_gaussians(n_clusters=4, n_features=1),
+            "two for each column",
+        ),
+        (lambda: datasets.make_separated_gaussians(distance=-1), "distance"),
+        (lambda: datasets.make_g2(2.5), "n_samples"),
+        (lambda: datasets.make_g2(1), "every cluster needs a row"),
+        (lambda: datasets.make_g2(std=0), "std"),
+        (lambda: datasets.make_isotropic_blobs(n_clusters=True), "n_clusters"),
+        (lambda: datasets.make_isotropic_blobs(box=np.nan), "box"),
+        (lambda: datasets.make_elongated_blobs(5, 2, 3), "k \\(k \\+ 1\\) / 2"),
+        (lambda: datasets.make_source_target(4), "there are three source-target sets"),
+        (lambda: datasets.make_source_target(2, 26), "every cluster needs a row"),
+        (lambda: datasets.make_shifted_regression(n_features=1), "at least 2"),
+        (lambda: datasets.make_shifted_regression(angle=4), "angle=4"),
+        (lambda: datasets.make_contaminated_source(contamination=1.1), "contamination=1.1"),
+        (lambda: datasets.make_contaminated_source(noise=0), "noise"),
+        (lambda: datasets.fetch_mnist("validation"), '"test" or "train"'),
+        (lambda: datasets.fetch_clustering("s9"), "no such clustering set"),
+        (lambda: datasets.fetch_clustering("g2_0"), "no such clustering set"),
     ],
 )
 def test_bad_arguments_get_one_clear_sentence(call, word):
@@ -250,7 +255,7 @@ def test_bad_arguments_get_one_clear_sentence(call, word):
 
 
 @pytest.mark.parametrize("load, shape, radius", [
-    (loaders.load_digits, (1797, 64), 64.0), (loaders.load_iris, (150, 4), 10.0), (loaders.load_breast_cancer, (569, 30), None), (loaders.load_diabetes, (442, 10), None),
+    (datasets.load_digits, (1797, 64), 64.0), (datasets.load_iris, (150, 4), 10.0), (datasets.load_breast_cancer, (569, 30), None), (datasets.load_diabetes, (442, 10), None),
 ])  # fmt: skip
 def test_bundled_sets_lie_in_their_public_ranges(load, shape, radius):
     b = load()
@@ -277,8 +282,8 @@ def offline(monkeypatch):
 
 
 @pytest.mark.parametrize("fetch, file", [
-    (loaders.fetch_mnist, "mnist_t10k.npz"), (lambda: loaders.fetch_mnist("train"), "mnist_train.npz"), (loaders.fetch_adult, "adult.csv.gz"),
-    *((lambda name=name: D.fetch_clustering(name), f"{name}.npz") for name in loaders._CLUSTERING),
+    (datasets.fetch_mnist, "mnist_t10k.npz"), (lambda: datasets.fetch_mnist("train"), "mnist_train.npz"), (datasets.fetch_adult, "adult.csv.gz"),
+    *((lambda name=name: datasets.fetch_clustering(name), f"{name}.npz") for name in loaders._CLUSTERING),
 ])  # fmt: skip
 def test_offline_says_what_why_and_what_to_do(offline, tmp_path, fetch, file):
     for folder in (None, tmp_path, tmp_path / "absent"):
@@ -293,9 +298,9 @@ def test_offline_says_what_why_and_what_to_do(offline, tmp_path, fetch, file):
 
 
 def test_sets_that_need_no_file(offline):
-    b = D.fetch_clustering("g2_4")
+    b = datasets.fetch_clustering("g2_4")
     assert b.data.shape == (2048, 4) and b.n_clusters == 2
-    assert D.fetch_clustering("wdbc").data.shape == (569, 30)
+    assert datasets.fetch_clustering("wdbc").data.shape == (569, 30)
 
 
 def test_a_folder_is_read_first(offline, tmp_path):
@@ -303,7 +308,7 @@ def test_a_folder_is_read_first(offline, tmp_path):
     offline.setenv("DPLIT_DATA", str(tmp_path))
     images = rng.integers(0, 256, (12, 784)).astype(np.uint8)
     np.savez(tmp_path / "mnist_t10k.npz", X=images, y=np.arange(12) % 10)
-    b = loaders.fetch_mnist()
+    b = datasets.fetch_mnist()
     assert (
         b.data.dtype == float
         and np.array_equal(b.data, images)
@@ -312,14 +317,14 @@ def test_a_folder_is_read_first(offline, tmp_path):
     )
     np.savez(tmp_path / "s1.npz", X=np.ones((3, 2)), k=15)
     np.savetxt(tmp_path / "s2.txt", [[1, 2], [3, 4]], fmt="%d")
-    assert D.fetch_clustering("s1").target is None
+    assert datasets.fetch_clustering("s1").target is None
     assert (
-        D.fetch_clustering("s2").data.tolist() == [[1, 2], [3, 4]]
-        and D.fetch_clustering("s2").n_clusters == 15
+        datasets.fetch_clustering("s2").data.tolist() == [[1, 2], [3, 4]]
+        and datasets.fetch_clustering("s2").n_clusters == 15
     )
     np.savez(tmp_path / "g2_3.npz", X=np.full((5, 3), 500.0), y=np.zeros(5))
-    assert D.fetch_clustering("g2_3").data.shape == (5, 3)
-    assert D.fetch_clustering("g2_3").radius == D.make_g2(2048, 3).radius, (
+    assert datasets.fetch_clustering("g2_3").data.shape == (5, 3)
+    assert datasets.fetch_clustering("g2_3").radius == datasets.make_g2(2048, 3).radius, (
         "the ball must not depend on the rows of the file"
     )
 
@@ -328,14 +333,14 @@ def test_a_broken_file_is_named(offline, tmp_path):
     offline.setenv("DPLIT_DATA", str(tmp_path))
     np.savez(tmp_path / "letter.npz", X=np.ones((3, 2)))
     with pytest.raises(ValueError, match="letter.npz.*16 columns"):
-        D.fetch_clustering("letter")
+        datasets.fetch_clustering("letter")
     np.savez(tmp_path / "gas.npz", Z=np.ones((3, 12)))
     with pytest.raises(ValueError, match="no array X"):
-        D.fetch_clustering("gas")
+        datasets.fetch_clustering("gas")
     with gzip.open(tmp_path / "adult.csv.gz", "wt") as out:
         out.write("age,sex\n30,Male\n")
     with pytest.raises(ValueError, match="no column 'capital_gain'"):
-        loaders.fetch_adult()
+        datasets.fetch_adult()
 
 
 ADULT = [
@@ -352,7 +357,7 @@ def test_adult_from_a_file_and_from_openml_agree(offline, tmp_path):
         writer.writeheader()
         writer.writerows(ADULT)
     offline.setenv("DPLIT_DATA", str(tmp_path))
-    from_file = loaders.fetch_adult()
+    from_file = datasets.fetch_adult()
     offline.delenv("DPLIT_DATA")
 
     def fake(
@@ -383,7 +388,7 @@ def test_adult_from_a_file_and_from_openml_agree(offline, tmp_path):
         )  # fmt: skip
 
     offline.setattr(D.sk_datasets, "fetch_openml", fake)
-    downloaded = loaders.fetch_adult()
+    downloaded = datasets.fetch_adult()
     assert same(from_file, downloaded)
     assert (
         from_file.data.shape == (2, 45)
@@ -397,7 +402,7 @@ def test_adult_from_a_file_and_from_openml_agree(offline, tmp_path):
         and row["race=Black"] == 1
         and sum(v for k, v in row.items() if k.startswith("occupation=")) == 0
     )
-    six = D.fetch_clustering("adult6")
+    six = datasets.fetch_clustering("adult6")
     assert six.data[0].tolist() == [39, 77516, 13, 2174, 0, 40]
 
 
@@ -412,5 +417,5 @@ def test_other_downloads(offline):
         )
 
     offline.setattr(D.sk_datasets, "fetch_openml", fake)
-    assert loaders.fetch_mnist("test").target.tolist() == [7, 2]
-    assert D.fetch_clustering("letter").target.tolist() == [1, 0, 1]
+    assert datasets.fetch_mnist("test").target.tolist() == [7, 2]
+    assert datasets.fetch_clustering("letter").target.tolist() == [1, 0, 1]

@@ -37,6 +37,7 @@ from dplit import (
     NoisyLloyd,
     PEMeans,
     PrivacyBudget,
+    estimators,
 )
 from dplit.geometry import clip_to_ball
 from dplit.inputs import AbstainedWarning, PrivacyWarning
@@ -762,3 +763,25 @@ def test_the_readme_runs(capsys, tmp_path, monkeypatch):
     readme = (Path(dplit.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
         exec(compile(block, "README.md", "exec"), {})
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0, 2.5])
+def test_no_row_moves_a_round_farther_than_its_sensitivity(weight):
+    # one row of length 1 in one of two clusters, beside its weighted count; the worst is on the circle
+    angle = np.linspace(0, 2 * np.pi, 361)
+    rows = np.c_[np.cos(angle), np.sin(angle), np.full(361, weight), np.zeros((361, 3))]
+    both = np.vstack([rows, np.roll(rows, 3, axis=1)])
+    one = np.linalg.norm(rows, axis=1).max()
+    two = np.linalg.norm(both[:, None] - both[None], axis=2).max()
+    assert estimators.round_sensitivity(1.0, weight) == pytest.approx(one, rel=1e-12)
+    assert estimators.round_sensitivity(1.0, weight, "replace") == pytest.approx(two, rel=1e-12)
+
+
+def test_rounds_start_around_the_noisy_mean():
+    model = NoisyLloyd(3, epsilon=1.0, delta=1e-6, radius=8.0, init="mean")
+    bought = np.array([[40.0, -30.0]]), np.array([10.0])  # sums, counts
+    start = model._start(2, None, np.random.default_rng(0), lambda label: bought)
+    assert (np.linalg.norm(start - [4.0, -3.0], axis=1) <= 2.0).all()

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, estimators, max_cover
+from dplit import HDPEMeans, MaxCoverKMeans, PEMeans
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import neighbors, replay
 from dplit.datasets import kmeans_loss, make_clipped_gaussians, make_isotropic_blobs
 from dplit.estimators import rows_beyond, tail_end, zoom
 from dplit.estimators import zooming as room
+from dplit.max_cover import kmeans as max_cover
 from dplit.mechanisms import Noise, watch
+from dplit.private_evolution import kmeans as pe_means
 
 LABELS = {"mean to zoom in on", "distances to zoom by"}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
@@ -210,7 +212,7 @@ def test_a_group_that_was_overlooked_still_pulls_a_centre():
         seen.append(room.View(np.zeros(2), 1.0, 0.01))
         return seen[-1]
 
-    with mock.patch.object(estimators, "zoom", ball), silent():
+    with mock.patch.object(pe_means, "zoom", ball), silent():
         model = PEMeans(9, epsilon=9.0, delta=1e-6, radius=100.0, random_state=0).fit(X)
     nearest = np.linalg.norm(model.cluster_centers_ - far[0], axis=1).min()
     assert seen and nearest < 0.2
@@ -359,3 +361,22 @@ def test_a_look_takes_a_ball_that_is_smaller_by_less_than_half():
         view = zoom(rows, bunch.radius, n_total=4000, mu=2.0, noise=Noise(seed), exactly=1)
         found.add(round(view.radius / bunch.radius, 3))
     assert found == {0.707}
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def test_rows_that_were_undercounted_are_zoomed_in_on():
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * 0.01 + [4.9, 0.0]
+    ball = estimators.zoom(X, 5.0, n_total=1000.0, mu=1e3, noise=Noise(0), exactly=1)
+    assert np.linalg.norm(ball.center) <= 5 * (1 + 1e-9) and ball.radius < 0.5
+    assert (np.linalg.norm(X - ball.center, axis=1) <= ball.radius).all()
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05, 1e-9])
+@pytest.mark.parametrize("m", [1, 5, 20])
+def test_rows_beyond_the_bound_are_seen_but_for_a_chance_of_beta(m, beta):
+    """A union over 24 edges; so many rows in m bins, evenly, are all unseen only if their noise adds up to minus this."""
+    missing = estimators.rows_beyond(m, 24, 40.0, beta) / 40.0 - m * estimators.SEEN
+    chance = stats.norm.sf(missing / math.sqrt(m))
+    assert 0.01 * beta / 24 < chance <= beta / 24

@@ -32,7 +32,7 @@ def same_bits(A, B):
 @few
 @given(arrays(float, shapes, elements=finite), radii)
 def test_clipping_ends_in_the_ball_and_is_idempotent(X, radius):
-    Y = balls.clip_to_ball(X, radius)
+    Y = geometry.clip_to_ball(X, radius)
     rounding = Fraction(X.shape[1] + 8, 2**52)
     assert all(
         sum(Fraction(v) ** 2 for v in row) <= (Fraction(radius) * (1 + rounding)) ** 2
@@ -42,43 +42,43 @@ def test_clipping_ends_in_the_ball_and_is_idempotent(X, radius):
     assert all(
         sum(Fraction(v) ** 2 for v in row) <= Fraction(radius) ** 2 for row in Y[far].tolist()
     )
-    assert same_bits(Y, balls.clip_to_ball(Y, radius))
+    assert same_bits(Y, geometry.clip_to_ball(Y, radius))
 
 
 @few
 @given(arrays(float, (2, 4), elements=st.floats(-1e3, 1e3)), st.floats(1e-3, 1e3))
 def test_clipping_is_non_expansive(X, radius):
-    (x, y), (p, q) = X, balls.clip_to_ball(X, radius)
+    (x, y), (p, q) = X, geometry.clip_to_ball(X, radius)
     assert np.linalg.norm(p - q) <= np.linalg.norm(x - y) + 1e-12 * radius
 
 
 @few
 @given(arrays(float, shapes, elements=finite), radii, st.integers(1, 9))
 def test_clipping_is_row_local(X, radius, block_rows):
-    Y = balls.clip_to_ball(X, radius)
-    assert same_bits(Y, balls.clip_to_ball(np.asfortranarray(X), radius, block_rows=block_rows))
-    assert same_bits(Y, np.vstack([balls.clip_to_ball(row[None], radius) for row in X]))
-    assert same_bits(Y[::-1].copy(), balls.clip_to_ball(X[::-1], radius))
+    Y = geometry.clip_to_ball(X, radius)
+    assert same_bits(Y, geometry.clip_to_ball(np.asfortranarray(X), radius, block_rows=block_rows))
+    assert same_bits(Y, np.vstack([geometry.clip_to_ball(row[None], radius) for row in X]))
+    assert same_bits(Y[::-1].copy(), geometry.clip_to_ball(X[::-1], radius))
 
 
 def test_a_row_keeps_its_bits_in_any_company():
     X = np.random.default_rng(0).normal(size=(300, 40))
-    Y = balls.clip_to_ball(X, 1.0)
+    Y = geometry.clip_to_ball(X, 1.0)
     for size in (1, 2, 3, 100):
         assert same_bits(
-            Y, np.vstack([balls.clip_to_ball(X[i : i + size], 1.0) for i in range(0, 300, size)])
+            Y, np.vstack([geometry.clip_to_ball(X[i : i + size], 1.0) for i in range(0, 300, size)])
         )
 
 
 def test_clipping_keeps_what_is_inside_and_shortens_the_rest():
     X, center = np.array([[3.0, 4.0], [0.1, -0.2], [1e308, -1e308], [0, 0]]), [1.0, 0.0]
     np.testing.assert_allclose(
-        balls.clip_to_ball(X, 1.0), [[0.6, 0.8], [0.1, -0.2], [0.5**0.5, -(0.5**0.5)], [0, 0]]
+        geometry.clip_to_ball(X, 1.0), [[0.6, 0.8], [0.1, -0.2], [0.5**0.5, -(0.5**0.5)], [0, 0]]
     )
-    Y = balls.clip_to_ball(X, 1.0, center)
+    Y = geometry.clip_to_ball(X, 1.0, center)
     assert np.linalg.norm(Y - center, axis=1).max() <= 1 + 1e-12
     assert (Y[1] == X[1]).all() and X[0, 0] == 3.0  # a new array
-    assert balls.clip_to_ball(np.empty((0, 2)), 1.0).shape == (0, 2)
+    assert geometry.clip_to_ball(np.empty((0, 2)), 1.0).shape == (0, 2)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "i4", "u1", "O"])
@@ -88,7 +88,7 @@ def test_type_and_layout_do_not_matter(dtype):
     C = np.random.default_rng(1).integers(0, 9, (7, 5))
     F = X.astype(float)
     for Z in (X, np.asfortranarray(X), wide, X.tolist()):
-        assert same_bits(balls.clip_to_ball(Z, 7.0), balls.clip_to_ball(F, 7.0))
+        assert same_bits(geometry.clip_to_ball(Z, 7.0), geometry.clip_to_ball(F, 7.0))
         assert same_bits(geometry.nearest(Z, C, radius=9.0), geometry.nearest(F, C, radius=9.0))
         assert same_bits(geometry.nearest(Z, C), geometry.nearest(F, C))
         assert same_bits(geometry.nearest_distance(Z, C), geometry.nearest_distance(F, C))
@@ -100,7 +100,7 @@ def test_type_and_layout_do_not_matter(dtype):
 
 @pytest.mark.parametrize("d", [1, 2, 16, 100])
 def test_uniform_law(d):
-    X = balls.uniform_in_ball(5000, d, radius=2.0, center=np.ones(d), rng=d) - 1
+    X = geometry.uniform_in_ball(5000, d, radius=2.0, center=np.ones(d), rng=d) - 1
     norms = np.linalg.norm(X, axis=1)
     assert norms.max() <= 2 + 1e-12
     assert kstest((norms / 2) ** d, "uniform").pvalue > 1e-4  # false alarm: 1 in 10,000 seeds
@@ -109,7 +109,9 @@ def test_uniform_law(d):
     if d == 2:
         angles = np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) + 0.5
         assert kstest(angles, "uniform").pvalue > 1e-4
-    np.testing.assert_allclose(np.linalg.norm(balls.uniform_on_sphere(50, d, 3.0, 0), axis=1), 3.0)
+    np.testing.assert_allclose(
+        np.linalg.norm(geometry.uniform_on_sphere(50, d, 3.0, 0), axis=1), 3.0
+    )
 
 
 # -- nearest centre
@@ -168,10 +170,10 @@ def test_labels_do_not_depend_on_company(d, k):
             assert same_bits(labels, geometry.nearest(X, C, radius=radius, block_rows=block_rows))
     D = cdist(X, C)
     np.testing.assert_array_equal(geometry.nearest(X, C), D.argmin(axis=1))
-    inside = balls.clip_to_ball(X, 2.0)
-    D = cdist(inside, balls.clip_to_ball(C, 2.0))
+    inside = geometry.clip_to_ball(X, 2.0)
+    D = cdist(inside, geometry.clip_to_ball(C, 2.0))
     excess = D[
-        np.arange(700), geometry.nearest(inside, balls.clip_to_ball(C, 2.0), radius=2.0)
+        np.arange(700), geometry.nearest(inside, geometry.clip_to_ball(C, 2.0), radius=2.0)
     ] - D.min(axis=1)
     assert excess.max() <= geometry.grid_regret(d, 2.0, k)
     np.testing.assert_allclose(
@@ -233,7 +235,7 @@ def pack_slowly(n, d, radius, rng, batch):
         P, refused = [], 0
         while refused < 100 and len(P) < n:
             for q in np.trunc(
-                balls.uniform_in_ball(batch, d, 1 - a, rng=rng) * 2.0 ** geometry.grid_bits(d)
+                geometry.uniform_in_ball(batch, d, 1 - a, rng=rng) * 2.0 ** geometry.grid_bits(d)
             ):
                 if all(sum((q - p) ** 2) >= (2 * a * 2.0 ** geometry.grid_bits(d)) ** 2 for p in P):
                     P, refused = [*P, q], 0
@@ -322,8 +324,8 @@ def test_bounds_against_known_cases():
 @pytest.mark.parametrize("radius", [0, -1.0, np.nan, np.inf, None, "1", True, [1.0], 1e300, 1e-300])
 def test_bad_radius(radius):
     calls = [
-        lambda: balls.clip_to_ball([[1.0]], radius),
-        lambda: balls.uniform_in_ball(3, 2, radius),
+        lambda: geometry.clip_to_ball([[1.0]], radius),
+        lambda: geometry.uniform_in_ball(3, 2, radius),
         lambda: geometry.sphere_packing(3, 2, radius, 0),
         lambda: geometry.net_cover([[1.0]], radius),
     ]
@@ -350,7 +352,7 @@ def test_bad_radius(radius):
 )
 def test_bad_rows(X):
     calls = [
-        lambda: balls.clip_to_ball(X, 1.0),
+        lambda: geometry.clip_to_ball(X, 1.0),
         lambda: geometry.nearest(X, [[1.0, 2.0]], radius=1.0),
         lambda: geometry.nearest([[1.0, 2.0]], X),
         lambda: geometry.nearest_distance(X, [[1.0, 2.0]]),
@@ -366,17 +368,17 @@ def test_bad_rows(X):
 
 def test_other_bad_input():
     for call in (
-        lambda: balls.clip_to_ball([[1.0, 2.0]], 1.0, [0.0]),
-        lambda: balls.clip_to_ball([[1.0, 2.0]], 1.0, [np.nan, 0.0]),
-        lambda: balls.clip_to_ball([[1.0, 2.0]], 1.0, [1e300, 0.0]),
-        lambda: balls.clip_to_ball([[1.0]], 1.0, block_rows=0),
+        lambda: geometry.clip_to_ball([[1.0, 2.0]], 1.0, [0.0]),
+        lambda: geometry.clip_to_ball([[1.0, 2.0]], 1.0, [np.nan, 0.0]),
+        lambda: geometry.clip_to_ball([[1.0, 2.0]], 1.0, [1e300, 0.0]),
+        lambda: geometry.clip_to_ball([[1.0]], 1.0, block_rows=0),
         lambda: geometry.nearest([[1.0, 2.0]], [[1.0]]),
         lambda: geometry.nearest([[1.0]], np.empty((0, 1))),
         lambda: geometry.t_nearest([[1.0]], [[1.0], [2.0]], 3),
         lambda: geometry.t_nearest([[1.0]], [[1.0], [2.0]], 0),
         lambda: geometry.sphere_packing(0, 2, 1.0),
         lambda: geometry.sphere_packing(5, 0, 1.0),
-        lambda: balls.uniform_in_ball(5.0, 2),
+        lambda: geometry.uniform_in_ball(5.0, 2),
         lambda: geometry.gaussian_projection(5, 0),
         lambda: geometry.jl_dimension(10, 0.5, 0.0),
         lambda: geometry.cover([[1.0]], 1.0, method="grid"),
@@ -403,7 +405,7 @@ def test_memory_is_bounded_by_the_block():
     assert peak(lambda: geometry.nearest(X, C)) < full / 50
     assert peak(lambda: geometry.nearest_distance(X, C)) < full / 50
     assert peak(lambda: geometry.t_nearest(C, X, 50)) < full / 10
-    assert peak(lambda: balls.clip_to_ball(X, 1.0)) < 2 * X.nbytes
+    assert peak(lambda: geometry.clip_to_ball(X, 1.0)) < 2 * X.nbytes
     assert peak(lambda: geometry.cover(X, method="farthest", n_points=50)) < 4 * X.nbytes
     assert peak(lambda: geometry.sphere_packing(5000, 8, 1.0, 0)) < 5000 * 5000 * 8 / 10
 
@@ -411,7 +413,7 @@ def test_memory_is_bounded_by_the_block():
 @pytest.mark.parametrize("radius", [1e-90, 0.3, 1.0, 1e90])
 @pytest.mark.parametrize("d", [1, 3, 50])
 def test_rows_near_the_sphere_are_judged_by_the_norm_that_is_added_up_column_by_column(radius, d):
-    X = balls.uniform_on_sphere(2000, d, radius, 0)
+    X = geometry.uniform_on_sphere(2000, d, radius, 0)
     X *= 1 + np.linspace(-30, 30, len(X))[:, None] * 2.0**-53  # across the sphere, bit by bit
     X[::7] *= 0.5
     X[3::7] *= 1e3

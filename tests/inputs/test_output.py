@@ -222,7 +222,8 @@ SIGNALS = [getattr(signal, name, signal.SIGINT) for name in ("SIGINT", "SIGTERM"
 # Runs commands, each in a process and on a terminal of its own; at each stop sends a signal.
 TERMINALS = """
 import json, os, pty, sys
-from dplit import ledger, PrivacyBudget
+from dplit import PrivacyBudget
+from dplit.ledger import ledger
 from dplit.command_line import command as commands
 from dplit.__main__ import main
 from dplit.estimators import NoisyLloyd

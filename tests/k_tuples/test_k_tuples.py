@@ -11,6 +11,7 @@ from functools import partial
 from itertools import combinations
 from unittest import mock
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -40,6 +41,9 @@ from dplit.accounting import Receipt, Release, gaussian_mu, receipts, subsampled
 from dplit.audit import audit
 from dplit.inputs import UnreadableRecords
 from dplit.inputs.lattice import lattice
+from dplit.k_tuples import averages as k_averages
+from dplit.k_tuples import clusterer as tuple_clusterer
+from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.k_tuples import scales as private_scales
 from dplit.k_tuples import stable_tuples
@@ -1386,3 +1390,176 @@ def test_tuples_with_numbers_beyond_float64_are_answered():
     far[3, 1, 0] = 1e300
     one, two = (ESTIMATORS["StableTupleMean"]().fit(t).centers_ for t in (rows, far))
     assert np.array_equal(one, two)
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+def test_noisy_centers_as_printed_have_the_printed_deviation():
+    k, epsilon, delta, separation = 2, 1.0, 1e-3, 1e4
+    T = np.tile(np.array([[0.0, 0.0], [3.0, 4.0]]), (900, 1, 1))
+    model = KNoisyCenters(epsilon=epsilon, delta=delta, separation=separation, variant="paper", random_state=0)  # fmt: skip
+    drawn = {}
+
+    def watcher(event):
+        if event.label in ("gamma", "z"):
+            return np.full(np.shape(event.value), drawn[event.label] / event.step)
+        return event.outcome
+
+    released = []
+    for gamma, z in ((0.5, 0.0), (0.5, 1.0), (2.0, 1.0)):
+        drawn.update(gamma=gamma, z=z)
+        with warnings.catch_warnings(), watch(watcher):
+            warnings.simplefilter("ignore")
+            released.append(model.fit(T).centers_)
+    epsilon, delta, _ = model._numbers()
+    assert np.allclose(released[0], T[0])
+    for gamma, centers in ((0.5, released[1]), (2.0, released[2])):
+        # Figure 4, steps 4a to 4c; the two points are at distance 5
+        stretched = 4 / (separation - 2) * (gamma + 4 * k / epsilon * math.log(4 * k / delta) + 1)
+        scale = 2 / separation * (1 + stretched) * 5.0
+        sigma = 4 * k / epsilon * scale * math.sqrt(2 * math.log(10 * k / delta))
+        assert np.allclose(centers - T[0], sigma, rtol=1e-6, atol=0)
+
+
+def prices_of(noise, kind):
+    return [r.times * getattr(r, kind) for r in noise.releases if getattr(r, kind) is not None]
+
+
+def test_thirds_of_an_average_add_up_to_its_price():
+    noise = Noise(0, neighboring="replace")
+    Q = np.random.default_rng(0).normal(size=(50, 2))
+    k_averages.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
+    assert prices_of(noise, "mu") == [pytest.approx(0.2)]
+    by_label = {}
+    for r in noise.releases:
+        if r.epsilon is not None:
+            by_label[r.label] = by_label.get(r.label, 0.0) + r.times * r.epsilon
+    assert set(by_label) == {"a point inside", "a radius", "count"}
+    assert all(price == pytest.approx(0.2, rel=1e-12) for price in by_label.values())
+
+
+def test_average_tuples_is_the_printed_number():
+    got = k_averages.average_tuples(3, 2, 15, 0.5, 10.0, 0.25, 0.01)
+    assert got == math.ceil(4 * 15 / (0.5 / 6) * math.log(81 * 2 * 3 / 0.01)) == 7770
+
+
+TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
+def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
+    calls, scaled = [], private_scales.scaled_centers
+    monkeypatch.setattr(k_noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
+    model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
+    test, own, mu, eta = model._price()
+    assert (test, own, eta) == (0.5, 0.5e-3, 0.25e-3)
+
+    # a majority is 31; beyond it the tail of the noise, for a hair less
+    def degree(event):
+        scale = event.scale * event.step
+        assert scale == pytest.approx(2, rel=1e-5)
+        return np.asarray((31 + math.log(1e3 / (1 - 1e-5)) * scale + more) / event.step)
+
+    with watch(lambda event: degree(event) if event.label == "H-index" else event.outcome):
+        assert (model.fit(TUPLES).centers_ is not None) == passed
+    (ask,) = calls
+    assert ask["eta"] == eta * (1 - 1e-5) and ask["mu"] == mu  # a hair for the lattice's tails
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("variant", ["extension", "paper"])
+def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
+    asked = []
+
+    def average(Q, **ask):
+        asked.append(ask)
+        ask["noise"].count(len(Q), mu=1e-3)
+        return np.zeros(Q.shape[1])
+
+    monkeypatch.setattr(k_averages, "private_average", average)
+    monkeypatch.setattr(k_averages, "private_test_partition", lambda T, *args, **kw: T[0])
+    k, epsilon, delta, beta, n = 2, 1.0, 1e-3, 0.05, 1800
+    T = np.tile(np.array([[0.0], [30.0]]), (n, 1, 1))
+    KAverages(epsilon=epsilon, delta=delta, beta=beta, radius=50.0, min_radius=1.0, variant=variant, too_few=True, random_state=0).fit(T)  # fmt: skip
+    plan = tuple_clusterer._plan_of(variant)(n, epsilon, delta, beta)
+    moves, rest = k * (plan.ell + 1), epsilon / 2
+    mu = mixtures.gaussian_mu(rest / 6, delta / 4)
+    if variant == "paper":
+        small = delta / (8 * k * math.exp(epsilon / 2) * (plan.ell + 1))
+        mu = 2 * moves * mixtures.gaussian_mu(rest / 6 / (2 * moves), small)
+    assert len(asked) == k
+    for ask in asked:
+        assert ask["moves"] == moves and ask["mu"] == pytest.approx(mu, rel=1e-12)
+        assert ask["epsilon"] == pytest.approx(rest * 5 / 6) and ask["beta"] == beta / (2 * k)
+
+
+def test_tuples_are_put_in_the_order_of_a_dictionary():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3):
+        T = rng.integers(0, 2, size=(30, 3, d)).astype(float)  # many entries tie
+        wanted = sorted(sorted(map(tuple, t)) for t in T.tolist())
+        assert k_tuples.canonical(T).tolist() == [[list(p) for p in t] for t in wanted]
+
+
+@pytest.mark.parametrize("separation", [2.5, 3.0, 7.0, 1102.0])
+def test_the_ratio_bound_is_this_fraction(separation):
+    exact = (Fraction(separation) + 2) / (Fraction(separation) - 2)
+    assert k_tuples.ratio_bound(separation) == pytest.approx(float(exact), rel=1e-15)
+
+
+@pytest.mark.parametrize("separation", [6.1, 10.0, 1102.0])
+def test_a_tuple_is_said_to_move_a_little_farther_than_it_can(separation):
+    with mpmath.workdps(40):
+        omega = (mpmath.mpf(separation) + 2) / (mpmath.mpf(separation) - 2)
+        shift, stretch = private_scales.one_tuple_movement(separation)
+        assert 1 < shift / ((1 + omega) / separation) < 1 + 1e-8
+        assert 1 < stretch / mpmath.log(omega) < 1 + 1e-8
+
+
+@pytest.mark.parametrize("moves", [1, 3])
+def test_an_average_of_skewed_columns_is_that_of_each(moves):
+    """The tails are long: in a box of half the radius, or around the middle alone, it would be another."""
+    Q = np.random.default_rng(0).exponential(size=(4000, 3)) * [0.3, -0.5, 0.8] + [1.0, -2.0, 1.0]
+    price = {"moves": moves, "epsilon": 1e6, "mu": 1e6, "beta": 0.1}
+    for seed in range(5):
+        noise = Noise(seed, neighboring="replace")
+        found = k_averages.private_average(Q, radius=9.0, min_radius=0.1, noise=noise, **price)
+        assert np.allclose(found, Q.mean(axis=0), atol=0.01)
+    *_, total, count = noise.releases
+    # a row may go from one corner of its box to the opposite one, and out of one count into another
+    assert total.label == "sum" and count.label == "count"
+    assert total.sensitivity == pytest.approx(2 * moves * math.sqrt(3), rel=1e-5)
+    assert count.sensitivity == pytest.approx(2 * moves, rel=1e-5)
+
+
+def test_tuples_of_the_wrong_shape_are_refused_by_name():
+    given = KNoisyCenters(variant="paper", epsilon=1.0, delta=1e-6)
+    noise = Noise(0, neighboring="replace")
+    with pytest.raises(ValueError, match=r"\bT\b"):
+        k_noisy_centers.printed_noisy_centers(np.zeros((5, 2)), given, noise)
+
+
+def test_the_sampled_test_needs_a_door():
+    plan = k_tuples.exact_plan(6000, 1.0, 1e-6, 0.05)
+    with pytest.raises(TypeError, match="noise"):
+        k_tuples.private_test_partition(np.zeros((6000, 2, 1)), plan, separation=10.0, noise=None)
+
+
+def test_the_printed_loss_is_a_price_that_is_not_nothing():
+    with pytest.raises(ValueError, match="delta"):
+        k_noisy_centers.printed_loss(3, 1.0, 2.0, 10.0)
+    losses = [k_noisy_centers.printed_loss(3, 1.0, 1e-6, s) for s in (6.5, 10.0, 100.0)]
+    assert losses[0] > losses[1] > losses[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("n_tuples", "delta", "beta", "m"),
+    [(1000, 0.5, 0.3, 1), (10**7, 1e-4, 1e-6, 2), (10**4, 1e-6, 0.05, 3)],
+)
+def test_a_plan_of_few_drawn_tuples_fails_as_rarely_as_it_says(n_tuples, delta, beta, m):
+    plan = k_tuples.exact_plan(n_tuples, 1.0, delta, beta)
+    price = plan.epsilon_1, plan.epsilon_2
+    bound = [k_tuples.joint_failure_bound(m, *price, ell, plan.beta) for ell in (plan.ell, 1)]
+    assert plan.m == m and bound[0] <= plan.failure < bound[1]

@@ -2,19 +2,33 @@
 
 import math
 import tracemalloc
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.exceptions import NotFittedError
 from test_estimators import COMMON, Untouchable
 from threadpoolctl import threadpool_limits
 
-from dplit import KTupleGaussianMixture, KTupleKMeans, PrivacyBudget, audit, datasets, k_tuples
+from dplit import (
+    KTupleGaussianMixture,
+    KTupleKMeans,
+    PrivacyBudget,
+    accounting,
+    audit,
+    datasets,
+    k_tuples,
+)
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.datasets import kmeans_loss
+from dplit.inputs import quantize
+from dplit.inputs.lattice import lattice
 from dplit.k_tuples import kmeans as stable
-from dplit.mechanisms import Noise
+from dplit.k_tuples import scales as private_scales
+from dplit.k_tuples import stable_tuples
+from dplit.mechanisms import Noise, watch
 
 KINDS = pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
 RELATIONS = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -254,3 +268,207 @@ def test_many_clusters_take_no_table_of_all_pairs_in_all_parts():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40 * n * k * (d + 1) + 2**22 < 8 * n * k**2
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-7])
+def test_the_price_of_stable_means_is_kept_and_used(delta):
+    for epsilon in np.geomspace(0.03, 8, 40):
+        mu, eta = stable_tuples._stable_price(epsilon, delta)
+        lines = [
+            accounting.Release("bounds", "tail", epsilon=0.0, delta=eta),
+            accounting.Release("all", "gaussian", mu=mu),
+        ]
+        spent = accounting.Receipt(lines, "replace").epsilon_at(delta)
+        assert epsilon * (1 - 1e-7) <= spent <= epsilon and eta == delta / 2
+
+
+def test_stable_movements_allow_for_rounding():
+    for separation in (9.0, 12.5, 100.0):
+        shift, stretch = stable_tuples.stable_movement(0.25, separation)
+        closer = k_tuples.ratio_bound(separation * (1 - 0.9e-9))
+        assert closer * 0.5 / separation < shift < closer * 0.5 / separation * (1 + 1e-9)
+        assert 0.25 * math.log(closer) < stretch < 0.25 * math.log(closer) * (1 + 1e-8)
+
+
+STABLE = {"separation": 12.0, "outliers": 0.1, "mu": 40.0, "eta": 1e-6, "beta": 0.05}
+
+
+def test_tuples_that_do_not_agree_are_not_answered_whatever_the_price():
+    T = np.random.default_rng(0).normal(size=(40, 3, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for mu in (1.0, 40.0, 1e4):
+            assert stable_tuples.stable_tuple_mean(T, **{**STABLE, "mu": mu}, noise=Noise(0, neighboring="replace")) is None  # fmt: skip
+
+
+def test_a_stable_mean_divides_its_failures_in_halves(monkeypatch):
+    calls, release = [], k_tuples.scaled_centers
+    monkeypatch.setattr(
+        stable_tuples,
+        "scaled_centers",
+        lambda *args, **kw: calls.append(kw) or release(*args, **kw),
+    )
+    T = np.tile(np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 40.0]]), (60, 1, 1))
+    seen = []
+    with watch(lambda event: seen.append(event) or event.value):
+        got = stable_tuples.stable_tuple_mean(T, **STABLE, noise=Noise(0, neighboring="replace"))
+    assert np.allclose(got, T[0][np.lexsort(T[0].T[::-1])], atol=1e-4)
+    h0, s, G = stable_tuples.stable_geometry(60, 0.1)
+    step, scale = seen[0].step, seen[0].scale * seen[0].step
+    assert seen[0].value * step == s * 60 and seen[0].sensitivity * step == pytest.approx(G, rel=1e-5)  # fmt: skip
+    low = s * 60 + special.ndtri(STABLE["eta"] / 2) * scale
+    shift, stretch = stable_tuples.stable_movement(G / low, 12.0)
+    (call,) = calls
+    assert call["eta"] == STABLE["eta"] / 2
+    assert call["shift"] == pytest.approx(shift, rel=1e-12)
+    assert call["stretch"] == pytest.approx(stretch, rel=1e-12)
+    spent = (G / scale) ** 2 + call["mu"] ** 2
+    assert spent == pytest.approx(STABLE["mu"] ** 2, rel=1e-4) and spent <= STABLE["mu"] ** 2 * (1 + 1e-12)  # fmt: skip
+
+
+def test_tuples_need_as_many_distinct_rows_as_clusters():
+    two, three = [[1.0, 5.0], [7.0, 2.0]], [[1.0, 5.0], [7.0, 2.0], [7.0, 30.0]]
+    Q = np.array(two * 4 + three * 3 + [[9.0, 4.0]])
+    parts = np.repeat([0, 1, 2], [8, 9, 1])
+    T = stable.tuples_of(Q, parts, 4, 3, 0)
+    assert not T[0].any() and not T[2].any() and not T[3].any()
+    assert np.allclose(sorted(T[1].tolist()), three)
+
+
+def test_the_stability_that_tuples_need():
+    assert stable.stability_needed(6.0) == pytest.approx(1 / math.sqrt(1 + 16 * 14**2), rel=1e-15)
+    assert stable.stability_needed(10.0, 2.0) == pytest.approx(1 / math.sqrt(1 + 24 * 22**2), rel=1e-15)  # fmt: skip
+
+
+STABLE_PRICE = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "n_tuples": 300, "separation": 12.0}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rough", [None, np.array([[-3.0, 0.0], [3.0, 0.0]])])
+def test_a_stable_start_is_paid_and_said(monkeypatch, rough):
+    asked, starts = [], []
+    monkeypatch.setattr(stable, "tuples_of", lambda Q, parts, t, k, seed: np.zeros((t, k, 2)))
+    monkeypatch.setattr(stable, "stable_tuple_mean", lambda T, **kw: asked.append(kw) or rough)
+    cell_means = stable.cell_means
+    monkeypatch.setattr(stable, "cell_means", lambda Q, start, *args: starts.append(start) or cell_means(Q, start, *args))  # fmt: skip
+    model = KTupleKMeans(2, **STABLE_PRICE, outliers=0.15, share=0.4, random_state=0)
+    model.fit(np.random.default_rng(0).normal(size=(900, 2)))
+    ((ask,), (start,)) = asked, starts
+    mu = accounting.gaussian_mu(1.0, 0.5e-6)
+    assert ask["eta"] == 0.5e-6 * (1 - 1e-5) and ask["beta"] == 0.05
+    assert (ask["separation"], ask["outliers"]) == (12.0, 0.15)
+    assert ask["mu"] == pytest.approx(mu * math.sqrt(0.4), rel=1e-8)
+    assert model.status_ == ("abstained" if rough is None else "released")
+    assert (rough is not None) == np.array_equal(start, rough if rough is not None else 0)
+
+
+@pytest.mark.parametrize("make, k", [(KTupleKMeans, 1), (KTupleKMeans, 3), (KTupleGaussianMixture, 3)])  # fmt: skip
+def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
+    eta, *parts = make(k, **STABLE_PRICE, share=0.3)._prices()
+    assert eta == (0.5e-6 if k > 1 else 0.0)
+    whole = accounting.gaussian_mu(1.0, 1e-6 - eta)
+    assert math.hypot(*parts) == pytest.approx(whole * (1 - 1e-9), rel=1e-12)
+    assert parts[0] == (pytest.approx(whole * math.sqrt(0.3), rel=1e-8) if k > 1 else 0)
+    assert bool(parts[-1]) == (make is KTupleGaussianMixture)
+
+
+@pytest.mark.parametrize("start", [[[1.0, 0.0]], [[-1.0, 0.0], [2.0, 0.0]], [[-3.0, 0.0], [3.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])  # fmt: skip
+def test_distances_are_counted_in_those_between_centers(start):
+    start, radius = np.array(start), 4.0
+    step, limit = lattice(radius)
+    rng = np.random.default_rng(0)
+    near = np.rint(start[0] / step) + rng.integers(-900, 900, size=(50, 2))  # a few steps away
+    Q = np.vstack([quantize(rng.normal(size=(300, 2)), radius), near])
+    events, price = [], stable.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
+    with watch(lambda event: events.append(event) or event.value):
+        stable.cell_means(Q, start, radius, price, Noise(0))
+    (seen,) = [e.value for e in events if e.label == "distances"]
+    apart = [2.0 * limit] if len(start) == 1 else [max(math.dist(*start) / step, 2.0**10)] * 2
+    wanted = np.zeros((len(start), 17), dtype=int)
+    for row in Q:
+        far = [math.dist(row, c / step) for c in start]
+        j = int(np.argmin(far))
+        wanted[j, sum(far[j] / apart[j] > 2 ** (i / 2 - 8) for i in range(16))] += 1
+    assert np.array_equal(seen.reshape(-1, 17), wanted)
+
+
+@pytest.mark.parametrize("n, outliers, numbers", [(60, 0.1, (31, 24, 83)), (61, 0.0, (32, 30, 90)), (10, 0.3, (6, 2, 11)), (4, 0.3, (3, 1, 4))])  # fmt: skip
+def test_the_whole_numbers_of_a_stable_mean(n, outliers, numbers):
+    assert stable_tuples.stable_geometry(n, outliers) == numbers
+
+
+@pytest.mark.parametrize("n, outliers, mu", [(300, 0.1, 2.0), (900, 0.0, 0.5), (900, 0.25, 1.0)])
+def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
+    k, eta, beta, separation = 3, 1e-6, 0.05, 12.0
+    _, s, G = stable_tuples.stable_geometry(n, outliers)
+    price = k, mu, eta, beta, separation, outliers
+    good, best = s * (n - math.floor(outliers * n)), (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
+
+    def factor(moved, rest):
+        return private_scales.noise_factor(*stable_tuples.stable_movement(moved, separation), k, rest, eta / 2)[0]  # fmt: skip
+
+    for share in np.linspace(0.1, 0.98, 45):  # of the price, for the weight
+        low = good + (special.ndtri(eta / 2) + special.ndtri(beta)) * G / (share * mu)
+        rest = mu * math.sqrt(1 - share**2)
+        if low >= 2 * G:
+            best = min(best, (factor(G / low, rest), share * mu, rest))
+    assert stable_tuples.stable_plan(n, *price) == pytest.approx(best, rel=1e-12)
+    low, high = 0.0, 0.5  # the largest share of the weight that may move
+    while high - low > 1e-13:
+        middle = (low + high) / 2
+        low, high = (middle, high) if factor(middle, best[2]) <= 0.25 else (low, middle)
+    deviation = G / best[1]
+    chance = special.ndtr((s * n - G / low) / deviation + special.ndtri(eta / 2))
+    assert stable_tuples.stable_chance(n, *price) == pytest.approx(chance, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_second_moments_are_those_of_the_cells_in_any_unit(unit):
+    rng, radius = np.random.default_rng(0), 60.0 * unit
+    start = np.array([[-27.0, 0.0], [27.0, 0.0]]) * unit
+    spread = np.array([[3.0, 0.9], [0.6, 1.5]]) * unit
+    Q = np.vstack([c + rng.normal(size=(3000, 2)) @ spread for c in start])
+    price = stable.StablePrices(**dict.fromkeys(stable.StablePrices.__annotations__, 1e7))
+    found, inside = stable.cell_means(quantize(Q, radius), start, radius, price, Noise(0))
+    noise = Noise(0)
+    weights, matrices = stable.second_moments(found, inside, 1e7, noise)
+    (release,) = noise.receipt(1e-9).releases
+    assert release.sensitivity == pytest.approx(1.0, rel=1e-6)
+    assert np.allclose(weights, 0.5, atol=1e-3)
+    for matrix, part in zip(matrices, (Q[:3000], Q[3000:]), strict=True):
+        assert np.allclose(matrix, np.cov(part.T), rtol=0.1)  # the longest rows are cut
+
+
+def test_errors_of_centres_do_not_know_where_the_centres_are():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[-20.0, 0.0], [20.0, 0.0]], 20_000, axis=0) + rng.normal(size=(40_000, 2))
+    price = {"epsilon": 4.0, "delta": 1e-6, "radius": 30.0, "random_state": 0}
+    model = KTupleKMeans(2, **price).fit(X)
+    errors = model.cluster_centers_se_
+    assert model.status_ == "released"
+    assert np.allclose(errors[:, 0], errors[:, 1], rtol=0.2)
+
+
+def test_one_cluster_of_tuples_is_one_mean():
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * 0.3 + [1.0, -1.0]
+    model = KTupleKMeans(1, epsilon=8.0, delta=1e-6, radius=4.0, random_state=0).fit(X)
+    assert model.cluster_centers_.shape == (1, 2)
+    assert np.allclose(model.cluster_centers_, X.mean(axis=0), atol=0.02)
+
+
+def test_a_plan_of_tuples_counts_bad_ones_whole():
+    plans = [
+        stable_tuples.stable_plan(333, 2, 5.0, 1e-7, 0.01, 9.0, bad / 333)
+        for bad in (33.1, 33.9, 34.1)
+    ]
+    assert plans[0] == plans[1] != plans[2]
+
+
+def test_rows_of_no_part_are_in_no_tuple():
+    Q = np.rint(np.random.default_rng(0).normal(size=(90, 2)) * 1000)
+    parts = np.repeat([0, 1, 2], 30)
+    inside = stable.tuples_of(Q[parts < 2], parts[parts < 2], 2, 3, seed=0)
+    assert np.array_equal(stable.tuples_of(Q, parts, 2, 3, seed=0), inside)

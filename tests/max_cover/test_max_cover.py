@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
-from dplit import MaxCoverKMeans, audit
+from dplit import MaxCoverKMeans, PEMeans, audit, geometry
 from dplit.accounting import Receipt, cover_exponent, gaussian_mu
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
 from dplit.geometry import (
@@ -27,12 +27,14 @@ from dplit.geometry import (
     uniform_in_ball,
     uniform_on_sphere,
 )
-from dplit.inputs import PrivacyWarning, map_blocks, quantize
+from dplit.inputs import MappedRows, PrivacyWarning, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.max_cover import grid as grid_cover
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover import paper as mc
+from dplit.max_cover.paper import Covers
 from dplit.mechanisms import Noise, count_weight, lattice_law, watch
+from dplit.private_evolution import kmeans as pe_means
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 EXTENSION = partial(MaxCoverKMeans, **COMMON, finest=0.2)
@@ -996,3 +998,130 @@ def test_the_lower_bound_is_what_its_proof_needs(epsilon, delta):
     with pytest.raises(ValueError, match="n_words=10"):
         mc.cost_lower_bound(k, 1.0, 1e-3, 10, distance)
     assert mc.cost_lower_bound(k, 50.0, 0.0, words, distance) == (0.0, 0)
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+@pytest.mark.parametrize("fits, d, ratio", [(True, 4, 2.0), (False, 3, 1.0)])
+def test_the_default_grid_is_the_finest_that_fits(monkeypatch, fits, d, ratio):
+    calls = []
+    monkeypatch.setattr(max_cover_kmeans, "grid_fits", lambda *args: calls.append(args) or fits)
+    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, finest=0.03, n_public=70)
+    picks = 3 * math.ceil(2 * math.log1p(ratio) + 0.5)
+    assert model._covers() == Covers(d, 0.03, ratio, picks, snap=True)
+    assert calls == [(4, 0.03, 2.0, True, 70)]
+    assert model._covers(2) == Covers(2, 0.03, 1.0, 3 * 2, snap=True)
+    model.set_params(ratio=1.5, n_picks=7)
+    assert model._covers() == Covers(d, 0.03, 1.5, 7, snap=True)
+    assert calls[-1] == (4, 0.03, 1.5, True, 70)
+
+
+def test_the_printed_plan_is_made_from_the_number_of_rows():
+    model = MaxCoverKMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_public=1000, variant="paper")
+    whole = Covers(3, 1e-3, 1.0, 3, snap=False)  # ln(1000) / 2 = 3.45
+    assert model._covers() == model._covers(50) == whole
+    assert model._covers(2) == Covers(2, 1e-3, 1.0, 3, snap=False)
+    model.set_params(ratio=0.1, n_components=2)
+    assert model._covers() == Covers(2, 1e-3, 0.1, 9, snap=False)  # 3 * ceil(ln 10)
+    assert model.set_params(n_public=2)._covers() == Covers(1, 0.5, 0.1, 9, snap=False)
+
+
+def test_memory_is_what_the_largest_tables_take():
+    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    model = PEMeans(3, population=100, n_components=4, **price)
+    heads = 10 * pe_means.EXTRA * 3
+    for d in (2, 4, 9):
+        assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (300 + heads) * min(d, 4)
+    model = MaxCoverKMeans(3, n_picks=7, **price)
+    assert model._memory(5) == 40 * 3 * 6 + 60 * (7 + 3) * (5 + 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
+    seen, spare = {}, np.array([[0.25, 0.5], [0.5, -0.25]])
+    monkeypatch.setattr(max_cover_kmeans, "public_draws", lambda rng, k, d: (0, spare))
+    for name in ("recenter", "candidate_weights", "worth_keeping", "cluster_candidates"):
+        real = getattr(max_cover_kmeans, name)
+
+        def noted(*args, real=real, name=name, **kw):
+            answer = real(*args, **kw)
+            if name == "candidate_weights":  # some look empty, and are kept all the same
+                answer[:3] = -3.0, 0.5, 1.25
+            seen[name] = args, np.arange(len(answer)) if name == "worth_keeping" else answer
+            return seen[name][1]
+
+        monkeypatch.setattr(max_cover_kmeans, name, noted)
+    rounds, wholes, nearest_center = [], [], geometry.NearestCenter
+
+    def averages(noise, weight, radius, fallback, **buy):
+        rounds.append((radius, fallback))
+        noise.sums(**buy, radius=radius, weight=weight, label="sums and counts")
+        return np.array([[0.5, 0.0], [0.0, 0.5]]) * len(rounds), np.full(2, 7.0 * len(rounds)), 3.0
+
+    def center(centers, radius, whole=False):
+        wholes.append(whole)
+        return nearest_center(centers, radius, whole=whole)
+
+    monkeypatch.setattr(max_cover_kmeans, "_averages", averages)
+    monkeypatch.setattr(max_cover_kmeans, "NearestCenter", center)
+    X = np.random.default_rng(0).normal(size=(40, 2)) / 4 + [1.0, 0.0]
+    model = MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
+    assert model.cluster_sizes_.tolist() == [21.0, 21.0] and model.cluster_sizes_se_.tolist() == [3.0, 3.0]  # fmt: skip
+    radius, weights, kept = (
+        seen["recenter"][1][1],
+        seen["candidate_weights"][1],
+        seen["worth_keeping"][1],
+    )
+    assert [r for r, _ in rounds] == [radius] * 3 and np.array_equal(rounds[0][1], spare * radius)
+    assert np.array_equal(rounds[2][1], 2 * rounds[1][1]) and wholes[-2:] == [True, True]
+    (candidates, used, k, _), _ = seen["cluster_candidates"]
+    assert np.array_equal(used, np.maximum(weights[kept], 1)) and k == 2 and len(candidates) == len(kept)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ratio", [0.7, 1.0])
+def test_printed_projections_divide_by_one_and_the_ratio(monkeypatch, ratio):
+    class Enough(Exception):
+        """The rest does not matter."""
+
+    def project(rows, matrix, *, radius, center=None, divisor=1.0):
+        raise Enough(radius, divisor)
+
+    monkeypatch.setattr(mc, "project", project)
+    model = MaxCoverKMeans(1, epsilon=1.0, delta=1e-3, radius=3.0, ratio=ratio, n_public=20, variant="paper", random_state=0)  # fmt: skip
+    with pytest.raises(Enough) as caught:
+        model.fit(np.zeros((20, 1)))
+    assert caught.value.args == (3.0, 1 + ratio)
+
+
+def test_no_points_are_covered_by_none():
+    cover = grid_cover.GridCover(np.zeros((0, 2)), 0.5)
+    assert cover.histogram.tolist() == [0]
+
+
+def test_rows_that_are_computed_are_covered_like_rows_that_are_there():
+    X = np.random.default_rng(0).normal(size=(300, 2)) * 0.2
+    X[::7] = np.nan
+    there = grid_cover.GridCover(X[~np.isnan(X[:, 0])], 0.3)
+    computed = grid_cover.GridCover(MappedRows(X / 2, lambda rows, at: 2 * rows, 2), 0.3)
+    assert np.array_equal(computed.histogram, there.histogram)
+
+
+def test_recentring_on_noise_still_finds_a_ball_with_all_rows():
+    """All rows are at one end; in one of ten runs the noise puts the middle at the other, 2 R away."""
+    X, farthest = np.ones((5000, 1)), 0.0
+    for seed in range(100):
+        found = max_cover_kmeans.recenter(X, 1.0, mu=1e-6, epsilon=100.0, noise=Noise(seed))
+        away = abs(1.0 - found[0][0])
+        assert away <= found[1] * (1 + 1e-9)
+        farthest = max(farthest, away)
+    assert farthest > 1.7
+
+
+def test_a_large_stencil_has_the_nodes_of_its_ball_and_a_larger_one_is_refused():
+    offsets = grid_cover.stencil(3, 1 / 36)
+    assert len(offsets) == pytest.approx(4 / 3 * math.pi * (37 * math.sqrt(3)) ** 3, rel=0.01)
+    assert len(offsets) > grid_cover._STENCIL
+    with pytest.raises(ValueError, match="too many nodes"):
+        grid_cover.stencil(3, 1 / 200)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dplit
-from dplit import accounting, mechanisms
 from dplit.accounting import Receipt, Release
-from dplit.mechanisms import Journal, Noise, discrete, noisy_avg
+from dplit.mechanisms import Noise, discrete, noisy_avg
+from dplit.mechanisms.journal import Journal
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 CURRENCIES = ({"mu": 0.3}, {"epsilon": 0.7})
@@ -222,27 +222,6 @@ def test_a_branch_of_replace_needs_more_noise_and_the_scale_says_so():
     price = {"mu": 0.3, "radius": 1.0, "weight": 3.0}
     (inside,) = noise.parallel([lambda: noise.sum_scale(2, **price)])
     assert inside > 1.5 * noise.sum_scale(2, **price)
-
-
-# ---------------------------------------------------------------- names that moved
-
-BEFORE = {
-    accounting: """MECHANISMS mills mills_slope log_gaussian_delta gaussian_delta gaussian_epsilon
-        gaussian_mu Table classical_gaussian_mu zcdp_epsilon zcdp_delta zcdp_rho basic_composition
-        advanced_composition gdp_composition subsampled poisson_gaussian_delta
-        poisson_gaussian_epsilon cover_delta cover_exponent mixture_delta failure_delta Release
-        largest_scale Receipt""",
-    mechanisms: """Bits geometric_int laplace_int gaussian_int gauge knorm_int lattice_law
-        check_rows check_columns check_same_columns lattice quantize map_blocks MappedRows
-        count_weight Event Coverage watch Noise mean_in_ball""",
-}
-
-
-@pytest.mark.parametrize("module", BEFORE, ids=lambda module: module.__name__)
-def test_names_are_found_where_they_used_to_be(module):
-    names = BEFORE[module].split()
-    assert {*names} <= {*module.__all__} and all(hasattr(module, name) for name in names)
-    assert not hasattr(module, "no_such_name") and not hasattr(module, "_without")
 
 
 # ---------------------------------------------------------------- pages that are priced together

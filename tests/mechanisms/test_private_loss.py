@@ -14,12 +14,12 @@ from dplit.audit import neighbors, replay
 from dplit.ledger import choice_error, choose_n_clusters, penalised_distances, search_prices
 from dplit.mechanisms import (
     Noise,
-    difference_quantile,
     lattice_law,
     loss_interval,
     loss_parts,
     private_loss,
 )
+from dplit.mechanisms.loss import difference_quantile
 
 relations = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 both = pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -15,17 +15,15 @@ from dplit.accounting import pure_mu
 from dplit.audit import neighbors, replay
 from dplit.inputs import UnreadableRecords, map_blocks
 from dplit.mechanisms import (
-    PARTS,
     Noise,
-    gap_sensitivity,
     histogram_quantile_error,
     private_quantile,
     private_radius,
     quantile_cell,
     quantile_error,
     radius_cells,
-    rank_gaps,
 )
+from dplit.mechanisms.quantiles import PARTS, gap_sensitivity, rank_gaps
 
 relations = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 

@@ -16,7 +16,7 @@ import test_source_target
 from scipy import special, stats
 
 from dplit import mechanisms
-from dplit.mechanisms import Bits, Noise, samplers
+from dplit.mechanisms import Bits, Noise, discrete, knorm_int, lattice_law, samplers
 
 mpmath.mp.dps = 15  # the default, said: each check sets its own
 
@@ -262,7 +262,7 @@ def test_every_word_shows_planted_faults(name):
 
 
 @pytest.mark.parametrize(
-    "sampler", [samplers.geometric_int, samplers.laplace_int, samplers.gaussian_int]
+    "sampler", [mechanisms.geometric_int, mechanisms.laplace_int, mechanisms.gaussian_int]
 )
 def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
     for scale in (5e-324, 1e-300, 1e-5, 1e-3):
@@ -273,9 +273,11 @@ def test_scales_of_any_size_are_drawn_quickly_or_refused(sampler):
         with pytest.raises(ValueError, match="coarser lattice"):
             sampler(Bits(), scale, 3)
         with pytest.raises(ValueError, match="coarser lattice"):
-            samplers.knorm_int(Bits(), scale, 3, ((1, 1.0),))
+            mechanisms.knorm_int(Bits(), scale, 3, ((1, 1.0),))
+    with pytest.raises(ValueError, match="coarser lattice"):  # the gauge grows with the columns
+        mechanisms.knorm_int(Bits(), 2.0**20, 3, ((2**20, 2.0**11),))
     with pytest.raises(ValueError, match="from 1e-100 to 1e100"):
-        samplers.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
+        mechanisms.knorm_int(Bits(), 1.0, 3, ((1, 1e300),))
     assert sampler(Bits(), np.float32(3.0), 3).dtype == np.int64
 
 
@@ -778,8 +780,149 @@ def test_unseeded_noise_takes_its_bytes_from_the_operating_system(family, name):
 
 
 def test_a_generator_in_place_of_the_operating_system_is_noticed():
-    with mock.patch.object(mechanisms, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
+    with mock.patch.object(discrete, "Bits", lambda rng=None: Bits(np.random.default_rng(0))):
         got, words = bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0))
     assert words == 5 and got == 0
     assert bytes_and_draws(lambda: Noise().histogram([0, 1], 5, mu=1.0)) == (40, 5)
     assert bytes_and_draws(lambda: Noise(0).histogram([0, 1], 5, mu=1.0)) == (0, 5)
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+class Known(Bits):
+    """Words that are known beforehand."""
+
+    def __init__(self, words, width=64):
+        super().__init__(np.random.default_rng(0), width)
+        self.given = np.asarray(words, dtype=np.uint64)
+
+    def words(self, n):
+        assert n == len(self.given)
+        return self.given
+
+
+@pytest.mark.parametrize("columns, radii", [([1], [64.0]), ([2, 1], [8.0, 0.25]), ([1, 3], [1.0, 3.0])])  # fmt: skip
+def test_knorm_noise_asks_where_a_coordinate_is_as_near_to_a_half_as_it_may_err(
+    monkeypatch, columns, radii
+):
+    width, D, B = 20, sum(columns), len(columns)
+    words = np.random.default_rng(2).integers(2**12, 2**width, size=2 * D + 1 + B, dtype=np.uint64)
+    u = (words.astype(float) + 0.5) / 2**width
+    tails = ((words >> np.uint64(1)).astype(float) + 0.5) / 2**width
+    gamma, z = -np.log(u[: D + 1]).sum(), -special.ndtri(tails[D + 1 + B :])
+    asked = []
+
+    def exact(bits, logs, tails, scales):
+        assert np.array_equal(logs, words[: D + 1])
+        asked.append([(power, list(normal), scale) for (power, normal), scale in zip(tails, scales, strict=True)])  # fmt: skip
+        return [[10**6] * len(normal) for _, normal in tails]
+
+    monkeypatch.setattr(samplers, "_exact_knorm", exact)
+    slack, start, known = 2.0**-43 + 1 / float(min(words.tolist()) >> 1), 0, []
+    for j, (c, r) in enumerate(zip(columns, radii, strict=True)):
+        part = z[start : start + c]
+        length = math.sqrt(math.fsum(part**2))
+        value = r * gamma * u[D + 1 + j] ** (1 / c) * part / length  # at scale 1
+        error = slack * r * (D + 1 + gamma) * (5 + (1 + math.sqrt(c)) / length)
+        known.append((start, value, error))
+        start += c
+    signs = 1 - 2 * (words[D + 1 + B :] & np.uint64(1)).astype(int)
+    for j, (_, value, error) in enumerate(known):
+        i = int(np.argmax(np.abs(value)))
+        for nearness, side in ((0.9, 1), (1.1, 1), (0.9, -1), (1.1, -1)):
+            # the coordinate lies above or below a half by 0.9 or 1.1 of its error
+            scale = 2.5 / (value[i] - side * nearness * error)
+            asked.clear()
+            (row,) = samplers._knorm_rows(Known(words, width), scale, 1, np.array(columns), np.array(radii))  # fmt: skip
+            unsure = [
+                b
+                for b, (_, v, e) in enumerate(known)
+                if np.min(0.5 - np.abs(v * scale - np.rint(v * scale))) < e * scale
+            ]
+            assert (j in unsure) == (nearness < 1)
+            wanted = []
+            for b, (first, v, _) in enumerate(known):
+                at = slice(first, first + columns[b])
+                sign = signs[at]
+                assert np.array_equal(row[at], sign * (10**6 if b in unsure else np.rint(v * scale)))  # fmt: skip
+                if b in unsure:
+                    tail = (words[D + 1 + B :][at] >> np.uint64(1)).tolist()
+                    wanted.append((int(words[D + 1 + b]), tail, scale * radii[b]))
+            assert asked == ([wanted] if unsure else [])
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
+    n_bits = 16
+    logs, block = [40000, 2**15 + 7, 51234, 60001][: columns + 1], [50001, 30000, 12345, 22222][: columns + 1]  # fmt: skip
+    with samplers.decimal.localcontext(samplers._EXACT):
+        u = [(number + 0.5) / 2**n_bits for number in (*logs, *block)]
+        z = [-special.ndtri(x) for x in u[len(logs) + 1 :]]
+        size = -sum(map(math.log, u[: len(logs)])) * u[len(logs)] ** (1 / columns)
+        value = [size * x / math.hypot(*z) for x in z]
+        i = int(np.argmax(np.abs(value)))
+
+        def decide(near, numbers=logs, bits=n_bits):
+            return samplers._round_blocks(numbers, [block], [near / value[i]], bits)
+
+        if columns == 1:
+            assert decide(3.0) == [[3]] and decide(2.9) == [[3]] and decide(3.1) == [[3]]
+        for near in (2.5 - 1e-5, 2.5 + 1e-5):  # from below and from above
+            assert decide(near) is None
+        small = [1, *logs[1:]]  # one number of which little is known is enough
+        assert samplers._round_blocks(small, [block], [1.0], n_bits) is None
+        for k in range(columns + 1):
+            few = [*block]
+            few[k] = 1
+            assert samplers._round_blocks(logs, [few], [1.0], n_bits) is None
+
+
+def test_doubles_decide_nearly_always(monkeypatch):
+    asked = []
+    for name in ("_exact_gaussian", "_exact_geometric"):
+        monkeypatch.setattr(samplers, name, lambda *args: asked.append(args) or 0)
+    bits = Bits(np.random.default_rng(0))
+    for scale in (0.3, 50.0, 1e6):
+        samplers.gaussian_int(bits, scale, 2000)
+        samplers.laplace_int(bits, scale, 1000)
+    assert not asked
+
+
+def test_a_geometric_number_waits_for_the_bits_that_decide_it():
+    extended = []
+
+    class Noted(Bits):
+        def extend(self, numerator, n_bits):
+            extended.append(numerator)
+            return super().extend(numerator, n_bits)
+
+    bits = Noted(np.random.default_rng(0), 4)
+    assert samplers._exact_geometric(bits, 8, 2.0) == 1 and not extended  # 1.15 to 1.39
+    assert samplers._exact_geometric(bits, 9, 2.0) in (0, 1) and extended[0] == 9  # 0.94 to 1.15
+    extended.clear()
+    assert samplers._exact_geometric(bits, 0, 2.0) >= 5 and extended[0] == 0
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, 2.0**61])
+def test_a_law_needs_a_scale(scale):
+    with pytest.raises(ValueError, match="scale"):
+        lattice_law("gaussian", scale, [0, 1])
+
+
+def test_keys_of_a_race_are_as_near_as_they_say_up_to_the_last_word():
+    words = 2**64 - 1 - np.r_[0:70, 2.0 ** np.arange(7, 63)].astype(np.uint64)
+    key, error = samplers._keys(words, 64, np.zeros(len(words)), 1.0, None)
+    assert error[0] == math.inf and np.isfinite(key).all()
+    with mpmath.workdps(60):
+        for k, e, word in zip(key[1:], error[1:], words[1:].tolist(), strict=True):
+            for uniform in (mpmath.mpf(word) / 2**64, mpmath.mpf(word + 1) / 2**64):
+                assert abs(mpmath.log(-mpmath.log(1 - uniform)) - mpmath.mpf(k)) <= e
+
+
+def test_noise_in_a_tiny_body_may_have_any_scale_below_2_to_the_50():
+    bits = Bits(np.random.default_rng(0))
+    draws = knorm_int(bits, 2.0**49.5, 50, ((1, 1e-3),))
+    assert 0 < np.abs(draws).max() < 2**50
+    with pytest.raises(ValueError, match="scale"):
+        knorm_int(bits, 2.0**50, 3, ((1, 1e-3),))

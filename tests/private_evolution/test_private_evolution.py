@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.cluster import KMeans, kmeans_plusplus
 from test_estimators import Untouchable
 
-from dplit import HDPEMeans, NoisyLloyd, PEMeans
+from dplit import HDPEMeans, NoisyLloyd, PEMeans, accounting, private_evolution
 from dplit.accounting import gaussian_delta, gaussian_mu, gdp_composition
 from dplit.datasets import kmeans_loss, make_elongated_blobs, make_g2, make_isotropic_blobs
 from dplit.geometry import clip_to_ball, uniform_in_ball
@@ -552,3 +552,121 @@ def test_the_starts_drawn_in_step_are_scikit_learns_one_after_the_other(seed):
         for init in ("k-means++", pe._Starts(mass, n_sets))
     ]
     assert np.array_equal(*(fit.cluster_centers_ for fit in fits))
+
+
+# Slips in one line that no other test noticed: exact numbers, enumeration, brute force on tiny cases.
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_votes", [3, 7])
+def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
+    model = pe_means.HDPEMeans(
+        1, epsilon=1.0, delta=1e-6, radius=3.0, n_public=40, variant="paper", n_votes=n_votes,
+        n_components=2, random_state=0,
+    )  # fmt: skip
+    model.fit(np.random.default_rng(0).normal(size=(40, 3)))
+    mu = accounting.gaussian_mu(1.0, 1e-6)
+    lines = model.spent_.releases
+    assert model.spent_.mu == pytest.approx(mu, rel=1e-9)
+    votes = [r for r in lines if r.label == "votes"]
+    assert sum(r.times for r in votes) == n_votes - 2
+    assert all(r.mu == pytest.approx(mu / math.sqrt(n_votes), rel=1e-9) for r in votes)
+
+
+def test_rounds_of_votes_follow_the_signal():
+    model = PEMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_components=16)
+    most = private_evolution.paper_rounds(5)
+    assert [pe_means._rounds(model, 5, s) for s in (0.5, 1.5, 2.9, 1e9)] == [
+        1,
+        2,
+        min(8, most),
+        most,
+    ]
+    assert [pe_means._rounds(model, 17, s) for s in (0.1, 2.0, 3.0, 1e9)] == [1, 3, 4, 16]
+    assert pe_means._rounds(model.set_params(n_votes=9), 17, 0.1) == 9
+
+
+@pytest.mark.parametrize("votes, halved", [(1.01, False), (0.99, True)])
+def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
+    asked, noise = [], Noise(0)
+    scale = noise.histogram_scale(mu=0.2)  # of a round, of which there are four
+
+    def histogram(Q, population, *, mu, n_total, noise, n_elite):
+        assert mu == 0.2
+        return np.full(len(population), scale * votes)
+
+    def children(centers, L, rng, *, antithetic):
+        asked.append(L)
+        return np.zeros((len(centers) * L, 2))
+
+    monkeypatch.setattr(pe, "dp_nn_histogram", histogram)
+    monkeypatch.setattr(pe, "variations", children)
+    monkeypatch.setattr(pe, "select", lambda *args: np.zeros((3, 2)))
+    pe.private_evolution(np.zeros((9, 2)), 3, 20, 4, mu=0.4, n_total=9, noise=noise, antithetic=True)  # fmt: skip
+    assert asked == ([10, 5, 4, 4] if halved else [20] * 4)
+
+
+def test_votes_are_cast_from_the_public_center():
+    X = np.array([[3.0, 1.0], [4.0, 1.0], [9.0, 1.0]])
+    got = vote_search.vote_grid(X, 2.0, np.array([3.0, 1.0]))
+    steps = vote_search.grid_radius(2)
+    assert np.array_equal(got, np.rint([[0, 0], [steps / 2, 0], [steps, 0]]).astype(np.float32))
+
+
+def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
+    radius, asked = 2.0, []
+    monkeypatch.setattr(pe_means, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
+    residuals = np.random.default_rng(0).normal(size=(500, 3)) / 5
+    with watch(lambda event: event.value):
+        r, kept = pe_means.residual_radius(
+            residuals, np.zeros((4, 3)), radius=radius, mu=1.0, sum_mu=0.3, n_total=500, noise=Noise(0)
+        )  # fmt: skip
+    ((counts, middles, edges, d, n, mu),) = asked
+    wanted = 4 * 5e-5 ** (1 - np.arange(80) / 79)
+    assert np.allclose(edges, wanted, rtol=1e-12) and r == edges[37]
+    assert np.allclose(middles[1:], np.sqrt(wanted[1:] * wanted[:-1]), rtol=1e-12)  # of each range
+    assert (d, n, mu) == (3, 125.0, 0.3) and counts.sum() == 500
+    assert kept == pytest.approx(counts @ np.minimum(r / middles, 1) / 500, rel=1e-12)
+
+
+def test_residuals_are_never_shortened_below_the_ladder():
+    ask = {"radius": 1.0, "mu": 1e-3, "sum_mu": 1.0, "n_total": 10.0, "noise": Noise(0)}
+    r, kept = pe_means.residual_radius(np.zeros((10, 2)), np.zeros((3, 2)), **ask)
+    assert r == pytest.approx(1e-4, rel=1e-12) and kept == 1.0
+
+
+def test_the_population_is_shared_among_the_heads(monkeypatch):
+    asked = []
+
+    def search(*_, n_clusters, n_variations, **__):
+        asked.append((n_clusters, n_variations))
+        raise InterruptedError
+
+    monkeypatch.setattr(pe_means, "private_evolution", search)
+    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0, "n_public": 9000}
+    with pytest.raises(InterruptedError):
+        PEMeans(4, population=300, **price).fit(np.zeros((9000, 2)))
+    assert asked == [(6, 50)]
+
+
+def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
+    seen = []
+
+    def votes(Q, population, **_):
+        seen.append(population)
+        raise InterruptedError
+
+    monkeypatch.setattr(pe, "dp_nn_histogram", votes)
+    with pytest.raises(InterruptedError):
+        pe.private_evolution(
+            np.zeros((9, 2), np.float32), 4, 30, 1, mu=1.0, n_total=9, noise=Noise(0)
+        )
+    [population] = seen
+    lengths = np.linalg.norm(population, axis=1)
+    assert len(population) == 4 * 31 and 0.8 < lengths.max() <= 1
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
+def test_evolution_has_a_price(mu):
+    with pytest.raises(ValueError, match="mu"):
+        pe_means.evolution_prices(mu, 3)

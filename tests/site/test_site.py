@@ -132,6 +132,7 @@ def make_book(
 ):
     """A book of two pages; `extra` is one more Markdown cell of the chapter."""
     (root / "nbs" / "answers").mkdir(parents=True)
+    (root / "nbs" / "about").mkdir()
     (root / "tiny_book").mkdir()
     (root / "settings.ini").write_text(
         "[DEFAULT]\nlib_name = tiny_book\nlib_path = tiny_book\nnbs_path = nbs\nuser = a\nrepo = b\nlicense = mit\n"
@@ -142,7 +143,7 @@ def make_book(
     (root / "tiny_book" / "noise.py").write_text(MODULE)
     (root / "nbs" / "styles.css").write_text(".theorem { color: black; }")
     sidebar = ["index.ipynb", {"section": "Foundations", "contents": list(listed)}]
-    sidebar.append({"section": "About the book", "contents": ["sources.ipynb"]})
+    sidebar.append({"section": "About the book", "contents": ["about/sources.ipynb"]})
     website = {
         "title": "tiny",
         "navbar": {"left": [{"text": "Noise", "href": "10_noise.ipynb"}]},
@@ -153,7 +154,7 @@ def make_book(
     )
     for name, cells in {
         "index.ipynb": index,
-        "sources.ipynb": SOURCES,
+        "about/sources.ipynb": SOURCES,
         **dict.fromkeys(chapters, [first, *CHAPTER[1:], extra]),
     }.items():
         cells = [new_markdown_cell(cell) if isinstance(cell, str) else cell for cell in cells]
@@ -195,7 +196,7 @@ def book(tmp_path_factory):
     addresses = [
         "index.html",
         "noise.html",
-        "sources.html",
+        "about/sources.html",
         "notation.html",
         "reference/noise.html",
     ]
@@ -265,10 +266,10 @@ def test_names_link_to_their_documentation(book, chapter):
 
 def test_what_is_cited_leads_to_the_sources(book):
     index = BeautifulSoup((book / "index.html").read_text(encoding="utf-8"), "html.parser")
-    found = {a.get_text(): a["href"] for a in index.select("main a[href^=sources]")}
+    found = {a.get_text(): a["href"] for a in index.select("main a[href^='about/sources']")}
     assert {words.replace("\xa0", " "): where for words, where in found.items()} == {
-        "Balle and Wang": "sources.html#balle-wang-2018",
-        "Ding et al. (CCS 2018)": "sources.html#ding-kifer-2018",
+        "Balle and Wang": "about/sources.html#balle-wang-2018",
+        "Ding et al. (CCS 2018)": "about/sources.html#ding-kifer-2018",
     }
 
 
@@ -586,7 +587,7 @@ def test_quarto_gets_the_same_code():
     assert imports == '#| code-fold: true\n#| code-summary: "Imports"\nimport a'
     assert mine == '#| code-fold: true\n#| code-summary: "Mine"\nx = 1'
     settings = (ROOT / "settings.ini").read_text("utf8")
-    assert re.search(r"^procs = tools.site_code:for_quarto$", settings, flags=re.M)
+    assert re.search(r"^procs = tools.site.site_code:for_quarto$", settings, flags=re.M)
 
 
 QUARTO = shutil.which("quarto")
@@ -598,7 +599,7 @@ QUARTO = shutil.which("quarto")
 def test_quarto_gives_the_same_book(tmp_path):
     """Page by page: sections, theorems, alternative texts. Numbers of sections are ours alone."""
     ours, copy = tmp_path / "ours", tmp_path / "copy"
-    subprocess.run([sys.executable, ROOT / "tools/build_site.py", "--out", ours], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/site/build_site.py", "--out", ours], check=True)
     leave = shutil.ignore_patterns(".git", ".venv", "_site", "_proc", "_docs", ".ci-work")
     shutil.copytree(ROOT, copy, ignore=leave)
     environment = {**os.environ, "PYTHONPATH": str(copy)}

@@ -9,9 +9,9 @@ import warnings
 from functools import cache, partial
 
 import numpy as np
-from peers.library import Library
 from sklearn.linear_model import LogisticRegression
 
+from bench.peers.library import Library
 from bench.store import table
 from dplit import LabelShiftClassifier, NCnvxAdap, adaptation, datasets
 from dplit.adaptation import choose_in_public, kernel_mean_matching

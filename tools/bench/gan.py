@@ -7,9 +7,8 @@ seeds 0 to 2 of six of the sets; the lines take seeds from 1000 on.
 import math
 from functools import cache
 
-from peers.gan import Gan
-
 from bench import store
+from bench.peers.gan import Gan
 from bench.source_target import costs, ks_of, mnist_is_there, share_rows, share_sets
 from bench.store import Store, read, write
 

@@ -3,11 +3,11 @@
 import math
 from functools import cache, partial
 
-from peers import balcan, fastlloyd, google_lsh, pe_means_direct
-from peers.library import Library
-from peers.meter import measured
 from sklearn.cluster import KMeans
 
+from bench.peers import balcan, fastlloyd, google_lsh, pe_means_direct
+from bench.peers.library import Library
+from bench.peers.meter import measured
 from bench.sets import EPSILONS, SMALL, available, load
 from bench.store import Store
 from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets

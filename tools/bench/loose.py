@@ -8,8 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
-from peers.meter import measured
 
+from bench.peers.meter import measured
 from bench.sets import available, load
 from bench.store import table
 from dplit import PEMeans, datasets

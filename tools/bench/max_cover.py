@@ -1,7 +1,7 @@
 """MaxCoverKMeans measured: its losses beside other methods', its speed beside a direct reading of Algorithm 2.
 
-Of chapter 30: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
-`cover [--rows N ...] [--dimensions D ...]`. Of chapter 32: `skip [--sets NAME ...]`. CPU seconds differ from machine to machine, their ratios much less.
+Of nbs/max_cover/paper.ipynb: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
+`cover [--rows N ...] [--dimensions D ...]`. Of nbs/max_cover/kmeans.ipynb: `skip [--sets NAME ...]`. CPU seconds differ from machine to machine, their ratios much less.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Noise and passes beside numpy and scikit-learn: package.csv."""
 
-import measure
-
+from bench import measure
 from bench.store import write
 from dplit.accounting import Table
 

@@ -12,7 +12,7 @@ from bench.sets import LARGE, geometric_mean
 from bench.tables import by_set
 from dplit.accounting import Table
 
-README = store.PROGRAM.parents[1] / "README.md"
+README = store.PROGRAM.parents[2] / "README.md"
 PEER_TITLES = {
     "PE-means": ("PE-means (2026), its privacy repaired", "our reading"),
     "Google LSH tree": ("Google's LSH tree (2021)", "our reading"),
@@ -153,7 +153,7 @@ def section():
     rest = markdown(["everything else", "measured"], [row for part in parts for row in part()])
     return f"""## Measured
 
-By `python tools/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/examples/benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reading" is a program of ours after what the authors published. "Run once" is the authors' own program beside ours, in a run that this command does not repeat; versions and seeds stand there.
+By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/examples/benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reading" is a program of ours after what the authors published. "Run once" is the authors' own program beside ours, in a run that this command does not repeat; versions and seeds stand there.
 
 {kmeans_part()}
 {rest}"""

@@ -7,8 +7,8 @@ import math
 from functools import partial
 
 import numpy as np
-from peers import linear
 
+from bench.peers import linear
 from bench.store import table
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu

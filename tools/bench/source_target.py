@@ -1,6 +1,6 @@
 """Sources and targets: the solver against its peers, and what private sources are worth, as shares of the gap.
 
-Of chapter 60: `solver [--runs 1]` (n = 5000 and 20000; FasterPAM needs `pip install kmedoids` and holds
+Of nbs/source_target/medoids.ipynb: `solver [--runs 1]` (n = 5000 and 20000; FasterPAM needs `pip install kmedoids` and holds
 a matrix of all distances, 1.6 GB at n = 20000) and `shares [--runs 30] [--first 0] [--mnist]`. Seeds
 count from --first: defaults were chosen on seeds below 1000, so figures to quote take others.
 """

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).parents[1] / "benchmark.py"
-BOOK = PROGRAM.parents[1] / "nbs" / "benchmarks"  # the tables that chapters and the README read
+PROGRAM = Path(__file__).with_name("benchmark.py")
+BOOK = PROGRAM.parents[2] / "nbs" / "benchmarks"  # the tables that chapters and the README read
 
 
 def read(path):

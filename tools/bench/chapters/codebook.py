@@ -1,4 +1,4 @@
-"""Private codebooks of MNIST digits, whole or cut into parts: bits, distortion, digits read (chapter 84).
+"""Private codebooks of MNIST digits, whole or cut into parts: bits, distortion, digits read (nbs/examples/codebook.ipynb).
 
 Needs DPLIT_DATA, the folder that holds mnist_t10k.npz. Two CPU minutes.
 """

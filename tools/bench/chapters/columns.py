@@ -1,4 +1,4 @@
-"""PEMeans beside HDPEMeans on tables of 33 to 128 columns: whence `python -m dplit` chooses by columns (chapter 36).
+"""PEMeans beside HDPEMeans on tables of 33 to 128 columns: whence `python -m dplit` chooses by columns (nbs/command_line/command.ipynb).
 
 Each table lies in a public box, as the command has it: numbers within their bounds, values of a list as
 columns of zeros and ones. Losses are means over the seeds; a ratio is that of HDPEMeans over PEMeans.

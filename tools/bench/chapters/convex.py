@@ -1,4 +1,4 @@
-"""Convex adaptation beside other methods, and what each part of it is worth (chapter 71)."""
+"""Convex adaptation beside other methods, and what each part of it is worth (nbs/adaptation/convex.ipynb)."""
 
 import math
 import time

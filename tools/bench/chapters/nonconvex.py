@@ -1,4 +1,4 @@
-"""Non-convex adaptation: a network on two rings, what the weights of Algorithm 2 do, and the speed (chapter 72)."""
+"""Non-convex adaptation: a network on two rings, what the weights of Algorithm 2 do, and the speed (nbs/adaptation/nonconvex.ipynb)."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""PEMeans and HDPEMeans: areas beside other methods', CPU time, what each part of the default is worth (chapters 50 to 52)."""
+"""PEMeans and HDPEMeans: areas beside other methods', CPU time, what each part of the default is worth (nbs/private_evolution/paper.ipynb to kmeans.ipynb)."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Stable clusters: from how many rows and which distance on they are released, and on which real data (chapter 41).
+"""Stable clusters: from how many rows and which distance on they are released, and on which real data (nbs/k_tuples/kmeans.ipynb).
 
 Both beside PEMeans at the same price. Losses are over those of k-means without privacy.
 """

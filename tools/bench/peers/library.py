@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import numpy as np
 
+from bench.peers.apart import Apart
 from dplit.geometry import clip_to_ball
-from peers.apart import Apart
 
 
 class Library(Apart):

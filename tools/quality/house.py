@@ -1,4 +1,4 @@
-"""How much is in the house, and how much of it are checks: python tools/house.py [--against REF] [--json]
+"""How much is in the house, and how much of it are checks: python tools/quality/house.py [--against REF] [--json]
 
 It reads the package and counts modules, lines, imports of private names and circles of imports; it counts the calls of one small
 fit, and measures imports and that fit. With `--against REF` the package as of a git revision is put beside it, and the two
@@ -25,7 +25,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CHECKING = {"public", "declared", "contracts", "words"}
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -1,6 +1,6 @@
 """Tables that nobody tuned on, as they are, with ranges written from what the columns mean: losses over k-means without privacy.
 
-python tools/real_tables.py [--epsilon E ...] [--seeds S]
+python tools/bench/real_tables.py [--epsilon E ...] [--seeds S]
 
 Needs pandas. Adult is left out where the folder DPLIT_DATA does not hold adult.csv.gz. Set
 OMP_NUM_THREADS=1; one CPU minute.

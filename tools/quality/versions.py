@@ -1,6 +1,6 @@
 """Do the tests pass on every Python that is here, and on the first of them with the lowest libraries that pyproject.toml allows?
 
-python tools/versions.py [--lowest] [--tests "tests/inputs/test_public.py ..."]
+python tools/quality/versions.py [--lowest] [--tests "tests/inputs/test_public.py ..."]
 
 An environment for each is made anew in --out, by uv, which can pick the lowest versions: of what dplit needs and of what its
 tests need. Chapters are left out: what figures look like depends on a library's version.
@@ -15,7 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # tests of the book and of tools
 WITH_CHAPTERS = ["book", "site", "browser", "benchmark", "mutants"]
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))

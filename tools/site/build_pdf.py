@@ -1,6 +1,6 @@
 """The lessons as one PDF, from the pages of a built site.
 
-    python tools/build_pdf.py SITE [--handouts] [--out lessons.pdf]
+    python tools/site/build_pdf.py SITE [--handouts] [--out lessons.pdf]
 
 --handouts prints a page of each lesson: its algorithm in numbered lines, its theorems, and what to remember.
 
@@ -183,7 +183,9 @@ def build_handouts(pages, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("site", type=Path, help="a folder that tools/build_site.py has written")
+    parser.add_argument(
+        "site", type=Path, help="a folder that tools/site/build_site.py has written"
+    )
     parser.add_argument("--handouts", action="store_true", help="a page of each lesson")
     parser.add_argument("--out", type=Path, help="lessons.pdf, or handouts.pdf")
     asked = parser.parse_args()

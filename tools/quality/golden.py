@@ -1,4 +1,4 @@
-"""Do seeded fits give the same bits as before? Hashes of what every estimator releases: python tools/golden.py [--against REF]
+"""Do seeded fits give the same bits as before? Hashes of what every estimator releases: python tools/quality/golden.py [--against REF]
 
 Alone it prints one JSON object, from the name of a case to the hash of its bytes. With `--against REF` it also computes the
 hashes for the package as of a git revision, in a temporary work tree and by this very file, and prints each case that differs;
@@ -29,7 +29,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import dplit
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TIMES = {"opened", "when", "who", "ledger", "seal"}  # of a ledger: differ from run to run
 
 

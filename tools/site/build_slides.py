@@ -1,6 +1,6 @@
 """A deck of slides for each lesson, one PDF each, from the pages of a built site.
 
-    python tools/build_slides.py SITE [--out slides]
+    python tools/site/build_slides.py SITE [--out slides]
 
 On slides goes what a class looks at together: the question, figures (of something to play with, each picture), tables, boxes,
 the algorithm, short code, sentences in bold, questions to predict, what to remember, and easy exercises. What
@@ -155,7 +155,9 @@ def build(page, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("site", type=Path, help="a folder that tools/build_site.py has written")
+    parser.add_argument(
+        "site", type=Path, help="a folder that tools/site/build_site.py has written"
+    )
     parser.add_argument("--out", type=Path, default=Path("slides"))
     asked = parser.parse_args()
     pages = lessons(asked.site)

@@ -1,4 +1,4 @@
-"""Would the unit tests notice a slip in the code that keeps the promises? Many small ones, one at a time: python tools/mutate.py
+"""Would the unit tests notice a slip in the code that keeps the promises? Many small ones, one at a time: python tools/quality/mutate.py
 
 A mutant is one change in one function of mutants.toml: a comparison or a sign turned, a factor or a statement left out.
 Tests are collected once; for each mutant the process is forked, the changed function takes the place of the old one
@@ -31,7 +31,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from mutations import FIELDS, codes, mutants_of, plant
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULT = ["result", "killing test", "seconds"]
 WORDS = {
     "end": "survived",
@@ -278,7 +278,7 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
-    table = tomllib.loads((args.root / "tools" / "mutants.toml").read_text())
+    table = tomllib.loads((args.root / "tools/quality/mutants.toml").read_text())
     equal = {(e["in"], e["before"], e["after"]): e["why"] for e in table.get("equivalent", ())}
     functions = [(f, p) for f, p in table["functions"].items() if (args.root / f).exists()]
     pool = [m for file, patterns in functions for m in mutants_of(args.root, file, patterns)]

@@ -101,7 +101,7 @@ def fenced(text, attributes):
 @functools.cache
 def converter():
     """A pandoc that turns page after page into HTML; it ends with the program that asks it."""
-    command = [pypandoc.get_pandoc_path(), "lua", Path(__file__).parent / "site" / "pages.lua"]
+    command = [pypandoc.get_pandoc_path(), "lua", Path(__file__).parent / "pages.lua"]
     return subprocess.Popen([*command, DIALECT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

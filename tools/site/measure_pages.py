@@ -1,4 +1,4 @@
-"""How long the pages of the site are, and what takes their height: python tools/measure_pages.py SITE [PAGE ...]
+"""How long the pages of the site are, and what takes their height: python tools/site/measure_pages.py SITE [PAGE ...]
 
 Every page is opened in a browser, 1440 pixels wide; a screen is 900 pixels. Shares are of the height of the page, of what
 can be seen when it opens: what is folded takes no height. Load times differ from machine to machine.
@@ -96,7 +96,9 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("site", type=Path, help="a folder that tools/build_site.py has written")
+    parser.add_argument(
+        "site", type=Path, help="a folder that tools/site/build_site.py has written"
+    )
     parser.add_argument("pages", nargs="*", help="addresses, as accounting.html (default: all)")
     asked = parser.parse_args()
     site = asked.site.resolve()

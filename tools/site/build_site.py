@@ -1,6 +1,6 @@
 """Build the site: every notebook named in _quarto.yml becomes a page, without Quarto and without the network.
 
-    python tools/build_site.py [--out DIR] [--only NOTEBOOK ...]
+    python tools/site/build_site.py [--out DIR] [--only NOTEBOOK ...]
 
 Each notebook goes through nbdev's own processing and is written out as Markdown; pandoc turns that into HTML (site_pages). Code is
 shortened and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
@@ -29,8 +29,8 @@ import site_text
 import yaml
 from site_pages import SiteError, read_page, reference, reference_name, text_of
 
-ROOT = Path(__file__).resolve().parent.parent
-PARTS = Path(__file__).resolve().parent / "site"  # template, style, script, KaTeX, MiniSearch
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = Path(__file__).resolve().parent  # template, style, script, KaTeX, MiniSearch
 MARKER = ".built-by-build_site"  # lies in every folder we made: no other folder is ever replaced
 LICENCES = {"apache2": "Apache License 2.0", "mit": "MIT License", "bsd3": "BSD 3-Clause License"}
 WAYS = {"edit_url": "Edit this page", "binder_url": "Binder", "colab_url": "Colab"}

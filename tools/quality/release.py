@@ -1,6 +1,6 @@
 """Is this a release? Archives are built, installed where there is nothing else, and used.
 
-python tools/release.py [--out DIR]
+python tools/quality/release.py [--out DIR]
 
 One version everywhere; a wheel and an archive of the sources; each installed into an empty environment with what it
 needs to run and no more, where a table becomes a report; the archive's own tests of that, run from its own folder.
@@ -14,7 +14,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TESTS = [
     "tests/estimators/test_estimators.py",
     "tests/command_line/test_commands.py",

@@ -1,4 +1,4 @@
-"""Speed and memory of what everything else stands on, measured here and now: python tools/measure.py [--rows N]
+"""Speed and memory of what everything else stands on, measured here and now: python tools/bench/measure.py [--rows N]
 
 Ratios compare two programs in one run, on one thread; absolute numbers differ from machine to machine.
 """

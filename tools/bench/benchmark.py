@@ -1,6 +1,6 @@
 """Every table of chapter examples/benchmarks and every figure of the README, made by one command.
 
-python tools/benchmark.py all --out DIR [--seeds S] [--rows 1e8] [--book]
+python tools/bench/benchmark.py all --out DIR [--seeds S] [--rows 1e8] [--book]
 
 or part by part, in this order:
 
@@ -45,9 +45,15 @@ What authors' own programs did beside ours, once, is in programs.csv of the book
 """
 
 import argparse
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
+
+if (
+    __name__ == "__main__"
+):  # `bench` is this folder: found in the one above, and nothing in it by its bare name
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import (
     ablations,
@@ -70,7 +76,6 @@ from bench import (
     speed,
 )
 from bench.sets import SETS
-
 from dplit.inputs import PrivacyWarning
 
 OPTIONS = {

@@ -19,9 +19,9 @@ from functools import cache
 import numpy as np
 from scipy.optimize import brentq
 
+from bench.peers.apart import Apart
 from dplit.accounting import gaussian_mu, poisson_gaussian_delta
 from dplit.geometry import clip_to_ball
-from peers.apart import Apart
 
 CRITIC_STEPS, HIDDEN = 5, 20  # of Falk and Meneses
 SETTINGS = {"steps": 200, "rate": 0.25, "clip": 0.3, "learning_rate": 1e-3, "box": 1 / HIDDEN}

@@ -1535,10 +1535,10 @@ def test_an_average_of_skewed_columns_is_that_of_each(moves):
 
 
 def test_tuples_of_the_wrong_shape_are_refused_by_name():
-    given = KNoisyCenters(variant="paper", epsilon=1.0, delta=1e-6)
+    plan = k_tuples.exact_plan(6000, 1.0, 1e-6, 0.05)
     noise = Noise(0, neighboring="replace")
     with pytest.raises(ValueError, match=r"\bT\b"):
-        k_noisy_centers.printed_noisy_centers(np.zeros((5, 2)), given, noise)
+        k_tuples.private_test_partition(np.zeros((5, 2)), plan, separation=10.0, noise=noise)
 
 
 def test_the_sampled_test_needs_a_door():
@@ -1549,7 +1549,7 @@ def test_the_sampled_test_needs_a_door():
 
 def test_the_printed_loss_is_a_price_that_is_not_nothing():
     with pytest.raises(ValueError, match="delta"):
-        k_noisy_centers.printed_loss(3, 1.0, 2.0, 10.0)
+        k_tuples.printed_loss(3, 1.0, 2.0, 10.0)
     losses = [k_noisy_centers.printed_loss(3, 1.0, 1e-6, s) for s in (6.5, 10.0, 100.0)]
     assert losses[0] > losses[1] > losses[2] > 0
 

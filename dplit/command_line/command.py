@@ -6,12 +6,10 @@
 __all__ = ['METHODS', 'FILES', 'ROOM', 'WIDE', 'read_bounds', 'cluster']
 
 # %% ../../nbs/command_line/command.ipynb #778be846
-import argparse
 import copy
 import csv
 import io
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -30,7 +28,6 @@ from ..k_tuples.kmeans import KTupleKMeans
 from ..ledger.ledger import charged, PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
-from ..inputs.checks import check_kind
 from ..accounting.receipts import total_line, Table
 from .reports import _read, doubts, report, Result
 from ..inputs.ranges import BoundedScaler
@@ -138,7 +135,6 @@ def read_bounds(path):
         If a bound is missing, no number, not finite or not below the other, or a column stands
         there twice; the message names the column.
     """
-    check_kind(path, "path", "read_bounds", (str, os.PathLike), "of a file")
     read = _from_json if str(path).lower().endswith(".json") else _from_csv
     found = {"low": {}, "high": {}, "categories": {}}
     for column, given in read(_text_of(path, "bounds"), path):
@@ -227,7 +223,7 @@ def _till(options, model):
 
 # %% ../../nbs/command_line/command.ipynb #c5667abd
 def _prepare(folder):
-    """Make a folder for results; whether it is new. Results that were paid for are not overwritten."""
+    """Make a folder for results; whether it is new. Results that spent a budget are not overwritten."""
     there = [name for name in FILES if (folder / name).exists()]
     if there:
         raise FileExistsError(f"{folder} holds {there[0]} of an earlier run; name another folder.")
@@ -261,7 +257,7 @@ def _result(options, scaler, model, why, left_out):
 
 
 def _center_errors(scaler, model):
-    """Standard errors of the centres' noise in the table's units; None where the algorithm has none."""
+    """Standard errors of the centers' noise in the table's units; None where the algorithm has none."""
     errors = getattr(model, "cluster_centers_se_", None)
     units = [column.unit for column in scaler.columns_ for _ in column.outputs]
     return None if errors is None else errors * units
@@ -287,7 +283,7 @@ WIDE = 100  # signs of a line
 
 
 def _shown(result):
-    """Centres and sizes for a screen: clusters below one another or, if that is too wide, beside."""
+    """Centers and sizes for a screen: clusters below one another or, if that is too wide, beside."""
     head, lines = _lines(result._replace(center_errors=None))  # these are in the file
     rows = [[number, *(_read(float(x)) for x in cells)] for number, *cells in lines]
     if len(str(Table(head, rows)).split("\n")[0]) > WIDE:
@@ -319,7 +315,7 @@ def _write(folder, result, names):
     for name in names:
         try:
             (folder / name).write_text(_TEXTS[name](result), encoding="utf-8", newline="")
-        except (Exception, KeyboardInterrupt) as error:  # what is paid for is not lost by it
+        except (Exception, KeyboardInterrupt) as error:  # what spent a budget is not lost by it
             failed[name] = f"{type(error).__name__}: {error}"
             with suppress(OSError):
                 (folder / name).unlink(missing_ok=True)
@@ -370,7 +366,7 @@ def _finish(folder, result, failed, came):
 
 # %% ../../nbs/command_line/command.ipynb #009df0c7
 def _answer(options, scaler, model, stop, why, left_out):
-    """((result, files that failed), receipt): reads the rows, fits, and writes what was paid for, before anything else."""
+    """((result, files that failed), receipt): reads the rows, fits, and writes what spent the budget, before anything else."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {options.table} ...")
         with clock("reading"):
@@ -406,7 +402,6 @@ def cluster(options):
     Stopped
         If SIGINT, SIGTERM or SIGHUP comes before anything is released.
     """
-    options = check_kind(options, "options", "cluster", argparse.Namespace, "from arguments")
     scaler, model, *said = _plan(options)
     budget = _till(options, model)
     with held(model) as stop:

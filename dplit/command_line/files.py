@@ -20,8 +20,7 @@ from itertools import islice
 import numpy as np
 
 from ..inputs.foreign import quiet
-from ..inputs.checks import column_kind, check_kind
-from ..inputs.ranges import BoundedScaler
+from ..inputs.checks import column_kind
 
 # %% ../../nbs/command_line/files.ipynb #c2571b07
 _READ = "it must be CSV (text in UTF-8) or Parquet"
@@ -54,10 +53,9 @@ def check_source(path):
 
     Raises
     ------
-    OSError, TypeError, ValueError
+    OSError, ValueError
         If it is anything else. The message says what it is and what to do.
     """
-    check_kind(path, "path", "the reader of tables", (str, os.PathLike), "of a file")
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -339,7 +337,6 @@ def _unreadable(path, error):
 
 def _carefully(function, path, *args):
     """A function of what is PUBLIC of a file, whose foreign errors become sentences."""
-    check_kind(path, "path", "the reader of tables", (str, os.PathLike), "of a file")
     try:
         check_source(path)
         return function(path, *args)
@@ -371,7 +368,7 @@ def read_names(path):
 
     Raises
     ------
-    OSError, TypeError, ValueError
+    OSError, ValueError
         If the file cannot be read, or two columns have one name.
     """
     names = _carefully(_names, path)
@@ -394,10 +391,9 @@ def check_table(path, scaler):
 
     Raises
     ------
-    OSError, TypeError, ValueError
+    OSError, ValueError
         If a column's type is neither numbers nor words, or one that no installed reader can read.
     """
-    check_kind(scaler, "scaler", "check_table", BoundedScaler)
     _carefully(lambda path: _is_parquet(path) and _refuse_types(path, scaler), path)
 
 # %% ../../nbs/command_line/files.ipynb #4dc180c2
@@ -426,7 +422,7 @@ def read_rows(path, scaler):
 
     Raises
     ------
-    OSError, TypeError, ValueError
+    OSError, ValueError
         As `check_table`, before a row is read. `ValueError` with one and the same sentence if any
         row cannot be used, or there is none: it names no cell, line or column.
     """

@@ -15,9 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..plotting.styles import png, SERIES, style
-from ..inputs.checks import check_kind
 from ..accounting.receipts import rounded_up, Receipt
-from ..inputs.ranges import Column
 
 # %% ../../nbs/command_line/reports.ipynb #5e71485c
 class Result(NamedTuple):
@@ -25,7 +23,7 @@ class Result(NamedTuple):
 
     `centers` has the shape (k, outputs of all `columns`), in the columns' units, with shares for the
     values of a category; `sizes` and `errors` (k,), or None, are noisy numbers of rows and the
-    standard errors of their noise; `center_errors`, or None, are those of the centres' noise; `why`
+    standard errors of their noise; `center_errors`, or None, are those of the centers' noise; `why`
     says why that method was taken.
     """
 
@@ -40,32 +38,15 @@ class Result(NamedTuple):
     center_errors: np.ndarray | None = None
     why: str = ""
 
-
-def _check_result(result, owner):
-    result = check_kind(result, "result", owner, Result)
-    check_kind(result.receipt, "result.receipt", owner, Receipt)
-    check_kind(result.centers, "result.centers", owner, np.ndarray)
-    known = all(isinstance(column, Column) for column in result.columns)
-    shape = (len(result.centers), sum(len(c.outputs) for c in result.columns) if known else 0)
-    sizes = [part for part in (result.sizes, result.errors) if part is not None]
-    of_centers = shape if result.center_errors is None else np.shape(result.center_errors)
-    right = result.centers.shape == shape == of_centers
-    if not right or any(np.shape(part) != shape[:1] for part in sizes):
-        raise ValueError(
-            f"result: {owner} needs centres with one column for each output of `columns`, and sizes and "
-            "errors with one number for each centre."
-        )
-    return result
-
 # %% ../../nbs/command_line/reports.ipynb #c27c5081
 MOST_COLUMNS = 24  # more panels than this nobody reads
 
 
 @style()
 def plot_columns(result):
-    """Where the centres lie: one panel for each column, which shows its whole public range.
+    """Where the centers lie: one panel for each column, which shows its whole public range.
 
-    Of more than 24 columns, the 24 in which the centres lie farthest apart within the range;
+    Of more than 24 columns, the 24 in which the centers lie farthest apart within the range;
     those of clusters that may be empty are not asked.
 
     Parameters
@@ -76,13 +57,7 @@ def plot_columns(result):
     Returns
     -------
     matplotlib Figure
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no result, or its parts do not fit.
     """
-    result = _check_result(result, "plot_columns")
     shown = _telling(result)
     k, wide = len(result.centers), min(len(shown), 2)
     tall = math.ceil(len(shown) / wide)
@@ -127,13 +102,7 @@ def doubts(result):
     -------
     str
         PUBLIC.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no result, or its parts do not fit.
     """
-    result = _check_result(result, "doubts")
     return " ".join([*_empty_clusters(result), *_empty_lists(result)])
 
 
@@ -182,7 +151,7 @@ def _telling(result):
 
 # %% ../../nbs/command_line/reports.ipynb #c27c5083
 def _draw_range(ax, column, centers, errors):
-    """Centres of a column and two standard errors to either side, in its PUBLIC range."""
+    """Centers of a column and two standard errors to either side, in its PUBLIC range."""
     places, color = range(len(centers)), SERIES[1]["color"]
     ax.hlines(places, column.low, column.high, color="0.88", lw=5, zorder=1)
     ends = np.clip([centers - 2 * errors, centers + 2 * errors], column.low, column.high)
@@ -233,10 +202,9 @@ def plot_sizes(result):
 
     Raises
     ------
-    TypeError, ValueError
-        If it is no result, its parts do not fit, or it has no sizes.
+    ValueError
+        If it has no sizes.
     """
-    result = _check_result(result, "plot_sizes")
     if result.sizes is None or result.errors is None:
         raise ValueError("result: plot_sizes needs sizes, and this algorithm releases none.")
     k = len(result.sizes)
@@ -250,7 +218,7 @@ def plot_sizes(result):
 
 # %% ../../nbs/command_line/reports.ipynb #cf3b08f1
 def right_guesses(receipt):
-    """How often, at most, somebody is right who bets on one person's row, before even odds.
+    """How often, at most, an adversary is right who bets on one person's row, at even prior odds.
 
     Parameters
     ----------
@@ -259,14 +227,8 @@ def right_guesses(receipt):
     Returns
     -------
     float
-        From 0.5 (nothing is learnt) to 1. PUBLIC.
-
-    Raises
-    ------
-    TypeError
-        If it is no receipt.
+        From 0.5 (nothing is learned) to 1. PUBLIC.
     """
-    receipt = check_kind(receipt, "receipt", "right_guesses", Receipt, "such as spent_")
     return (1 + receipt.delta_at(0.0)) / 2
 
 # %% ../../nbs/command_line/reports.ipynb #a9c289e3
@@ -356,7 +318,7 @@ def _read(x):
 
 
 def _centers_table(result):
-    """Centres and sizes as a table."""
+    """Centers and sizes as a table."""
     head = ["cluster", *(name for column in result.columns for name in column.outputs)]
     rows = [[i, *map(_read, center)] for i, center in enumerate(result.centers, 1)]
     if result.sizes is not None:
@@ -417,13 +379,7 @@ def report(result):
     -------
     str
         PUBLIC, as everything on it is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no result, or its parts do not fit.
     """
-    result = _check_result(result, "report")
     title = html.escape(f"{result.source}: {len(result.centers)} groups, found privately")
     left = ", ".join(map(str, result.left_out))
     left = (

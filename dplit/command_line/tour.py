@@ -32,7 +32,7 @@ from .command import cluster
 
 # %% ../../nbs/command_line/tour.ipynb #8a471ff9
 def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=say):
-    """Non-private k-means beside NoisyLloyd and PEMeans at several epsilons.
+    """Non-private k-means compared with NoisyLloyd and PEMeans at several epsilons.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     epsilons : list of float
         One fit of each for each.
     n_clusters : int
-        Number of centres.
+        Number of centers.
     delta : float
         Failure probability of every private fit.
     random_state : None, int or Generator
@@ -77,7 +77,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
 
 # %% ../../nbs/command_line/tour.ipynb #350e729d
 def picture(models, path):
-    """Save the centres of each model as a strip of 8 x 8 images: the first above, the others below in two columns.
+    """Save the centers of each model as a strip of 8 x 8 images: the first above, the others below in two columns.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ from scipy import sparse
 from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget
 from dplit.__main__ import main
 from dplit.command_line import files as table_files
+from dplit.inputs import BoundedScaler
 
 N = 300
 X = np.random.default_rng(0).uniform(0, 9, size=(N, 2))
@@ -224,7 +225,7 @@ PRIVATE = {  # what only a row can tell
 
 def scaler():
     columns = table_files._Block(x=np.empty(0), y=np.empty(0))
-    return table_files.BoundedScaler(low=0, high=9).fit(columns)
+    return BoundedScaler(low=0, high=9).fit(columns)
 
 
 @pytest.mark.parametrize("name", [*PRIVATE, "no row"])
@@ -329,7 +330,7 @@ def test_a_word_may_be_anything_and_of_any_length(tmp_path):
     ]
     (tmp_path / "t.csv").write_text("x\n" + "".join(f"{word}\n" for word in words))
     columns = table_files._Block(x=np.empty(0))
-    listed = table_files.BoundedScaler(categories={"x": ["1", "b"]}).fit(columns)
+    listed = BoundedScaler(categories={"x": ["1", "b"]}).fit(columns)
     rows = table_files.read_rows(tmp_path / "t.csv", listed)
     assert [tuple(row == rows.max()) for row in rows] == [
         (word.startswith("1."), word == "b") for word in words

@@ -358,7 +358,8 @@ def test_results_become_attributes_in_one_place():
 
 # ---------------------------------------------------------------- who asks
 
-ASKS = "ledger charges search choosing audit sabotage commands".split()
+ASKS = "ledger/ledger ledger/rules ledger/search ledger/choosing audit/audit audit/faults".split()
+ASKS += ["command_line/command"]
 HIDDEN = {"_declared", "_gaussian_only", "_fixed_cost", "_is_upper_bound", "_check_tables"}
 HIDDEN |= {"_check_public", "_total_epsilon", "_smallest_mu", "_price"}
 

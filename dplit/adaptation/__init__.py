@@ -79,7 +79,6 @@ from .regression import (
     raised_share,
 )
 from .samples import (
-    ADAPTATION,
     Sample,
     noisy_gradient,
     on_lattice,
@@ -87,7 +86,6 @@ from .samples import (
 )
 
 __all__ = [
-    "ADAPTATION",
     "Classification",
     "CnvxAdap",
     "LabelShiftClassifier",

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .declared import as_float64, UnreadableRecords
+from .numbers import as_float64, UnreadableRecords
 from .checks import check_callable, check_count, check_kind
 
 # %% ../../nbs/inputs/blocks.ipynb #2d051ac0

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from .declared import as_float64, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, cells_of, is_masked, UnreadableRecords
 from .checks import check_callable, check_kind
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3

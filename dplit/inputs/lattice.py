@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .declared import as_float64, UnreadableRecords
+from .numbers import as_float64, UnreadableRecords
 from .checks import is_number, shown, check_center
 
 # %% ../../nbs/inputs/lattice.ipynb #ee0aa89d

@@ -9,8 +9,9 @@ __all__ = ['stable_geometry', 'stable_movement', 'stable_chance', 'stable_plan',
 import math
 from functools import lru_cache, partial
 
+from typing import Annotated
+
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 from scipy.spatial.distance import cdist
 
@@ -19,6 +20,8 @@ from .paper import canonical, count_unpartitioned, majority, ratio_bound
 from .paper import separations, smallest
 from .scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .clusterer import TupleClusterer
+from ..inputs.contracts import Center, RandomState, RequiredDelta, RequiredEpsilon, between
+from .clusterer import Beta
 from ..inputs.declared import CHANCE, check_arrays, check_each, POSITIVE
 from ..mechanisms.noise import Noise
 from ..inputs.checks import check_between, check_count, check_kind
@@ -282,7 +285,6 @@ class StableTupleMean(TupleClusterer):
 
     Parameters
     ----------
-    {price}
     beta : float
         PUBLIC probability of abstaining on good tuples, for which the price is divided.
     separation : float
@@ -290,15 +292,6 @@ class StableTupleMean(TupleClusterer):
         nearest other point over Delta. Larger: less noise, but tuples must agree better.
     outliers : float
         PUBLIC share of bad tuples, in [0, 0.3], that is to cost nothing.
-    {near}
-    {random_state}
-
-    Attributes
-    ----------
-    {found}
-    {spent}
-
-    {refused}
 
     References
     ----------
@@ -314,21 +307,16 @@ class StableTupleMean(TupleClusterer):
     ('released', [[-5.0], [5.0]])
     """
 
-    _rules = {
-        "separation": partial(check_between, low=9, high=1e9),
-        "outliers": partial(check_between, low=0, high=0.3),
-    }
-
     def __init__(
         self,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        beta: float = 0.05,
-        separation: float = 10.0,
-        outliers: float = 0.1,
-        center: "ArrayLike | None" = None,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        beta: Beta = 0.05,
+        separation: Annotated[float, between(9, 1e9)] = 10.0,
+        outliers: Annotated[float, between(0, 0.3)] = 0.1,
+        center: Center = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

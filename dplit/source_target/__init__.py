@@ -36,13 +36,11 @@ from .medoids import (
 from .sources import (
     NeighborNoisyAverages,
     NoisyAverageSet,
-    SOURCES,
 )
 
 __all__ = [
     "NeighborNoisyAverages",
     "NoisyAverageSet",
-    "SOURCES",
     "SourceTargetKMedoids",
     "affordable_cells",
     "average_rms",

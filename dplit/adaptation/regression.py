@@ -26,6 +26,7 @@ from .samples import _check_predictor, _check_run, _check_samples
 from .samples import PrivateAdaptation
 from .samples import _check_regression, _noisy_gradient, _numbers, _on_lattice
 from .samples import _squared_errors
+from ..inputs.declared import optional
 from ..inputs.declared import check_arrays, check_each, POSITIVE
 from ..inputs.contracts import Flag, NotNegative, OpenShare, RandomState, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rounds, Rule, Share, between, positive

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accounting.gaussian import gaussian_mu
 from .discrepancy import _check_public_size
+from ..inputs.declared import optional
 from ..inputs.declared import check_arrays, check_each, check_memory, POSITIVE
 from ..inputs.declared import PARAMETERS, RELEASED
 from ..inputs.contracts import Delta, Rule, one_of, positive, rule_of

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .contracts import Rule
+from .contracts import Count, Rule
 from .declared import declare, settle
 from .numbers import cells_of, is_masked, UnreadableRecords
 from .checks import is_number, check_between, check_kind, check_points
@@ -234,7 +234,7 @@ def box_of(bounds, X, owner):
     TypeError, ValueError
         If X is no table, or a column has no range, or a range no column.
     """
-    low, high = check_bounds(bounds, "bounds", owner)
+    low, high = bounds
     known, X = BaseEstimator(), _with_columns(X, owner, None)
     keep_columns(known, X)
     columns = getattr(known, "feature_names_in_", range(known.n_features_in_))
@@ -259,7 +259,7 @@ def _as_objects(X, owner):
     raise UnreadableRecords("X", owner)
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
-def category_radius(n_values):
+def category_radius(n_values: Count):
     """Radius of the smallest ball that holds a scaled category.
 
     Parameters
@@ -271,13 +271,7 @@ def category_radius(n_values):
     -------
     float
         1 for a single value, as for a range, and less than sqrt(2) for any number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are none.
     """
-    n_values = check_between(n_values, "n_values", "category_radius", 1, 2**53)
     return math.sqrt(2 - 2 / max(n_values, 2))
 
 

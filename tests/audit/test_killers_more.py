@@ -30,7 +30,7 @@ from dplit import (
 )
 from dplit import geometry as estimators
 from dplit import geometry as max_cover
-from dplit import inputs as declared
+from dplit.inputs import declared
 from dplit import k_tuples as k_averages
 from dplit import k_tuples as k_noisy_centers
 from dplit import k_tuples as private_scales

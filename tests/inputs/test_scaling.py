@@ -26,7 +26,8 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.audit import neighbors, replay
-from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords, category_radius
+from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords
+from dplit.inputs.ranges import category_radius
 from dplit.inputs import ranges as scaling
 from dplit.ledger import choose_n_clusters, squared_distances
 from dplit.mechanisms import private_loss

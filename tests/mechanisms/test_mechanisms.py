@@ -27,14 +27,8 @@ from scipy import special, stats
 import dplit
 from dplit import mechanisms
 from dplit.estimators import kmeans as estimators
-from dplit.inputs import (
-    MappedRows,
-    PrivacyWarning,
-    UnreadableRecords,
-    check_between,
-    map_blocks,
-    quantize,
-)
+from dplit.inputs import MappedRows, PrivacyWarning, UnreadableRecords, map_blocks, quantize
+from dplit.inputs.checks import check_between
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Bits, Noise, journal, samplers, watch
 from dplit.mechanisms import noise as me

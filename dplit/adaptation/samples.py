@@ -22,7 +22,7 @@ from ..accounting.gaussian import gaussian_mu
 from .discrepancy import _check_public_size
 from ..inputs.declared import optional
 from ..inputs.declared import check_arrays, check_each, check_memory, POSITIVE
-from ..inputs.declared import PARAMETERS, RELEASED
+from ..inputs.declared import PARAMETERS, RELEASED, rules_of
 from ..inputs.contracts import Delta, Rule, one_of, positive, rule_of
 from ..estimators.base import PrivateEstimator
 from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
@@ -405,7 +405,7 @@ class PrivateAdaptation(PrivateEstimator):
     _sort = "numbers"  # of labels
 
     def _rules(self):
-        rules = super()._rules()
+        rules = rules_of(type(self))
         first = {"private": rules["private"]}  # on which the others depend
         if isinstance(self.private, (bool, np.bool_)) and not self.private:
             rules |= {"epsilon": _check_no_price, "delta": rule_of(Delta | None).ask}

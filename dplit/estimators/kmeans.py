@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..inputs.declared import PARAMETERS, RELEASED
+from ..inputs.declared import PARAMETERS, RELEASED, rules_of
 from ..inputs.contracts import Center, Count, Positive, RandomState, Relation
 from ..inputs.contracts import RequiredDelta, RequiredEpsilon, RequiredRadius, Table, Vector
 from .base import PrivateEstimator, Verbose
@@ -209,7 +209,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     def _rules(self):
         ranged = getattr(self, "bounds", None) is not None  # in place of a ball
         other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        return super()._rules() | other
+        return rules_of(type(self)) | other
 
     def _check_common(self):
         super()._check_common()

@@ -19,7 +19,7 @@ from ..mechanisms.noise import ANoise
 from ..inputs.blocks import MappedRows
 from ..inputs.contracts import Center, ChanceOrOne, Count, NotNegative, Points, Positive, Radius
 from ..inputs.contracts import Whole
-from ..inputs.tables import Rows
+from ..inputs.tables import RowsOrNone
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c10008
 MEAN, DISTANCES = 0.005, 0.01  # shares of mu^2 that a look costs: its mean, its distances
@@ -169,7 +169,7 @@ def _look(rows, view, price, n_total, noise):
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000f
 def zoom(
-    X: Rows,
+    X: RowsOrNone,
     radius: Radius,
     *,
     center: Center = None,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .contracts import Count, Rule
+from .contracts import Rule
 from .declared import declare, settle
 from .numbers import cells_of, is_masked, UnreadableRecords
 from .checks import is_number, check_between, check_kind, check_points
@@ -259,7 +259,7 @@ def _as_objects(X, owner):
     raise UnreadableRecords("X", owner)
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
-def category_radius(n_values: Count):
+def category_radius(n_values):
     """Radius of the smallest ball that holds a scaled category.
 
     Parameters

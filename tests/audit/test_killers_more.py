@@ -30,7 +30,6 @@ from dplit import (
 )
 from dplit import geometry as estimators
 from dplit import geometry as max_cover
-from dplit.inputs import declared
 from dplit import k_tuples as k_averages
 from dplit import k_tuples as k_noisy_centers
 from dplit import k_tuples as private_scales
@@ -49,7 +48,7 @@ from dplit.accounting import (
 from dplit.adaptation import Sample, discrepancy, label_shift
 from dplit.adaptation import classification as ncnvx_adap
 from dplit.adaptation import regression as cnvx_adap
-from dplit.inputs import MappedRows, map_blocks, quantize
+from dplit.inputs import MappedRows, declared, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import clusterer as tuple_clusterer
 from dplit.k_tuples import stable_tuples

@@ -62,7 +62,7 @@ MAKERS = {
 PRINTED_TUPLES = {"KAverages as printed", "KNoisyCenters as printed"}
 every = pytest.mark.parametrize("name", MAKERS)
 fitted = pytest.mark.parametrize("name", FITS)
-PUBLIC = [name for name in dplit.__all__ if hasattr(getattr(dplit, name), "get_params")]
+PUBLIC = [name for name in dplit.__all__ if hasattr(getattr(dplit, name), "privacy_cost")]
 PRICE = {"epsilon": 1.0, "delta": 1e-6}
 BALL = {"radius": 4.0, **PRICE}
 REACH = {"weight_radius": 4.0, **BALL}
@@ -358,7 +358,8 @@ def test_results_become_attributes_in_one_place():
 
 # ---------------------------------------------------------------- who asks
 
-ASKS = "ledger charges search choosing audit sabotage commands".split()
+ASKS = """ledger/ledger ledger/rules ledger/search ledger/choosing audit/audit audit/faults
+command_line/command""".split()
 HIDDEN = {"_declared", "_gaussian_only", "_fixed_cost", "_is_upper_bound", "_check_tables"}
 HIDDEN |= {"_check_public", "_total_epsilon", "_smallest_mu", "_price"}
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, estimators, max_cover
+from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, max_cover
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import neighbors, replay
 from dplit.datasets import kmeans_loss, make_clipped_gaussians, make_isotropic_blobs
 from dplit.estimators import rows_beyond, tail_end, zoom
 from dplit.estimators import zooming as room
 from dplit.mechanisms import Noise, watch
+from dplit.private_evolution import kmeans
 
 LABELS = {"mean to zoom in on", "distances to zoom by"}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
@@ -210,7 +211,7 @@ def test_a_group_that_was_overlooked_still_pulls_a_centre():
         seen.append(room.View(np.zeros(2), 1.0, 0.01))
         return seen[-1]
 
-    with mock.patch.object(estimators, "zoom", ball), silent():
+    with mock.patch.object(kmeans, "zoom", ball), silent():
         model = PEMeans(9, epsilon=9.0, delta=1e-6, radius=100.0, random_state=0).fit(X)
     nearest = np.linalg.norm(model.cluster_centers_ - far[0], axis=1).min()
     assert seen and nearest < 0.2

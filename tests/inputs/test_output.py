@@ -222,7 +222,8 @@ SIGNALS = [getattr(signal, name, signal.SIGINT) for name in ("SIGINT", "SIGTERM"
 # Runs commands, each in a process and on a terminal of its own; at each stop sends a signal.
 TERMINALS = """
 import json, os, pty, sys
-from dplit import ledger, PrivacyBudget
+from dplit import PrivacyBudget
+from dplit.ledger import ledger
 from dplit.command_line import command as commands
 from dplit.__main__ import main
 from dplit.estimators import NoisyLloyd
@@ -398,7 +399,7 @@ def test_a_name_that_no_file_can_hold_is_refused_before_the_charge(folder):
 
 
 def test_the_tour_tries_its_picture_before_it_fits(monkeypatch, tmp_path):
-    monkeypatch.setattr("dplit.__main__.compare", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr("dplit.command_line.tour.compare", lambda *_, **__: pytest.fail("fitted"))
     (tmp_path / "digits.png").mkdir()
     for picture, told in {
         "/proc/digits.png": "nothing can be written there",

@@ -32,20 +32,20 @@ from dplit import (
     SourceTargetKMedoids,
     StableTupleMean,
 )
-from dplit.inputs import checks, declared
 from dplit.inputs import (
     BoundedScaler,
     PrivacyWarning,
     UnreadableRecords,
     check_rows,
+    checks,
+    declared,
     map_blocks,
     quantize,
 )
 from dplit.inputs.checks import check_epsilon, check_points, rounded_down
-from dplit.inputs.numbers import as_float64
-from dplit.inputs.tables import check_columns
 from dplit.inputs.declared import ABSENT
-from dplit.inputs.tables import one_each
+from dplit.inputs.numbers import as_float64
+from dplit.inputs.tables import check_columns, one_each
 from dplit.mechanisms import Noise
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")

@@ -7,13 +7,12 @@ __all__ = ['lattice', 'lattice_length', 'quantize']
 
 # %% ../../nbs/inputs/lattice.ipynb #bb4c1f07
 import math
-from typing import Annotated
 
 import numpy as np
 
 from .numbers import as_float64, UnreadableRecords
 from .checks import is_number, shown
-from .contracts import Center, Positive, one_of
+from .contracts import Center, Positive
 from .tables import RowsOrNone
 
 # %% ../../nbs/inputs/lattice.ipynb #ee0aa89d
@@ -59,7 +58,7 @@ def quantize(
     X: RowsOrNone,
     radius: Positive,
     center: Center = None,
-    norm: Annotated[float, one_of(1, 2, np.inf)] = 2,
+    norm: float = 2,
 ):
     """Rows as integers: steps of the public lattice, each row inside the ball. Row-local.
 
@@ -83,7 +82,11 @@ def quantize(
     ------
     UnreadableRecords
         If X holds NaN or infinity.
+    ValueError
+        If there is no such norm.
     """
+    if not (is_number(norm) and norm in (1, 2, np.inf)):  # its sensitivity would be another one
+        raise ValueError(f"norm={shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
     X = as_float64(X)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,8 +1,10 @@
 """What all private estimators share, the k-means estimators' base, and private Lloyd."""
 
+from ..inputs.contracts import face
 from .kmeans import (
     Clusters,
     PrivateKMeans,
+    mean_errors,
 )
 from .lloyd import (
     NoisyLloyd,
@@ -10,11 +12,8 @@ from .lloyd import (
     round_sensitivity,
 )
 from .zooming import (
-    BINS,
-    DISTANCES,
     FEW,
     LOOKS,
-    MEAN,
     SEEN,
     look_prices,
     rows_beyond,
@@ -24,20 +23,20 @@ from .zooming import (
 )
 
 __all__ = [
-    "BINS",
     "Clusters",
-    "DISTANCES",
     "FEW",
     "LOOKS",
-    "MEAN",
     "NoisyLloyd",
     "PrivateKMeans",
     "SEEN",
     "center_error_bound",
     "look_prices",
+    "mean_errors",
     "round_sensitivity",
     "rows_beyond",
     "shrink",
     "tail_end",
     "zoom",
 ]
+
+face(__name__)

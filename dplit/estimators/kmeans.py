@@ -7,7 +7,7 @@ __all__ = ['CenterDistances', 'mean_errors', 'Clusters', 'PrivateKMeans']
 
 # %% ../../nbs/estimators/kmeans.ipynb #5827e854
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,16 +15,18 @@ from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..inputs.declared import check_arrays, check_memory, KMEANS, optional, WORDS
-from .base import _check_verbose, PrivateEstimator
+from ..inputs.declared import PARAMETERS, RELEASED, rules_of
+from ..inputs.contracts import Center, Count, Positive, RandomState, Relation
+from ..inputs.contracts import RequiredDelta, RequiredEpsilon, RequiredRadius, Table, Vector
+from .base import PrivateEstimator, Verbose
 from ..geometry.neighbors import nearest_distance, NearestCenter
-from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..mechanisms.noise import LatticeRows
-from ..inputs.checks import check_center, check_positive
-from ..inputs.tables import as_table, check_columns, check_fitted_columns, check_rows
+from ..inputs.blocks import KEPT_BYTES, keep_rows
+from ..inputs.checks import check_center, check_memory
+from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
-from ..inputs.ranges import box_of, check_bounds, instead_of_bounds
+from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 
 # %% ../../nbs/estimators/kmeans.ipynb #858b5c9e
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -91,7 +93,12 @@ def _call(find, start, rows):
     return find(rows)
 
 # %% ../../nbs/estimators/kmeans.ipynb #fe110002
-def mean_errors(means, counts, deviation, count_deviation):
+def mean_errors(
+    means: Annotated[Table, "k d+"],
+    counts: Annotated[Vector, "k"],
+    deviation: Positive,
+    count_deviation: Positive,
+):
     """Standard errors of noisy means, as far as they come from the noise: post-processing, which costs nothing.
 
     Parameters
@@ -109,19 +116,10 @@ def mean_errors(means, counts, deviation, count_deviation):
         In the units of the means. The mean without noise lies within 1.96 of them in about 95 of 100
         releases. inf where the number of rows is within two deviations of zero.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
-
     References
     ----------
     Fieller (Journal of the Royal Statistical Society B, 1954).
     """
-    owner = "mean_errors"
-    means, counts = check_arrays(owner, means=(means, "k d+"), counts=(counts, "k"))
-    deviation = check_positive(deviation, "deviation", owner, "the noise of a sum")
-    count_deviation = check_positive(count_deviation, "count_deviation", owner, "that of a count")
     certain = counts > 2 * count_deviation
     errors = np.hypot(deviation, means * count_deviation)
     return np.where(certain, 1 / np.where(certain, counts, 1), np.inf)[:, None] * errors
@@ -172,19 +170,21 @@ class Clusters(NamedTuple):
         return found | self.more
 
 # %% ../../nbs/estimators/kmeans.ipynb #7e5c56af
-_CENTERS = """cluster_centers_ : ndarray of shape (n_clusters, n_features)
-    PUBLIC. In the units of X, inside the ball."""
-_SIZES = """cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
+_CLUSTERS = {  # results of a private k-means, as docstrings say them
+    "cluster_centers_": """cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    PUBLIC. In the units of X, inside the ball.""",
+    "cluster_sizes_": """cluster_sizes_, cluster_sizes_se_ : ndarray of shape (n_clusters,), or None
     PUBLIC. Noisy numbers of rows, below 0 too, as the last step counted them: nearest to the
-    centres that it started from. And the standard errors of their noise. None with
-    `variant="paper"`, which counts none.
-cluster_centers_se_ : ndarray of shape (n_clusters, n_features)
+    centers that it started from. And the standard errors of their noise. None with
+    `variant="paper"`, which counts none.""",
+    "cluster_centers_se_": """cluster_centers_se_ : ndarray of shape (n_clusters, n_features)
     PUBLIC. Standard errors of the noise of the last step, in the units of X: see `mean_errors`. Of
     nothing else: not of how the rows were assigned, nor of how others would fall. inf where the
     number of rows may be noise alone. Absent with `variant="paper"`, and with `n_refine=1`: those
-    centres are merged from noisy points, and no mean of theirs was released.
-bounds_ : Box
-    PUBLIC. The range of each column, if there were `bounds`."""
+    centers are merged from noisy points, and no mean of theirs was released.""",
+    "bounds_": """bounds_ : Box
+    PUBLIC. The range of each column, if there were `bounds`.""",
+}
 
 
 class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
@@ -193,36 +193,23 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     Rows that do not fit in memory come as a memory map or as a dask array, and `fit` spends once.
     """
 
-    _words = PrivateEstimator._words | {
-        "privacy": """Privacy: the released centres are (epsilon, delta)-DP for `neighboring` data sets of at least
-one row, if no parameter was chosen by looking at X. The unit protected is one row.""",
-        "ball": f"""n_clusters : int
-    PUBLIC number of centres; may exceed the number of rows.
-{WORDS["price"]}
-radius : float
-    PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-    are shortened to it. Required: reading it from X would leak X.
-center : array_like of shape (n_features,), optional
-    PUBLIC centre of the ball, default the origin.
-bounds : tuple (low, high), optional
-    PUBLIC range of each column, in place of `radius` and `center`: all low ends, then all high
-    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`.""",
-        "verbose": """verbose : bool or int
-    Whether `fit` prints each release as it is made: what the receipt will list, and nothing else.""",
-        "cluster_centers": _CENTERS,
-        "sizes": _SIZES,
-        "released": f"""{_CENTERS}
-{_SIZES}
-{WORDS["spent"]}
-{WORDS["n_features"]}""",
-    }
+    # a subclass whose `__init__` says nothing of these goes by them too
+    n_clusters: Count
+    epsilon: RequiredEpsilon
+    delta: RequiredDelta
+    radius: RequiredRadius
+    center: Center
+    bounds: Bounds
+    neighboring: Relation
+    verbose: Verbose
+    random_state: RandomState
 
-    @property
-    def _common(self):
-        """Rules of a ball, or of ranges in its place."""
-        ranged = getattr(self, "bounds", None) is not None
+    _parameters, _released = PARAMETERS, _CLUSTERS | RELEASED
+
+    def _rules(self):
+        ranged = getattr(self, "bounds", None) is not None  # in place of a ball
         other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        return KMEANS | other | {"bounds": optional(check_bounds), "verbose": _check_verbose}
+        return rules_of(type(self)) | other
 
     def _check_common(self):
         super()._check_common()
@@ -284,7 +271,9 @@ bounds : tuple (low, high), optional
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Release cluster centres of the PRIVATE rows X.
 
-        {full_price}
+        Every call of `fit` is a release at the full privacy cost. `GridSearchCV` and `cross_val_score`
+        call it many times and choose by exact scores; `PrivacyBudget.search` does it at a cost known
+        before.
 
         Parameters
         ----------
@@ -393,4 +382,4 @@ def _block_loss(centers, start, rows):
 # %% ../../nbs/estimators/kmeans.ipynb #48fbeebc
 def _lattice_rows(X, radius, center=None):
     """Rows on the public lattice of a ball, for several passes; kept if they are few and in memory."""
-    return LatticeRows(as_table(X), radius, center, keep=KEPT_BYTES)
+    return LatticeRows(X, radius, center, keep=KEPT_BYTES)

@@ -10,15 +10,16 @@ __all__ = ['MEAN', 'DISTANCES', 'LOOKS', 'SEEN', 'BINS', 'FEW', 'LookPrices', 'l
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
 from ..geometry.balls import clip_to_ball, relative_to_ball
-from ..mechanisms.noise import Noise
-from ..inputs.checks import check_between, check_center, check_count, check_kind, check_points
-from ..inputs.checks import check_positive, check_radius
+from ..mechanisms.noise import ANoise
 from ..inputs.blocks import MappedRows
-from ..inputs.tables import as_table
+from ..inputs.contracts import Center, ChanceOrOne, Count, NotNegative, Points, Positive, Radius
+from ..inputs.contracts import Whole
+from ..inputs.tables import RowsOrNone
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c10008
 MEAN, DISTANCES = 0.005, 0.01  # shares of mu^2 that a look costs: its mean, its distances
@@ -44,7 +45,7 @@ class LookPrices:
     distances: float
 
 
-def look_prices(mu):
+def look_prices(mu: Positive):
     """What one look costs: half a percent of mu^2 for its mean, one percent for its distances.
 
     Parameters
@@ -55,17 +56,11 @@ def look_prices(mu):
     Returns
     -------
     LookPrices
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    mu = check_positive(mu, "mu", "look_prices", "the price of everything")
     return LookPrices(mu * math.sqrt(MEAN), mu * math.sqrt(DISTANCES))
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c10009
-def rows_beyond(n_bins, n_edges, scale, beta):
+def rows_beyond(n_bins: Whole, n_edges: Count, scale: NotNegative, beta: ChanceOrOne):
     """How many rows may lie in bins of which none is seen, with probability 1 - beta at most: (1).
 
     Parameters
@@ -82,21 +77,11 @@ def rows_beyond(n_bins, n_edges, scale, beta):
     Returns
     -------
     float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner = "rows_beyond"
-    n_bins = check_count(n_bins, "n_bins", owner, low=0)
-    n_edges = check_count(n_edges, "n_edges", owner)
-    scale = check_between(scale, "scale", owner, 0, 1e100)
-    beta = check_between(beta, "beta", owner, 1e-300, 1)
     return scale * (n_bins * SEEN + math.sqrt(2 * n_bins * math.log(n_edges / beta)))
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000a
-def tail_end(counts, scale):
+def tail_end(counts: Annotated[Points, "b"], scale: Positive):
     """The bin in which a tail ends, if it goes on as it was going when the noise swallowed it.
 
     Parameters
@@ -110,14 +95,7 @@ def tail_end(counts, scale):
     -------
     int
         Index of the last bin in which a row is expected; b - 1 if no bin is seen.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    counts = check_points(counts, "counts", "tail_end", (None,))
-    scale = check_positive(scale, "scale", "tail_end", "the deviation of a bin's noise")
     end, seen = len(counts) - 1, np.flatnonzero(counts > SEEN * scale)
     if not len(seen):
         return end
@@ -133,7 +111,7 @@ def tail_end(counts, scale):
     return min(last + bins, end)
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000c
-def shrink(steps, variance):
+def shrink(steps: Points, variance: Annotated[Points, "k"]):
     """Steps shortened by James and Stein's factor (1 - d variance / |step|^2), never below 0.
 
     Parameters
@@ -147,17 +125,10 @@ def shrink(steps, variance):
     -------
     ndarray of shape (k, d)
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
-
     References
     ----------
     James, Stein (Berkeley Symposium 1961); positive part, with d for d - 2.
     """
-    steps = check_points(steps, "steps", "shrink", (None, None))
-    variance = check_points(variance, "variance", "shrink", (len(steps),))
     length2 = (steps**2).sum(axis=1)
     factor = 1 - steps.shape[1] * variance / np.maximum(length2, 1e-300)
     return steps * np.maximum(factor, 0)[:, None]
@@ -197,7 +168,16 @@ def _look(rows, view, price, n_total, noise):
     return view.center + view.radius * step, view.radius * float(edges[end])
 
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000f
-def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
+def zoom(
+    X: RowsOrNone,
+    radius: Radius,
+    *,
+    center: Center = None,
+    n_total: Positive,
+    mu: Positive,
+    noise: ANoise,
+    exactly: Count | None = None,
+):
     """A smaller ball that holds nearly all rows, or the public one if there is little to gain.
 
     Parameters
@@ -221,17 +201,8 @@ def zoom(X, radius, *, center=None, n_total, mu, noise, exactly=None):
     -------
     View
         Its radius is the public one, or smaller. Its price says how many looks there were.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not what is asked for.
     """
-    owner, X, price = "zoom", as_table(X), look_prices(mu)
-    radius, noise = check_radius(radius, "radius", owner), check_kind(noise, "noise", owner, Noise)
-    center = check_center(center, "center", owner, X.shape[1])
-    n_total = check_positive(n_total, "n_total", owner, "the number of rows")
-    most = LOOKS if exactly is None else check_count(exactly, "exactly", owner)
+    price, most = look_prices(mu), LOOKS if exactly is None else exactly
     near = partial(relative_to_ball, radius=radius, center=center)
     rows = MappedRows(X, lambda block, at: near(block))
     view = View(np.zeros(X.shape[1]), radius)

@@ -7,11 +7,12 @@ __all__ = ['PrivacyWarning', 'AbstainedWarning', 'shown', 'check_count', 'column
            'check_between', 'float_of', 'check_share', 'check_positive', 'check_numbers', 'check_choice', 'check_flag',
            'check_kind', 'check_callable', 'check_neighboring', 'random_streams', 'check_random_state', 'rounded_down',
            'check_epsilon', 'check_delta', 'check_epsilon_delta', 'warn_after_charge', 'users_level', 'check_radius',
-           'check_points', 'check_center']
+           'check_points', 'check_center', 'check_memory', 'check_rounds']
 
 # %% ../../nbs/inputs/checks.ipynb #2141267d
 import copy
 import math
+import os
 import re
 import sys
 import warnings
@@ -686,3 +687,53 @@ def check_center(center, name, owner, n_features=None):
         If it is anything else.
     """
     return None if center is None else check_points(center, name, owner, (n_features,))
+
+# %% ../../nbs/inputs/checks.ipynb #e127867c
+def check_memory(n_bytes, what, owner):
+    """Refuse what PUBLIC numbers say cannot fit into this machine.
+
+    Parameters
+    ----------
+    n_bytes : float
+        About how many bytes it takes.
+    what : str
+        The public numbers that ask for them, such as "n_clusters=9"; for the message.
+    owner : str
+        Who needs them; for the message.
+
+    Raises
+    ------
+    ValueError
+        If the machine has less memory.
+    """
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        machine = 2**36
+    if n_bytes > machine:
+        raise ValueError(
+            f"{what}: {owner} would need about {n_bytes / 2**30:.3g} GiB of memory, and this machine "
+            f"has {machine / 2**30:.3g}; choose less."
+        )
+
+
+def check_rounds(value, name, owner):
+    """A PUBLIC number of rounds, checked and converted.
+
+    Parameters
+    ----------
+    value : int
+    name, owner : str
+        What it is called, and who needs it; for the message.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no whole number, or not from 1 to 2**20.
+    """
+    why = ": each is one more pass over the rows, for a smaller part of the price"
+    return check_count(value, name, owner, high=2**20, why=why)

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 
-from .checks import check_count, check_kind
-
 # %% ../../nbs/inputs/console.ipynb #e78f5b54
 def say(text="", file=None):
     """Print a line; no error of printing gets out.
@@ -70,8 +68,7 @@ def check_folder(folder, room=0):
     OSError
         If it cannot be written: the message names the folder and the reason.
     """
-    folder = Path(check_kind(folder, "folder", "check_folder", (str, os.PathLike)))
-    room = check_count(room, "room", "check_folder", 0)
+    folder = Path(folder)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(room))

@@ -6,9 +6,9 @@
 __all__ = ['Count', 'Whole', 'Rounds', 'Seed', 'Positive', 'NotNegative', 'Finite', 'PositiveOrInf', 'NotNegativeOrInf',
            'Exponent', 'Share', 'OpenShare', 'Chance', 'ChanceOrOne', 'Numbers', 'Epsilon', 'Delta', 'DeltaOrZero',
            'Radius', 'Relation', 'RandomState', 'Flag', 'Text', 'Function', 'Table', 'Vector', 'Points', 'Point',
-           'Center', 'REQUIRED', 'RequiredEpsilon', 'RequiredDelta', 'RequiredRadius', 'PARAMETERS', 'RELEASED',
-           'BY_FIT', 'Rule', 'between', 'whole', 'positive', 'numbers', 'one_of', 'instance', 'each', 'rule_of',
-           'rules_in', 'plain_signature', 'completed', 'contract', 'face', 'contracts_of', 'rules_of', 'complete']
+           'Center', 'REQUIRED', 'RequiredEpsilon', 'RequiredDelta', 'RequiredRadius', 'Rule', 'between', 'whole',
+           'positive', 'numbers', 'one_of', 'instance', 'each', 'rule_of', 'rules_in', 'plain_signature', 'completed',
+           'contract', 'face', 'contracts_of']
 
 # %% ../../nbs/inputs/contracts.ipynb #ee4b26b4
 import inspect
@@ -23,11 +23,11 @@ from types import ModuleType, NoneType, UnionType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .declared import check_arrays, check_rounds
+from .numbers import check_arrays
 from .checks import shown, check_between, check_callable, check_center, check_choice
 from .checks import check_count, check_delta, check_epsilon, check_flag, check_kind
 from .checks import check_neighboring, check_numbers, check_points, check_positive
-from .checks import check_radius, check_random_state, check_share
+from .checks import check_radius, check_random_state, check_rounds, check_share
 
 # %% ../../nbs/inputs/contracts.ipynb #856eed83
 class Rule(NamedTuple):
@@ -379,6 +379,7 @@ def rules_in(function):
 
 # %% ../../nbs/inputs/contracts.ipynb #6e08087d
 _SHORT = {ArrayLike: "ArrayLike", ArrayLike | None: "ArrayLike | None"}
+_SHORT[tuple[ArrayLike, ArrayLike] | None] = "tuple[ArrayLike, ArrayLike] | None"
 
 
 def plain_signature(function):
@@ -612,85 +613,3 @@ def contracts_of(room):
         for member, value in vars(thing).items() if inspect.isclass(thing) else ():
             found[f"{name}.{member}"] = getattr(value, "__func__", value)
     return {n: f for n, f in found.items() if inspect.isfunction(f) and hasattr(f, "plain")}
-
-# %% ../../nbs/inputs/contracts.ipynb #e9e210c7
-def rules_of(cls):
-    """The rules of an estimator's parameters, as `declare` takes them.
-
-    Parameters
-    ----------
-    cls : type
-        Whose `__init__` has annotations with rules.
-
-    Returns
-    -------
-    dict from str to callable
-        In the order of the signature; each of (value, name, owner).
-    """
-    check_kind(cls, "cls", "rules_of", type)
-    return {name: rule.ask for name, rule in rules_in(cls.__init__).items()}
-
-# %% ../../nbs/inputs/contracts.ipynb #b22513a7
-PARAMETERS = {
-    "n_clusters": """n_clusters : int
-    PUBLIC number of centers; may exceed the number of rows.""",
-    "epsilon": """epsilon : float
-    PUBLIC. Privacy budget of one fit, dimensionless; epsilon > 0. Required.""",
-    "delta": """delta : float
-    PUBLIC. Failure probability of the guarantee; 0 < delta < 1. Required.""",
-    "radius": """radius : float
-    PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
-    are clipped to it. Required: reading it from X would leak X.""",
-    "center": """center : array_like of shape (n_features,), optional
-    PUBLIC center of the clipping ball, default the origin.""",
-    "bounds": """bounds : tuple (low, high), optional
-    PUBLIC range of each column, in place of `radius` and `center`: all low ends, then all high
-    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`.""",
-    "neighboring": """neighboring : {"add_remove", "replace"}
-    Which datasets count as neighbors: those that differ by one record more or less, or those in
-    which one record is replaced.""",
-    "verbose": """verbose : bool or int
-    Whether `fit` prints each release as it is made: what the receipt will list, and nothing else.""",
-    "random_state": """random_state : None, int or Generator
-    None: noise from the operating system. A seed makes the fit repeatable and therefore not
-    private; the receipt says so. A Generator advances with each fit; an int or a SeedSequence
-    gives each fit the same noise.""",
-}
-RELEASED = {
-    "spent_": """spent_ : Receipt
-    PUBLIC. What was released and what it cost.""",
-    "n_features_in_": """n_features_in_ : int
-    PUBLIC.""",
-}
-BY_FIT = """ValueError, TypeError
-    By `fit`, if a public parameter is missing or impossible, before anything PRIVATE is read."""
-
-# %% ../../nbs/inputs/contracts.ipynb #81f198d4
-_C = TypeVar("_C", bound=type)
-
-
-def complete(cls: _C, parameters=PARAMETERS, attributes=RELEASED, raises=BY_FIT) -> _C:
-    """The same class; its docstring has all its parameters, and `help` shows plain types.
-
-    Parameters
-    ----------
-    cls : type
-        What its docstring says stays as it is. A parameter that is in no table gets the words of its rule.
-    parameters, attributes : dict from str to str
-        Entries by name. All attributes are added, and of the parameters those that the class has.
-    raises : str
-        The section "Raises", if it has none.
-
-    Returns
-    -------
-    type
-    """
-    check_kind(cls, "cls", "complete", type)
-    init = inspect.unwrap(cls.__init__)
-    own = [*inspect.signature(init).parameters][1:] if inspect.isfunction(init) else []
-    entries = {name: rule.entry(name) for name, rule in rules_in(init).items()} | parameters
-    if doc := vars(cls).get("__doc__"):
-        cls.__doc__ = completed(inspect.cleandoc(doc), own, entries, attributes, raises)
-    if "__init__" in vars(cls) and inspect.isfunction(cls.__init__):
-        cls.__init__.__signature__ = plain_signature(init)
-    return cls

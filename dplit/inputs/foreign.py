@@ -17,8 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from .declared import as_float64, cells_of, is_masked, UnreadableRecords
-from .checks import check_callable, check_kind
+from .numbers import as_float64, cells_of, is_masked, UnreadableRecords
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
 class _Silence:
@@ -98,18 +97,10 @@ def each_record(function, rows, otherwise):
     -------
     ndarray of shape (n, *np.shape(otherwise))
         PRIVATE. Infinite values stay.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the function cannot be called, or the records are no table.
     """
-    check_callable(function, "function", "each_record")
     if is_total(function):
         return np.asarray(function(rows))
     rows, otherwise = np.asarray(rows).view(), as_float64(otherwise)
-    if rows.ndim != 2:
-        raise ValueError("rows: each_record needs a table.")
     rows.flags.writeable = False
     found = np.empty((len(rows), *otherwise.shape))
     with quiet():
@@ -152,10 +143,7 @@ def check_foreign(function, rows, shape, what):
     ValueError
         If it raises an error, or returns something of another shape or no real numbers.
     """
-    rows, shape = as_float64(rows).copy(), tuple(check_kind(shape, "shape", what, tuple))
-    check_callable(function, "function", what)
-    if rows.ndim != 2:
-        raise ValueError(f"rows: {what} is tried on a table of public records.")
+    rows = as_float64(rows).copy()
     rows.flags.writeable = False
     try:
         with quiet():

@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
-from .declared import as_float64, UnreadableRecords
-from .checks import is_number, shown, check_center
+from .numbers import as_float64, UnreadableRecords
+from .checks import is_number, shown
+from .contracts import Center, Positive
+from .tables import RowsOrNone
 
 # %% ../../nbs/inputs/lattice.ipynb #ee0aa89d
 _STEP_BITS = 20
@@ -52,7 +54,12 @@ def lattice_length(Q, norm):
     return (Q * Q) @ np.ones(Q.shape[1]) if norm == 2 else np.abs(Q).sum(axis=1)
 
 # %% ../../nbs/inputs/lattice.ipynb #9d493037
-def quantize(X, radius, center=None, norm=2):
+def quantize(
+    X: RowsOrNone,
+    radius: Positive,
+    center: Center = None,
+    norm: float = 2,
+):
     """Rows as integers: steps of the public lattice, each row inside the ball. Row-local.
 
     Parameters
@@ -73,15 +80,15 @@ def quantize(X, radius, center=None, norm=2):
 
     Raises
     ------
+    UnreadableRecords
+        If X holds NaN or infinity.
     ValueError
-        If X holds NaN or infinity (the message says nothing else about X), or radius or center is no
-        number.
+        If there is no such norm.
     """
-    if not (is_number(norm) and norm in (1, 2, np.inf)):
+    if not (is_number(norm) and norm in (1, 2, np.inf)):  # its sensitivity would be another one
         raise ValueError(f"norm={shown(norm)}: rows live in a ball of norm 1, 2 or infinity.")
     step, limit = lattice(radius)
     X = as_float64(X)
-    center = check_center(center, "center", "quantize", X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         moved = X if center is None else X - center
         Q = moved * (1 / step)

@@ -18,19 +18,24 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .declared import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks
-from .checks import _fields, column_kind, check_count, check_flag, check_kind
-from .contracts import Rule
+from .checks import _fields, column_kind
+from .contracts import Flag, Rule, Text, Whole
 
 # %% ../../nbs/inputs/tables.ipynb #31fdb9cb
 def check_rows(
-    X, owner, name="X", partitions=False, *, ensure_all_finite=True, ensure_min_samples=1
+    X,
+    owner: Text,
+    name: Text = "X",
+    partitions: Flag = False,
+    *,
+    ensure_all_finite: Flag = True,
+    ensure_min_samples: Whole = 1,
 ):
     """PRIVATE records as a numeric table; no error quotes a cell or counts the records.
 
@@ -63,13 +68,11 @@ def check_rows(
     UnreadableRecords
         If a cell is no finite number, or masked.
     """
-    check_flag(ensure_all_finite, "ensure_all_finite", owner)
-    least = check_count(ensure_min_samples, "ensure_min_samples", owner, low=0)
     check_columns(X, owner, name, partitions)
     rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
     if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
         raise UnreadableRecords(name, owner)
-    if rows.shape[0] < least:
+    if rows.shape[0] < ensure_min_samples:
         _checked(np.zeros((0, max(rows.shape[1], 1))), owner, name)
     return rows
 
@@ -164,7 +167,6 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     TypeError, ValueError
         If it is no table, or a kind of table that the owner does not take.
     """
-    check_flag(partitions, "partitions", owner), check_flag(words, "words", owner)
     if isinstance(X, (list, tuple)):
         return None
     if advice := not_a_table(X, name):
@@ -242,13 +244,7 @@ def keep_columns(estimator, X):
         Gets `n_features_in_` and, if the columns have names, `feature_names_in_`.
     X : array_like of shape (n, d)
         No cell is read.
-
-    Raises
-    ------
-    TypeError
-        If one is no estimator, or no table.
     """
-    check_kind(estimator, "estimator", "keep_columns", BaseEstimator)
     validate_data(estimator, X, skip_check_array=True)
     names = column_names(X)
     if names is not None:
@@ -270,7 +266,6 @@ def check_fitted_columns(estimator, X):
     TypeError, ValueError
         If there are more or fewer columns, or others, or the same in another order.
     """
-    check_kind(estimator, "estimator", "check_fitted_columns", BaseEstimator)
     known, given = getattr(estimator, "feature_names_in_", None), column_names(X)
     if known is None or given is None:
         validate_data(estimator, X, reset=False, skip_check_array=True)

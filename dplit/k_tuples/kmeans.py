@@ -25,15 +25,18 @@ from .paper import smallest
 from .scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from .clusterer import say_if_abstained
-from ..inputs.declared import check_memory, optional
+from ..inputs.declared import check_memory
+from ..inputs.contracts import Center, Count, OpenShare, RandomState, Relation, RequiredDelta
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, between, whole
+from ..inputs.ranges import Bounds
+from ..estimators.base import Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
-from ..inputs.checks import check_between, check_count
-from ..inputs.contracts import between, Count, Positive, RandomState, Relation
+from ..inputs.contracts import Positive
 from ..inputs.contracts import Table as Array
-from ..inputs.contracts import Vector, Whole, whole
+from ..inputs.contracts import Vector, Whole
 from ..inputs.lattice import lattice, quantize
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #9888b803
@@ -270,14 +273,14 @@ _AROUND = "its centres are noisy means around public starting points, of little 
 class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centres, then noisy means of cells.
 
-    {privacy}
+    Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
     Running time depends on X, and is at most in proportion to the square of `n_tuples` times
     `n_clusters`; what would take more than about a day is refused. All rows are brought into memory,
     those of a memory map or a dask array too.
 
     Parameters
     ----------
-    {ball}
     n_tuples : int, optional
         PUBLIC number of parts; default: as many as make the noise a tenth of the separation. Each
         part should have dozens of rows for each cluster.
@@ -287,21 +290,12 @@ class KTupleKMeans(PrivateKMeans):
         PUBLIC share of parts, in [0, 0.3], that may be clustered badly.
     share : float
         PUBLIC share, in (0, 1), of the squared price that goes into the agreement of the parts.
-    {neighboring}
-    {verbose}
-    {random_state}
 
     Attributes
     ----------
-    {cluster_centers}
     status_ : {"released", "abstained"}
         PUBLIC. "abstained": the parts do not agree; then the centres are noisy means around public
         starting points, private but of little use.
-    {sizes}
-    {spent}
-    {n_features}
-
-    {refused}
 
     References
     ----------
@@ -320,29 +314,22 @@ class KTupleKMeans(PrivateKMeans):
 
     _moments = 0.0  # share of the rest of the squared price
 
-    _rules = {
-        "n_tuples": optional(partial(check_count, low=2)),
-        "separation": partial(check_between, low=9, high=1e9),
-        "outliers": partial(check_between, low=0, high=0.3),
-        "share": partial(check_between, low=0, high=1, ends="()"),
-    }
-
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Count = 8,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        radius: float | None = None,
-        center: "ArrayLike | None" = None,
-        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
-        n_tuples: int | None = None,
-        separation: float = 10.0,
-        outliers: float = 0.1,
-        share: float = 0.5,
-        neighboring: str = "add_remove",
-        verbose: bool | int = False,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        radius: RequiredRadius = None,
+        center: Center = None,
+        bounds: Bounds = None,
+        n_tuples: Annotated[int, whole(2)] | None = None,
+        separation: Annotated[float, between(9, 1e9)] = 10.0,
+        outliers: Annotated[float, between(0, 0.3)] = 0.1,
+        share: OpenShare = 0.5,
+        neighboring: Relation = "add_remove",
+        verbose: Verbose = False,
+        random_state: RandomState = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -531,9 +518,6 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC number of components.
     epsilon, delta, radius, center, bounds, n_tuples, separation, outliers, share
         PUBLIC, as in `KTupleKMeans`.
-    {neighboring}
-    {verbose}
-    {random_state}
 
     Attributes
     ----------
@@ -545,11 +529,6 @@ class KTupleGaussianMixture(KTupleKMeans):
         PUBLIC. In squared units of X, positive semidefinite; of rows shortened to their cell's radius.
     status_ : {"released", "abstained"}
         PUBLIC. See `KTupleKMeans`.
-    {sizes}
-    {spent}
-    {n_features}
-
-    {refused}
 
     References
     ----------

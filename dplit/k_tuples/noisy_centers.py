@@ -12,7 +12,6 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from .paper import _in_order, canonical, count_unpartitioned
@@ -21,9 +20,9 @@ from .paper import ratio_bound, smallest
 from .scales import _distances, _HAIR, _one_tuple, noise_factor
 from .scales import one_tuple_movement, scaled_centers, smallest_separation
 from .clusterer import PlannedClusterer
-from ..inputs.checks import check_between, check_choice
 from ..inputs.contracts import between, Chance, Count, OpenShare, Positive, Vector, whole
-from ..inputs.declared import optional
+from ..inputs.contracts import Center, RandomState, RequiredDelta, RequiredEpsilon, one_of
+from .clusterer import Beta
 from ..accounting.receipts import largest_scale, Release
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #c729381f
@@ -223,7 +222,6 @@ class KNoisyCenters(PlannedClusterer):
 
     Parameters
     ----------
-    {price}
     beta : float
         PUBLIC failure probability on good tuples.
     separation : float, optional
@@ -233,13 +231,6 @@ class KNoisyCenters(PlannedClusterer):
         "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
         "sampled": the paper's test with exact accounting (from 1926). "paper": as printed (from
         4296), noise and all, and so NOT private; epsilon <= 1.
-    {near}
-    {random_state}
-
-    Attributes
-    ----------
-    {found}
-    {spent}
 
     Raises
     ------
@@ -261,21 +252,16 @@ class KNoisyCenters(PlannedClusterer):
     ('released', [[-1.0], [1.0]])
     """
 
-    _rules = {
-        "separation": optional(partial(check_between, low=6.001, high=1e9)),
-        "variant": partial(check_choice, choices=("extension", "sampled", "paper")),
-    }
-
     def __init__(
         self,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        beta: float = 0.05,
-        separation: float | None = None,
-        variant: str = "extension",
-        center: "ArrayLike | None" = None,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        beta: Beta = 0.05,
+        separation: Annotated[float, between(6.001, 1e9)] | None = None,
+        variant: Annotated[str, one_of("extension", "sampled", "paper")] = "extension",
+        center: Center = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -293,7 +279,20 @@ class KNoisyCenters(PlannedClusterer):
 
         Not always the fewest: rounding lets a few smaller numbers do, too.
 
-        {least}
+        Parameters
+        ----------
+        epsilon, delta, beta : float
+        variant : str
+            As the estimator's.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a number is impossible.
         """
         price = dict(epsilon=epsilon, delta=delta, beta=beta)
         given = cls(variant=variant, **price)._declared()

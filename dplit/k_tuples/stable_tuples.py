@@ -10,8 +10,8 @@ import math
 from functools import lru_cache, partial
 from typing import Annotated
 
+
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 from scipy.spatial.distance import cdist
 
@@ -20,11 +20,12 @@ from .paper import canonical, count_unpartitioned, majority, ratio_bound
 from .paper import separations, smallest
 from .scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .clusterer import TupleClusterer
-from ..inputs.checks import check_between
 from ..inputs.contracts import between, Chance, contract, Count, NotNegative
 from ..inputs.contracts import Positive, Text, whole
 from ..inputs.contracts import Table as Array
 from ..mechanisms.noise import ANoise
+from ..inputs.contracts import Center, RandomState, RequiredDelta, RequiredEpsilon
+from .clusterer import Beta
 from ..accounting.receipts import Receipt, Release
 
 # %% ../../nbs/k_tuples/stable_tuples.ipynb #5091d132
@@ -253,7 +254,6 @@ class StableTupleMean(TupleClusterer):
 
     Parameters
     ----------
-    {price}
     beta : float
         PUBLIC probability of abstaining on good tuples, for which the price is divided.
     separation : float
@@ -261,15 +261,6 @@ class StableTupleMean(TupleClusterer):
         nearest other point over Delta. Larger: less noise, but tuples must agree better.
     outliers : float
         PUBLIC share of bad tuples, in [0, 0.3], that is to cost nothing.
-    {near}
-    {random_state}
-
-    Attributes
-    ----------
-    {found}
-    {spent}
-
-    {refused}
 
     References
     ----------
@@ -285,21 +276,16 @@ class StableTupleMean(TupleClusterer):
     ('released', [[-5.0], [5.0]])
     """
 
-    _rules = {
-        "separation": partial(check_between, low=9, high=1e9),
-        "outliers": partial(check_between, low=0, high=0.3),
-    }
-
     def __init__(
         self,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        beta: float = 0.05,
-        separation: float = 10.0,
-        outliers: float = 0.1,
-        center: "ArrayLike | None" = None,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        beta: Beta = 0.05,
+        separation: Annotated[float, between(9, 1e9)] = 10.0,
+        outliers: Annotated[float, between(0, 0.3)] = 0.1,
+        center: Center = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

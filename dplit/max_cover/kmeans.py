@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, relative_to_ball
@@ -22,7 +21,11 @@ from .paper import candidate_weights, cluster_candidates, Covers
 from .paper import printed_covers, printed_max_cover, printed_prices
 from .paper import public_draws
 from ..estimators.zooming import DISTANCES, look_prices, MEAN, View, zoom
-from ..inputs.declared import optional
+from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, RequiredDelta
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rule, between, one_of
+from ..inputs.contracts import whole
+from ..inputs.ranges import Bounds
+from ..estimators.base import Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
@@ -31,8 +34,8 @@ from ..mechanisms.noise import count_weight, mean_in_ball
 from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
-from ..inputs.checks import shown, check_between, check_choice, check_count, check_flag
-from ..inputs.contracts import Chance, Count, Flag, Point, Positive, positive, Relation, Rule
+from ..inputs.checks import shown
+from ..inputs.contracts import Chance, Point, Positive, positive
 from ..inputs.contracts import Whole
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
@@ -410,10 +413,14 @@ def _check_printed(given):
         )
 
 # %% ../../nbs/max_cover/kmeans.ipynb #7b6313e7
+Shares = Annotated[tuple[float, ...], Rule(_check_shares, "Four numbers.", "tuple of four floats")]
+
+
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
-    {privacy}
+    Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
     Running time and memory depend on X.
 
     The covers gain nothing where rows do not lie in clumps, or are few for the price: on
@@ -422,7 +429,6 @@ class MaxCoverKMeans(PrivateKMeans):
 
     Parameters
     ----------
-    {ball}
     variant : {"extension", "paper"}
         "extension": exact price of step 2, joint Gaussian sums and counts, private recentring, a
         threshold for candidates, rounded points. "paper": the printed algorithm and constants,
@@ -448,13 +454,6 @@ class MaxCoverKMeans(PrivateKMeans):
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; the zoom then buys it.
-    {neighboring}
-    {verbose}
-    {random_state}
-
-    Attributes
-    ----------
-    {released}
 
     Raises
     ------
@@ -476,41 +475,29 @@ class MaxCoverKMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
-    _rules = {
-        "variant": partial(check_choice, choices=("extension", "paper")),
-        "n_components": optional(check_count),
-        "finest": partial(check_between, low=1e-12, high=1.9),
-        "ratio": optional(partial(check_between, low=1e-3, high=1e3)),
-        "n_picks": optional(check_count),
-        "n_lloyd": partial(check_count, low=0, high=2**20),
-        "shares": _check_shares,
-        "zoom": check_flag,
-        "n_public": optional(partial(check_count, low=2)),
-    }
-
     _fixed_cost = property(lambda self: self.variant == "extension")  # a budget counts on it
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Count = 8,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        radius: float | None = None,
-        center: "ArrayLike | None" = None,
-        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
-        variant: str = "extension",
-        n_components: int | None = None,
-        finest: float = 0.02,
-        ratio: float | None = None,
-        n_picks: int | None = None,
-        n_lloyd: int = 0,
-        shares: tuple[float, ...] = (0.08, 0.30, 0.10, 0.52),
-        zoom: bool = True,
-        n_public: int | None = None,
-        neighboring: str = "add_remove",
-        verbose: bool | int = False,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        radius: RequiredRadius = None,
+        center: Center = None,
+        bounds: Bounds = None,
+        variant: Annotated[str, one_of("extension", "paper")] = "extension",
+        n_components: Count | None = None,
+        finest: Annotated[float, between(1e-12, 1.9)] = 0.02,
+        ratio: Annotated[float, between(1e-3, 1e3)] | None = None,
+        n_picks: Count | None = None,
+        n_lloyd: Annotated[int, whole(0, 2**20)] = 0,
+        shares: Shares = (0.08, 0.30, 0.10, 0.52),
+        zoom: Flag = True,
+        n_public: Annotated[int, whole(2)] | None = None,
+        neighboring: Relation = "add_remove",
+        verbose: Verbose = False,
+        random_state: RandomState = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, relative_to_ball
@@ -21,16 +20,19 @@ from .paper import keep_largest, paper_rounds, printed_hdpe_means
 from .paper import printed_pe_means, private_evolution, select
 from .votes import vote_rows
 from ..estimators.zooming import look_prices, shrink, View, zoom
-from ..inputs.declared import check_rounds, optional
+from ..inputs.declared import with_defaults
+from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, RequiredDelta
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rounds, one_of
+from ..inputs.ranges import Bounds
+from ..estimators.base import Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import ANoise
 from ..geometry.projections import gaussian_projection
-from ..inputs.checks import check_choice, check_count, check_flag
-from ..inputs.contracts import Center, Count, Flag, Point, Points, Positive, positive, Radius
-from ..inputs.contracts import Relation
+from ..inputs.checks import check_count
+from ..inputs.contracts import Point, Points, Positive, positive, Radius
 from ..inputs.blocks import MappedRows
 from ..inputs.tables import PartitionedRows
 
@@ -462,12 +464,12 @@ def _rounds(given, d, signal):
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
-    {privacy}
+    Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
     Running time depends on X.
 
     Parameters
     ----------
-    {ball}
     variant : {"extension", "paper"}
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
         pairs, rows with many columns are projected for the votes. "paper": Algorithm 1 with the
@@ -497,15 +499,6 @@ class PEMeans(PrivateKMeans):
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; without `n_public` it is then bought with one percent of the budget. When
         neighbours replace a row all have the same number of rows: the true one is used, free.
-    {neighboring}
-    {verbose}
-    {random_state}
-
-    Attributes
-    ----------
-    {released}
-
-    {refused}
 
     References
     ----------
@@ -523,35 +516,26 @@ class PEMeans(PrivateKMeans):
     """
 
     _gaussian_only = True  # a budget counts on it, and checks
-    _rules = {
-        "variant": partial(check_choice, choices=("extension", "paper")),
-        "n_components": check_count,
-        "n_votes": optional(check_rounds),
-        "n_refine": check_rounds,
-        "population": check_count,
-        "zoom": check_flag,
-        "n_public": optional(check_count),
-    }
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Count = 8,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        radius: float | None = None,
-        center: "ArrayLike | None" = None,
-        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
-        variant: str = "extension",
-        n_components: int = 32,
-        n_votes: int | None = None,
-        n_refine: int = 3,
-        population: int = 2000,
-        zoom: bool = True,
-        n_public: int | None = None,
-        neighboring: str = "add_remove",
-        verbose: bool | int = False,
-        random_state: int | np.random.Generator | None = None,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        radius: RequiredRadius = None,
+        center: Center = None,
+        bounds: Bounds = None,
+        variant: Annotated[str, one_of("extension", "paper")] = "extension",
+        n_components: Count = 32,
+        n_votes: Rounds | None = None,
+        n_refine: Rounds = 3,
+        population: Count = 2000,
+        zoom: Flag = True,
+        n_public: Count | None = None,
+        neighboring: Relation = "add_remove",
+        verbose: Verbose = False,
+        random_state: RandomState = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -618,12 +602,6 @@ class HDPEMeans(PEMeans):
     n_refine, population, zoom, n_public
         PUBLIC; see `PEMeans`.
 
-    Attributes
-    ----------
-    {released}
-
-    {refused}
-
     References
     ----------
     PE-means: Improved Differentially Private k-means Clustering through Private Evolution (2026),
@@ -642,44 +620,7 @@ class HDPEMeans(PEMeans):
     _gaussian_only = True  # a budget counts on it, and checks
     _as_printed = staticmethod(printed_hdpe_means)
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        radius: float | None = None,
-        center: "ArrayLike | None" = None,
-        bounds: "tuple[ArrayLike, ArrayLike] | None" = None,
-        variant: str = "extension",
-        n_components: int = 16,
-        n_votes: int | None = None,
-        n_refine: int = 3,
-        population: int = 2000,
-        zoom: bool = True,
-        n_public: int | None = None,
-        neighboring: str = "add_remove",
-        verbose: bool | int = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            epsilon=epsilon,
-            delta=delta,
-            radius=radius,
-            center=center,
-            bounds=bounds,
-            variant=variant,
-            n_components=n_components,
-            n_votes=n_votes,
-            n_refine=n_refine,
-            population=population,
-            zoom=zoom,
-            n_public=n_public,
-            neighboring=neighboring,
-            verbose=verbose,
-            random_state=random_state,
-        )
+    __init__ = with_defaults(PEMeans.__init__, n_components=16)
 
     def _check_public(self):
         super()._check_public()

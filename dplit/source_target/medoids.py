@@ -8,7 +8,6 @@ __all__ = ['Sources', 'Targets', 'Indices', 'Cap', 'source_distance', 'stc_cost'
 
 # %% ../../nbs/source_target/medoids.ipynb #5a00a8cf
 import math
-from functools import partial
 from itertools import pairwise
 
 from typing import Annotated, Self
@@ -17,12 +16,13 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from ..inputs.contracts import Count, Whole
+from ..inputs.declared import check_arrays, declare, rules_of, settle
 from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance
 from ..inputs.blocks import one_thread
-from ..inputs.checks import check_count, check_points
-from ..inputs.contracts import Exponent, Rule, Share, Table, Whole, between, each
-from ..inputs.declared import check_arrays, declare, optional, settle
+from ..inputs.checks import check_points
+from ..inputs.contracts import Exponent, Rule, Share, Table, between, each
 from ..inputs.tables import check_same_columns, keep_columns
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
@@ -512,23 +512,16 @@ class SourceTargetKMedoids(PublicEstimator):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Count = 8,
         *,
-        n_passes: int = 3,
-        n_candidates: int = 10_000,
-        n_starts: int | None = None,
+        n_passes: Whole = 3,
+        n_candidates: Count = 10_000,
+        n_starts: Count | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
         self.n_starts = n_starts
-
-    _rules = {
-        "n_clusters": check_count,
-        "n_passes": partial(check_count, low=0),
-        "n_candidates": check_count,
-        "n_starts": optional(check_count),
-    }
 
     @one_thread
     def fit(
@@ -558,7 +551,7 @@ class SourceTargetKMedoids(PublicEstimator):
             If a parameter or a table is impossible.
         """
         owner = "SourceTargetKMedoids"
-        given = declare(self, self._rules)
+        given = declare(self, rules_of(type(self)))
         k, n_passes, n_candidates = given.n_clusters, given.n_passes, given.n_candidates
         if tables:
             raise TypeError(

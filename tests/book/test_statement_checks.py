@@ -53,7 +53,8 @@ from dplit.adaptation import Sample, loss_bound
 from dplit.datasets import kmeans_loss
 from dplit.estimators import center_error_bound
 from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_ball
-from dplit.inputs import check_neighboring, quantize
+from dplit.inputs import quantize
+from dplit.inputs.checks import check_neighboring
 from dplit.inputs.lattice import lattice
 from dplit.k_tuples import averages as k_averages
 from dplit.k_tuples import clusterer as tuple_clusterer

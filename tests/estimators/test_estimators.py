@@ -9,7 +9,6 @@ import inspect
 import io
 import logging
 import pickle
-import pkgutil
 import re
 import textwrap
 import warnings
@@ -620,11 +619,11 @@ def test_a_broken_promise_is_noticed(saboteur, promise):
 
 # ---------------------------------------------------------------- words
 
-MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(dplit.__path__, "dplit.")]
-PUBLIC = {
-    f"{m.__name__}.{name}": thing
-    for m in MODULES
-    for name, thing in [(name, getattr(m, name)) for name in getattr(m, "__all__", [])]
+FACES = [importlib.import_module(f"dplit.{room}") for room in dplit.ROOMS]
+PUBLIC = {  # what users import: each name as its room's face shows it
+    f"{room.__name__}.{name}": thing
+    for room in FACES
+    for name, thing in [(name, getattr(room, name)) for name in room.__all__]
     if inspect.isfunction(thing) or inspect.isclass(thing)
 }
 PUBLIC |= {

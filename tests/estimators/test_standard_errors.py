@@ -7,7 +7,7 @@ import pytest
 
 import dplit
 from dplit import estimators, mechanisms
-from dplit.estimators.kmeans import mean_errors
+from dplit.estimators import mean_errors
 
 LAST = {
     dplit.NoisyLloyd: "a round: sums and counts",

@@ -18,19 +18,10 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from dplit.inputs import (
-    PrivacyWarning,
-    check_rows,
-    complete,
-    completed,
-    contract,
-    contracts_of,
-    declare,
-    face,
-    rule_of,
-    rules_of,
-)
+from dplit.inputs import PrivacyWarning, check_rows
 from dplit.inputs import contracts as c
+from dplit.inputs.contracts import completed, contract, contracts_of, face, rule_of
+from dplit.inputs.declared import complete, declare, rules_of
 from dplit.mechanisms import Noise
 
 Rows = Annotated[

@@ -19,7 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 from dplit import LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
 from dplit.adaptation import LogLoss, noisy_gradient
 from dplit.geometry import NearestCenter
-from dplit.inputs import BoundedScaler, check_foreign, each_record, is_total, quiet
+from dplit.inputs import BoundedScaler
+from dplit.inputs.foreign import check_foreign, each_record, is_total, quiet
 from dplit.ledger import squared_distances
 from dplit.mechanisms import Noise, watch
 

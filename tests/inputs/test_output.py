@@ -399,7 +399,7 @@ def test_a_name_that_no_file_can_hold_is_refused_before_the_charge(folder):
 
 
 def test_the_tour_tries_its_picture_before_it_fits(monkeypatch, tmp_path):
-    monkeypatch.setattr("dplit.__main__.compare", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr("dplit.command_line.tour.compare", lambda *_, **__: pytest.fail("fitted"))
     (tmp_path / "digits.png").mkdir()
     for picture, told in {
         "/proc/digits.png": "nothing can be written there",

@@ -32,22 +32,20 @@ from dplit import (
     SourceTargetKMedoids,
     StableTupleMean,
 )
-from dplit import inputs as declared
 from dplit.inputs import (
     BoundedScaler,
     PrivacyWarning,
     UnreadableRecords,
-    as_float64,
-    check_columns,
-    check_epsilon,
-    check_points,
     check_rows,
+    checks,
+    declared,
     map_blocks,
     quantize,
-    rounded_down,
 )
+from dplit.inputs.checks import check_epsilon, check_points, rounded_down
 from dplit.inputs.declared import ABSENT
-from dplit.inputs.tables import one_each
+from dplit.inputs.numbers import as_float64
+from dplit.inputs.tables import check_columns, one_each
 from dplit.mechanisms import Noise
 
 pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -736,7 +734,7 @@ def test_a_seed_is_checked_without_a_change_and_only_generators_advance(name):
     twin = copy.deepcopy(seed)
     for model in first:
         model._declared()
-        assert declared.check_random_state(seed) is seed
+        assert checks.check_random_state(seed) is seed
     for one in (np.random.Generator, np.random.RandomState):
         assert not isinstance(seed, one) or seed.bytes(8) == twin.bytes(8)
     a, b = (model.fit(X).cluster_centers_ for model in first)

@@ -11,7 +11,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dplit import CnvxAdap, NoisyAverageSet, NoisyLloyd, SourceTargetKMedoids, StableTupleMean
-from dplit.inputs import map_blocks, one_thread
+from dplit.inputs import map_blocks
+from dplit.inputs.blocks import one_thread
 from dplit.k_tuples.clusterer import TupleClusterer
 
 CPU = """

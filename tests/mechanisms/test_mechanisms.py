@@ -29,14 +29,8 @@ import dplit
 from dplit import accounting, max_cover, mechanisms
 from dplit.accounting import gaussian
 from dplit.estimators import kmeans as estimators
-from dplit.inputs import (
-    MappedRows,
-    PrivacyWarning,
-    UnreadableRecords,
-    check_between,
-    map_blocks,
-    quantize,
-)
+from dplit.inputs import MappedRows, PrivacyWarning, UnreadableRecords, map_blocks, quantize
+from dplit.inputs.checks import check_between
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Bits, Noise, discrete, journal, samplers, watch
 from dplit.mechanisms import noise as me

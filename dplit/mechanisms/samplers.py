@@ -106,7 +106,7 @@ _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
 )
 
-
+# %% ../../nbs/mechanisms/samplers.ipynb #b7d02a61
 def _ask_draws(size, name, owner):
     """How many draws: a whole number, of which memory holds as many."""
     size = check_count(size, name, owner, low=0)

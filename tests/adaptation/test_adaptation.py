@@ -1433,10 +1433,10 @@ def test_bounds_of_weights_that_cannot_move():
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkeypatch, unit):
-    rng, turns, solve = np.random.default_rng(0), [], discrepancy._trust_region_max
+    rng, turns, solve = np.random.default_rng(0), [], discrepancy.trust_region_max
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     monkeypatch.setattr(
-        adaptation, "_trust_region_max", lambda *args: turns.append(0) or solve(*args)
+        regression, "trust_region_max", lambda *args: turns.append(0) or solve(*args)
     )
     sample = Sample(X, y, unit, p=1 / 30)
     w, H = adaptation.profiled_regression([sample], 1e9, math.inf)
@@ -1453,12 +1453,12 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
 def test_the_discrepancy_and_the_gradients_share_the_price(share):
     model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
     mu = accounting.gaussian_mu(1.0, 1e-5)
-    price = adaptation._cnvx_prices(model, True)
+    price = regression._cnvx_prices(model, True)
     part = 0.1 if share is None else share
     assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
     assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
-    assert adaptation._cnvx_prices(model, False) == adaptation._Prices({}, mu)
-    price = adaptation._cnvx_prices(model.set_params(variant="paper"), True)
+    assert regression._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    price = regression._cnvx_prices(model.set_params(variant="paper"), True)
     assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
     lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
     assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1

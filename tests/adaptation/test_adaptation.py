@@ -1457,7 +1457,7 @@ def test_the_discrepancy_and_the_gradients_share_the_price(share):
     part = 0.1 if share is None else share
     assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
     assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
-    assert regression._cnvx_prices(model, False) == adaptation._Prices({}, mu)
+    assert regression._cnvx_prices(model, False) == regression._Prices({}, mu)
     price = regression._cnvx_prices(model.set_params(variant="paper"), True)
     assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
     lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]

@@ -1083,7 +1083,7 @@ def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
     assert then.expected_gain == classification.guarded_gain(20, 30)
     for right in (-1.5e300, 1.5e300):
         with pytest.raises(ValueError, match="guarded_gain"):
-            ncnvx_adap.guarded_gain(right, 30)
+            lo.guarded_gain(right, 30)
 
 
 def test_the_head_start_forgets_how_much_the_public_sample_weighs():

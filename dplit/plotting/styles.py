@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -148,7 +149,7 @@ class _PlainLog(LogFormatter):
         return f"{x:,.6g}" if super().__call__(x, pos) else ""
 
 
-def plain_log_ticks(axis):
+def plain_log_ticks(axis: Annotated[Axis, instance(Axis, "such as ax.yaxis")]):
     """Plain numbers at the ticks of a logarithmic axis: 0.1, 4, 1,000.
 
     Parameters

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplit import HDPEMeans, MaxCoverKMeans, PEMeans, estimators
+from dplit import HDPEMeans, MaxCoverKMeans, PEMeans
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import neighbors, replay
 from dplit.datasets import kmeans_loss, make_clipped_gaussians, make_isotropic_blobs

@@ -197,6 +197,11 @@ class Classification:
         -------
         ndarray of shape (D,)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        ValueError
+            As `train` says.
         """
         parts = {"ridge": self.ridge(*samples), "start": start}
         return train(self.loss, samples, self.bounds[1], self.kappa_1, **parts)

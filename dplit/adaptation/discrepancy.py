@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from ..geometry.balls import clip_to_ball
 from ..inputs.blocks import map_blocks
-from ..inputs.checks import check_kind, check_radius
+from ..inputs.checks import check_count, check_kind, check_radius
 from ..inputs.contracts import Chance, Count, Epsilon, NotNegative, Positive, Rounds, Rule
 from ..inputs.contracts import Table as Matrix, Vector, Whole, between
 from ..inputs.tables import Rows
@@ -405,7 +405,7 @@ def dca_max(
 def private_discrepancy(
     value: Annotated[Matrix, ""],
     bound: Annotated[float, between(1e-90, 1e90)],
-    n_private: Count,
+    n_private: int,
     *,
     noise: ANoise,
     mu: Positive | None = None,
@@ -450,7 +450,8 @@ def private_discrepancy(
 
 def _released_sensitivity(bound, n_private, noise, owner):
     """The sensitivity of a discrepancy that is to be released, rounding included, if the number of records allows it."""
-    _require_public_size(noise, owner)
+    _require_public_size(noise, owner)  # before the number itself is asked about
+    n_private = check_count(n_private, "n_private", owner)
     if n_private > 10**8:
         raise ValueError(
             f"n_private={n_private}: {owner} covers the rounding of sums over at most 1e8 records; give "

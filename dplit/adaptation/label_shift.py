@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
-from ..inputs.contracts import between, Count, positive, Table as Matrix, Vector
+from ..inputs.contracts import NotNegative, Count, positive, Table as Matrix, Vector
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown
@@ -95,9 +95,7 @@ def black_box_counts(confusion: OfPairs, predicted: OfEachClass, source: OfEachC
         return np.maximum(np.linalg.lstsq(stacked, wanted)[0], 0.0)
 
 # %% ../../nbs/adaptation/label_shift.ipynb #b99a9960
-def shift_excess_bound(
-    n: Count, n_classes: Count, scale: Annotated[float, between(0, 1e100, "[)")]
-):
+def shift_excess_bound(n: Count, n_classes: Count, scale: NotNegative):
     """By how much the share of errors may exceed the best one, in expectation, if the source's posterior is exact.
 
     Parameters

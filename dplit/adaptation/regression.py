@@ -172,6 +172,11 @@ class Regression:
             PRIVATE if a sample is.
         H : ndarray of shape (d, d)
             PRIVATE if a sample is.
+
+        Raises
+        ------
+        ValueError
+            As `profiled_regression` says.
         """
         parts = {"kappa_2": self.kappa_2, "ridge": self.ridge(*samples)}
         return profiled_regression(samples, self.bounds[1], self.kappa_1, **parts, **options)

@@ -332,7 +332,7 @@ _RELEASED = {
     "n_features_in_": RELEASED["n_features_in_"],
 }
 
-
+# %% ../../nbs/adaptation/samples.ipynb #5d0c9be0
 def _check_sizes(given, names, **sizes):
     """Refuse PUBLIC bounds under which something is released whose size has no lattice."""
     for what, size in sizes.items():

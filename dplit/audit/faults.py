@@ -234,9 +234,9 @@ def _root_of_two(lab):
 
 
 def _smaller(lab, factor):
-    race = samplers._race
+    race = samplers.race
     lab.change_samplers(lambda draw, bits, scale, size: draw(bits, scale / factor, size))
-    lab.patches[_where(Noise.exponential, "_race")] = lambda bits, scores, price, *sizes: race(
+    lab.patches[_where(Noise.exponential, "race")] = lambda bits, scores, price, *sizes: race(
         bits, scores, factor * price, *sizes
     )
 

@@ -113,6 +113,12 @@ class NearestCenter:
         `Noise.sums` hands them out: then only the centers are rounded, which is faster.
     block_rows : int, optional
         Rows handled at a time; changes memory and speed, never a label.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind or outside its range, or if `whole` is asked for with a
+        radius beyond 2**22. Rows are not checked.
     """
 
     is_total = True  # a label for every finite row: see `dplit.inputs.foreign`

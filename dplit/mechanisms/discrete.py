@@ -20,7 +20,7 @@ from ..inputs.declared import check_memory, is_masked
 from ..inputs.lattice import lattice
 from ..inputs.tables import floats_of
 from .journal import Journal
-from .samplers import _knorm_reach, _race, Bits, distinct_int, gaussian_int
+from .samplers import _knorm_reach, race, Bits, distinct_int, gaussian_int
 from .samplers import knorm_int, laplace_int
 
 # %% ../../nbs/mechanisms/discrete.ipynb #3cad239e
@@ -183,7 +183,7 @@ def _drawn_from(candidates, factor, bits):
     counts = np.flatnonzero(candidates.histogram)
     counts = np.r_[0, counts[counts > 0]]  # 0 stands for: anyone, uniformly
     sizes = [candidates.size, *(int(m) for m in candidates.histogram[counts[1:]])]
-    drawn = _race(bits, counts, factor, sizes)
+    drawn = race(bits, counts, factor, sizes)
     rank = bits.below(sizes[drawn])
     return candidates.find(int(counts[drawn]), rank) if drawn else rank
 
@@ -399,7 +399,7 @@ class Mechanisms(Journal):
         scores = _finite_scores(scores)
         factor = _choice_factor(epsilon, sensitivity, monotone)
         self.write(Release(label, "exponential", sensitivity, 1 / factor, epsilon=epsilon))
-        chosen = _race(self._bits, scores, factor)  # i with probability ~ exp(factor * scores[i])
+        chosen = race(self._bits, scores, factor)  # i with probability ~ exp(factor * scores[i])
         kind = "monotone" if monotone else "exponential"
         return self._watched(label, kind, scores, chosen, sensitivity, 1 / factor)
 

@@ -350,7 +350,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.exponential,
         Noise.cover,
         Noise.__init__,
-        samplers._race,
+        samplers.race,
     )
     for bug in SABOTAGE:
         with sabotage.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
@@ -361,7 +361,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.exponential,
         Noise.cover,
         Noise.__init__,
-        samplers._race,
+        samplers.race,
     )
     with pytest.raises(ValueError, match="choose one of"), sabotage.sabotage("no such bug", None):
         pass
@@ -529,7 +529,7 @@ def test_time_does_not_tell_the_noise(kind):
 # ---------------------------------------------------------------- broken estimators that someone might write
 
 
-REAL_RACE = samplers._race
+REAL_RACE = samplers.race
 
 
 class Honest(BaseEstimator):
@@ -592,7 +592,7 @@ class HalfVote(Honest):
 
     def fit(self, X, y=None):
         noise = Noise(self.random_state)
-        with mock.patch.object(discrete, "_race", lambda b, s, f, *m: self.race(b, s, 2 * f, *m)):
+        with mock.patch.object(discrete, "race", lambda b, s, f, *m: self.race(b, s, 2 * f, *m)):
             self.vote_ = noise.vote((X[:, 0] > 0).astype(int), 2, epsilon=self.epsilon)
         self.spent_ = noise.receipt()
         return self
@@ -736,7 +736,7 @@ class SharpRace(Greedy):
     """Choices as if the exponent were twice as large."""
 
     def fit(self, X, y=None):
-        with mock.patch.object(discrete, "_race", lambda b, s, f, *m: REAL_RACE(b, s, 2 * f, *m)):
+        with mock.patch.object(discrete, "race", lambda b, s, f, *m: REAL_RACE(b, s, 2 * f, *m)):
             return super().fit(X)
 
 

@@ -353,9 +353,9 @@ def test_exponential_mechanism_has_the_exact_law(monotone):
 
 def test_race_decides_the_same_with_and_without_floats(monkeypatch):
     scores = np.random.default_rng(0).normal(size=30)
-    fast = [samplers._race(seeded(s), scores, 0.7) for s in range(60)]
+    fast = [samplers.race(seeded(s), scores, 0.7) for s in range(60)]
     monkeypatch.setattr(samplers, "_SLACK", 1.0)
-    assert [samplers._race(seeded(s), scores, 0.7) for s in range(60)] == fast
+    assert [samplers.race(seeded(s), scores, 0.7) for s in range(60)] == fast
 
 
 def test_huge_scores_neither_overflow_nor_warn():
@@ -591,7 +591,7 @@ def test_the_race_knows_what_it_does_not_know(monkeypatch):
             )
 
     # E_0 is at least 44.4, so its key is above 3.79; E_1 = 1 gives the key 3.7
-    assert samplers._race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1
+    assert samplers.race(Fixed(), np.array([0.0, -3.7]), 1.0) == 1
 
 
 class Secretive:
@@ -760,9 +760,9 @@ def test_the_race_takes_multiplicities_of_any_size():
     bits, n = seeded(3), 20_000
     with np.errstate(all="raise", under="ignore"):
         drawn = np.bincount(
-            [samplers._race(bits, scores, 0.7, sizes) for _ in range(n)], minlength=3
+            [samplers.race(bits, scores, 0.7, sizes) for _ in range(n)], minlength=3
         )
-        lonely = {samplers._race(bits, scores, 1e-3, [10**600, 1, 1]) for _ in range(50)}
+        lonely = {samplers.race(bits, scores, 1e-3, [10**600, 1, 1]) for _ in range(50)}
     assert stats.chisquare(drawn, n * weights / weights.sum()).pvalue > 1e-6
     assert lonely == {0}
 
@@ -772,9 +772,9 @@ def test_race_with_multiplicities_decides_the_same_with_and_without_floats(monke
     scores = np.r_[0, 1 + np.arange(12)]
     excess = [mpmath.expm1(factor * s) or 1 for s in scores.tolist()]
     sizes = [int(mpmath.mpf(10) ** 300 / e) for e in excess]  # all weights alike
-    fast = [samplers._race(seeded(s), scores, factor, sizes) for s in range(40)]
+    fast = [samplers.race(seeded(s), scores, factor, sizes) for s in range(40)]
     monkeypatch.setattr(samplers, "_SLACK", 1.0)
-    assert [samplers._race(seeded(s), scores, factor, sizes) for s in range(40)] == fast
+    assert [samplers.race(seeded(s), scores, factor, sizes) for s in range(40)] == fast
     assert len(set(fast)) > 1
 
 
@@ -1269,8 +1269,8 @@ def test_every_choice_and_sample_is_shown_whole_to_an_auditor():
 @pytest.fixture
 def raced(monkeypatch):
     """Arguments of every race for a choice."""
-    calls, race = [], samplers._race
-    monkeypatch.setattr(discrete, "_race", lambda *args: calls.append(args) or race(*args))
+    calls, race = [], samplers.race
+    monkeypatch.setattr(discrete, "race", lambda *args: calls.append(args) or race(*args))
     return calls
 
 

@@ -459,7 +459,7 @@ def check_race(name):
         first = min(range(len(scores)), key=lambda i: ends[i][1])
         room = min(low for i, (low, _) in enumerate(ends) if i != first) - ends[first][1]
         try:
-            winner = samplers._race(Only(words, width), np.array(scores), factor, sizes)
+            winner = samplers.race(Only(words, width), np.array(scores), factor, sizes)
         except Asked:
             assert room <= alike, words
         else:
@@ -486,7 +486,7 @@ def test_every_pair_and_triple_of_finer_words_runs_its_race_rightly(name):
 def test_a_race_has_its_law_to_the_last_continuation(name):
     """Words of 2 bits, three each."""
     _, scores, factor, sizes = RACES[name]
-    table = law(lambda bits: samplers._race(bits, np.array(scores), factor, sizes), 2, 6)
+    table = law(lambda bits: samplers.race(bits, np.array(scores), factor, sizes), 2, 6)
     same_law(table, lambda i: race_law(scores, factor, sizes)[i], 0.2)
 
 
@@ -497,7 +497,7 @@ def test_doubles_decide_the_race_of_wide_words(name):
     exact = mock.Mock(side_effect=AssertionError("sent on"))
     with mock.patch.object(Bits, "extend", exact), mock.patch.object(samplers, "Decimal", exact):
         for seed in range(300):
-            samplers._race(Bits(np.random.default_rng(seed)), np.array(scores), factor, sizes)
+            samplers.race(Bits(np.random.default_rng(seed)), np.array(scores), factor, sizes)
 
 
 @pytest.mark.filterwarnings("error")
@@ -506,18 +506,14 @@ def test_gaps_and_sizes_too_large_or_small_for_doubles_drop_no_candidate():
     middle = 2**63
     far = np.array([1.7e308, -1.7e308, 0.0])
     with pytest.raises(Asked):
-        samplers._race(Only([2**64 - 1, middle, middle]), far, 1.0)
-    assert samplers._race(Only([middle] * 3), far, 1.0) == 0
-    assert samplers._race(Only([middle] * 3), far, 1e10) == 0
+        samplers.race(Only([2**64 - 1, middle, middle]), far, 1.0)
+    assert samplers.race(Only([middle] * 3), far, 1.0) == 0
+    assert samplers.race(Only([middle] * 3), far, 1e10) == 0
     # exp(factor * score) - 1 below the smallest double, and the sizes bring it back: 1, 1 and 3
     tiny, sizes = 5e-324, [1, round(1 / Fraction(5e-324)), 3 * round(1 / Fraction(5e-324))]
-    assert samplers._race(Only([middle] * 3), np.array([0, 1, 1]), tiny, sizes) == 2
-    assert (
-        samplers._race(Only([middle // 8, middle, middle]), np.array([0, 1, 1]), tiny, sizes) == 0
-    )
-    assert (
-        samplers._race(Only([middle, middle // 8, middle]), np.array([0, 1, 1]), tiny, sizes) == 1
-    )
+    assert samplers.race(Only([middle] * 3), np.array([0, 1, 1]), tiny, sizes) == 2
+    assert samplers.race(Only([middle // 8, middle, middle]), np.array([0, 1, 1]), tiny, sizes) == 0
+    assert samplers.race(Only([middle, middle // 8, middle]), np.array([0, 1, 1]), tiny, sizes) == 1
 
 
 def test_a_race_that_forgets_the_bits_to_come_is_seen():

@@ -18,7 +18,7 @@ from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels
 from .discrepancy import SquaredRadius, Target, TargetLabels, trust_region_max
 from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Epsilon, Positive, Radius, Rule, Table as Matrix, Vector, between
-from ..inputs.declared import check_arrays
+from ..inputs.numbers import check_arrays
 from ..inputs.tables import one_each, Rows
 from ..mechanisms.discrete import one_price
 

@@ -19,7 +19,7 @@ from .losses import ALoss
 from .samples import _noisy_gradient, _require_run, ASample, on_lattice
 from ..inputs.checks import shown, check_between, check_numbers
 from ..inputs.contracts import Count, NotNegative, numbers, Positive, Rule, Vector
-from ..inputs.declared import check_arrays
+from ..inputs.numbers import check_arrays
 from ..inputs.foreign import check_foreign, each_record, is_total
 from ..inputs.lattice import lattice, quantize
 from ..mechanisms.noise import ANoise

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..accounting.gaussian import gaussian_mu
 from .discrepancy import _require_public_size
 from ..inputs.contracts import Function, instance, Positive, Radius, Rule, Vector
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..estimators.base import PrivateEstimator
 from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
 from ..mechanisms.noise import ANoise

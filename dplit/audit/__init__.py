@@ -2,75 +2,22 @@
 
 from ..inputs.contracts import face
 from .audit import (
-    Findings,
-    brute_force_sensitivity,
-    catch,
-    epsilon_lower_bound,
-    explore,
-    mu_lower_bound,
-    replay,
-    straddling,
-    transcripts,
-    weigh,
+    Findings, brute_force_sensitivity, catch, epsilon_lower_bound, explore, mu_lower_bound,
+    replay, straddling, transcripts, weigh,
 )
-from .faults import (
-    Lab,
-    SABOTAGE,
-    plant,
-    sabotage,
-)
+from .faults import Lab, SABOTAGE, plant, sabotage
 from .observations import (
-    BUGS,
-    Observation,
-    asking,
-    behavior,
-    extreme_pairs,
-    fitting,
-    injected,
-    observe,
+    BUGS, Observation, asking, behavior, extreme_pairs, fitting, injected, observe,
 )
-from .recordings import (
-    Recording,
-    neighbors,
-    record,
-    walks,
-)
-from .weighing import (
-    check_draws,
-    check_law,
-    check_noise,
-)
+from .recordings import Recording, neighbors, record, walks
+from .weighing import check_draws, check_law, check_noise
 
 __all__ = [
-    "BUGS",
-    "Findings",
-    "Lab",
-    "Observation",
-    "Recording",
-    "SABOTAGE",
-    "asking",
-    "behavior",
-    "brute_force_sensitivity",
-    "catch",
-    "check_draws",
-    "check_law",
-    "check_noise",
-    "epsilon_lower_bound",
-    "explore",
-    "extreme_pairs",
-    "fitting",
-    "injected",
-    "mu_lower_bound",
-    "neighbors",
-    "observe",
-    "plant",
-    "record",
-    "replay",
-    "sabotage",
-    "straddling",
-    "transcripts",
-    "walks",
-    "weigh",
+    "BUGS", "Findings", "Lab", "Observation", "Recording", "SABOTAGE", "asking", "behavior",
+    "brute_force_sensitivity", "catch", "check_draws", "check_law", "check_noise",
+    "epsilon_lower_bound", "explore", "extreme_pairs", "fitting", "injected", "mu_lower_bound",
+    "neighbors", "observe", "plant", "record", "replay", "sabotage", "straddling",
+    "transcripts", "walks", "weigh",
 ]
 
 face(__name__)

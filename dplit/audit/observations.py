@@ -24,7 +24,7 @@ from sklearn.base import clone
 from ..inputs.checks import check_callable
 from ..inputs.contracts import Count, each, Function, instance, one_of, Radius, RandomState
 from ..inputs.contracts import Relation, Rule, Whole
-from ..inputs.declared import as_float64, LARGEST
+from ..inputs.numbers import as_float64, LARGEST
 from ..mechanisms.journal import watch
 from ..mechanisms.noise import Noise
 

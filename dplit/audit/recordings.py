@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..inputs.contracts import Count, Function, Radius, RandomState, Relation, Rule, whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..mechanisms.journal import watch
 
 # %% ../../nbs/audit/recordings.ipynb #8a8c3a06

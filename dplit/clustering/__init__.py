@@ -1,18 +1,13 @@
 """Every private clustering estimator under one name."""
 
 from ..estimators import NoisyLloyd
-from ..k_tuples import KAverages, KNoisyCenters, KTupleGaussianMixture, KTupleKMeans, StableTupleMean
+from ..k_tuples import (
+    KAverages, KNoisyCenters, KTupleGaussianMixture, KTupleKMeans, StableTupleMean,
+)
 from ..max_cover import MaxCoverKMeans
 from ..private_evolution import HDPEMeans, PEMeans
 
 __all__ = [
-    "HDPEMeans",
-    "KAverages",
-    "KNoisyCenters",
-    "KTupleGaussianMixture",
-    "KTupleKMeans",
-    "MaxCoverKMeans",
-    "NoisyLloyd",
-    "PEMeans",
-    "StableTupleMean",
+    "HDPEMeans", "KAverages", "KNoisyCenters", "KTupleGaussianMixture", "KTupleKMeans",
+    "MaxCoverKMeans", "NoisyLloyd", "PEMeans", "StableTupleMean",
 ]

@@ -2,6 +2,4 @@
 
 from .options import parse
 
-__all__ = [
-    "parse",
-]
+__all__ = ["parse"]

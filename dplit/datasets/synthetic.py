@@ -15,7 +15,7 @@ from sklearn import datasets as sk_datasets
 from sklearn.utils import Bunch
 
 from ..inputs.contracts import Count, Finite, RandomState, Share, Text, between, whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from .exact import Length, clipped_normal_moments, gaussian_radius, planted_loss
 from .exact import two_gaussians_error, two_gaussians_loss
 from .loaders import _CLUSTERING, _local, _published, _read_table, load_breast_cancer

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..inputs.checks import check_center
 from ..inputs.contracts import Count, Radius, RandomState, Rule, Whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.tables import RowsOrNone
 
 # %% ../../nbs/geometry/balls.ipynb #c6abd6a1

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from ..inputs.contracts import Count, Points, Radius, RandomState, numbers, one_of
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from .balls import _batches, uniform_in_ball
 from .neighbors import grid_bits, nearest
 

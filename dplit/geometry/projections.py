@@ -16,7 +16,7 @@ from sklearn.random_projection import johnson_lindenstrauss_min_dim
 from ..inputs.blocks import map_blocks
 from ..inputs.contracts import Center, Count, Points, Positive, RandomState
 from ..inputs.contracts import between, numbers, positive
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.lattice import lattice, quantize
 from ..inputs.tables import PartitionedRows
 from .balls import clip_to_ball

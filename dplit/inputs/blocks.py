@@ -240,8 +240,11 @@ class MappedRows:
     def __init__(self, X, function, n_columns=None):
         _ask_shaped(X, "X", "MappedRows")
         X = _by_place(X)
-        self.rows, self.function = X, check_callable(function, "function", "MappedRows")
-        n_columns = None if n_columns is None else check_count(n_columns, "n_columns", "MappedRows")
+        if not callable(function):
+            check_callable(function, "function", "MappedRows")
+        if n_columns is not None and not (type(n_columns) is int and n_columns >= 1):
+            n_columns = check_count(n_columns, "n_columns", "MappedRows")
+        self.rows, self.function = X, function
         if isinstance(X, MappedRows):
             self.rows, self.function = X.rows, partial(_chain, X.function, function)
         self.shape, self.dtype = (len(X), n_columns or X.shape[1]), np.dtype(float)

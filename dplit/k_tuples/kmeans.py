@@ -25,7 +25,7 @@ from .paper import smallest
 from .scales import _HAIR
 from .stable_tuples import stable_chance, stable_plan, stable_tuple_mean
 from .clusterer import say_if_abstained
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.contracts import Center, Count, OpenShare, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, RequiredRadius, between, whole
 from ..inputs.ranges import Bounds

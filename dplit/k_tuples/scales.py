@@ -15,7 +15,7 @@ from scipy import special
 from .paper import ratio_bound, separations
 from ..inputs.checks import check_count
 from ..inputs.contracts import between, Chance, Count, Function, Positive, Rule, Vector
-from ..inputs.declared import check_arrays
+from ..inputs.numbers import check_arrays
 from ..mechanisms.noise import ANoise
 
 # %% ../../nbs/k_tuples/scales.ipynb #a9fc2925

@@ -1,72 +1,22 @@
 """Mechanisms: exact samplers, the record of releases, `Noise`, noisy averages, quantiles and losses."""
 
 from ..inputs.contracts import face
-from .journal import (
-    Event,
-    watch,
-)
-from .loss import (
-    Loss,
-    loss_interval,
-    loss_parts,
-    private_loss,
-)
-from .noise import (
-    Noise,
-    count_weight,
-    mean_in_ball,
-    sum_sensitivity,
-)
-from .noisy_average import (
-    noisy_avg,
-    noisy_avg_delta,
-)
+from .journal import Event, watch
+from .loss import Loss, loss_interval, loss_parts, private_loss
+from .noise import Noise, count_weight, mean_in_ball, sum_sensitivity
+from .noisy_average import noisy_avg, noisy_avg_delta
 from .quantiles import (
-    histogram_quantile_error,
-    private_quantile,
-    private_radius,
-    quantile_cell,
-    quantile_error,
-    radius_cells,
-    rank_gaps,
+    histogram_quantile_error, private_quantile, private_radius, quantile_cell, quantile_error,
+    radius_cells, rank_gaps,
 )
-from .samplers import (
-    Bits,
-    gauge,
-    gaussian_int,
-    geometric_int,
-    knorm_int,
-    laplace_int,
-    lattice_law,
-)
+from .samplers import Bits, gauge, gaussian_int, geometric_int, knorm_int, laplace_int, lattice_law
 
 __all__ = [
-    "Bits",
-    "Event",
-    "Loss",
-    "Noise",
-    "count_weight",
-    "gauge",
-    "gaussian_int",
-    "geometric_int",
-    "histogram_quantile_error",
-    "knorm_int",
-    "laplace_int",
-    "lattice_law",
-    "loss_interval",
-    "loss_parts",
-    "mean_in_ball",
-    "noisy_avg",
-    "noisy_avg_delta",
-    "private_loss",
-    "private_quantile",
-    "private_radius",
-    "quantile_cell",
-    "quantile_error",
-    "radius_cells",
-    "rank_gaps",
-    "sum_sensitivity",
-    "watch",
+    "Bits", "Event", "Loss", "Noise", "count_weight", "gauge", "gaussian_int", "geometric_int",
+    "histogram_quantile_error", "knorm_int", "laplace_int", "lattice_law", "loss_interval",
+    "loss_parts", "mean_in_ball", "noisy_avg", "noisy_avg_delta", "private_loss",
+    "private_quantile", "private_radius", "quantile_cell", "quantile_error", "radius_cells",
+    "rank_gaps", "sum_sensitivity", "watch",
 ]
 
 face(__name__)

@@ -13,10 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..accounting.receipts import Release
+from ..accounting.receipts import computed_release, Release
 from ..inputs.checks import check_between, check_count, check_random_state, is_number
 from ..inputs.checks import random_streams, rounded_down, shown
-from ..inputs.declared import check_memory, is_masked
+from ..inputs.checks import check_memory
+from ..inputs.numbers import is_masked
 from ..inputs.lattice import lattice
 from ..inputs.tables import floats_of
 from .journal import Journal
@@ -96,7 +97,9 @@ class NoisePlan:
             Its sensitivity and scale are in the units of the query, or of the gauge.
         """
         unit = 1.0 if self.body else step
-        return Release(label, self.kind, self.moves * unit, self.scale * unit, **self.price)
+        return computed_release(
+            label, self.kind, self.moves * unit, self.scale * unit, **self.price
+        )
 
     def draw(self, bits, size):
         """`size` draws of it, in steps, one row after the other.

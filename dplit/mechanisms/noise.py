@@ -19,7 +19,7 @@ from ..inputs.checks import check_between, check_center, check_points, check_rad
 from ..inputs.checks import is_number, shown
 from ..inputs.contracts import Center, Count, Flag, instance, NotNegative, one_of, Radius
 from ..inputs.contracts import Relation, Vector, Whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.foreign import check_foreign, each_record, is_total
 from ..inputs.lattice import lattice, lattice_length, quantize
 from ..inputs.tables import as_table, one_each

@@ -21,7 +21,7 @@ from ..inputs.checks import check_count, check_numbers, check_points
 from ..inputs.contracts import between, Center, ChanceOrOne, Count, Epsilon, Finite, Points
 from ..inputs.contracts import Positive, positive, Radius, RandomState, Relation, Rule, Share
 from ..inputs.contracts import whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.lattice import lattice, lattice_length, quantize
 from ..inputs.tables import check_rows, one_each, PartitionedRows
 from .noise import _exact_counts, ANoise, histogram_sensitivity, Noise

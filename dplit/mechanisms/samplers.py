@@ -18,7 +18,7 @@ from scipy import special
 
 from ..inputs.checks import check_count, check_positive, float_of, is_number, shown
 from ..inputs.contracts import between, contract, instance, Numbers, one_of, Rule, whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.tables import floats_of
 
 # %% ../../nbs/mechanisms/samplers.ipynb #984f18ae

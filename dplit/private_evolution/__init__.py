@@ -2,53 +2,19 @@
 
 from ..inputs.contracts import face
 from .kmeans import (
-    HDPEMeans,
-    PEMeans,
-    evolution_prices,
-    refine_step,
-    residual_radius,
-    step_error,
-    step_prices,
+    HDPEMeans, PEMeans, evolution_prices, refine_step, residual_radius, step_error, step_prices,
 )
 from .paper import (
-    dp_nn_histogram,
-    keep_largest,
-    levy_steps,
-    mantegna_scale,
-    paper_rounds,
-    paper_variations,
-    private_evolution,
-    select,
-    variations,
-    vote_noise,
+    dp_nn_histogram, keep_largest, levy_steps, mantegna_scale, paper_rounds, paper_variations,
+    private_evolution, select, variations, vote_noise,
 )
-from .votes import (
-    grid_radius,
-    nearest_member,
-    vote_grid,
-)
+from .votes import grid_radius, nearest_member, vote_grid
 
 __all__ = [
-    "HDPEMeans",
-    "PEMeans",
-    "dp_nn_histogram",
-    "evolution_prices",
-    "grid_radius",
-    "keep_largest",
-    "levy_steps",
-    "mantegna_scale",
-    "nearest_member",
-    "paper_rounds",
-    "paper_variations",
-    "private_evolution",
-    "refine_step",
-    "residual_radius",
-    "select",
-    "step_error",
-    "step_prices",
-    "variations",
-    "vote_grid",
-    "vote_noise",
+    "HDPEMeans", "PEMeans", "dp_nn_histogram", "evolution_prices", "grid_radius",
+    "keep_largest", "levy_steps", "mantegna_scale", "nearest_member", "paper_rounds",
+    "paper_variations", "private_evolution", "refine_step", "residual_radius", "select",
+    "step_error", "step_prices", "variations", "vote_grid", "vote_noise",
 ]
 
 face(__name__)

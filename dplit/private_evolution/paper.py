@@ -25,7 +25,7 @@ from ..inputs.blocks import keep_rows, MappedRows
 from ..inputs.contracts import between, Chance, Count, each, Flag, NotNegative
 from ..inputs.contracts import NotNegativeOrInf, Point, Points, Positive, positive, RandomState
 from ..inputs.contracts import Rule, Seed, Whole, whole
-from ..inputs.declared import check_memory
+from ..inputs.checks import check_memory
 from ..inputs.tables import PartitionedRows
 from ..mechanisms.noise import ANoise, mean_in_ball
 from .votes import vote_rows, vote_rule

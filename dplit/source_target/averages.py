@@ -18,7 +18,7 @@ from ..inputs.blocks import map_blocks
 from ..inputs.contracts import Center, Chance, Count, Flag, NotNegative, Points, Positive
 from ..inputs.contracts import Radius, Relation, Rule, Share, Vector
 from ..inputs.contracts import between, one_of, whole
-from ..inputs.declared import check_arrays
+from ..inputs.numbers import check_arrays
 from ..inputs.lattice import lattice, quantize
 from ..inputs.tables import RowsOrNone
 from ..mechanisms.noise import ANoise

@@ -17,7 +17,8 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from ..inputs.contracts import Count, Whole
-from ..inputs.declared import check_arrays, declare, rules_of, settle
+from ..inputs.declared import declare, rules_of, settle
+from ..inputs.numbers import check_arrays
 from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance
 from ..inputs.blocks import one_thread

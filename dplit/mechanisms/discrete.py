@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..accounting.receipts import computed_release, Release
+from ..accounting.receipts import Release
 from ..inputs.checks import check_between, check_count, check_random_state, is_number
 from ..inputs.checks import random_streams, rounded_down, shown
 from ..inputs.checks import check_memory
@@ -52,6 +52,14 @@ def one_price(mu, epsilon):
     if not 0 < plain < math.inf:
         raise ValueError(f"{name}={shown(price)}: a price is a finite number > 0.")
     return name, plain
+
+# %% ../../nbs/mechanisms/discrete.ipynb #11e70001
+def _line(label, *numbers, **named):
+    """A `Release` of numbers that a mechanism computed: of these nothing is asked but the label."""
+    plain = type(label) is str and label.isprintable()
+    make = Release.__init__.plain if plain else Release.__init__
+    make(made := Release.__new__(Release), label, *numbers, **named)
+    return made
 
 # %% ../../nbs/mechanisms/discrete.ipynb #e6d10001
 @dataclass(frozen=True)
@@ -97,9 +105,7 @@ class NoisePlan:
             Its sensitivity and scale are in the units of the query, or of the gauge.
         """
         unit = 1.0 if self.body else step
-        return computed_release(
-            label, self.kind, self.moves * unit, self.scale * unit, **self.price
-        )
+        return _line(label, self.kind, self.moves * unit, self.scale * unit, **self.price)
 
     def draw(self, bits, size):
         """`size` draws of it, in steps, one row after the other.

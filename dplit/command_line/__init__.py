@@ -1,4 +1,4 @@
-"""`python -m dplit`."""
+"""`python -m dplit`: what it is asked (`options`), CSV and Parquet files (`files`), the programs and their report."""
 
 from .options import parse
 

@@ -161,13 +161,12 @@ class Clusters(NamedTuple):
         sizes, errors = self.sizes, self.sizes_se
         errors = None if errors is None else np.full(len(sizes), errors, dtype=float)
         found = {
-            "cluster_centers_": self.centers,
             "cluster_sizes_": None if sizes is None else np.array(sizes, dtype=float),
             "cluster_sizes_se_": errors,
         }
         if self.centers_se is not None:
             found["cluster_centers_se_"] = self.centers_se
-        return found | self.more
+        return found | {"cluster_centers_": self.centers} | self.more
 
 # %% ../../nbs/estimators/kmeans.ipynb #7e5c56af
 _CLUSTERS = {  # results of a private k-means, as docstrings say them

@@ -1,4 +1,4 @@
-"""Mechanisms: exact samplers, the record of releases, `Noise`, noisy averages, quantiles and losses."""
+"""Mechanisms: exact samplers (in `samplers`, also the `race` that draws the exponential mechanism), the journal of releases, `Noise`, quantiles, losses."""
 
 from ..inputs.contracts import face
 from .journal import Event, watch

@@ -40,6 +40,7 @@ from dplit.adaptation import convex
 from dplit.audit import observations as bh
 from dplit.inputs import check_rows, map_blocks, quantize
 from dplit.inputs.lattice import lattice
+from dplit.inputs.numbers import check_arrays
 from dplit.k_tuples import kmeans as stable
 from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as k_tuples
@@ -153,6 +154,11 @@ def tuples(rows):
     return np.reshape(rows, (-1, 2, 1))
 
 
+def plain_tuples(rows):
+    """As the `fit` of a tuple estimator hands them to what is inside."""
+    return check_arrays("a fit", T=(tuples(rows), "n k d"))[0]
+
+
 PLAN = k_tuples.PartitionPlan(4, 1.0, 1.0, 0.1, 1, 1e-6, 2.0)
 STABLE = stable.StablePrices(1e-6, 0.5, 0.5, 0.5, 0.5)
 
@@ -225,7 +231,9 @@ FUNCTIONS = {
         rows, RADIUS, mu=0.5, epsilon=1.0, noise=noise
     ),
     "max_cover_k_means": engine(max_cover_kmeans.max_cover_k_means, "MaxCoverKMeans"),
-    "printed_max_cover": engine(max_cover.printed_max_cover, "MaxCoverKMeans as printed"),
+    "printed_max_cover": lambda rows, noise: engine(
+        max_cover.printed_max_cover, "MaxCoverKMeans as printed"
+    )(check_rows(rows, "a fit", ensure_min_samples=0), noise),
     "candidate_weights": lambda rows, noise: max_cover.candidate_weights(
         np.clip(rows, -0.5, 0.5), CENTERS, 1.0, noise
     ),
@@ -260,8 +268,8 @@ FUNCTIONS = {
     "cell_means": lambda rows, noise: moments_of(rows, noise)[0],
     "second_moments": lambda rows, noise: moments_of(rows, noise)[1],
     "private_test_close_tuples": lambda rows, noise: k_tuples.private_test_close_tuples(
-        tuples(rows),
-        tuples(rows),
+        plain_tuples(rows),
+        plain_tuples(rows),
         epsilon_1=1.0,
         epsilon_2=1.0,
         beta=0.1,
@@ -269,7 +277,7 @@ FUNCTIONS = {
         noise=noise,
     )[0],
     "private_test_partition": lambda rows, noise: [
-        k_tuples.private_test_partition(
+        dplit.k_tuples.private_test_partition(
             np.resize(tuples(rows), (20, 2, 1)), PLAN, separation=7.0, noise=noise
         )
     ][:0],
@@ -284,7 +292,7 @@ FUNCTIONS = {
     ),
     "printed_noisy_centers": lambda rows, noise: [
         k_noisy_centers.printed_noisy_centers(
-            np.resize(tuples(rows), (4000, 2, 1)),
+            np.resize(plain_tuples(rows), (4000, 2, 1)),
             test_k_tuples.ESTIMATORS["KNoisyCenters as printed"]()._declared(),
             noise,
         )

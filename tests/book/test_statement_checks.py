@@ -36,7 +36,6 @@ from dplit import k_tuples as stable_tuples
 from dplit import max_cover as grid_cover
 from dplit import max_cover as max_cover_kmeans
 from dplit import max_cover as mc
-from dplit import private_evolution as pe
 from dplit import private_evolution as vote_search
 from dplit import source_target as so
 from dplit.accounting import (
@@ -61,6 +60,7 @@ from dplit.k_tuples import clusterer as tuple_clusterer
 from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.mechanisms import Noise, gauge, lattice_law, watch
+from dplit.private_evolution import paper as pe
 
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.inputs.PrivacyWarning")
 BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

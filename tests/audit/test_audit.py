@@ -23,8 +23,7 @@ from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
 from dplit.audit import SABOTAGE, audit, weighing
 from dplit.inputs import quantize
 from dplit.inputs.lattice import lattice
-from dplit.mechanisms import Event, Noise, samplers
-from dplit.mechanisms import samplers as discrete
+from dplit.mechanisms import Event, Noise, discrete, samplers
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
 

@@ -646,7 +646,7 @@ def check_points(points, name, owner, shape):
         array = np.empty(0, dtype=object)
     masked = np.ma.is_masked(points)
     fits = array.ndim == len(shape) and all(
-        want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+        [want in (None, got) for want, got in zip(shape, array.shape, strict=True)]
     )
     good = fits and array.size and array.dtype.kind in "fiu" and not masked
     with np.errstate(over="ignore"):

@@ -448,6 +448,7 @@ class Mechanisms(Journal):
         self.write(Release(label, "cover", 1.0, 1 / factor, exponent=exponent))
 
         def choose(candidates):
+            self._check_open()
             chosen = _drawn_from(candidates, factor, self._bits)
             known = label, "cover", lambda: candidates.coverage(), chosen
             return int(self._watched(*known, 1.0, 1 / factor))
@@ -484,5 +485,6 @@ class Mechanisms(Journal):
             raise ValueError(f"size={size}: {owner} can draw at most all {n} rows.")
         if size > 2**20:
             check_memory(16 * size, f"size={size}", owner)
+        self._check_open()
         drawn = distinct_int(self._bits, n, size)
         return self._watched(label, "sample", np.zeros(size), drawn, 1.0, math.inf)

@@ -265,6 +265,9 @@ class Journal:
                 "a parallel composition is private. Run it outside of Noise.parallel."
             )
 
+    def _check_open(self):
+        self._pages.check_open()
+
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
 
@@ -399,7 +402,6 @@ class Journal:
 
         `value` may be a function without arguments, called for a watcher only.
         """
-        self._pages.check_open()
         if self._watcher is None:
             return outcome
         top, value = self._pages.top, value() if callable(value) else value

@@ -17,13 +17,22 @@ EXAMPLE = """\
 example:
   python -m dplit cluster people.csv --bounds bounds.csv --clusters 3 --epsilon 1 --delta 1e-6 --out answer
 where bounds.csv has a line for each column that is to be used:
-  column,low,high,values
-  age,0,120,
-  region,,,north|south
-Every cell of a range must be a number. A run that finds another one stops, and its ledger is charged.
+  column,low,high,values,missing
+  age,0,120,,middle
+  region,,,north|south,
+Every cell of a range must be a number, unless "missing" says what it counts as if it is none: a number,
+low, high, middle, or drop (its row is left out). A run that finds another one stops, and its ledger is
+charged. Look before you pay: python -m dplit check people.csv --bounds bounds.csv
 return codes:
   0 all files are written; 1 nothing was released; 3 released, but a file is not written;
   128 + n signal n (Ctrl-C, SIGTERM, a closed terminal) came before anything was released"""
+
+
+_TABLE = (
+    "CSV or Parquet, one row for each person: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
+    "for standard input"
+)
+_BOUNDS = "public ranges: CSV with column,low,high[,values][,missing], or JSON"
 
 
 def arguments(parser):
@@ -35,13 +44,12 @@ def arguments(parser):
         Gets the arguments.
     """
     add = parser.add_argument
-    add("table", type=Path, help="CSV or Parquet: one row for each person")
-    told = "public ranges: CSV with column,low,high[,values], or JSON"
+    add("table", type=Path, help=_TABLE)
     relation = "whom it protects: a row that is there or not (the default), or a row and any other"
     advice = f"default: PEMeans up to {MANY} columns, each value of a list counted, else HDPEMeans"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
-    add("--bounds", type=Path, required=True, help=told)
+    add("--bounds", type=Path, required=True, help=_BOUNDS)
     add("--clusters", type=int, required=True, help="how many")
     add("--epsilon", type=float, required=True, help="privacy loss")
     add("--delta", type=float, required=True, help="failure probability")
@@ -64,7 +72,7 @@ def parse(argv=None):
     Returns
     -------
     argparse.Namespace
-        Its `program` is "tour", "cluster" or "ledger".
+        Its `program` is "tour", "cluster", "check" or "ledger".
     """
     parser = argparse.ArgumentParser(
         prog="python -m dplit", description="Differential privacy, literately."
@@ -85,6 +93,16 @@ def parse(argv=None):
     add = commands.add_parser("cluster", help="cluster a table of your own, with public ranges")
     add.set_defaults(program="cluster")
     arguments(add)
+    told = (
+        "for the curator's eyes only: which cells of a table will not be read; nothing is charged"
+    )
+    add = commands.add_parser("check", help=told, description=told)
+    add.set_defaults(program="check")
+    add.add_argument("table", type=Path, help=_TABLE)
+    add.add_argument("--bounds", type=Path, required=True, help=_BOUNDS)
+    add.add_argument(
+        "--all", action="store_true", help="list every such cell, not the first few of a column"
+    )
     add = commands.add_parser("ledger", help="print what was charged to a ledger, and what is left")
     add.set_defaults(program="ledger")
     add.add_argument("file", type=Path, help="the ledger, as PrivacyBudget.open made it")

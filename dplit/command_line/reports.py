@@ -239,7 +239,8 @@ NOT_PROTECTED = (
     "covers that.",
     "How many clusters were asked for, by which method, and all other settings.",
     "How long the computation took, and how much memory it needed.",
-    "That the computation went through: a table with cells that are not numbers is refused.",
+    "That the computation went through: a table is refused if some cell of a range is no number and no rule "
+    "was declared for that column.",
     "Several rows of one person. One row is protected; whoever has two is protected half as well.",
     "What is true of many people. That old people are richer, say, can be learnt with and without "
     "any one of them, and it will then be believed of each.",
@@ -261,7 +262,7 @@ def _sentences(result):
         f"single row. Compared are the table {relation}."
     )
     if result.why:
-        yield f"That method was taken because {result.why}. No row was asked."
+        yield f"That method was taken because {result.why}. This choice used no private data."
     if not receipt.private:
         yield (
             "The noise came from a seed or is private on paper only. Whoever knows the seed can take "
@@ -333,17 +334,23 @@ def _centers_table(result):
 
 BEYOND = (
     "A cell beyond its range counts as the nearer end, and one that is not on its list as none of the "
-    "values there. How many such cells there are cannot be learnt from this page."
+    "values there. What is said of a missing or unreadable cell was decided for its column, and is applied "
+    "to each record by itself. How many such cells there are cannot be learnt from this page."
 )
+
+
+def _range_or_list(column):
+    return (
+        " | ".join(map(str, column.values))
+        if column.values
+        else f"{column.low:g} to {column.high:g}"
+    )
 
 
 def _declared(result):
     return _table(
         ("column", "what was declared"),
-        [
-            (c.name, " | ".join(map(str, c.values)) if c.values else f"{c.low:g} to {c.high:g}")
-            for c in result.columns
-        ],
+        [(c.name, "; ".join(filter(None, (_range_or_list(c), c.rule)))) for c in result.columns],
     )
 
 

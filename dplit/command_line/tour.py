@@ -28,6 +28,7 @@ from ..inputs.console import check_folder, drain, say
 from ..plotting.figures import plot_images
 from ..inputs.checks import AbstainedWarning, PrivacyWarning
 from ..accounting.receipts import Table
+from .checking import check
 from .command import cluster
 
 # %% ../../nbs/command_line/tour.ipynb #8a471ff9
@@ -157,7 +158,7 @@ def ledger(options):
         raise OSError(f"ledger {options.file}: it could not be printed.")
 
 # %% ../../nbs/command_line/tour.ipynb #5d0c2e41
-PROGRAMS = {"tour": tour, "cluster": cluster, "ledger": ledger}
+PROGRAMS = {"tour": tour, "cluster": cluster, "check": check, "ledger": ledger}
 
 
 def run(options):

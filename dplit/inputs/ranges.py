@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .contracts import Rule
 from .declared import declare, settle
-from .numbers import cells_of, is_masked, UnreadableRecords
-from .checks import is_number, check_between, check_kind, check_points
+from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .checks import is_number, check_between, check_kind, check_points, shown
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -241,9 +241,9 @@ def box_of(bounds, X, owner):
     return Box.of(low, high, f"bounds of {owner}", list(columns))
 
 
-def _with_columns(X, owner, categories):
+def _with_columns(X, owner, categories, missing=None):
     """A table that says how many columns it has; lists only do once they are read."""
-    words = categories is not None
+    words = categories is not None or missing is not None
     if check_columns(X, owner, partitions=True, words=words) is None:
         X = _as_objects(X, owner) if words else check_rows(X, owner)
         check_columns(X, owner)
@@ -281,12 +281,25 @@ def _stretch(n_values):
 
 # %% ../../nbs/inputs/ranges.ipynb #9058b0c7
 class Column(NamedTuple):
-    """What is PUBLIC of a column: its name or position, and a range, or a list of values."""
+    """What is PUBLIC of a column: its name or position, and a range, or a list of values.
+
+    `missing` is what a cell of a range counts as that is missing or no finite number: a number of the
+    range, "drop" if its record is left out, or None if the table is refused for it.
+    """
 
     name: object
     low: float | None = None
     high: float | None = None
     values: tuple = ()
+    missing: float | str | None = None
+
+    @property
+    def rule(self):
+        """What becomes of a missing or unreadable cell, in words; empty if the table is refused for it."""
+        if self.missing is None:
+            return ""
+        kept = f"counts as {self.missing:g}" if self.missing != "drop" else "leaves its record out"
+        return f"a missing or unreadable cell {kept}"
 
     @property
     def outputs(self):
@@ -320,7 +333,7 @@ def _categories(given, owner, columns):
 
 
 def _declared_columns(low, high, categories, owner, columns):
-    """A `Column` for each column of the table, in its order."""
+    """A `Column` for each column of the table, in its order; without rules for missing cells."""
     categories = _categories(categories, owner, columns)
     ranged = [column for column in columns if column not in categories]
     ends = {}
@@ -356,26 +369,106 @@ def _one_hot(cells, values):
     found = np.fromiter(map(find, cells), dtype=np.int64, count=len(cells))
     return (found[:, None] == np.arange(len(values))).astype(float)
 
+# %% ../../nbs/inputs/ranges.ipynb #d2104016
+_RULES = "low", "high", "middle", "drop"
+
+
+def _with_rules(columns, missing, neighboring, owner):
+    """The columns with their PUBLIC rules for missing cells, checked."""
+    named = hasattr(missing, "items")
+    rules = dict(missing.items()) if named else {c.name: missing for c in columns if not c.values}
+    for stranger in set(rules).difference(c.name for c in columns):
+        raise ValueError(f"missing: {owner} finds no column {stranger!r} in the table.")
+    found = tuple(_with_rule(c, rules.get(c.name), owner) for c in columns)
+    if any(c.missing == "drop" for c in found) and neighboring != "add_remove":
+        raise ValueError(
+            f'missing="drop" changes how many records there are, and neighboring={neighboring!r}: {owner} '
+            'needs neighboring="add_remove", for which the fit must be private too; with "replace" a '
+            'dropped record is not hidden. Or take a number, "low", "high" or "middle".'
+        )
+    return found
+
+
+def _with_rule(column, rule, owner):
+    """One column with its rule: a number of its range, or "drop"."""
+    if rule is None:
+        return column
+    name = f"missing of column {column.name!r}"
+    if column.values:
+        raise ValueError(
+            f"{name}: {owner} has a list of its values, and a cell on no list is none of them; leave the "
+            "rule out."
+        )
+    ends = {"low": column.low, "high": column.high, "middle": (column.low + column.high) / 2}
+    if (
+        isinstance(rule, str)
+        and rule not in _RULES
+        or not (isinstance(rule, str) or is_number(rule))
+    ):
+        raise ValueError(
+            f"{name}: {owner} needs a number of the range, or one of {', '.join(_RULES)}, not {shown(rule)}."
+        )
+    if not isinstance(rule, str):
+        rule = check_between(rule, name, owner, column.low, column.high)
+    return column._replace(missing=ends.get(rule, rule))
+
 # %% ../../nbs/inputs/ranges.ipynb #0b82bad8
-def _scaled_table(X, columns, owner):
-    """PRIVATE rows of a table in the ball, each by itself."""
-    ranged = [c for c in columns if not c.values]
-    box = Box(np.array([c.low for c in ranged]), np.array([c.high for c in ranged]))
-    if len(ranged) == len(columns):
-        rows = check_rows(X, owner, partitions=True)
-        partitioned = not isinstance(rows, np.ndarray)
-        return rows.map_blocks(box.scaled, dtype=float) if partitioned else box.scaled(rows)
-    names = [c.name for c in ranged]
-    if ranged or np.ma.is_masked(X):
+def _readable(X, column):
+    """One PRIVATE column as floats, each cell by itself; NaN where one is missing or no finite number."""
+    if hasattr(X, "columns"):
+        cells = cells_of(X[column])
+    else:
+        cells = (X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object))[:, column]
+    if cells.dtype.kind not in "fiub":
+        cells = np.array([_number_or_nan(cell) for cell in cells.tolist()], dtype=float)
+    found = as_float64(cells)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _number_or_nan(cell):
+    try:
+        return as_number(cell)
+    except TypeError:
+        return math.nan
+
+
+def _pieces(X, columns, owner):
+    """Pairs (scaled column or columns, which records it keeps), for each column of a PRIVATE table."""
+    plain = [c for c in columns if not c.values and c.missing is None]
+    if plain or np.ma.is_masked(X):
+        names = [c.name for c in plain]
         part = X[names] if hasattr(X, "columns") else np.asarray(X, dtype=object)[:, names]
         part = check_rows(X if np.ma.is_masked(X) else part, owner)
-        numbers = iter(box.scaled(part).T)
-    pieces = []
+        numbers = iter(_box(plain).scaled(part).T)
     for c in columns:
-        s, a = _stretch(len(c.values)) if c.values else (0, 0)
-        piece = s * (_one_hot(_cells(X, c.name), c.values) - a) if c.values else next(numbers)
-        pieces.append(piece)
-    return np.column_stack(pieces)
+        if c.values:
+            s, a = _stretch(len(c.values))
+            yield s * (_one_hot(_cells(X, c.name), c.values) - a), None
+        elif c.missing is None:
+            yield next(numbers), None
+        else:
+            own = _readable(X, c.name)
+            lost, drops = np.isnan(own), c.missing == "drop"
+            filled = np.where(lost, c.low if drops else c.missing, own)
+            yield _box([c]).scaled(filled[:, None])[:, 0], ~lost if drops else None
+
+
+def _box(columns):
+    return Box(np.array([c.low for c in columns]), np.array([c.high for c in columns]))
+
+
+def _scaled_table(X, columns, owner):
+    """PRIVATE rows of a table in the ball, each by itself."""
+    if not any(c.values or c.missing is not None for c in columns):
+        rows, box = check_rows(X, owner, partitions=True), _box(columns)
+        partitioned = not isinstance(rows, np.ndarray)
+        return rows.map_blocks(box.scaled, dtype=float) if partitioned else box.scaled(rows)
+    if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
+        X = X.astype(object).filled(None)
+    pieces, kept = zip(*_pieces(X, columns, owner), strict=True)
+    kept = [keep for keep in kept if keep is not None]
+    rows = np.column_stack(pieces)
+    return rows[np.all(kept, axis=0)] if kept else rows
 
 
 def _in_units(points, columns):
@@ -384,8 +477,7 @@ def _in_units(points, columns):
     for c in columns:
         part = points[:, at : at + len(c.outputs)]
         s, a = _stretch(len(c.values)) if c.values else (0, 0)
-        box = Box(np.array([c.low]), np.array([c.high])) if not c.values else None
-        found.append(np.clip(part / s + a, 0.0, 1.0) if c.values else box.in_units(part))
+        found.append(np.clip(part / s + a, 0.0, 1.0) if c.values else _box([c]).in_units(part))
         at += len(c.outputs)
     return np.column_stack(found)
 
@@ -407,6 +499,15 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         From names or positions of other columns to the list of their PUBLIC values. Such a column
         becomes one for each value; a cell that is none of them, or empty, becomes zeros in all of
         them before they are moved, silently.
+    missing : float, str or dict, optional
+        PUBLIC: what a cell of a range counts as that is missing (NaN, None, masked) or no finite
+        number, for all ranges or from names or positions of columns. A number of the range, "low",
+        "high", "middle", or "drop" to leave its record out. Without it the table is refused. The rule
+        looks at one record at a time; with "drop" there may be fewer rows than records, and how many is
+        private.
+    neighboring : {"add_remove", "replace"}, optional
+        Asked for by "drop" only: the relation for which what follows is private. Must be "add_remove",
+        since a dropped record is not hidden where neighbors have equally many.
 
     Attributes
     ----------
@@ -414,6 +515,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         PUBLIC radius of the smallest ball around the origin that holds all scaled rows.
     columns_ : tuple of Column
         PUBLIC. What was declared of each column.
+    drops_records_ : bool
+        PUBLIC. Whether a rule may leave records out.
     n_features_in_ : int
         PUBLIC.
     feature_names_in_ : ndarray of str
@@ -422,8 +525,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Raises
     ------
     TypeError, ValueError
-        By `fit`, if a bound is missing, no number, not finite, or not below the other: the message
-        names the column.
+        By `fit`, if a bound is missing, no number, not finite, or not below the other, or a rule is
+        impossible: the message names the column.
 
     Examples
     --------
@@ -441,10 +544,14 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         high: "float | ArrayLike | dict | None" = None,
         *,
         categories: dict | None = None,
+        missing: "float | str | dict | None" = None,
+        neighboring: str | None = None,
     ) -> None:
         self.low = low
         self.high = high
         self.categories = categories
+        self.missing = missing
+        self.neighboring = neighboring
 
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Take note of the columns' names and number. No cell is read.
@@ -466,9 +573,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If a bound is missing or impossible.
         """
         owner, given = type(self).__name__, declare(self, {})
-        keep_columns(given, _with_columns(X, owner, self.categories))
+        keep_columns(given, _with_columns(X, owner, self.categories, self.missing))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
-        given.columns_ = _declared_columns(self.low, self.high, self.categories, owner, names)
+        columns = _declared_columns(self.low, self.high, self.categories, owner, names)
+        given.columns_ = _with_rules(columns, self.missing, self.neighboring, owner)
+        given.drops_records_ = any(c.missing == "drop" for c in given.columns_)
         squares = (category_radius(max(len(c.values), 1)) ** 2 for c in given.columns_)
         given.radius_ = math.sqrt(math.fsum(squares))
         settle(self, given)
@@ -480,7 +589,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like of shape (n, d)
-            PRIVATE. A dask array stays one, if there are no categories.
+            PRIVATE. A dask array stays one, if there are neither categories nor rules for missing
+            cells.
 
         Returns
         -------
@@ -490,11 +600,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            If there was no fit, or X has other columns, or its ranges' columns are not finite
-            numbers. No message quotes a cell.
+            If there was no fit, or X has other columns, or a range's column without a rule for them has
+            cells that are no finite numbers. No message quotes a cell.
         """
         check_is_fitted(self)
-        X = _with_columns(X, type(self).__name__, self.categories)
+        X = _with_columns(X, type(self).__name__, self.categories, self.missing)
         check_fitted_columns(self, X)
         return _scaled_table(X, self.columns_, type(self).__name__)
 

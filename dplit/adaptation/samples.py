@@ -23,6 +23,7 @@ from ..inputs.contracts import Function, instance, Positive, Radius, Rule, Vecto
 from ..inputs.checks import check_memory
 from ..estimators.base import PrivateEstimator
 from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
+from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
 from ..inputs.contracts import Delta, one_of, positive, rule_of
@@ -457,6 +458,8 @@ class PrivateAdaptation(PrivateEstimator):
         sizes = [check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
+        if y is not None and self._sort == "numbers":
+            refuse_words(y, f"y{name[0]}", owner)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         for d in [public.X.shape[1]] if public else columns:
             self._check_model(d, public)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LABEL_SORTS', 'quiet', 'is_total', 'each_record', 'check_foreign', 'one_column', 'of_one_sort', 'label_places',
-           'check_pair']
+           'check_pair', 'refuse_words']
 
 # %% ../../nbs/inputs/foreign.ipynb #2bfd918b
 import logging
@@ -12,12 +12,13 @@ import os
 import sys
 import threading
 import warnings
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 
 import numpy as np
 
-from .numbers import as_float64, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .checks import column_kind, column_kinds, shown
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
 class _Silence:
@@ -211,12 +212,24 @@ def check_pair(X, y, name, sort, owner):
         raise ValueError(f"{name} cannot be used: {owner} needs one label for each row.")
     if rows and labels and rows[0] != labels[0]:
         raise ValueError(f"X{name[1:]} and {name} differ in length: {owner} needs a label each.")
-    kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    if kind != "O" and (found := LABEL_SORTS.get(kind, "of another type")) != sort:
+    if (found := _sort_by_type(y)) not in (None, sort):
         raise ValueError(
             f"{name}: its entries are {found}, and {owner} needs {sort}. Convert them, or the classes."
         )
     return rows[0] if rows else None
+
+
+def _sort_by_type(y):
+    """What all labels are, by the type of a column of any library; None if only the entries tell."""
+    if isinstance(y, (list, tuple)):
+        return None
+    if hasattr(y, "columns") and not isinstance(y, np.ndarray):
+        kinds = column_kinds(y)
+    else:
+        kind = getattr(y, "dtype", getattr(y, "type", None))  # of an array of pyarrow, the latter
+        kinds = {"O" if kind is None else column_kind(kind)}
+    sorts = {"O": None, "": "numbers", "w": "words"} | LABEL_SORTS
+    return sorts.get(*kinds, "of another type") if len(kinds) == 1 else None
 
 
 def _shape(table):
@@ -225,3 +238,16 @@ def _shape(table):
         return (len(table),)
     shape = () if np.isscalar(table) else getattr(table, "shape", None)
     return shape if isinstance(shape, tuple) else None
+
+# %% ../../nbs/inputs/foreign.ipynb #f9c87778
+def refuse_words(y, name, owner):
+    """Refuse PUBLIC labels of which some are words that are no numbers, quoting one."""
+    for label in one_column(y, name, owner):
+        if isinstance(label, str):
+            with suppress(TypeError):
+                as_number(label)
+                continue
+            raise ValueError(
+                f"{name}: some of its entries are words, such as {shown(label)}, and {owner} needs numbers. "
+                "Convert them; to predict words, use a classifier with `classes`."
+            )

@@ -51,7 +51,7 @@ def _finite(row):
 
 
 def _as_table(charges):
-    head = [name for name in Charge._fields if name != "private"] + [""]
+    head = ["when (UTC)", *(name for name in Charge._fields[1:] if name != "private"), ""]
     number = lambda v: rounded_up(v) if isinstance(v, float) else v
     rows = [(*map(number, row[:-1]), "" if row.private else "NOT private") for row in charges]
     return Table(head, rows)
@@ -450,6 +450,14 @@ def _file_of(path, wanted):
             f"ledger {path}: this disk is shared by other machines, or the file is mounted without its folder: "
             "charges could be missed and a limit passed. Keep the file on a disk of one machine, mount "
             "its folder, and let a process there charge for all."
+        )
+    if path.is_dir():
+        raise LedgerError(
+            f"ledger {path}: it is a folder; name a file in it, such as people.ledger."
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"ledger {path}: there is no folder {path.parent}; make it first, or name another place."
         )
     if not path.exists():
         if wanted is None:

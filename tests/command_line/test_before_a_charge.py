@@ -4,14 +4,19 @@ import array
 import csv
 import datetime
 import decimal
+import io
 import json
 import os
 import pickle
 import random
 import socket
+import stat
 import sys
+import tarfile
+import tempfile
 import threading
 import uuid
+import zipfile
 from collections import OrderedDict
 from contextlib import suppress
 
@@ -22,6 +27,7 @@ from scipy import sparse
 from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget
 from dplit.__main__ import main
 from dplit.command_line import files as table_files
+from dplit.command_line import sources
 from dplit.inputs import BoundedScaler
 
 N = 300
@@ -45,26 +51,74 @@ def command(folder, table, *more, bounds="column,low,high,values\nx,0,9,\ny,0,9,
         return said, [row.state for row in budget.ledger]
 
 
-def compressed(name):
-    return __import__(name).compress(CSV.encode())
+def compressed(name, content=None):
+    return __import__(name).compress(CSV.encode() if content is None else content)
 
 
-def sheet():
-    import io
-    import zipfile
-
+def zipped(members):
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as folder:
-        folder.writestr("xl/sheet.xml", CSV)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
     return file.getvalue()
 
 
+def locked():
+    """A zip file whose member says that it has a password."""
+    content = bytearray(zipped({"t.csv": CSV}))
+    content[6] |= 1
+    content[content.index(b"PK\1\2") + 8] |= 1
+    return bytes(content)
+
+
+def tarred():
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo("t.csv")
+        member.size = len(CSV)
+        archive.addfile(member, io.BytesIO(CSV.encode()))
+    return file.getvalue()
+
+
+def sheet():
+    return zipped({"[Content_Types].xml": "", "xl/sheet.xml": CSV})
+
+
 FILES = {  # (name, content, what is said; nothing if it is answered)
-    "gzip by suffix": ("t.csv.gz", compressed("gzip"), "compressed"),
-    "gzip by content": ("t.csv", compressed("gzip"), "compressed"),
-    "bzip2": ("t.csv.bz2", compressed("bz2"), "compressed"),
-    "xz": ("t.csv", compressed("lzma"), "compressed"),
-    "zip": ("t.zip", sheet(), "a spreadsheet"),
+    "gzip by suffix": ("t.csv.gz", compressed("gzip"), None),
+    "gzip by content": ("t.csv", compressed("gzip"), None),
+    "bzip2": ("t.csv.bz2", compressed("bz2"), None),
+    "xz": ("t.csv", compressed("lzma"), None),
+    "zip": ("t.zip", zipped({"t.csv": CSV}), None),
+    "zip by content": ("t.csv", zipped({"folder/t.csv": CSV}), None),
+    "zip of a Mac": ("t.zip", zipped({"__MACOSX/._t.csv": "x", "t.csv": CSV, ".DS_Store": "x"}), None),
+    "gzip in gzip": ("t.csv.gz", compressed("gzip", compressed("gzip")), "compressed"),
+    "gzip cut short": ("t.csv.gz", compressed("gzip")[:-20], "damaged or cut short"),
+    "gzip with a wrong sum": ("t.csv.gz", compressed("gzip")[:-8] + bytes(8), "damaged or cut short"),
+    "xz cut short": ("t.csv.xz", compressed("lzma")[:-20], "damaged or cut short"),
+    "zip of two": ("t.zip", zipped({"a.csv": CSV, "b.csv": CSV}), "a zip file of 2 files"),
+    "zip of nothing": ("t.zip", zipped({}), "a spreadsheet, or compressed"),
+    "zip of a folder": ("t.zip", zipped({"a/": ""}), "a zip file of 0 files"),
+    "zip cut short": ("t.zip", zipped({"t.csv": CSV})[:-30], "damaged or cut short"),
+    "zip with a wrong sum": ("t.zip", zipped({"t.csv": CSV}).replace(b"x,y", b"x,z"), "damaged or cut short"),
+    "zip with a password": ("t.zip", locked(), "with a password"),
+    "npz": ("t.npz", zipped({"x.npy": b"\x93NUMPY\x01" + bytes(99)}), "no text|another format"),
+    "a pickle in gzip": ("t.pkl.gz", compressed("gzip", pickle.dumps(X)), "a pickle"),
+    "JSON in gzip": ("t.json.gz", compressed("gzip", b'[{"x": 1}]'), "JSON"),
+    "nothing in gzip": ("t.csv.gz", compressed("gzip", b""), "it is empty"),
+    "tar": ("t.tar", tarred(), "a tar archive"),
+    "tar in gzip": ("t.tar.gz", compressed("gzip", tarred()), "a tar archive"),
+    "zstandard": ("t.csv.zst", b"\x28\xb5\x2f\xfd" + bytes(99), "compressed"),
+    "CSV called Parquet, in gzip": ("t.parquet.gz", compressed("gzip"), "its name says Parquet"),
+    "Stata": ("t.dta", b"<stata_dta><header>", "XML or HTML"),
+    "tabs": ("t.tsv", CSV.replace(",", "\t").encode(), None),
+    "tabs and commas in names": ("t.tsv", CSV.replace(",", "\t").replace("y", "y\tz, in a, b, c", 1).replace("\n", "\t1\n").replace("c\t1", "c", 1).encode(), None),
+    "CSV called .parq": ("t.parq", CSV.encode(), "its name says Parquet"),
+    "semicolons and old line ends": ("t.csv", CSV.replace(",", ";").replace("\n", "\r").encode(), None),
+    "a name over two lines": ("t.csv", CSV.replace("y", 'y,"a\nb"', 1).encode(), "a name stands on one line"),
+    "a quoted line break in an unused column": ("t.csv", ('x,y,z\n' + '1,2,"a\nb ""c""\n\n,d"\n3,4,\n' * 99).encode(), None),
+    "latin-1 in an unused column": ("t.csv", (CSV.split("\n")[0] + ",z\n" + "1,2,M\u00fcller\n3,4,\n" * 99).encode("latin-1"), None),
+    "true and false": ("t.csv", ("x,y\n" + "True,false\n1,TRUE\n" * 99).encode(), None),
     "xlsx": ("t.xlsx", sheet(), "a spreadsheet"),
     "xls": ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "a spreadsheet"),
     "pickle": ("t.pkl", pickle.dumps(X), "a pickle"),
@@ -111,15 +165,10 @@ def test_a_kind_of_file_is_answered_or_refused_before_a_charge(tmp_path, kind):
 
 
 def test_what_is_no_file_is_refused_before_a_charge_and_does_not_wait(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
-    read, write = os.pipe()
-    threading.Thread(target=os.write, args=(write, CSV.encode())).start()
     with socket.socket(socket.AF_UNIX) as one, suppress(OSError):
         one.bind(str(tmp_path / "socket"))
         for name, told in {
-            "pipe": "a pipe, and a table is read more than once",
-            f"/dev/fd/{read}": "a pipe, and a table is read more than once",
             "folder": "it is a folder",
             "socket": "it is a socket",
             "/dev/null": "it is a device",
@@ -128,7 +177,143 @@ def test_what_is_no_file_is_refused_before_a_charge_and_does_not_wait(tmp_path):
         }.items():
             said, states = command(tmp_path, tmp_path / name)
             assert told in said and states == [], name
-    os.close(read), os.close(write)
+
+
+def piped(path, content):
+    """Write into a pipe that somebody else reads."""
+    writer = threading.Thread(target=lambda: path.write_bytes(content))
+    writer.start()
+    return writer
+
+
+@pytest.mark.parametrize("content", [CSV.encode(), compressed("gzip"), zipped({"t.csv": CSV})])
+def test_a_pipe_is_copied_before_a_charge_and_the_copy_is_gone_afterwards(
+    tmp_path, monkeypatch, content
+):
+    (tmp_path / "private").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "private"))
+    modes, read_rows = [], sources.check_source
+
+    def look(part):
+        modes.append((stat.S_IMODE(os.stat(part.path).st_mode), os.listdir(tmp_path / "private")))
+        return read_rows(part)
+
+    monkeypatch.setattr(sources, "check_source", look)
+    os.mkfifo(tmp_path / "pipe")
+    writer = piped(tmp_path / "pipe", content)
+    said, states = command(tmp_path, tmp_path / "pipe")
+    writer.join()
+    assert (said, states) == (0, ["settled"]) and not os.listdir(tmp_path / "private")
+    hidden = os.path.exists("/proc/self/fd")
+    assert all(mode == 0o600 and bool(names) != hidden for mode, names in modes) and modes
+
+
+def test_a_pipe_of_a_shell_is_read_to_its_end(tmp_path):
+    read, write = os.pipe()
+    with open(write, "wb") as file:
+        file.write(CSV.encode())  # shorter than what a pipe holds
+    assert command(tmp_path, f"/dev/fd/{read}") == (0, ["settled"])
+    os.close(read)
+
+
+class Input:
+    """Standard input."""
+
+    def __init__(self, content, terminal=False):
+        self.buffer = io.BytesIO(content)
+        self.buffer.isatty = lambda: terminal
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (Input(CSV.encode()), None),
+        (Input(compressed("bz2")), None),
+        (Input(b""), "standard input: it is empty"),
+        (Input(pickle.dumps(X)), "standard input: it is a pickle"),
+        (
+            Input(compressed("gzip")[:-20]),
+            "standard input: it is compressed, and cannot be unpacked",
+        ),
+        (None, "standard input: it is no pipe"),
+    ],
+)
+def test_standard_input_is_answered_or_refused_before_a_charge(tmp_path, monkeypatch, given, told):
+    monkeypatch.setattr(sys, "stdin", given)
+    said, states = command(tmp_path, "-")
+    if told is None:
+        assert (said, states) == (0, ["settled"])
+        assert "standard input: 2 groups" in (tmp_path / "out" / "report.html").read_text()
+    else:
+        assert told in said and states == [] and not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told_before_a_charge(tmp_path, monkeypatch):
+    class Full:
+        def write(self, block):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="no copy of it can be made in .*TMPDIR.*nothing was charged"):
+        sources._write_some(Full(), b"1", "t.csv.gz")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    (tmp_path / "t.csv.gz").write_bytes(compressed("gzip"))
+    said, states = command(tmp_path, tmp_path / "t.csv.gz")
+    assert "t.csv.gz: no copy of it can be made in" in said and states == []
+
+
+def parts(folder, *tables):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder.mkdir()
+    for i, columns in enumerate(tables):
+        parquet.write_table(pa.table(columns), folder / f"part-{i}.parquet")
+    return folder
+
+
+def test_a_folder_of_parquet_parts_is_one_table(tmp_path):
+    whole = {"x": X[:, 0], "y": X[:, 1]}
+    one, two = ({"y": X[at, 1], "x": X[at, 0]} for at in (slice(0, 100), slice(100, None)))
+    folder = parts(tmp_path / "people", one, two)
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.parquet.crc").write_text("...")
+    together = parts(tmp_path / "together", whole) / "part-0.parquet"
+    with sources.opened(folder) as source:
+        rows = table_files.read_rows(source, scaler())
+    assert np.array_equal(rows, table_files.read_rows(together, scaler()))
+    assert command(tmp_path, folder) == (0, ["settled"])
+
+
+def test_a_folder_of_anything_else_is_refused_before_a_charge(tmp_path):
+    good, other = {"x": X[:, 0], "y": X[:, 1]}, {"x": X[:, 0], "z": X[:, 1]}
+    kinds = {
+        "other names": (parts(tmp_path / "other names", good, other), "part-1.parquet: its columns are not"),
+        "a date": (
+            parts(tmp_path / "a date", good, {"x": np.zeros(9, "M8[s]"), "y": np.zeros(9)}),
+            "part-1.parquet: column 'x' is of the type timestamp|part-1.parquet: column 'x' is of the type datetime",
+        ),
+        "CSV": (parts(tmp_path / "CSV", good), "notes.csv is no such part"),
+        "folders": (parts(tmp_path / "folders", good), "a folder of folders"),
+        "nothing": (parts(tmp_path / "nothing"), "it has none"),
+        "a pipe": (parts(tmp_path / "a pipe", good), "pipe.parquet is no such part"),
+        "a broken part": (parts(tmp_path / "a broken part", good), "bad.parquet: it cannot be read"),
+    }  # fmt: skip
+    (tmp_path / "CSV" / "notes.csv").write_text(CSV)
+    (tmp_path / "folders" / "year=2020").mkdir()
+    os.mkfifo(tmp_path / "a pipe" / "pipe.parquet")
+    (tmp_path / "a broken part" / "bad.parquet").write_bytes(b"PAR1\x15 and no end")
+    for name, (folder, told) in kinds.items():
+        said, states = command(tmp_path, folder)
+        assert pytest.importorskip("re").search(told, said) and states == [], (name, said)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd", "brotli", "lz4", "snappy"])
+def test_a_parquet_file_may_be_packed_and_its_names_may_hold_dots(tmp_path, monkeypatch, codec):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"x": X[:, 0], "x.y": X[:, 0], "y": X[:, 1]})
+    parquet.write_table(table, tmp_path / "t.parquet", compression=codec)
+    for reader in ("polars", "pyarrow"):
+        pytest.importorskip(reader)
+        monkeypatch.setattr(table_files, "find_spec", lambda name, one=reader: name == one or None)
+        assert len(table_files.read_rows(tmp_path / "t.parquet", scaler())) == N
 
 
 def test_a_file_at_standard_input_is_read(tmp_path):

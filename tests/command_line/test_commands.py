@@ -365,11 +365,14 @@ def test_a_wrong_first_line_is_told_before_a_charge(table, tmp_path, monkeypatch
 def test_a_row_that_is_no_text_changes_neither_a_refusal_nor_a_charge(
     tmp_path, monkeypatch, total, place
 ):
-    """A text file is decoded some rows ahead of its first line: whether the ledger was charged told where such a row lies."""
+    """A text file is decoded some rows ahead of its first line: whether the ledger was charged told where such a row lies.
+
+    In a column that is used; in another one it is not looked at.
+    """
     (tmp_path / "b.csv").write_text("column,low,high\nage,0,120\n")
     lines = [b"name,age", *[b"person,30"] * 400]
     states = {}
-    for name, row in ("clean", b"person,30"), ("odd", b"M\xfcller,30"):
+    for name, row in ("clean", b"M\xfcller,30"), ("odd", b"person,3\xfc0"):
         folder = tmp_path / name
         folder.mkdir()
         lines[1 + place] = row
@@ -593,8 +596,8 @@ def test_of_two_spellings_in_a_list_the_exact_one_is_taken():
     assert [*table_files._words(["v1", "10.0.0", "3.0"], versions)] == [None, None, "3"]
 
 
-def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):
-    """A quote that is not closed would swallow the rows of others; a line more moves no row but its own."""
+def test_a_record_is_a_line_unless_a_quote_goes_on(table, tmp_path):
+    """A quote that is not closed would swallow the rows of others, and is refused; a quoted line break moves no row."""
     text = (table / "people.csv").read_text()
     (tmp_path / "open.csv").write_text(text + '"Bob,50,40000,north\n' + text.split("\n", 1)[1])
     scaler = commands._scaler(
@@ -603,9 +606,12 @@ def test_a_line_is_a_row_whatever_its_quotes(table, tmp_path):
     with pytest.raises(ValueError, match="quotes closed") as caught:
         commands.read_rows(tmp_path / "open.csv", scaler)
     assert "Bob" not in str(caught.value) and caught.value.__context__ is None
-    (tmp_path / "broken.csv").write_text(text.replace("person-7,", '"person\n7",'))
-    with pytest.raises(ValueError, match="each line must be one row"):
-        commands.read_rows(tmp_path / "broken.csv", scaler)
+    plain = commands.read_rows(table / "people.csv", scaler)
+    (tmp_path / "broken.csv").write_text(text.replace("person-7,", '"person\n\n, ""7""",'))
+    assert np.array_equal(commands.read_rows(tmp_path / "broken.csv", scaler), plain)
+    (tmp_path / "more.csv").write_text(text.replace("person-7,", "person\n7,"))
+    with pytest.raises(ValueError, match="each record must have a cell for each name"):
+        commands.read_rows(tmp_path / "more.csv", scaler)
 
 
 def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):

@@ -21,10 +21,12 @@ WITH_CHAPTERS = ["book", "site", "browser", "benchmark", "mutants"]
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
-def pythons(required):
-    """(programs of the range that `requires-python` names, names of those that are not here)."""
-    first, end = (int(n) for n in re.match(r">=3\.(\d+),<3\.(\d+)$", required).groups())
-    names = [f"python3.{n}" for n in range(first, end)]
+def pythons(classifiers):
+    """(programs of the versions that the classifiers name, names of those that are not here)."""
+    found = (
+        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in classifiers
+    )
+    names = [f"python{one[1]}" for one in found if one]
     found = {name: path for name in names if (path := program(name))}
     return list(found.values()), [name for name in names if name not in found]
 
@@ -64,7 +66,7 @@ def main():
         for path in sorted((ROOT / "tests").glob("*/test_*.py"))
         if path.stem.removeprefix("test_") not in WITH_CHAPTERS
     ]
-    found, missing = pythons(project["requires-python"])
+    found, missing = pythons(project["classifiers"])
     jobs = [(found[0], "lowest")]
     jobs += [] if args.lowest else [(python, "newest") for python in found]
     tool = args.out.resolve() / "uv"

@@ -163,9 +163,11 @@ def read_bounds(path):
 
 def _rule(rule):
     """What missing cells count as: a number where it is one, else the word for `BoundedScaler`."""
-    with suppress(TypeError, ValueError):
+    if not isinstance(rule, str):
+        return rule
+    with suppress(ValueError):
         return float(rule)
-    return rule.strip().lower() if isinstance(rule, str) else rule
+    return rule.strip().lower()
 
 
 def _listed(values, given, column, path):

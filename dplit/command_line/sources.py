@@ -119,7 +119,7 @@ _BLOCK = 2**20  # bytes that are copied at a time
 
 def _spool(stream, name, why, stack):
     """Where a private copy of a stream lies, until the stack is closed."""
-    number, path = tempfile.mkstemp(prefix="dplit_")  # mode 0600
+    number, path = _new_file(name)
     file = stack.enter_context(open(number, "wb"))
 
     def remove():
@@ -137,6 +137,14 @@ def _spool(stream, name, why, stack):
     return path
 
 
+def _new_file(name):
+    try:
+        return tempfile.mkstemp(prefix="dplit_")  # mode 0600
+    except OSError as error:
+        why = error.strerror
+    raise _no_room(name, why)
+
+
 def _read_some(stream, name, why):
     try:
         return stream.read(_BLOCK)
@@ -151,7 +159,11 @@ def _write_some(file, block, name):
         return
     except OSError as error:
         why = error.strerror
-    raise OSError(
+    raise _no_room(name, why)
+
+
+def _no_room(name, why):
+    return OSError(
         f"{name}: no copy of it can be made in {tempfile.gettempdir()} ({why}). Make room there, or name "
         "another folder in the variable TMPDIR; nothing was charged."
     )

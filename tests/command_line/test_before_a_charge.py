@@ -24,7 +24,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dplit import HDPEMeans, NoisyAverageSet, NoisyLloyd, PrivacyBudget
+from dplit import (
+    CnvxAdap,
+    HDPEMeans,
+    LedgerError,
+    NCnvxAdap,
+    NoisyAverageSet,
+    NoisyLloyd,
+    PrivacyBudget,
+)
 from dplit.__main__ import main
 from dplit.command_line import files as table_files
 from dplit.command_line import sources
@@ -717,3 +725,144 @@ def test_a_public_table_whose_columns_have_one_name_is_refused_before_a_charge()
     with pytest.raises(ValueError, match="two columns of a table have the same name"):
         budget.fit(NoisyAverageSet(t=20, **BALL), Xs=X, Xt=target)
     assert not budget.ledger
+
+
+# ---------------------------------------------------------------- labels, names, messages
+
+ADAPTS = {
+    "CnvxAdap": (CnvxAdap, {"weight_radius": 1.0, "target_bound": 1.0, "discrepancy": 0.0, "alpha": 0.2}),
+    "NCnvxAdap": (NCnvxAdap, {"weight_radius": 1.0, "classes": [0, 1]}),
+}  # fmt: skip
+
+
+def adapted(name, y, ys=None):
+    """(error or None, states) of a fit with labels of the target, whose people are private, or of the public source."""
+    make, own = ADAPTS[name]
+    known = np.arange(N) % 2
+    budget = PrivacyBudget(9.0, 1e-3)
+    model = make(epsilon=1.0, delta=1e-6, radius=20.0, n_iter=2, random_state=0, **own)
+    try:
+        given = dict(Xs=X, ys=known if ys is None else ys)
+        budget.fit(model, X, known if y is None else y, **given)
+    except Exception as error:
+        return error, [row.state for row in budget.ledger]
+    return None, [row.state for row in budget.ledger]
+
+
+def words_by_type():
+    words = ["ill", "well"] * (N // 2)
+    yield "numpy", np.array(words)
+    yield "dates", np.zeros(N, "M8[D]")
+    pandas = pytest.importorskip("pandas")
+    yield "pandas", pandas.Series(words, dtype="string")
+    yield "pandas of pyarrow", pandas.Series(words, dtype="string[pyarrow]")
+    yield "categorical", pandas.Series(words, dtype="string").astype("category")
+    yield "a frame of one column", pandas.DataFrame({"y": words}, dtype="string")
+    polars = pytest.importorskip("polars")
+    yield "polars", polars.Series(words)
+    yield "polars categorical", polars.Series(words, dtype=polars.Categorical)
+    arrow = pytest.importorskip("pyarrow")
+    yield "arrow", arrow.array(words)
+    yield "arrow in chunks", arrow.chunked_array([words])
+    yield "arrow dictionary", arrow.array(words).dictionary_encode()
+
+
+def numbers_by_type():
+    numbers = [0, 1] * (N // 2)
+    yield "list", numbers
+    yield "objects", np.array(numbers, dtype=object)
+    yield "bool", np.array(numbers, dtype=bool)
+    pandas = pytest.importorskip("pandas")
+    yield "pandas", pandas.Series(numbers)
+    yield "pandas with NA", pandas.Series(numbers, dtype="Int64")
+    yield "a frame of one column", pandas.DataFrame({"y": numbers})
+    yield "categorical", pandas.Series(numbers).astype("category")
+    yield "polars", pytest.importorskip("polars").Series(numbers)
+    yield "arrow", pytest.importorskip("pyarrow").array(numbers)
+
+
+@pytest.mark.parametrize("name", ADAPTS)
+def test_labels_are_refused_by_the_type_of_their_column_before_a_charge(name):
+    for kind, y in words_by_type():
+        for given in ({"y": y}, {"y": None, "ys": y}):
+            error, states = adapted(name, **given)
+            assert "needs numbers" in str(error) and states == [], (kind, error)
+    for kind, y in numbers_by_type():
+        for given in ({"y": y}, {"y": None, "ys": y}):
+            assert adapted(name, **given) == (None, ["settled"]), kind
+
+
+@pytest.mark.parametrize("name", ADAPTS)
+def test_words_in_public_labels_are_quoted_and_in_private_ones_never(name):
+    words = ["ill", "well"] * (N // 2)
+    for labels in (words, np.array(words, dtype=object), [*[0, 1] * (N // 2 - 1), 0, "ill"]):
+        error, states = adapted(name, None, ys=labels)
+        assert "ys: some of its entries are words, such as 'ill'" in str(error) and states == []
+        error, states = adapted(name, labels)
+        assert "ill" not in str(error) and states != []
+
+
+CELLS = [None, float("nan"), float("inf"), "forty", b"x", 1j, [1.0, 2.0], {}, object(), datetime.date(2020, 1, 1),
+         np.datetime64("NaT"), np.ma.masked, decimal.Decimal("NaN"), decimal.Decimal("Infinity")]  # fmt: skip
+
+
+@pytest.mark.parametrize("price", [BALL, BOUNDS], ids=["ball", "bounds"])
+@pytest.mark.parametrize("make", [NoisyLloyd, HDPEMeans])
+def test_after_a_charge_one_sentence_is_said_whatever_the_cell_is(make, price):
+    said = set()
+    for cell in CELLS:
+        rows = X[:60].tolist()
+        rows[7][1] = cell
+        table = np.empty((60, 2), dtype=object)
+        for i, row in enumerate(rows):
+            table[i, 0], table[i, 1] = row
+        tables = [rows, table]
+        if not isinstance(cell, (list, dict)) and cell is not np.ma.masked:
+            pandas = pytest.importorskip("pandas")
+            tables.append(
+                pandas.DataFrame({"x": X[:60, 0], "y": pandas.Series([*table[:, 1]], dtype=object)})
+            )
+        for one in tables:
+            budget = PrivacyBudget(9.0, 1e-3)
+            with pytest.raises((TypeError, ValueError)) as caught:
+                budget.fit(make(2, **price), one)
+            notes = tuple(getattr(caught.value, "__notes__", ()))
+            said.add(
+                (
+                    type(caught.value).__name__,
+                    str(caught.value),
+                    notes,
+                    [r.state for r in budget.ledger][0],
+                )
+            )
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "names", [["a", 1], [1, "a"], [("a", 1), "b"], ["a", None], ["a", 1.5]], ids=str
+)
+def test_a_frame_whose_names_are_of_several_kinds_is_refused_before_a_charge(names):
+    frame = pytest.importorskip("pandas").DataFrame(X)
+    frame.columns = pytest.importorskip("pandas").Index(names, dtype=object, tupleize_cols=False)
+    for model, given in (
+        (NoisyLloyd(2, **BALL), {"X": frame}),
+        (HDPEMeans(2, **BOUNDS), {"X": frame}),
+        (NoisyAverageSet(t=20, **BALL), {"Xs": frame, "Xt": X}),
+        (NoisyAverageSet(t=20, **BALL), {"Xs": X, "Xt": frame}),
+    ):
+        budget = PrivacyBudget(9.0, 1e-3)
+        with pytest.raises((TypeError, ValueError), match="[Nn]ames|str"):
+            budget.fit(model, **given)
+        assert not budget.ledger
+
+
+def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(tmp_path):
+    for more in ((), (1.0, 1e-5)):
+        with pytest.raises(FileNotFoundError, match="there is no folder .*none; make it first"):
+            PrivacyBudget.open(tmp_path / "none" / "l", *more)
+        with pytest.raises(LedgerError, match="it is a folder; name a file in it"):
+            PrivacyBudget.open(tmp_path, *more)
+    assert "no folder" in main(["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"])
+    budget = PrivacyBudget(1.0)
+    budget.charge(0.5)
+    assert str(budget).split("\n")[1].startswith("when (UTC)")

@@ -458,8 +458,7 @@ class PrivateAdaptation(PrivateEstimator):
         sizes = [check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        if y is not None and self._sort == "numbers":
-            refuse_words(y, f"y{name[0]}", owner)
+        refuse_words(y, f"y{name[0]}", self._sort, owner)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         for d in [public.X.shape[1]] if public else columns:
             self._check_model(d, public)

@@ -291,7 +291,7 @@ def _polars_try(path, names):
     frame = polars.read_parquet(made_up)
     return [frame[name].to_list() for name in names]
 
-
+# %% ../../nbs/command_line/files.ipynb #14bc4850
 def _arrow_kinds(path):
     import pyarrow.parquet
 

@@ -339,19 +339,8 @@ BEYOND = (
 )
 
 
-def _range_or_list(column):
-    return (
-        " | ".join(map(str, column.values))
-        if column.values
-        else f"{column.low:g} to {column.high:g}"
-    )
-
-
 def _declared(result):
-    return _table(
-        ("column", "what was declared"),
-        [(c.name, "; ".join(filter(None, (_range_or_list(c), c.rule)))) for c in result.columns],
-    )
+    return _table(("column", "what was declared"), [(c.name, c.declared) for c in result.columns])
 
 
 def _found(result):

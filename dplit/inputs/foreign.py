@@ -240,9 +240,9 @@ def _shape(table):
     return shape if isinstance(shape, tuple) else None
 
 # %% ../../nbs/inputs/foreign.ipynb #f9c87778
-def refuse_words(y, name, owner):
-    """Refuse PUBLIC labels of which some are words that are no numbers, quoting one."""
-    for label in one_column(y, name, owner):
+def refuse_words(y, name, sort, owner):
+    """Refuse PUBLIC labels of which some are words that are no numbers where these are needed, quoting one."""
+    for label in () if y is None or sort != "numbers" else one_column(y, name, owner):
         if isinstance(label, str):
             with suppress(TypeError):
                 as_number(label)

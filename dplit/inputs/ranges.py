@@ -294,6 +294,12 @@ class Column(NamedTuple):
     missing: float | str | None = None
 
     @property
+    def declared(self):
+        """What was declared, in words."""
+        ranged = f"{self.low:g} to {self.high:g}" if not self.values else ""
+        return "; ".join(filter(None, [ranged or " | ".join(map(str, self.values)), self.rule]))
+
+    @property
     def rule(self):
         """What becomes of a missing or unreadable cell, in words; empty if the table is refused for it."""
         if self.missing is None:
@@ -311,7 +317,7 @@ class Column(NamedTuple):
         """How long a step of 1 in the ball is in the column's unit, or in shares of a value."""
         return 1 / _stretch(len(self.values))[0] if self.values else (self.high - self.low) / 2
 
-
+# %% ../../nbs/inputs/ranges.ipynb #3530af30
 def _categories(given, owner, columns):
     """{column: tuple of PUBLIC values}, checked."""
     if given is None:
@@ -452,7 +458,7 @@ def _pieces(X, columns, owner):
             filled = np.where(lost, c.low if drops else c.missing, own)
             yield _box([c]).scaled(filled[:, None])[:, 0], ~lost if drops else None
 
-
+# %% ../../nbs/inputs/ranges.ipynb #a6316efa
 def _box(columns):
     return Box(np.array([c.low for c in columns]), np.array([c.high for c in columns]))
 

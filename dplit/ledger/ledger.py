@@ -22,6 +22,7 @@ from ..accounting.filters import SHARES, Shares, spending_of
 from .store import _after, _append, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, _open_charge, read_all, since, VERSION
 from ..inputs.checks import PrivacyWarning, warn_after_charge
+from ..inputs.console import check_place
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
 from ..inputs.contracts import instance, one_of, positive, Relation
 from ..accounting.receipts import Line, Receipt, rounded_up, Table
@@ -451,14 +452,7 @@ def _file_of(path, wanted):
             "charges could be missed and a limit passed. Keep the file on a disk of one machine, mount "
             "its folder, and let a process there charge for all."
         )
-    if path.is_dir():
-        raise LedgerError(
-            f"ledger {path}: it is a folder; name a file in it, such as people.ledger."
-        )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"ledger {path}: there is no folder {path.parent}; make it first, or name another place."
-        )
+    check_place(path, "ledger")
     if not path.exists():
         if wanted is None:
             raise FileNotFoundError(

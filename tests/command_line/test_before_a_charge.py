@@ -27,7 +27,6 @@ from scipy import sparse
 from dplit import (
     CnvxAdap,
     HDPEMeans,
-    LedgerError,
     NCnvxAdap,
     NoisyAverageSet,
     NoisyLloyd,
@@ -860,7 +859,7 @@ def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(
     for more in ((), (1.0, 1e-5)):
         with pytest.raises(FileNotFoundError, match="there is no folder .*none; make it first"):
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
-        with pytest.raises(LedgerError, match="it is a folder; name a file in it"):
+        with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)
     assert "no folder" in main(["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"])
     budget = PrivacyBudget(1.0)

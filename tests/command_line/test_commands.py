@@ -874,11 +874,8 @@ def test_a_name_of_a_group_may_begin_with_an_underscore():
 
 def test_signs_in_quoted_names_separate_nothing_and_names_of_bounds_have_room(tmp_path):
     (tmp_path / "t.csv").write_text('"Income (gross, p.a.)";"Age, completed";x\n30000;40;1\n')
-    assert table_files._csv_names(tmp_path / "t.csv") == [
-        "Income (gross, p.a.)",
-        "Age, completed",
-        "x",
-    ]
+    names = ["Income (gross, p.a.)", "Age, completed", "x"]
+    assert commands.read_names(tmp_path / "t.csv") == names
     (tmp_path / "b.csv").write_text("column, low, high\nage, 0, 120\n")
     known = commands.read_bounds(tmp_path / "b.csv")
     assert known["low"] == {"age": 0.0} and known["high"] == {"age": 120.0}

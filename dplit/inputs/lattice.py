@@ -20,25 +20,10 @@ _STEP_BITS = 20
 
 
 def lattice(radius):
-    """The PUBLIC lattice of a radius.
+    """The PUBLIC lattice of a radius in [1e-100, 1e100]: its step and limit.
 
-    Parameters
-    ----------
-    radius : float
-        In the units of the data.
-
-    Returns
-    -------
-    step : float
-        A power of two, in the units of the data.
-    limit : int
-        ceil(radius / step), between 2**20 and 2**21.
-
-    Raises
-    ------
-    ValueError
-        If radius is not a number in [1e-100, 1e100].
-
+    The step is a power of two, in the units of the data; the limit is ceil(radius / step), between
+    2**20 and 2**21.
     """
     if not (is_number(radius) and 1e-100 <= radius <= 1e100):
         raise ValueError(

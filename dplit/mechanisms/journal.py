@@ -60,14 +60,8 @@ class Event:
 class Coverage:
     """How many rows each candidate of a cover covers, where it is not none. PRIVATE.
 
-    Parameters
-    ----------
-    keys : ndarray of int64
-        Numbers of the candidates, increasing, within 0 .. size - 1.
-    counts : ndarray of int
-        How many rows each covers, at least 1.
-    size : int
-        Number of all candidates, however large.
+    `keys` are numbers of candidates, increasing, within 0 .. size - 1; `counts` of each are at least 1;
+    `size` is the number of all candidates, however large.
     """
 
     keys: np.ndarray
@@ -191,19 +185,8 @@ def _cost_of_branches(branches, neighboring):
 class Journal:
     """The record of what was released: written line by line, and sealed by its receipt.
 
-    Parameters
-    ----------
-    neighboring : {"add_remove", "replace"}
-        The relation between neighboring datasets; cannot be changed later.
-    private : bool
-        Whether the noise is secret.
-
-    Raises
-    ------
-    ValueError
-        If `neighboring` is neither.
-    TypeError
-        On copying or pickling.
+    The relation between neighboring datasets cannot be changed later; `private` says whether the noise
+    is secret. A journal cannot be copied or pickled.
     """
 
     def __init__(self, neighboring="add_remove", private=True):
@@ -245,19 +228,9 @@ class Journal:
         return self.neighboring == "replace" and not self.in_branch
 
     def require_fixed_size(self, owner, what="records"):
-        """Refuse to run in a branch of a parallel composition, for an algorithm whose theorem takes its number of records as public.
+        """Refuse, whatever the data, to run in a branch of a parallel composition.
 
-        Parameters
-        ----------
-        owner : str
-            Who needs it; for the message.
-        what : str
-            What is counted.
-
-        Raises
-        ------
-        ValueError
-            In a branch, whatever the data.
+        For an algorithm (`owner`) whose theorem takes its number of records (`what`) as PUBLIC.
         """
         if self.in_branch:
             raise ValueError(
@@ -271,15 +244,8 @@ class Journal:
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
 
-        Parameters
-        ----------
-        release : Release
-            What goes out.
-
-        Raises
-        ------
-        RuntimeError
-            If the receipt was handed out already, or another thread or task is in a procedure or a branch.
+        Refused (RuntimeError) once the receipt was handed out, and while another thread or task is in a
+        procedure or a branch.
         """
         self._pages.write(release)
 
@@ -292,11 +258,6 @@ class Journal:
             Its probability, on either side. PUBLIC.
         label : str
             For the receipt.
-
-        Raises
-        ------
-        RuntimeError
-            As `write`.
         """
         self.write(Release(label, "tail", epsilon=0.0, delta=eta))
 

@@ -94,18 +94,7 @@ def loss_parts(
 def difference_quantile(kind, one, other, confidence=0.95):
     """What the absolute difference of two independent noises exceeds with probability 1 - confidence only.
 
-    Parameters
-    ----------
-    kind : {"gaussian", "laplace"}
-    one, other : float
-        Their scales, >= 0: standard deviations, or Laplace scales.
-    confidence : float
-        In [0.5, 1).
-
-    Returns
-    -------
-    float
-        In the units of the scales.
+    `one` and `other` are standard deviations ("gaussian") or Laplace scales; the result is in their units.
     """
     if kind == "gaussian":
         return float(special.ndtri((1 + confidence) / 2)) * math.hypot(one, other)

@@ -533,21 +533,9 @@ def race(bits, scores, factor, sizes=None):
 
 # %% ../../nbs/mechanisms/samplers.ipynb #399f82fc
 def distinct_int(bits, n, size):
-    """Different whole numbers below n, each ordered choice of them with the same probability, exactly.
+    """`size` different whole numbers below n (PUBLIC, however large), in random order.
 
-    Parameters
-    ----------
-    bits : Bits
-        Where randomness comes from.
-    n : int
-        At least 1, however large. PUBLIC.
-    size : int
-        How many, at most n. PUBLIC.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        In random order.
+    Each ordered choice of them has the same probability, exactly.
     """
     moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
     for i in range(size):

@@ -128,18 +128,9 @@ class Event(NamedTuple):
 
 
 def sealed(before, row):
-    """The seal of a row: it holds the row and, through the seal before it, all rows before.
+    """The seal of a row (64 hexadecimal digits): it holds the row and, through the seal before it, all rows before.
 
-    Parameters
-    ----------
-    before : str
-        The seal before; of the first event, that of the limits, and of the limits "".
-    row : tuple of str, int and float
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
+    The seal before the first event is that of the limits, and before the limits "".
     """
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
 
@@ -153,18 +144,10 @@ REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"
 
 
 def on_network_disk(path, mounts=None):
-    """Whether a file lies on a disk that other machines share, or is mounted alone, as far as the machine says.
+    """Whether a file (absolute, links resolved) lies on a disk that other machines share, as far as the machine says.
 
-    Parameters
-    ----------
-    path : str or Path
-        Absolute, its links resolved.
-    mounts : str, optional
-        The table of mounts, by default that of this machine (Linux; elsewhere nothing is known).
-
-    Returns
-    -------
-    bool
+    One that is mounted alone counts too. `mounts` is by default the table of this machine (Linux; elsewhere
+    nothing is known).
     """
     if mounts is None:
         table = Path("/proc/mounts")
@@ -226,18 +209,9 @@ def _expected_rules():
 
 # %% ../../nbs/ledger/store.ipynb #fbdee45f
 def create(path, limits):
-    """A new file, whole from the first moment: it is written beside its place and linked to it.
+    """A new file, whole from the first moment: it is written beside its (absolute) place and linked to it.
 
-    Parameters
-    ----------
-    path : Path
-        Absolute.
-    limits : Limits
-
-    Raises
-    ------
-    LedgerError
-        If it cannot be written, or if something that belongs to a ledger of this name is there.
+    A LedgerError if it cannot be written, or something that belongs to a ledger of this name is there.
     """
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
@@ -332,19 +306,8 @@ def _require_file(path, known):
 class Book:
     """The events of one ledger: one connection for each process, one transaction at a time.
 
-    Parameters
-    ----------
-    path : Path or None
-        Absolute path of a file that exists; None for a ledger in memory.
-    limits : Limits, optional
-        For a ledger in memory.
-    patience : float
-        Seconds to wait for other processes.
-
-    Raises
-    ------
-    LedgerError
-        If the file is no ledger, or is damaged.
+    The file, an absolute path, exists; None, with limits, is a ledger in memory. `patience` is in seconds,
+    to wait for other processes. A file that is no ledger, or damaged, is a LedgerError.
     """
 
     def __init__(self, path, limits=None, patience=30.0):
@@ -385,19 +348,7 @@ class Book:
     def transaction(self, kind="IMMEDIATE"):
         """All or nothing, and alone: what happens inside is written when it ends without an error.
 
-        Parameters
-        ----------
-        kind : {"IMMEDIATE", "DEFERRED"}
-            Whether other processes must wait, or may write meanwhile.
-
-        Yields
-        ------
-        sqlite3.Connection
-
-        Raises
-        ------
-        LedgerError
-            If the file cannot be read or written.
+        Other processes must wait ("IMMEDIATE"), or may write meanwhile ("DEFERRED"). Yields the connection.
         """
         with self.lock, _in_words(self.path):
             connection = self._connected()
@@ -439,16 +390,7 @@ class State(NamedTuple):
     sums: Sums
 
     def total(self, *more):
-        """The Spending of all charges, and of some more.
-
-        Parameters
-        ----------
-        *more : Spending
-
-        Returns
-        -------
-        Spending
-        """
+        """The Spending of all charges, and of some more."""
         return reduce(Sums.plus, more, self.sums).spending
 
 
@@ -468,24 +410,9 @@ def _misfit(path, number):
 
 
 def since(connection, known, path=None):
-    """Events after those that are known, each checked against its seal.
+    """Events after those that are known, each checked against its seal; the connection is in a transaction.
 
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        In a transaction.
-    known : State
-    path : Path, optional
-        For the message.
-
-    Yields
-    ------
-    Event
-
-    Raises
-    ------
-    LedgerError
-        If a row does not fit its seal, or a known one is not there.
+    A LedgerError if a row does not fit its seal, or a known one is not there; `path` is for the message.
     """
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))
@@ -502,20 +429,7 @@ def since(connection, known, path=None):
 def latest(connection, limits, path=None):
     """What the last event of a ledger says, after a check that it is the last and fits its seal.
 
-    Parameters
-    ----------
-    connection, path
-        As for `since`.
-    limits : Limits
-
-    Returns
-    -------
-    State
-
-    Raises
-    ------
-    LedgerError
-        If it does not, or if rows are missing.
+    A LedgerError if it does not, or if rows are missing.
     """
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
@@ -541,22 +455,7 @@ def _open_charge(connection, entry):
 
 
 def read_all(connection, limits, path=None):
-    """Every event of a ledger, every seal and every sum computed again.
-
-    Parameters
-    ----------
-    connection, limits, path
-        As for `latest`.
-
-    Returns
-    -------
-    list of Event
-
-    Raises
-    ------
-    LedgerError
-        If one of them does not come out.
-    """
+    """Every event of a ledger, every seal and every sum computed again; a LedgerError if one does not come out."""
     state = _before(limits)
     events, open_, sums = list(since(connection, state, path)), {}, state.sums
     for row in events:

@@ -44,17 +44,9 @@ _NO_FILE = {
 
 
 def check_source(path):
-    """Refuse what is neither a CSV nor a Parquet file, by its kind and its beginning.
+    """Refuse what is neither a CSV nor a Parquet file, by its kind and its beginning, and say what to do.
 
-    Parameters
-    ----------
-    path : str or Path
-        Of the PRIVATE table. Nothing is read beyond its first line, and a pipe is not opened.
-
-    Raises
-    ------
-    OSError, ValueError
-        If it is anything else. The message says what it is and what to do.
+    Of the PRIVATE table nothing is read beyond its first line, and a pipe is not opened.
     """
     try:
         mode = os.stat(path).st_mode
@@ -355,21 +347,9 @@ def _names(path):
 
 # %% ../../nbs/command_line/files.ipynb #e059feec
 def read_names(path):
-    """Names of a table's columns, which are PUBLIC. No row is read.
+    """Names of the columns of a CSV or Parquet table, which are PUBLIC. No row is read.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV or Parquet.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    OSError, ValueError
-        If the file cannot be read, or two columns have one name.
+    Refused if two columns have one name.
     """
     names = _carefully(_names, path)
     if len(set(names)) < len(names):  # not which: without a first line of names it is a person's
@@ -380,19 +360,9 @@ def read_names(path):
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3
 def check_table(path, scaler):
-    """Refuse a table by what its schema says of the columns that are to be read. No row is read.
+    """Refuse a CSV or Parquet table by what its schema says of the scaler's columns. No row is read.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV or Parquet.
-    scaler : BoundedScaler
-        Fitted to names of the table.
-
-    Raises
-    ------
-    OSError, ValueError
-        If a column's type is neither numbers nor words, or one that no installed reader can read.
+    Their types must be numbers or words that an installed reader can read.
     """
     _carefully(lambda path: _is_parquet(path) and _refuse_types(path, scaler), path)
 
@@ -406,25 +376,10 @@ _UNUSABLE = (
 
 
 def read_rows(path, scaler):
-    """Scaled rows of a table.
+    """Scaled rows of a PRIVATE CSV or Parquet table: an array or a dask array, PRIVATE. Other columns are not read.
 
-    Parameters
-    ----------
-    path : str or Path
-        PRIVATE: CSV or Parquet.
-    scaler : BoundedScaler
-        Fitted to names; other columns are not read.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features_out), or a dask array
-        PRIVATE.
-
-    Raises
-    ------
-    OSError, ValueError
-        As `check_table`, before a row is read. `ValueError` with one and the same sentence if any
-        row cannot be used, or there is none: it names no cell, line or column.
+    Refused as in `check_table`, before a row is read; and by a `ValueError` with one and the same sentence
+    if any row cannot be used, or there is none: it names no cell, line or column.
     """
     check_table(path, scaler)
     try:

@@ -325,15 +325,7 @@ def _some_records(d, radius, rng):
 class Differences(list):
     """What an audit of behavior found: one sentence for each part of an observation that differs.
 
-    Parameters
-    ----------
-    sentences : list of str
-
-    Attributes
-    ----------
-    pairs, answered : int
-        How many pairs were compared, and on how many of them both runs gave an answer. An audit in
-        which few runs answer says little.
+    Of the `pairs` compared, both runs gave an answer on `answered`: if they are few, it says little.
     """
 
     def __init__(self, sentences=()):

@@ -105,21 +105,9 @@ def clip_to_ball(
 
 # %% ../../nbs/geometry/balls.ipynb #a6a3b961
 def relative_to_ball(X, radius, center=None):
-    """Rows minus the center of the ball, clipped to `radius`: what is far outside never overflows.
+    """A copy of rows (they may be PRIVATE) minus the PUBLIC ball's center, clipped to its radius, in their units.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Finite rows; they may be PRIVATE.
-    radius : float
-        Radius of the ball, in the units of X. PUBLIC.
-    center : array-like of shape (d,), default: the origin
-        PUBLIC.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        A new array. Each row is treated by itself, as in `clip_to_ball`.
+    What is far outside never overflows. Each row is treated by itself, as in `clip_to_ball`.
     """
     if center is None:
         return clip_to_ball(X, radius)

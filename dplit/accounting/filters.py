@@ -400,17 +400,9 @@ class Spending:
 
 # %% ../../nbs/accounting/filters.ipynb #d3042f5f
 def exact_sum(numbers):
-    """The sum of floats, without any error.
+    """The sum of floats, without any error, as floats; (inf,) if one of them is infinite.
 
-    Parameters
-    ----------
-    numbers : iterable of float
-
-    Returns
-    -------
-    tuple of float
-        Each is the rounding of what those before it leave, in whatever order the numbers come;
-        (inf,) if one of them is infinite.
+    Each is the rounding of what those before it leave, in whatever order the numbers come.
     """
     numbers = list(numbers)
     if math.inf in numbers:
@@ -440,16 +432,7 @@ class Sums(NamedTuple):
     neighboring: str | None = None
 
     def plus(self, new, old=None):
-        """The sums with one more charge, or with one in the place of another.
-
-        Parameters
-        ----------
-        new, old : Spending
-
-        Returns
-        -------
-        Sums
-        """
+        """The sums with one more charge, or with one in the place of another."""
         return _plus(self, new, old or Spending())
 
     @property

@@ -400,10 +400,7 @@ class Spending:
 
 # %% ../../nbs/accounting/filters.ipynb #d3042f5f
 def exact_sum(numbers):
-    """The sum of floats, without any error, as floats; (inf,) if one of them is infinite.
-
-    Each is the rounding of what those before it leave, in whatever order the numbers come.
-    """
+    """The exact sum of floats, in any order: each result rounds what those before it leave; (inf,) if one is infinite."""
     numbers = list(numbers)
     if math.inf in numbers:
         return (math.inf,)

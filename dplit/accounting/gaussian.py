@@ -35,10 +35,7 @@ def mills(t: Numbers) -> float | np.ndarray:
 # %% ../../nbs/accounting/gaussian.ipynb #b09a4815
 @_in_any_state
 def mills_slope(t: np.ndarray) -> np.ndarray:
-    """How fast Mills' ratio falls: -R'(t) = 1 - t R(t) > 0.
-
-    For t > 8, where the subtraction would cancel, it is computed by a continued fraction.
-    """
+    """-R'(t) = 1 - t R(t) > 0: how fast Mills' ratio falls; a continued fraction for t > 8, where this cancels."""
     tail, fraction = np.maximum(t, 8.0), 0.0
     for k in range(24, 0, -1):
         fraction = k / (tail + fraction)
@@ -47,10 +44,7 @@ def mills_slope(t: np.ndarray) -> np.ndarray:
 # %% ../../nbs/accounting/gaussian.ipynb #ef305d76
 @_in_any_state
 def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """Logarithm of `gaussian_delta`, unrounded: equation (1) of the chapter. Minus infinity where mu is 0.
-
-    Balle, Wang (ICML 2018), Theorem 8.
-    """
+    """log(`gaussian_delta`), unrounded: equation (1); -inf where mu is 0. Balle, Wang (ICML 2018), Theorem 8."""
     h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
     low, high = x - h + _remainder(epsilon, x, mu), x + h
     integral = h * np.sum(

@@ -44,10 +44,7 @@ _NO_FILE = {
 
 
 def check_source(path):
-    """Refuse what is neither a CSV nor a Parquet file, by its kind and its beginning, and say what to do.
-
-    Of the PRIVATE table nothing is read beyond its first line, and a pipe is not opened.
-    """
+    """Refuse what is no CSV or Parquet; only the first line of the PRIVATE table is read, and a pipe is not opened."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -347,10 +344,7 @@ def _names(path):
 
 # %% ../../nbs/command_line/files.ipynb #e059feec
 def read_names(path):
-    """Names of the columns of a CSV or Parquet table, which are PUBLIC. No row is read.
-
-    Refused if two columns have one name.
-    """
+    """PUBLIC names of the columns of a CSV or Parquet table, all different. No row is read."""
     names = _carefully(_names, path)
     if len(set(names)) < len(names):  # not which: without a first line of names it is a person's
         raise ValueError(
@@ -360,10 +354,7 @@ def read_names(path):
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3
 def check_table(path, scaler):
-    """Refuse a CSV or Parquet table by what its schema says of the scaler's columns. No row is read.
-
-    Their types must be numbers or words that an installed reader can read.
-    """
+    """Refuse a table by its schema if a column to be read is neither numbers nor words, or unreadable. No row is read."""
     _carefully(lambda path: _is_parquet(path) and _refuse_types(path, scaler), path)
 
 # %% ../../nbs/command_line/files.ipynb #4dc180c2

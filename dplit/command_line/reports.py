@@ -169,10 +169,7 @@ def _draw_shares(ax, column, shares):
 # %% ../../nbs/command_line/reports.ipynb #4d204a48
 @style()
 def plot_sizes(result):
-    """How many rows each cluster has, with two standard errors of the noise to either side.
-
-    The result is released; without sizes, a ValueError.
-    """
+    """How many rows each cluster of a released result has, with two standard errors of the noise to either side."""
     if result.sizes is None or result.errors is None:
         raise ValueError("result: plot_sizes needs sizes, and this algorithm releases none.")
     k = len(result.sizes)
@@ -186,10 +183,7 @@ def plot_sizes(result):
 
 # %% ../../nbs/command_line/reports.ipynb #cf3b08f1
 def right_guesses(receipt):
-    """How often, at most, an adversary is right who bets on one person's row, at even prior odds.
-
-    PUBLIC: from 0.5 (nothing is learned) to 1.
-    """
+    """How often at most (0.5 to 1, PUBLIC) an adversary who bets on one person's row is right, at even prior odds."""
     return (1 + receipt.delta_at(0.0)) / 2
 
 # %% ../../nbs/command_line/reports.ipynb #a9c289e3

@@ -59,10 +59,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
 
 # %% ../../nbs/command_line/tour.ipynb #350e729d
 def picture(models, path):
-    """Save the centers of each model as a strip of 8 x 8 images: the first above, the others below in two columns.
-
-    At least two models, with `cluster_centers_` of 64 columns.
-    """
+    """Save the 8 x 8 centers of two models or more as a strip: the first above, the others below in two columns."""
     tall = 1 + len(models) // 2
     fig, axes = plt.subplots(tall, 2, figsize=(12, 0.95 * tall))
     axes[0, 1].set_visible(False)
@@ -77,11 +74,7 @@ def picture(models, path):
 
 # %% ../../nbs/command_line/tour.ipynb #6559b680
 def tour(options):
-    """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture.
-
-    If the picture's folder cannot be written to, or its name is not that of a picture: refused before
-    anything is fitted.
-    """
+    """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture (its path checked first)."""
     if not options.picture.resolve().parent.is_dir():
         raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
     known = options.picture.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()

@@ -128,10 +128,7 @@ def shrink(steps: Points, variance: Annotated[Points, "k"]):
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000e
 @dataclass(frozen=True)
 class View:
-    """A ball in which nearly all rows lie. Released, at the privacy cost mu (GDP).
-
-    Its center is relative to the center of the public ball, and both are in the units of the rows.
-    """
+    """A released ball in which nearly all rows lie, in their units, relative to the public center; it costs mu (GDP)."""
 
     center: np.ndarray
     radius: float

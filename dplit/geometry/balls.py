@@ -105,10 +105,7 @@ def clip_to_ball(
 
 # %% ../../nbs/geometry/balls.ipynb #a6a3b961
 def relative_to_ball(X, radius, center=None):
-    """A copy of rows (they may be PRIVATE) minus the PUBLIC ball's center, clipped to its radius, in their units.
-
-    What is far outside never overflows. Each row is treated by itself, as in `clip_to_ball`.
-    """
+    """Rows (PRIVATE or not) minus the PUBLIC center, clipped to the ball, each by itself; what is far never overflows."""
     if center is None:
         return clip_to_ball(X, radius)
     with np.errstate(over="ignore"):  # 1e308 - (-1e308) is far outside, not infinite

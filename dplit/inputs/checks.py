@@ -173,10 +173,7 @@ def check_flag(value, name, owner):
 
 # %% ../../nbs/inputs/checks.ipynb #65bd967a
 def check_kind(value, name, owner, kind, how=""):
-    """An object of some kind, as it was given; `how` says in the message how to make one.
-
-    It may be PRIVATE: the message names its type and nothing else.
-    """
+    """An object of some kind, perhaps PRIVATE: the message names its type alone, and how to make one (`how`)."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         words = " or ".join(kind.__name__ for kind in kinds)
@@ -263,10 +260,7 @@ def check_epsilon(epsilon, name, owner):
 
 
 def check_delta(delta, name, owner, pure=False):
-    """A PUBLIC delta in (0, 1) as a float, never above what was given. A `PrivacyWarning` if it is large.
-
-    `pure` says that 0 is possible for this owner.
-    """
+    """A PUBLIC delta in (0, 1), or 0 if `pure`, as a float that is not larger. A `PrivacyWarning` if it is large."""
     number = rounded_down(_number(delta, name, owner))
     if not (0 < number < 1 or (pure and number == 0)):
         raise ValueError(
@@ -303,10 +297,7 @@ def _warn(message):
 
 
 def warn_after_charge(message, category):
-    """Warn about a fit that may be paid for: where warnings are errors nothing is said, so that no result is lost.
-
-    The message is PUBLIC or released.
-    """
+    """Warn of a fit that may be paid for (PUBLIC or released words); where warnings are errors, silent: no result is lost."""
     with suppress(category):
         warnings.warn(message, category, stacklevel=users_level())
 

@@ -16,10 +16,7 @@ from threading import Event, Thread, current_thread, main_thread
 
 # %% ../../nbs/inputs/console.ipynb #e78f5b54
 def say(text="", file=None):
-    """Print a line that is PUBLIC or released, and return whether it was printed; no error of printing gets out.
-
-    Letters that the stream's encoding lacks are printed as escapes.
-    """
+    """Print a PUBLIC or released line, escaped as the encoding needs, and return whether it was printed; it never raises."""
     stream = sys.stdout if file is None else file
     try:
         encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -44,10 +41,7 @@ def drain():
 
 # %% ../../nbs/inputs/console.ipynb #0945f412
 def check_folder(folder, room=0):
-    """Refuse a PUBLIC folder in which no file of `room` bytes can be written. A file is written there and removed.
-
-    The OSError names the folder and the reason.
-    """
+    """Refuse a PUBLIC folder, with the reason, if no file of `room` bytes can be written: one is, and is removed."""
     folder = Path(folder)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -67,10 +61,7 @@ CLOCK = {"bar_format": "{desc}: {elapsed}", "delay": 2, "miniters": 0, "leave": 
 
 @contextmanager
 def clock(what):
-    """Show seconds on a terminal, for what (PUBLIC) takes more than two of them, where tqdm is installed.
-
-    No error of showing them gets out.
-    """
+    """Show seconds on a terminal if `what` (PUBLIC) takes more than two and tqdm is installed; no error gets out."""
     bar, done = None, Event()
 
     def tick():

@@ -402,10 +402,7 @@ def contract(function: _F, room: str | None = None) -> _F:
 
 # %% ../../nbs/inputs/contracts.ipynb #34101126
 def face(room):
-    """From here on the functions of a package's `__all__` are contracts, for whoever imports them from the package.
-
-    It is the last line of a package's `__init__.py`, with its `__name__`.
-    """
+    """Make the functions in a package's `__all__` contracts when imported from it; its last line is face(__name__)."""
     module = _room(room)
     for name in module.__all__:
         thing = getattr(module, name)

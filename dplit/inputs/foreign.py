@@ -59,10 +59,7 @@ def quiet():
 
 # %% ../../nbs/inputs/foreign.ipynb #39f0000b
 def is_total(function):
-    """Whether code of this package says of itself that it never fails, and is record-wise to the last bit.
-
-    It says so by an attribute `is_total` of its own; one that is inherited does not count.
-    """
+    """Whether code says by its own `is_total` (no inherited one) that it never fails, and is record-wise to the last bit."""
     while isinstance(function, partial):
         function = function.func
     said = {**vars(type(function)), **getattr(function, "__dict__", {})}
@@ -104,10 +101,7 @@ def _said(function, rows, shape):
 
 # %% ../../nbs/inputs/foreign.ipynb #75499c54
 def check_foreign(function, rows, shape, what):
-    """Refuse foreign code, as `each_record` takes it, that fails on PUBLIC records such as zeros, quoting its error.
-
-    It fails if it raises, or returns no real numbers or another `shape` for one record.
-    """
+    """Refuse foreign code that fails on PUBLIC records such as zeros, with its error, or gives no real numbers of `shape`."""
     rows = as_float64(rows).copy()
     rows.flags.writeable = False
     try:

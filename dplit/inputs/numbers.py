@@ -41,10 +41,7 @@ def is_masked(values):
 
 # %% ../../nbs/inputs/numbers.ipynb #0aa295a7
 def as_number(cell):
-    """One PRIVATE cell as a float; a finite number that no float64 can hold is the largest one, with its sign.
-
-    A cell that is none is a TypeError, whatever else it is; the message quotes nothing.
-    """
+    """One PRIVATE cell as a float, a finite one at most the largest; if it is none, a TypeError that quotes nothing."""
     with suppress(Exception):  # a cell may raise anything when asked for its number
         return _number_of(cell)
     raise TypeError("cell: it is no real number.")
@@ -69,8 +66,7 @@ def _number_of(cell):
 def as_float64(values):
     """PRIVATE numbers as an array of float64; finite ones beyond it become the largest, and no warning tells.
 
-    Not copied if it is one already; a list may mix types. If a cell is no real number, a TypeError that
-    quotes nothing.
+    Not copied if it is one already; a list may mix types. A cell of no number is a TypeError that quotes nothing.
     """
     with suppress(Exception):  # records of different lengths, or a cell that raises what it likes
         wide = np.asarray(values)

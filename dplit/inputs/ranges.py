@@ -211,10 +211,7 @@ def _as_objects(X, owner):
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
 def category_radius(n_values):
-    """Radius of the smallest ball that holds a scaled category of so many values (PUBLIC).
-
-    1 for a single value, as for a range, and less than sqrt(2) for any number.
-    """
+    """Radius of the smallest ball that holds a scaled category of n values (PUBLIC): 1 if n = 1, always below sqrt(2)."""
     return math.sqrt(2 - 2 / max(n_values, 2))
 
 

@@ -148,8 +148,7 @@ def _check_partitions(X, owner, name, allowed):
 def check_columns(X, owner, name="X", partitions=False, words=False):
     """How many columns a PRIVATE table has, from its shape alone, before it is paid for; nothing depends on n.
 
-    None where only reading would tell, as for a list of lists. `partitions` and `words`: whether the owner
-    takes a `dask.array`, and a frame's columns of words.
+    None where only reading would tell (lists). `partitions`, `words`: a `dask.array`, columns of words are taken.
     """
     if isinstance(X, (list, tuple)):
         return None
@@ -175,10 +174,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
 
 
 def check_same_columns(owner, **tables):
-    """Refuse tables, given by what they are called, whose columns have other names, or the same in another order.
-
-    They may be PRIVATE: names of columns are PUBLIC, no cell is read; tables without names go with any.
-    """
+    """Refuse tables whose columns differ in PUBLIC names or their order; tables without names go with any. No cell is read."""
     known = {name: names for name, X in tables.items() if (names := column_names(X)) is not None}
     for first, second in pairwise(known):
         if list(known[first]) != list(known[second]):

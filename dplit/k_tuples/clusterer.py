@@ -29,10 +29,7 @@ from ..inputs.tables import check_rows
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
-    """PRIVATE tuples as a finite float64 array (n, k, d), k >= 2, or an error that quotes nothing.
-
-    Entries beyond 1e100 are brought to it, silently; one that is no finite number is an UnreadableRecords.
-    """
+    """PRIVATE tuples (n, k, d), k >= 2, as float64 up to 1e100; one that is not finite is an UnreadableRecords, unquoted."""
     shape = tuples_shape(T, owner)
     with warnings.catch_warnings(), suppress(TypeError, ValueError):  # ragged, or of no numbers
         warnings.simplefilter("ignore")
@@ -82,10 +79,7 @@ def _nested_shape(T):
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #bc15e582
 def say_if_abstained(estimator, instead="there are no centres: `centers_` is None"):
-    """Warn if a fit abstained, and return it. Its status is released, so the warning discloses nothing private.
-
-    `instead` says what there is in place of centers.
-    """
+    """Warn if a fit abstained (its status is released), with what there is `instead` of centers; return it."""
     if getattr(estimator, "status_", None) == "abstained":
         warn_after_charge(
             f"{type(estimator).__name__} abstained, because the tuples do not agree well enough, and "

@@ -172,10 +172,9 @@ class StablePrices(NamedTuple):
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #03c2a23e
 class Found(NamedTuple):
-    """Cells as they were released. PUBLIC.
+    """Cells as they were released, in the units of the data. PUBLIC.
 
-    `centers` (k, d) are in the units of the data, minus the center of the ball; `counts` are noisy numbers
-    of rows; `widths` are the radii to which rows are clipped, in the same units.
+    `centers` (k, d) minus the center of the ball, noisy `counts` of rows, and `widths` to which rows are clipped.
     """
 
     centers: np.ndarray
@@ -191,10 +190,7 @@ class Inside(NamedTuple):
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #732bfa7b
 def cell_means(Q, start, radius, price, noise):
-    """Noisy means of the cells of points `start` (PUBLIC or released), as Found (released) and Inside (PRIVATE).
-
-    `Q` are PRIVATE rows in whole numbers.
-    """
+    """Noisy means of PRIVATE rows (whole numbers) in the cells of released points: Found (released), Inside (PRIVATE)."""
     k = len(start)
     step, limit = lattice(radius)
     C = np.rint(clip_to_ball(start, radius) / step)
@@ -430,10 +426,7 @@ def _default_tuples(k, mu, eta, separation, outliers):
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #bdde142a
 def second_moments(found, inside, mu, noise):
-    """Weights, which sum to 1, and positive semidefinite covariances (k, d, d) of released cells, in squared units.
-
-    `inside` is PRIVATE; `mu` is the privacy cost (GDP) of all matrices together.
-    """
+    """Weights (sum 1) and positive semidefinite covariances of released cells, in squared units, from PRIVATE rows; mu-GDP."""
     counts, width = found.counts, found.widths
     k, d = found.centers.shape
     i, j = np.triu_indices(d)

@@ -133,10 +133,7 @@ def declared_price(estimator):
 
 # %% ../../nbs/ledger/rules.ipynb #637b05a8
 def check_tables(estimator, args, kwargs):
-    """Refuse what is PUBLIC of the tables and impossible, before it is paid for; private cells are not read.
-
-    Asks the estimator's method `check_tables`, if it has one; `args` and `kwargs` are those of its `fit`.
-    """
+    """Refuse what is PUBLIC of the tables of a `fit` and impossible, before it is paid for; private cells are not read."""
     if callable(getattr(type(estimator), "check_tables", None)):
         estimator.check_tables(*args, **kwargs)
 
@@ -445,10 +442,7 @@ class Rule(NamedTuple):
         return "added" if self.shares.basic == 1 else "composed"
 
     def admits(self, total, room=0.0):
-        """Whether the filter admits a total; the check before every charge.
-
-        `room` is by which part of a limit it may be passed, for rounding.
-        """
+        """Whether the filter admits a total, if a limit may be passed by its part `room` for rounding."""
         epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
         if total.epsilon <= epsilon and total.delta <= self.shares.basic * delta:
             return True  # the filter would say so too, after asking for more
@@ -473,10 +467,7 @@ class Rule(NamedTuple):
         return settled(asked, receipt, alone)
 
     def fits(self, total, each, last):
-        """How many charges there is room for in addition to a total; the last counts `last`, the others `each`.
-
-        At most 2^60: there is no end to what counts nothing.
-        """
+        """How many charges (at most 2^60) there is room for next to a total; the last counts `last`, the others `each`."""
         every = range(1, 2**60 + 1)
         full = lambda n: not self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
         return bisect_left(every, True, key=full)

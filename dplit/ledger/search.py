@@ -84,11 +84,7 @@ def bounded_loss(scorer, model, rows, bound):
 
 
 def check_scorer(scorer, model, n_columns):
-    """Refuse a scorer that fails on PUBLIC rows of zeros: it is wrong whatever the rows are.
-
-    The model is fitted, its releases paid for. It fails if it raises, or returns anything but one real
-    number for each row.
-    """
+    """Refuse a scorer that fails on PUBLIC rows of zeros, or returns anything but one real number for each."""
     for n_rows in (1, 3):
         check_foreign(
             partial(scorer, copy.deepcopy(model)), np.zeros((n_rows, n_columns)), (), "the scorer"
@@ -169,10 +165,7 @@ def _squared_radius(model):
 
 # %% ../../nbs/ledger/search.ipynb #87a1d0e2
 def check_plan(plan, X):
-    """Refuse what is PUBLIC of a search's table and impossible, before it is paid for; private cells are not read.
-
-    As a candidate says, or if X is in partitions: losses are read in memory.
-    """
+    """Refuse what is PUBLIC of a search's table and impossible (or in partitions), before it is paid for; no cell is read."""
     check_columns(X, plan.price["name"])
     for model in plan.models:
         check_tables(model, (X,), {})
@@ -181,8 +174,7 @@ def check_plan(plan, X):
 def carry_out(plan, X):
     """Fit every candidate of a plan that has been paid for to PRIVATE rows, and choose one.
 
-    What was charged stays charged if X is not a finite table, or the scorer fails on PUBLIC rows (that
-    error's `estimators_` are the fitted candidates).
+    The charge stays if X is not a finite table, or the scorer fails on PUBLIC rows (its error has `estimators_`).
     """
     check_plan(plan, X)
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])

@@ -128,10 +128,7 @@ class Event(NamedTuple):
 
 
 def sealed(before, row):
-    """The seal of a row (64 hexadecimal digits): it holds the row and, through the seal before it, all rows before.
-
-    The seal before the first event is that of the limits, and before the limits "".
-    """
+    """The seal (64 hexadecimal digits) of a row and, through the seal before it ("" for the limits), of all rows before."""
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
 
 
@@ -146,8 +143,7 @@ REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"
 def on_network_disk(path, mounts=None):
     """Whether a file (absolute, links resolved) lies on a disk that other machines share, as far as the machine says.
 
-    One that is mounted alone counts too. `mounts` is by default the table of this machine (Linux; elsewhere
-    nothing is known).
+    A disk mounted alone counts. `mounts`: by default this machine's table (Linux; elsewhere nothing is known).
     """
     if mounts is None:
         table = Path("/proc/mounts")
@@ -209,10 +205,7 @@ def _expected_rules():
 
 # %% ../../nbs/ledger/store.ipynb #fbdee45f
 def create(path, limits):
-    """A new file, whole from the first moment: it is written beside its (absolute) place and linked to it.
-
-    A LedgerError if it cannot be written, or something that belongs to a ledger of this name is there.
-    """
+    """A new file, whole from the first moment: written next to its absolute place and linked to it, or a LedgerError."""
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
@@ -306,8 +299,7 @@ def _require_file(path, known):
 class Book:
     """The events of one ledger: one connection for each process, one transaction at a time.
 
-    The file, an absolute path, exists; None, with limits, is a ledger in memory. `patience` is in seconds,
-    to wait for other processes. A file that is no ledger, or damaged, is a LedgerError.
+    An existing file (absolute) or memory (None, with limits); `patience` in seconds. A LedgerError if damaged.
     """
 
     def __init__(self, path, limits=None, patience=30.0):
@@ -410,10 +402,7 @@ def _misfit(path, number):
 
 
 def since(connection, known, path=None):
-    """Events after those that are known, each checked against its seal; the connection is in a transaction.
-
-    A LedgerError if a row does not fit its seal, or a known one is not there; `path` is for the message.
-    """
+    """Events after those that are known, each checked against its seal (else a LedgerError), inside a transaction."""
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))
     number, seal = known.seen, known.seal
@@ -427,10 +416,7 @@ def since(connection, known, path=None):
 
 # %% ../../nbs/ledger/store.ipynb #42e48351
 def latest(connection, limits, path=None):
-    """What the last event of a ledger says, after a check that it is the last and fits its seal.
-
-    A LedgerError if it does not, or if rows are missing.
-    """
+    """What the last event of a ledger says, or a LedgerError if it is not the last or does not fit its seal."""
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()

@@ -130,10 +130,7 @@ def grid_fits(
 
 # %% ../../nbs/max_cover/grid.ipynb #83f8e46e
 def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKMeans"):
-    """Refuse a grid too large to count, from PUBLIC numbers alone; say which dimension or radius would fit.
-
-    `d` is the projected dimension, `n_public` the number of rows; see `cover_radii` and `GridCover`.
-    """
+    """Refuse a grid too large to count, from PUBLIC numbers alone; say which (projected) dimension or radius would fit."""
     if grid_fits(d, finest, ratio, snap, n_public):
         return
     fits = lambda e, r: grid_fits(e, r, ratio, snap, n_public)

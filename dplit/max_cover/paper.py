@@ -316,10 +316,9 @@ def max_cover(
 
 # %% ../../nbs/max_cover/paper.ipynb #b548de06
 def candidate_weights(points, candidates, epsilon, noise):
-    """Step 3: how many points are nearest to each candidate, with two-sided geometric noise; may be negative.
+    """Step 3: how many PRIVATE points are nearest to each released candidate, with two-sided geometric noise.
 
-    The points are PRIVATE, of the unit ball; the candidates are released. It is epsilon-DP.
-    Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
+    They may be negative. It is epsilon-DP. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
     """
     find = NearestCenter(candidates, 1.0)
     nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
@@ -360,11 +359,7 @@ def cluster_candidates(
 # %% ../../nbs/max_cover/paper.ipynb #dc2e1008
 @dataclass(frozen=True)
 class Covers:
-    """Which covers to choose from. All PUBLIC.
-
-    `d` is the dimension of the grids, `finest` and `ratio` are the ladder (see `cover_radii`); there are
-    `n_picks` choices for each radius; for `snap` see `GridCover`.
-    """
+    """Which covers to choose from: the ladder of `cover_radii`, `n_picks` for each, `snap` of `GridCover`. PUBLIC."""
 
     d: int
     finest: float
@@ -373,20 +368,14 @@ class Covers:
     snap: bool
 
     def choose(self, points, exponent, noise):
-        """Step 2: released candidates of the unit ball for PRIVATE points in it, all for the cost of one `Noise.cover`.
-
-        There are `n_picks` for each radius; the exponent is e'.
-        """
+        """Step 2: released candidates for PRIVATE points of the unit ball, for the cost of one `Noise.cover` (e')."""
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(self.finest, self.ratio)
         return max_cover(points, radii, self.n_picks, choose, ratio=self.ratio, snap=self.snap)
 
 
 def public_draws(rng, k, d):
-    """A seed for k-means on candidates, and k points of the unit ball for clusters that look empty.
-
-    `rng` never sees data.
-    """
+    """A k-means seed, and k points of the unit ball for clusters that look empty; `rng` never sees data."""
     return int(rng.integers(2**31)), uniform_in_ball(k, d, rng=rng)
 
 # %% ../../nbs/max_cover/paper.ipynb #48079a03
@@ -427,10 +416,9 @@ def printed_covers(given, n_columns=math.inf):
 
 # %% ../../nbs/max_cover/paper.ipynb #3e4dd07f
 def printed_max_cover(rows, given, noise):
-    """Algorithm 1 line by line, with the means clipped to the ball (post-processing, and guaranteed by dplit).
+    """Algorithm 1 line by line for PRIVATE rows, with the means clipped to the ball (post-processing, our guarantee).
 
-    The rows are PRIVATE; the centers are relative to the center of the ball, in the units of the rows.
-    Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
+    Relative to the center of the ball, in the units of the rows. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
     """
     k, d, radius = given.n_clusters, rows.shape[1], given.radius
     covers, price = printed_covers(given, d), printed_prices(given)

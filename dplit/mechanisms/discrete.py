@@ -67,10 +67,7 @@ class NoisePlan:
         return _knorm_reach(self.scale, self.body) if self.body else self.scale
 
     def release(self, label, step):
-        """Its line on the receipt; `step` is the lattice's, in the units of the query, as are sensitivity and scale.
-
-        Those of "knorm" noise are in units of the gauge.
-        """
+        """Its line on the receipt, in the units of the query (those of `step`), or for "knorm" of the gauge."""
         unit = 1.0 if self.body else step
         return _line(label, self.kind, self.moves * unit, self.scale * unit, **self.price)
 
@@ -367,11 +364,6 @@ class Mechanisms(Journal):
             are, an int without limit), `histogram` (how many of them cover c rows, for c = 0, 1,
             ...; the first entry is ignored), `find(c, rank)` (number of the rank-th of those that
             cover c >= 1 rows) and `coverage()` (for audits).
-
-        Raises
-        ------
-        ValueError
-            If exponent is not a finite number > 0.
 
         References
         ----------

@@ -58,11 +58,7 @@ class Event:
 # %% ../../nbs/mechanisms/journal.ipynb #0c3edb22
 @dataclass(frozen=True)
 class Coverage:
-    """How many rows each candidate of a cover covers, where it is not none. PRIVATE.
-
-    `keys` are numbers of candidates, increasing, within 0 .. size - 1; `counts` of each are at least 1;
-    `size` is the number of all candidates, however large.
-    """
+    """How many rows (`counts` >= 1) are covered by the candidates `keys` (increasing, of 0 .. size - 1). PRIVATE."""
 
     keys: np.ndarray
     counts: np.ndarray
@@ -185,8 +181,7 @@ def _cost_of_branches(branches, neighboring):
 class Journal:
     """The record of what was released: written line by line, and sealed by its receipt.
 
-    The relation between neighboring datasets cannot be changed later; `private` says whether the noise
-    is secret. A journal cannot be copied or pickled.
+    The neighboring relation cannot be changed later; `private`: whether the noise is secret. No copies, no pickles.
     """
 
     def __init__(self, neighboring="add_remove", private=True):
@@ -228,10 +223,7 @@ class Journal:
         return self.neighboring == "replace" and not self.in_branch
 
     def require_fixed_size(self, owner, what="records"):
-        """Refuse, whatever the data, to run in a branch of a parallel composition.
-
-        For an algorithm (`owner`) whose theorem takes its number of records (`what`) as PUBLIC.
-        """
+        """Refuse, in a branch of a parallel composition, an `owner` whose theorem takes its number of records as PUBLIC."""
         if self.in_branch:
             raise ValueError(
                 f"noise: {owner} needs a public number of {what}, and how many there are in a branch of "
@@ -244,8 +236,7 @@ class Journal:
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
 
-        Refused (RuntimeError) once the receipt was handed out, and while another thread or task is in a
-        procedure or a branch.
+        A RuntimeError once the receipt was handed out, or while another thread or task is in a procedure or branch.
         """
         self._pages.write(release)
 

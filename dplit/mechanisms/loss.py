@@ -92,10 +92,7 @@ def loss_parts(
 
 # %% ../../nbs/mechanisms/loss.ipynb #cdab5048
 def difference_quantile(kind, one, other, confidence=0.95):
-    """What the absolute difference of two independent noises exceeds with probability 1 - confidence only.
-
-    `one` and `other` are standard deviations ("gaussian") or Laplace scales; the result is in their units.
-    """
+    """What |a - b| exceeds with probability 1 - confidence, for independent noises a and b of these scales, in their units."""
     if kind == "gaussian":
         return float(special.ndtri((1 + confidence) / 2)) * math.hypot(one, other)
     large, ratio = max(one, other), min(one, other) / (max(one, other) or 1.0)

@@ -533,10 +533,7 @@ def race(bits, scores, factor, sizes=None):
 
 # %% ../../nbs/mechanisms/samplers.ipynb #399f82fc
 def distinct_int(bits, n, size):
-    """`size` different whole numbers below n (PUBLIC, however large), in random order.
-
-    Each ordered choice of them has the same probability, exactly.
-    """
+    """`size` different whole numbers below n (PUBLIC, however large); every ordered choice has the same probability."""
     moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
     for i in range(size):
         j = i + bits.below(n - i)

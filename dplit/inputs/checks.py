@@ -38,26 +38,9 @@ def shown(value):
 
 
 def check_count(value, name, owner, low=1, high=2**53, why=""):
-    """A PUBLIC whole number, checked and converted.
+    """A PUBLIC whole number in [low, high] as an int; `why` says in the message why it may not be larger.
 
-    Parameters
-    ----------
-    value : int
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    low, high : int
-        Smallest and largest value allowed.
-    why : str
-        Why no more than `high`; for the message.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no whole number, or outside.
+    `name` and `owner`, here and below, are what it is called and who needs it; for the message.
     """
     # int first: asking the abstract class alone takes a microsecond
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, Integral)):
@@ -113,27 +96,7 @@ def is_number(value):
 
 
 def check_between(value, name, owner, low, high, ends="[]"):
-    """A PUBLIC number of an interval, converted and checked.
-
-    Parameters
-    ----------
-    value : float
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    low, high : float
-        The interval's ends.
-    ends : {"[]", "()", "(]", "[)"}
-        Which of its ends belong to it.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no number, or outside.
-    """
+    """A PUBLIC number of an interval as a float; `ends` says which of its ends belong to it."""
     if not is_number(value):
         raise TypeError(f"{name}={shown(value)}: {owner} needs one number.")
     number = float_of(value)
@@ -156,46 +119,14 @@ def float_of(value):
 
 
 def check_share(value, name, owner):
-    """A PUBLIC number in [0, 1], converted and checked.
-
-    Parameters
-    ----------
-    value : float
-    name, owner : str
-        What it is called, and who needs it; for the message.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, no number, or outside.
-    """
+    """A PUBLIC number in [0, 1] as a float."""
     if value is None:
         raise ValueError(f"{name}=None: {owner} needs a public {name} in [0, 1].")
     return check_between(value, name, owner, 0, 1)
 
 
 def check_positive(value, name, owner, meaning):
-    """A PUBLIC number from 1e-100 to 1e100, converted and checked.
-
-    Parameters
-    ----------
-    value : float
-    name, owner, meaning : str
-        What it is called, who needs it, and what for; for the message.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, no number, or outside.
-    """
+    """A PUBLIC number from 1e-100 to 1e100 as a float; `meaning` says in the message what it is for."""
     if value is None:
         raise ValueError(
             f"{name}=None: {owner} needs a public {name}, {meaning}. Choose it without looking at "
@@ -212,27 +143,7 @@ def check_positive(value, name, owner, meaning):
 
 # %% ../../nbs/inputs/checks.ipynb #e3b332cf
 def check_numbers(values, name, owner, low, high, ends="[]"):
-    """PUBLIC numbers of an interval, one or an array of them, converted and checked.
-
-    Parameters
-    ----------
-    values : float or array_like
-    name, owner : str
-        What they are called, and who needs them; for the message.
-    low, high : float
-        The interval's ends.
-    ends : {"[]", "()", "(]", "[)"}
-        Which of its ends belong to it.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no numbers, or one is outside.
-    """
+    """PUBLIC numbers of an interval, one (a float) or an array of them (float64); `ends` as in `check_between`."""
     if is_number(values):
         return check_between(values, name, owner, low, high, ends)
     try:
@@ -247,24 +158,7 @@ def check_numbers(values, name, owner, low, high, ends="[]"):
 
 # %% ../../nbs/inputs/checks.ipynb #5c0ffee1
 def check_choice(value, name, owner, choices):
-    """One of a few PUBLIC words, checked.
-
-    Parameters
-    ----------
-    value : str
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    choices : tuple of str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If it is none of them, whatever else it is.
-    """
+    """One of a few PUBLIC words, checked: whatever else it is, a ValueError."""
     if not (isinstance(value, str) and value in choices):
         words = " or ".join(f'"{choice}"' for choice in choices)
         raise ValueError(f"{name}={shown(value)}: {owner} takes {words}.")
@@ -272,51 +166,14 @@ def check_choice(value, name, owner, choices):
 
 
 def check_flag(value, name, owner):
-    """A PUBLIC yes or no, checked and converted.
-
-    Parameters
-    ----------
-    value : bool
-    name, owner : str
-        What it is called, and who needs it; for the message.
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
+    """A PUBLIC yes or no as a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={shown(value)}: {owner} takes True or False.")
     return bool(value)
 
 # %% ../../nbs/inputs/checks.ipynb #65bd967a
 def check_kind(value, name, owner, kind, how=""):
-    """An object of some kind, checked.
-
-    Parameters
-    ----------
-    value : object
-        PRIVATE ones are welcome: the message names its type and nothing else.
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    kind : type or tuple of type
-    how : str
-        How to make one; for the message.
-
-    Returns
-    -------
-    object
-        As it was given.
-
-    Raises
-    ------
-    TypeError
-        If it is of another kind.
-    """
+    """An object of some kind, perhaps PRIVATE: the message names its type alone, and how to make one (`how`)."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         words = " or ".join(kind.__name__ for kind in kinds)
@@ -326,47 +183,14 @@ def check_kind(value, name, owner, kind, how=""):
 
 
 def check_callable(value, name, owner):
-    """A function, or whatever can be called like one, checked.
-
-    Parameters
-    ----------
-    value : callable
-    name, owner : str
-        What it is called, and who needs it; for the message.
-
-    Returns
-    -------
-    callable
-        As it was given.
-
-    Raises
-    ------
-    TypeError
-        If it cannot be called.
-    """
+    """A function, or whatever can be called like one, as it was given."""
     if not callable(value):
         raise TypeError(f"{name}: {owner} needs a function to call, not a {type(value).__name__}.")
     return value
 
 # %% ../../nbs/inputs/checks.ipynb #b37d7907
 def check_neighboring(neighboring, name="neighboring", owner=""):
-    """Which PUBLIC relation a guarantee speaks of, checked.
-
-    Parameters
-    ----------
-    neighboring : {"add_remove", "replace"}
-    name, owner : str
-        Not used.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Which PUBLIC relation a guarantee speaks of, "add_remove" or "replace", checked."""
     if not (isinstance(neighboring, str) and neighboring in ("add_remove", "replace")):
         raise ValueError(
             f'neighboring={shown(neighboring)}: choose "add_remove" (one row more or less) '
@@ -389,27 +213,11 @@ def random_streams(random_state):
 
 
 def check_random_state(random_state, name="random_state", owner=""):
-    """A seed, checked without drawing from it: two generators are made from a copy of it.
+    """A seed, as it was given, checked without drawing from it: two generators are made from a copy of it.
 
     Each fit with the same int or `SeedSequence` uses the same noise, and a `SeedSequence` is not
     changed by it. As in numpy and scikit-learn, a `Generator` or a `RandomState` advances: the next
-    fit with it uses other noise.
-
-    Parameters
-    ----------
-    random_state : None, int, Generator, RandomState or SeedSequence
-    name, owner : str
-        Not used.
-
-    Returns
-    -------
-    None, int, Generator, RandomState or SeedSequence
-        As it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is anything else, or a Generator that cannot spawn others: one without a SeedSequence.
+    fit with it uses other noise. A Generator without a SeedSequence cannot spawn others, and is refused.
     """
     try:
         if random_state is not None:
@@ -424,22 +232,7 @@ def check_random_state(random_state, name="random_state", owner=""):
 
 # %% ../../nbs/inputs/checks.ipynb #18ca3f8f
 def rounded_down(value):
-    """The largest float that is not above a PUBLIC number.
-
-    Parameters
-    ----------
-    value : float, or another number
-        Of any type: a fraction, or a float of another width.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    """
+    """The largest float that is not above a PUBLIC number of any type: a fraction, or a float of another width."""
     if not is_number(value):
         raise TypeError(f"rounded_down needs a number, not a {type(value).__name__}.")
     number = float_of(value)
@@ -448,24 +241,7 @@ def rounded_down(value):
 
 
 def check_epsilon(epsilon, name, owner):
-    """A PUBLIC price, converted and checked. A `PrivacyWarning` says if it protects little.
-
-    Parameters
-    ----------
-    epsilon : float
-    name, owner : str
-        What it is called, and whose it is; for the message.
-
-    Returns
-    -------
-    float
-        Never above what was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, no number, not finite, or below 1e-100.
-    """
+    """A PUBLIC epsilon (at least 1e-100) as a float, never above what was given. A `PrivacyWarning` if it is large."""
     number = rounded_down(_number(epsilon, name, owner))
     if not (math.isfinite(number) and number > 0):
         raise ValueError(
@@ -484,26 +260,7 @@ def check_epsilon(epsilon, name, owner):
 
 
 def check_delta(delta, name, owner, pure=False):
-    """A PUBLIC failure probability, converted and checked. A `PrivacyWarning` says if it is large.
-
-    Parameters
-    ----------
-    delta : float
-    name, owner : str
-        What it is called, and whose it is; for the message.
-    pure : bool
-        Whether 0 is possible for this owner.
-
-    Returns
-    -------
-    float
-        Never above what was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, no number, or not strictly between 0 and 1 (0 too if `pure`).
-    """
+    """A PUBLIC delta in (0, 1), or 0 if `pure`, as a float that is not larger. A `PrivacyWarning` if it is large."""
     number = rounded_down(_number(delta, name, owner))
     if not (0 < number < 1 or (pure and number == 0)):
         raise ValueError(
@@ -518,26 +275,7 @@ def check_delta(delta, name, owner, pure=False):
 
 
 def check_epsilon_delta(epsilon, delta, owner, pure=False):
-    """Both PUBLIC prices: `check_epsilon` and `check_delta`.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        As the user gave them.
-    owner : str
-        Whose parameters, for the message.
-    pure : bool
-        Whether delta = 0 is possible for this owner.
-
-    Returns
-    -------
-    epsilon, delta : float
-
-    Raises
-    ------
-    TypeError, ValueError
-        As these.
-    """
+    """The two PUBLIC floats of `check_epsilon` and `check_delta`; `pure`: delta = 0 is possible for this owner."""
     _number(epsilon, "epsilon", owner), _number(delta, "delta", owner)
     return check_epsilon(epsilon, "epsilon", owner), check_delta(delta, "delta", owner, pure)
 
@@ -559,26 +297,13 @@ def _warn(message):
 
 
 def warn_after_charge(message, category):
-    """Warn about a fit that may be paid for: where warnings are errors nothing is said, so that no result is lost.
-
-    Parameters
-    ----------
-    message : str
-        PUBLIC or released.
-    category : type
-        Of warning.
-    """
+    """Warn of a fit that may be paid for (PUBLIC or released words); where warnings are errors, silent: no result is lost."""
     with suppress(category):
         warnings.warn(message, category, stacklevel=users_level())
 
 
 def users_level():
-    """How many frames up the first line outside this package is: the `stacklevel` of a warning in the caller.
-
-    Returns
-    -------
-    int
-    """
+    """How many frames up the first line outside this package is: the `stacklevel` of a warning in the caller."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("dplit."):
         frame, level = frame.f_back, level + 1
@@ -586,24 +311,7 @@ def users_level():
 
 # %% ../../nbs/inputs/checks.ipynb #4ae478cf
 def check_radius(radius, name, owner):
-    """A PUBLIC radius, converted and checked.
-
-    Parameters
-    ----------
-    radius : float
-        In the units of the data.
-    name, owner : str
-        What it is called, and who needs it; for the message.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, no number, or outside [1e-90, 1e90].
-    """
+    """A PUBLIC radius in [1e-90, 1e90], in the units of the data, as a float."""
     if radius is None:
         raise ValueError(
             f"{name}=None: {owner} needs a public bound on the norm of a row, in the units of X. "
@@ -620,26 +328,7 @@ def check_radius(radius, name, owner):
 
 # %% ../../nbs/inputs/checks.ipynb #2a14d888
 def check_points(points, name, owner, shape):
-    """A PUBLIC array of finite numbers, checked and copied.
-
-    Parameters
-    ----------
-    points : array_like
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    shape : tuple of int or None
-        The shape it must have; None allows any length.
-
-    Returns
-    -------
-    ndarray of float64
-        That cannot be written to.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else; also if a cell is masked.
-    """
+    """A PUBLIC array of finite numbers, none masked, as a read-only float64 copy; None in `shape` is any length."""
     try:
         array = np.asarray(points)
     except Exception:  # rows of different lengths, or a cell that is no number
@@ -666,46 +355,12 @@ def check_points(points, name, owner, shape):
 
 
 def check_center(center, name, owner, n_features=None):
-    """A PUBLIC centre, checked and copied.
-
-    Parameters
-    ----------
-    center : array_like of shape (n_features,), or None
-        In the units of the data; None is the origin.
-    name, owner : str
-        What it is called, and who needs it; for the message.
-    n_features : int or None
-        None before X is read: any length will do.
-
-    Returns
-    -------
-    ndarray of float64, or None
-
-    Raises
-    ------
-    ValueError
-        If it is anything else.
-    """
+    """A PUBLIC center in the units of the data, copied; None is the origin. Before X is read any length will do."""
     return None if center is None else check_points(center, name, owner, (n_features,))
 
 # %% ../../nbs/inputs/checks.ipynb #e127867c
 def check_memory(n_bytes, what, owner):
-    """Refuse what PUBLIC numbers say cannot fit into this machine.
-
-    Parameters
-    ----------
-    n_bytes : float
-        About how many bytes it takes.
-    what : str
-        The public numbers that ask for them, such as "n_clusters=9"; for the message.
-    owner : str
-        Who needs them; for the message.
-
-    Raises
-    ------
-    ValueError
-        If the machine has less memory.
-    """
+    """Refuse what takes more bytes than this machine has; `what` are the PUBLIC numbers that ask for them."""
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # a system that does not say
@@ -718,22 +373,6 @@ def check_memory(n_bytes, what, owner):
 
 
 def check_rounds(value, name, owner):
-    """A PUBLIC number of rounds, checked and converted.
-
-    Parameters
-    ----------
-    value : int
-    name, owner : str
-        What it is called, and who needs it; for the message.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no whole number, or not from 1 to 2**20.
-    """
+    """A PUBLIC number of rounds from 1 to 2**20 as an int."""
     why = ": each is one more pass over the rows, for a smaller part of the price"
     return check_count(value, name, owner, high=2**20, why=why)

@@ -154,25 +154,7 @@ class Box(NamedTuple):
 
 # %% ../../nbs/inputs/ranges.ipynb #9d658103
 def check_bounds(bounds, name, owner):
-    """PUBLIC ranges of columns, checked as far as they can be without a table.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        All low ends, then all high ends. Each a number, an array or a mapping: see `Box`.
-    name, owner : str
-        What they are called, and who needs them; for the message.
-
-    Returns
-    -------
-    tuple
-        The pair, as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no pair, or an end is missing or impossible.
-    """
+    """PUBLIC ranges of columns (low ends, high ends: see `Box`), checked as far as they can be without a table."""
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
@@ -194,19 +176,7 @@ Bounds = Annotated[
 
 
 def instead_of_bounds(value, name, owner):
-    """Refuse a ball beside ranges.
-
-    Parameters
-    ----------
-    value : None
-    name, owner : str
-        What it is called, and who is given both; for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is anything but None.
-    """
+    """Refuse a ball where ranges are given: only None passes."""
     if value is not None:
         raise ValueError(
             f"{name} beside bounds: {owner} takes public bounds, or a public ball, not both."
@@ -214,26 +184,7 @@ def instead_of_bounds(value, name, owner):
 
 
 def box_of(bounds, X, owner):
-    """The ranges of a table's columns, whose names and number alone are read.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        PUBLIC, as `check_bounds` returned them.
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read, unless it is a list of lists.
-    owner : str
-        Who needs them; for the message.
-
-    Returns
-    -------
-    Box
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no table, or a column has no range, or a range no column.
-    """
+    """The ranges of a PRIVATE table's columns, whose names and number alone are read; no cell, but of a list of lists."""
     low, high = bounds
     known, X = BaseEstimator(), _with_columns(X, owner, None)
     keep_columns(known, X)
@@ -260,18 +211,7 @@ def _as_objects(X, owner):
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
 def category_radius(n_values):
-    """Radius of the smallest ball that holds a scaled category.
-
-    Parameters
-    ----------
-    n_values : int
-        How many values it has. PUBLIC.
-
-    Returns
-    -------
-    float
-        1 for a single value, as for a range, and less than sqrt(2) for any number.
-    """
+    """Radius of the smallest ball that holds a scaled category of n values (PUBLIC): 1 if n = 1, always below sqrt(2)."""
     return math.sqrt(2 - 2 / max(n_values, 2))
 
 

@@ -345,9 +345,10 @@ def test_a_box_without_a_table():
 # ---------------------------------------------------------------- ranges as a parameter of k-means
 
 PRICE = {"n_clusters": 2, "epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+START = [[30.0, 40e3], [70.0, 60e3]]
 MAKERS = [
     NoisyLloyd,
-    partial(NoisyLloyd, init=[[30.0, 40e3], [70.0, 60e3]]),
+    *(partial(kind, init=START) for kind in (NoisyLloyd, MaxCoverKMeans, PEMeans)),
     MaxCoverKMeans,
     PEMeans,
     HDPEMeans,
@@ -375,7 +376,7 @@ def test_bounds_are_the_scaler_the_ball_and_the_way_back(make, people):
     model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     scaler = BoundedScaler(LOW, HIGH).fit(people)
     by_hand = make(**PRICE, radius=scaler.radius_)
-    if not isinstance(getattr(by_hand, "init", ""), str):
+    if not isinstance(getattr(by_hand, "init", None), str | None):
         by_hand.set_params(init=scaler.transform(by_hand.init))
     by_hand.fit(scaler.transform(people))
     assert np.array_equal(model.cluster_centers_, scaler.in_units(by_hand.cluster_centers_))
@@ -402,7 +403,7 @@ def test_the_unit_of_a_column_does_not_matter(make, people):
     unit = np.array([2.0**-6, 2.0**11])
     model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     other = make(**PRICE, bounds=(LOW * unit, HIGH * unit))
-    if not isinstance(getattr(other, "init", ""), str):
+    if not isinstance(getattr(other, "init", None), str | None):
         other.set_params(init=np.array(other.init) * unit)
     other.fit(people * unit)
     assert np.array_equal(other.cluster_centers_, model.cluster_centers_ * unit)

@@ -92,10 +92,7 @@ def center_error_bound(
     return np.where(rows >= 1, error, np.inf)[()]
 
 # %% ../../nbs/estimators/lloyd.ipynb #6e10c802
-SPLIT, ALONE = (
-    8.0,
-    2.0,
-)  # standard errors of a count: a cluster that is split, and one that is empty
+SPLIT, ALONE = 16.0, 1.0  # standard errors: of a cluster that is split, of one that is empty
 
 
 def relocate_empty(centers, counts, error, radius, rng):
@@ -162,9 +159,9 @@ class NoisyLloyd(PrivateKMeans):
         clusters look empty in the released counts move: see `relocate_empty`.
     init : "packing", "mean" or array_like of shape (n_clusters, n_features)
         Where to start. "packing": far-apart points of the whole ball (`sphere_packing`), the
-        paper's kind of start. "mean", an extension that is nearly always better: far-apart points
-        of a quarter of the radius around a noisy mean, which is bought as one more release. An
-        array: PUBLIC points, never rows of X.
+        paper's kind of start. "mean", an extension: far-apart points of a quarter of the radius
+        around a noisy mean, which costs one more release. As good as "packing", now that centers
+        without rows move. An array: PUBLIC points, never rows of X.
 
     References
     ----------

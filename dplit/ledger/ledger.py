@@ -83,8 +83,7 @@ class Pages:
     __slots__ = ("__weakref__", "_book", "_rule", "_state", "_who")
 
     def __init__(self, book, who=""):
-        self._book, self._who = book, who
-        self._state = None
+        self._book, self._who, self._state = book, who, None
         self._rule = Rule(*book.limits[1:3], Shares(*json.loads(book.limits.shares)))
 
     epsilon = property(lambda self: self._rule.epsilon)

@@ -890,7 +890,7 @@ def relocated(counts):
 
 
 def test_a_center_without_rows_shares_the_largest_cluster():
-    made = relocated([100.0, 19.9, 400.0, 20.0])
+    made = relocated([100.0, 9.9, 400.0, 10.0])
     side = made[2] - FOUR[2]
     assert np.linalg.norm(side) == pytest.approx(4e-3)
     assert made[1] == pytest.approx(FOUR[2] - side)  # both at once, on opposite sides
@@ -900,7 +900,7 @@ def test_a_center_without_rows_shares_the_largest_cluster():
     assert np.linalg.norm(made[1:] - FOUR[2], axis=1).max() < 9e-3
     assert np.array_equal(made[0], FOUR[0])
     # the largest is too small to be split, or none is empty
-    for counts in ([79.9, 0.0, 70.0, 0.0], [400.0, 20.0, 400.0, 20.0]):
+    for counts in ([159.9, 0.0, 70.0, 0.0], [400.0, 10.0, 400.0, 10.0]):
         assert np.array_equal(relocated(counts), FOUR)
     assert FOUR[1].tolist() == [0, 1]  # what was handed in is left alone
 

@@ -533,3 +533,15 @@ def test_a_list_with_categories_is_refused_by_one_sentence(odd):
     with pytest.raises(UnreadableRecords) as caught:
         scaler.transform([[5.0, "a"], *odd])
     assert str(caught.value) == str(UnreadableRecords("X", "BoundedScaler"))
+
+
+def test_a_scaler_keeps_float32_and_the_ball():
+    rows = np.random.default_rng(0).normal(scale=2, size=(500, 3))
+    narrow, scaler = rows.astype(np.float32), BoundedScaler(-1.0, 1.0).fit(rows)
+    made = scaler.transform(narrow)
+    assert made.dtype == np.float32 and scaler.transform(rows).dtype == float
+    assert np.array_equal(made, scaler.transform(narrow.astype(float)).astype(np.float32))
+    assert np.abs(made).max() == 1
+    assert scaler.transform(narrow.tolist()).dtype == float
+    words = BoundedScaler(-1.0, 1.0, categories={0: [0, 1]}).fit(narrow)
+    assert words.transform(narrow).dtype == float

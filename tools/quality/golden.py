@@ -167,6 +167,8 @@ def kmeans():
     for name, settings in ways.items():
         kind, at = getattr(dplit, name), dict(ball)
         at |= {"delta": 1e-4} if name.startswith("KTuple") else {}
+        known = {*kind().get_params()}  # what an earlier version cannot do is left out there
+        settings = [way for way in settings if known >= {*way}]
         forms = [at | way for way in settings]
         forms += [at | way | {"neighboring": "replace"} for way in settings]
         forms += [at | {"center": [1.0, -0.5, 0.25], "epsilon": 8.0}, cube | {"epsilon": 8.0}]

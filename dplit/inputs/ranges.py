@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .contracts import Rule
 from .declared import declare, settle
 from .numbers import cells_of, is_masked, UnreadableRecords
-from .checks import is_number, check_between, check_kind, check_points
+from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -302,9 +302,10 @@ def _scaled_table(X, columns, owner):
     ranged = [c for c in columns if not c.values]
     box = Box(np.array([c.low for c in ranged]), np.array([c.high for c in ranged]))
     if len(ranged) == len(columns):
-        rows = check_rows(X, owner, partitions=True)
+        rows, kind = check_rows(X, owner, partitions=True), np.float32 if is_float32(X) else float
+        scaled = lambda block: box.scaled(block).astype(kind, copy=False)
         partitioned = not isinstance(rows, np.ndarray)
-        return rows.map_blocks(box.scaled, dtype=float) if partitioned else box.scaled(rows)
+        return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     names = [c.name for c in ranged]
     if ranged or np.ma.is_masked(X):
         part = X[names] if hasattr(X, "columns") else np.asarray(X, dtype=object)[:, names]
@@ -425,7 +426,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features_out)
-            PRIVATE.
+            PRIVATE. float32 if all columns of X are, and none has categories.
 
         Raises
         ------
@@ -437,6 +438,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = _with_columns(X, type(self).__name__, self.categories)
         check_fitted_columns(self, X)
         return _scaled_table(X, self.columns_, type(self).__name__)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def in_units(self, points: "ArrayLike") -> np.ndarray:
         """Points of the ball, such as released centres, in the units of the columns.

@@ -170,7 +170,7 @@ class Mechanisms(Journal):
         super().__init__(neighboring, random_state is None)
         noise = None
         if not self.private:
-            self.public_rng, noise = _streams(random_state)
+            vars(self)["public_rng"], noise = _streams(random_state)
         self._bits = Bits(noise)
 
     @cached_property

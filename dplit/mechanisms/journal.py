@@ -185,9 +185,14 @@ class Journal:
     """
 
     def __init__(self, neighboring="add_remove", private=True):
-        self._neighboring, self.private = check_neighboring(neighboring), private
+        self._neighboring, self._private = check_neighboring(neighboring), private
         self._pages, self._groups = _Pages(), 0
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
+
+    def __setattr__(self, name, value):
+        if not name.startswith("_"):
+            raise AttributeError(f"{name!r} of a {type(self).__name__} cannot be set.")
+        super().__setattr__(name, value)
 
     def __reduce__(self):
         raise TypeError(
@@ -208,6 +213,11 @@ class Journal:
     def neighboring(self):
         """For whom the sensitivities are computed: "add_remove" or "replace"."""
         return self._neighboring
+
+    @property
+    def private(self):
+        """Whether the noise is secret: not drawn from a seed."""
+        return self._private
 
     @property
     def in_branch(self):

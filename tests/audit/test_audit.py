@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from test_estimators import ESTIMATORS
+from test_estimators import ESTIMATORS, STARTED
 from test_mechanisms import Counted
 
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget
@@ -27,14 +27,15 @@ from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Event, Noise, discrete, mean_in_ball, samplers
 
 DIMENSIONS = 2  # the estimators of the list accept any number of columns
+ATTACKED = ESTIMATORS | STARTED
 
 
 def fresh(name):
-    return clone(ESTIMATORS[name]()).set_params(epsilon=2.0, delta=1e-5)
+    return clone(ATTACKED[name]()).set_params(epsilon=2.0, delta=1e-5)
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ATTACKED)
 def test_replay_finds_nothing(name, neighboring):
     model = fresh(name).set_params(neighboring=neighboring)
     pairs = recording.neighbors(DIMENSIONS, model.radius, neighboring=neighboring, n_random=8)
@@ -121,12 +122,12 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize(("name", "bug"), planted(ESTIMATORS))
+@pytest.mark.parametrize(("name", "bug"), planted(ATTACKED))
 def test_every_planted_bug_is_caught(name, bug):
     assert is_caught(bug, fresh(name), zoo) == ((name, bug) not in HARMLESS)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ATTACKED)
 def test_exploring_finds_nothing(name):
     assert not audit.explore(fresh(name), zoo("add_remove")[1][:1])
 

@@ -108,7 +108,7 @@ def named(prefix, made):
 
 
 ESTIMATORS = (
-    fits(test_estimators.ESTIMATORS, 2, containers=ALL)
+    fits(test_estimators.ESTIMATORS | test_estimators.STARTED, 2, containers=ALL)
     | fits(test_source_target.ESTIMATORS, 2, fit=test_source_target.fit)
     | fits(OF_TUPLES, 4, ONLY_REPLACE, fit=fit_tuples)
     | fits(named("CnvxAdap", test_adaptation.ESTIMATORS), 3, ONLY_REPLACE, fit=test_adaptation.fit)

@@ -196,10 +196,6 @@ _CLUSTERS = {  # results of a private k-means, as docstrings say them
 }
 
 
-def _is_points(init):
-    return not (init is None or isinstance(init, str))
-
-
 def public_start(given):
     """The PUBLIC centers `init` of an estimator in its ball, relative to the center of it.
 
@@ -257,7 +253,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
 
     def _check_init(self, n_features=None):
         """Refuse an `init` that has not a PUBLIC center for each cluster, if it is an array."""
-        if _is_points(init := getattr(self, "init", None)):
+        if not isinstance(init := getattr(self, "init", None), str | None):
             shape = (self.n_clusters, n_features)
             self.init = check_points(init, "init", type(self).__name__, shape)
 
@@ -300,7 +296,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     def _enter(self, box):
         """From here on compute in the cube: points among the parameters go there too."""
         self.radius, self.center = box.radius, None
-        if _is_points(init := getattr(self, "init", None)):
+        if not isinstance(init := getattr(self, "init", None), str | None):
             self.init = box.scaled(init)
 
     def _leave(self, box, found):

@@ -10,7 +10,7 @@ from .convex import (
     profiled_sensitivity, released_weights_excess, weight_bounds, weighted_objective,
 )
 from .discrepancy import (
-    dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
+    Reweighting, dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
     labeled_discrepancy, loss_bound, loss_difference, printed_reweighting_bound,
     private_discrepancy, private_second_moment, rademacher_bound, reweighting_bound,
     total_variation_bound, trust_region_max, trust_region_violation,
@@ -35,7 +35,7 @@ from ..inputs.contracts import face
 
 __all__ = [
     "Classification", "CnvxAdap", "LabelShiftClassifier", "LogLoss", "Loss", "NCnvxAdap",
-    "NetworkLoss", "Regression", "Sample", "adapt_classifier", "adapt_regression",
+    "NetworkLoss", "Regression", "Reweighting", "Sample", "adapt_classifier", "adapt_regression",
     "adapt_without_labels", "algorithm_1", "algorithm_2", "best_n_iter", "black_box_counts",
     "choose_in_public", "dca_max", "default_alpha", "descent_bound", "discrepancy_minimization",
     "discrepancy_sensitivity", "gradient_bound", "gradient_diameter", "guarded_gain",

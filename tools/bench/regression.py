@@ -140,7 +140,7 @@ def errors(data, epsilon, seed):
         rows[:, :-1], radius=1.0, mu=gaussian_mu(epsilon, DELTA),
         noise=Noise(seed, neighboring="replace"),
     )  # fmt: skip
-    q = discrepancy_minimization(Xs, moment=moment)
+    q = discrepancy_minimization(Xs, moment=moment).weights
     found["private DM"] = error(ridge(Xs, ys, q, 1e-6), test) / base
     price = {"epsilon": epsilon, "delta": DELTA, "seed": seed}
     rivals = linear.fit(rows[:, :-1], rows[:, -1], bounds=bounds, **price)

@@ -11,9 +11,9 @@ from .convex import (
 )
 from .discrepancy import (
     Reweighting, dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
-    labeled_discrepancy, loss_bound, loss_difference, printed_reweighting_bound,
-    private_discrepancy, private_second_moment, rademacher_bound, reweighting_bound,
-    total_variation_bound, trust_region_max, trust_region_violation,
+    labeled_discrepancy, loss_bound, loss_difference, moment_noise_bound,
+    printed_reweighting_bound, private_discrepancy, private_second_moment, rademacher_bound,
+    reweighting_bound, total_variation_bound, trust_region_max, trust_region_violation,
 )
 from .label_shift import (
     LabelShiftClassifier, black_box_counts, shift_excess_bound, shrunk_proportions,
@@ -41,7 +41,7 @@ __all__ = [
     "discrepancy_sensitivity", "gradient_bound", "gradient_diameter", "guarded_gain",
     "joint_gradient", "joint_objective", "kernel_mean_matching", "labeled_discrepancy",
     "least_right", "local_discrepancy", "log_reach", "loss_bound", "loss_difference",
-    "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
+    "moment_noise_bound", "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
     "private_discrepancy", "private_local_discrepancy", "private_second_moment",
     "profile_weights", "profiled_excess_bound", "profiled_gradient", "profiled_loss",
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",

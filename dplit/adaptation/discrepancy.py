@@ -7,7 +7,7 @@ __all__ = ['Size', 'Target', 'TargetLabels', 'Source', 'SourceLabels', 'SizedNoi
            'loss_difference', 'discrepancy_sensitivity', 'total_variation_bound', 'rademacher_bound',
            'reweighting_bound', 'printed_reweighting_bound', 'trust_region_max', 'trust_region_violation',
            'labeled_discrepancy', 'dca_max', 'private_discrepancy', 'kernel_mean_matching', 'Reweighting',
-           'discrepancy_minimization', 'private_second_moment']
+           'discrepancy_minimization', 'private_second_moment', 'moment_noise_bound']
 
 # %% ../../nbs/adaptation/discrepancy.ipynb #3843b624
 import math
@@ -750,3 +750,25 @@ def _whole_products(rows, radius, pairs):
     """Sums of products of columns, in whole steps; exact in floats, since a block is short."""
     Q = np.rint(clip_to_ball(rows, radius) * (_MOMENT_STEPS / radius))
     return (Q.T @ Q)[pairs].astype(np.int64)
+
+# %% ../../nbs/adaptation/discrepancy.ipynb #3940f863
+def moment_noise_bound(n_private: Count, n_features: Count, radius: SquaredRadius, mu: Positive):
+    """A bound on the expected largest eigenvalue of the noise of `private_second_moment`.
+
+    Parameters
+    ----------
+    n_private, n_features : int
+        PUBLIC n and d.
+    radius : float
+        PUBLIC bound r on the lengths of rows.
+    mu : float
+        Privacy cost of the moment.
+
+    Returns
+    -------
+    float
+        In squared units of the rows. By differences of this size the released moment says little
+        about which weights are better.
+    """
+    entry = math.sqrt(2) * 5 / 7 * radius**2 / (mu * n_private)  # deviation off the diagonal
+    return 2 * entry * math.sqrt(n_features)

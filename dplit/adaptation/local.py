@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .discrepancy import discrepancy_minimization, labeled_discrepancy
-from .discrepancy import loss_bound, loss_difference, private_discrepancy
+from dplit.adaptation.discrepancy import (
+    loss_bound,
+    loss_difference,
+    moment_noise_bound,
+    private_discrepancy,
+)
 from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels
 from .discrepancy import SquaredRadius, Target, TargetLabels, trust_region_max
 from ..geometry.balls import clip_to_ball
@@ -201,7 +206,7 @@ def adapt_without_labels(
     noise: SizedNoise,
     mu: Positive,
     n_iter: Rounds = 500,
-    tolerance: NotNegative = 0.0,
+    tolerance: NotNegative | None = None,
 ):
     """A predictor for a private target that has no labels: the source's rows, weighted to look like the target's.
 
@@ -219,9 +224,11 @@ def adapt_without_labels(
         The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Privacy cost of the second moment, the one release, by Gaussian noise.
-    n_iter, tolerance
-        PUBLIC: at most how many steps are taken for the weights, and the gap at which they stop; see
-        `discrepancy_minimization`. More steps cost no privacy.
+    n_iter : int
+        PUBLIC: at most how many steps are taken for the weights. More steps cost no privacy.
+    tolerance : float, optional
+        PUBLIC: the gap at which they stop, see `discrepancy_minimization`. Default:
+        `moment_noise_bound`, since closer weights follow the noise.
 
     Returns
     -------
@@ -240,6 +247,8 @@ def adapt_without_labels(
     label = "second moment of the target"
     moment = private_second_moment(Xt, radius=radius, noise=noise, mu=mu, label=label)
     Xs = clip_to_ball(Xs, radius)
+    if tolerance is None:
+        tolerance = moment_noise_bound(*Xt.shape, radius, mu)
     steps = {"n_iter": n_iter, "tolerance": tolerance}
     weights, _, gap = discrepancy_minimization(Xs, moment=moment, **steps)
     weighted = Xs * weights[:, None]

@@ -190,6 +190,8 @@ class NoisyLloyd(PrivateKMeans):
         buy = partial(noise.sums, X, radius=radius, center=center, mu=mu)
         # choose k starting centres
         centers = self._start(X.shape[1], center, noise.public_rng, buy)
+        deviation, error = self._deviations(X.shape[1], noise, mu)
+        totals = []  # what each round says of the number of all rows
         for _ in range(self.n_iter):  # T rounds, always all of them
             # each row goes to its nearest released centre
             assign = NearestCenter(centers / step, limit, whole=True)
@@ -199,9 +201,9 @@ class NoisyLloyd(PrivateKMeans):
             )
             # divide; a cluster that looks empty keeps its centre
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
-        deviation, error = self._deviations(X.shape[1], noise, mu)
-        means = sums / np.maximum(counts, 1)[:, None]
-        return Clusters(centers, counts, error, mean_errors(means, counts, deviation, error))
+            totals.append((counts.sum(), error * math.sqrt(self.n_clusters)))
+        errors = mean_errors(sums / np.maximum(counts, 1)[:, None], counts, deviation, error)
+        return Clusters(centers, counts, error, errors, totals=totals[:-1])
 
     def _deviations(self, d, noise, mu):
         """Of the noise of a sum, and of a count: PUBLIC."""

@@ -27,9 +27,9 @@ or, where only the noise of this package has changed,
 
 redraw [--sets NAME ...] [--book]   kmeans of the methods that draw it, beside the published figures
 
-or where only the weights of adaptation's baselines have changed (kernel mean matching, private DM),
+or, where only kernel mean matching has changed,
 
-baselines [--book]   these two methods of classification and regression, beside the published lines
+kernel-means [--book]   its lines of classification, beside the published ones
 
 or what one chapter quotes, with settings of your own,
 
@@ -61,12 +61,12 @@ if (
 
 from bench import (
     ablations,
-    baselines,
     chapters,
     classification,
     cluster,
     gan,
     growth,
+    kernel_means,
     kmeans,
     log,
     loose,
@@ -161,7 +161,7 @@ OTHERS = {
     "regression": (partial(log.logged, "regression", lambda asked: regression.run(asked.out, asked.seeds or 10)), "--seeds"),
     "classification": (partial(log.logged, "classification", lambda asked: classification.run(asked.out, asked.seeds or 10, asked.data)), "--seeds", "--data"),
     "redraw": (lambda asked: redraw.run(asked.sets, asked.seeds or 10, asked.out, asked.book), "--sets", "--seeds", "--book"),
-    "baselines": (lambda asked: baselines.run(asked.seeds or 10, asked.out, asked.book), "--seeds", "--book"),
+    "kernel-means": (lambda asked: kernel_means.run(asked.seeds or 10, asked.out, asked.book), "--seeds", "--book"),
     "one": (lambda asked: speed.run_one(asked.set, asked.method, asked.out),),
 }  # fmt: skip
 

@@ -12,11 +12,7 @@ from bench.peers import linear
 from bench.store import table
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu
-from dplit.adaptation import (
-    discrepancy_minimization,
-    moment_noise_bound,
-    private_second_moment,
-)
+from dplit.adaptation import private_second_moment
 from dplit.mechanisms import Noise
 
 EPSILONS = (0.5, 1.0, 5.0, 10.0)
@@ -140,26 +136,35 @@ def errors(data, epsilon, seed):
         model = CnvxAdap(**bounds, **settings | options)
         w = model.fit(rows[:, :-1], rows[:, -1], Xs=Xs, ys=ys).coef_
         found[name] = error(w, test) / base
-    found |= matched_errors(data, epsilon, seed)
+    moment = private_second_moment(
+        rows[:, :-1], radius=1.0, mu=gaussian_mu(epsilon, DELTA),
+        noise=Noise(seed, neighboring="replace"),
+    )  # fmt: skip
+    found["private DM"] = error(ridge(Xs, ys, averaged_weights(Xs, moment), 1e-6), test) / base
     price = {"epsilon": epsilon, "delta": DELTA, "seed": seed}
     rivals = linear.fit(rows[:, :-1], rows[:, -1], bounds=bounds, **price)
     return found | {method: error(w, test) / base for method, w in rivals.items()}
 
 
-def matched_errors(data, epsilon, seed):
-    """The error of private discrepancy minimization on one draw, as `errors` has it."""
-    (Xs, ys), rows, test, *_ = data
-    equal = np.full(len(test), 1 / len(test))
-    base = error(ridge(test[:, :-1], test[:, -1], equal, 1e-9), test)
-    noise, mu = Noise(seed, neighboring="replace"), gaussian_mu(epsilon, DELTA)
-    moment = private_second_moment(rows[:, :-1], radius=1.0, mu=mu, noise=noise)
-    # closer, weights follow the noise, and the rival would lose by it
-    tolerance = moment_noise_bound(len(rows), Xs.shape[1], 1.0, mu)
-    q = discrepancy_minimization(Xs, moment=moment, tolerance=tolerance).weights
-    return {"private DM": error(ridge(Xs, ys, q, 1e-6), test) / base}
+def averaged_weights(Xs, moment, n_iter=500):
+    """Weights of private DM: the average of exponentiated gradient steps of one length.
+
+    It stops short of the minimum that `discrepancy_minimization` finds, and stays nearer to equal
+    weights, in the rival's favour: with the minimum its error on gas turbines doubles.
+    """
+    log_q, total = np.zeros(len(Xs)), np.zeros(len(Xs))
+    rate = math.sqrt(2 * math.log(len(Xs)) / n_iter) / float((Xs * Xs).sum(axis=1).max())
+    for _ in range(n_iter):
+        q = np.exp(log_q - log_q.max())
+        q /= q.sum()
+        total += q
+        e, V = np.linalg.eigh((Xs * q[:, None]).T @ Xs - (moment + moment.T) / 2)
+        i = int(np.abs(e).argmax())
+        log_q -= rate * np.sign(e[i]) * (Xs @ V[:, i]) ** 2
+    return total / n_iter
 
 
-def measure(name, epsilon, runs, draws, errors=errors):
+def measure(name, epsilon, runs, draws):
     """Mean and spread of the errors on one set; of methods with settings those of the best one on the test data."""
     found = [errors(draws[name](seed), epsilon, seed) for seed in range(runs)]
     best, rows = {}, []
@@ -179,7 +184,7 @@ def show(line):
     print(f"{place:36}", *(f"{c:>14}" for c in cells), flush=True)
 
 
-def run(folder, seeds, errors=errors):
+def run(folder, seeds):
     """Everything of ours is by default; `default_alpha` was tuned on seeds 10 to 13 of `sets`. regression.csv."""
     draws = sets(4000, ((300, 1000, 3000, 10_000), (300, 1000, 3000)), 4000)
     draws |= others(4000, (300, 3000))
@@ -188,5 +193,4 @@ def run(folder, seeds, errors=errors):
         *(f"{name:>14}" for name in [*METHODS, "private DM", "AdaSSP", "minibatch SGD"]),
     )
     jobs = [(name, epsilon, seeds) for name in draws for epsilon in EPSILONS]
-    fit = partial(measure, draws=draws, errors=errors)
-    return table(folder / "regression.csv", KEY, jobs, fit, show)
+    return table(folder / "regression.csv", KEY, jobs, partial(measure, draws=draws), show)

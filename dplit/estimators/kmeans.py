@@ -160,11 +160,12 @@ def reconciled(
         number, square = numbers[exact][0], 0.0
     elif len(numbers):
         number, square = precisions @ numbers / precisions.sum(), 1 / precisions.sum()
-    share = squares / max(squares.sum() + square, 1e-300)
+    spread = max(float(squares.sum()), 1e-300)
+    share = squares / (spread + square)
     sizes = counts + share * (number - np.sum(counts))
-    left = 1 - np.minimum(share, 1), max(1 - share.sum(), 0)  # of the variances
-    n_rows_se = math.sqrt(squares.sum() * left[1])
-    return sizes, np.sqrt(squares * left[0]), float(sizes.sum()), n_rows_se
+    n_rows = float(number if exact.any() else sizes.sum())
+    n_rows_se = math.sqrt(spread if square == np.inf else spread * (square / (spread + square)))
+    return sizes, np.sqrt(squares * (1 - np.minimum(share, 1))), n_rows, n_rows_se
 
 # %% ../../nbs/estimators/kmeans.ipynb #c1a57e25
 class Clusters(NamedTuple):

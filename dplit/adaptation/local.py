@@ -228,7 +228,7 @@ def adapt_without_labels(
         PUBLIC: at most how many steps are taken for the weights. More steps cost no privacy.
     tolerance : float, optional
         PUBLIC: the gap at which they stop, see `discrepancy_minimization`. Default:
-        `moment_noise_bound`, since closer weights follow the noise.
+        half of `moment_noise_bound`, since closer weights follow the noise.
 
     Returns
     -------
@@ -248,7 +248,7 @@ def adapt_without_labels(
     moment = private_second_moment(Xt, radius=radius, noise=noise, mu=mu, label=label)
     Xs = clip_to_ball(Xs, radius)
     if tolerance is None:
-        tolerance = moment_noise_bound(*Xt.shape, radius, mu)
+        tolerance = 0.5 * moment_noise_bound(*Xt.shape, radius, mu)
     steps = {"n_iter": n_iter, "tolerance": tolerance}
     weights, _, gap = discrepancy_minimization(Xs, moment=moment, **steps)
     weighted = Xs * weights[:, None]

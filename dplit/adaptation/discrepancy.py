@@ -580,6 +580,27 @@ class Reweighting(NamedTuple):
     value: float
     gap: float
 
+# %% ../../nbs/adaptation/discrepancy.ipynb #1f77909f
+def _widest(X, q, target):
+    """(|e|, sign of e, v): the eigenvalue of the difference of second moments that is farthest from 0, and its vector."""
+    e, V = np.linalg.eigh((X * q[:, None]).T @ X - target)
+    i = int(np.abs(e).argmax())
+    return abs(float(e[i])), np.sign(e[i]), V[:, i]
+
+
+def _step_to(log_q, slope, goal):
+    """The exponentiated gradient step after which the mean slope is `goal`: of all weights with this mean, the nearest."""
+
+    def beyond(step):
+        moved = log_q - step * slope
+        q = np.exp(moved - moved.max())
+        return goal - q @ slope / q.sum()
+
+    high = 1 / max(np.ptp(slope), 1e-300)
+    while beyond(high) < 0 and high < 1e100:
+        high *= 2
+    return _root(beyond, 0.0, high, 1e-3)
+
 # %% ../../nbs/adaptation/discrepancy.ipynb #1f77909e
 @np.errstate(all="ignore")
 def discrepancy_minimization(
@@ -654,27 +675,6 @@ def discrepancy_minimization(
     if steps and (found := _widest(X, average / steps, target)[0]) < value:
         weights, value = average / steps, found
     return Reweighting(weights, value * unit, max(value - bound, 0.0) * unit)
-
-
-def _widest(X, q, target):
-    """(|e|, sign of e, v): the eigenvalue of the difference of second moments that is farthest from 0, and its vector."""
-    e, V = np.linalg.eigh((X * q[:, None]).T @ X - target)
-    i = int(np.abs(e).argmax())
-    return abs(float(e[i])), np.sign(e[i]), V[:, i]
-
-
-def _step_to(log_q, slope, goal):
-    """The exponentiated gradient step after which the mean slope is `goal`: of all weights with this mean, the nearest."""
-
-    def beyond(step):
-        moved = log_q - step * slope
-        q = np.exp(moved - moved.max())
-        return goal - q @ slope / q.sum()
-
-    high = 1 / max(np.ptp(slope), 1e-300)
-    while beyond(high) < 0 and high < 1e100:
-        high *= 2
-    return _root(beyond, 0.0, high, 1e-3)
 
 # %% ../../nbs/adaptation/discrepancy.ipynb #3940f862
 _MOMENT_STEPS = 2**15  # in one radius: sums of squares over 1e8 rows stay whole in int64

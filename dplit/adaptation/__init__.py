@@ -10,10 +10,10 @@ from .convex import (
     profiled_sensitivity, released_weights_excess, weight_bounds, weighted_objective,
 )
 from .discrepancy import (
-    dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
-    labeled_discrepancy, loss_bound, loss_difference, printed_reweighting_bound,
-    private_discrepancy, private_second_moment, rademacher_bound, reweighting_bound,
-    total_variation_bound, trust_region_max, trust_region_violation,
+    Reweighting, dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
+    labeled_discrepancy, loss_bound, loss_difference, moment_noise_bound,
+    printed_reweighting_bound, private_discrepancy, private_second_moment, rademacher_bound,
+    reweighting_bound, total_variation_bound, trust_region_max, trust_region_violation,
 )
 from .label_shift import (
     LabelShiftClassifier, black_box_counts, shift_excess_bound, shrunk_proportions,
@@ -35,13 +35,13 @@ from ..inputs.contracts import face
 
 __all__ = [
     "Classification", "CnvxAdap", "LabelShiftClassifier", "LogLoss", "Loss", "NCnvxAdap",
-    "NetworkLoss", "Regression", "Sample", "adapt_classifier", "adapt_regression",
+    "NetworkLoss", "Regression", "Reweighting", "Sample", "adapt_classifier", "adapt_regression",
     "adapt_without_labels", "algorithm_1", "algorithm_2", "best_n_iter", "black_box_counts",
     "choose_in_public", "dca_max", "default_alpha", "descent_bound", "discrepancy_minimization",
     "discrepancy_sensitivity", "gradient_bound", "gradient_diameter", "guarded_gain",
     "joint_gradient", "joint_objective", "kernel_mean_matching", "labeled_discrepancy",
     "least_right", "local_discrepancy", "log_reach", "loss_bound", "loss_difference",
-    "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
+    "moment_noise_bound", "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
     "private_discrepancy", "private_local_discrepancy", "private_second_moment",
     "profile_weights", "profiled_excess_bound", "profiled_gradient", "profiled_loss",
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",

@@ -29,7 +29,7 @@ from ..ledger.ledger import charged, PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
-from .reports import _read, doubts, report, Result
+from .reports import _read, doubts, report, Result, together
 from ..inputs.ranges import BoundedScaler
 from .options import MANY
 from .files import _Block, _separator, check_table, read_names, read_rows
@@ -238,6 +238,8 @@ def _result(options, scaler, model, why, left_out):
         errors=errors,
         receipt=model.spent_,
         center_errors=_center_errors(scaler, model),
+        n_rows=getattr(model, "n_rows_", None),
+        n_rows_error=getattr(model, "n_rows_se_", None),
     )
 
 
@@ -315,6 +317,7 @@ def _rehearse(options, scaler, model, *said):
     made_up.spent_, made_up.cluster_centers_ = noise.receipt(options.delta), np.zeros(shape)
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
+    made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
     result = _result(options, scaler, made_up, *said)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
@@ -327,8 +330,8 @@ def _rehearse(options, scaler, model, *said):
 
 
 def _summary(result):
-    parts = f"\n{_shown(result)}", f"\n{total_line(result.receipt)}", doubts(result)
-    return "\n".join(filter(None, parts))
+    parts = f"\n{_shown(result)}", together(result), f"\n{total_line(result.receipt)}"
+    return "\n".join(filter(None, (*parts, doubts(result))))
 
 
 def _finish(folder, result, failed, came):

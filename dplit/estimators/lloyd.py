@@ -223,6 +223,7 @@ class NoisyLloyd(PrivateKMeans):
         # choose k starting centres
         centers = self._start(X.shape[1], center, noise.public_rng, buy)
         deviation, error = self._deviations(X.shape[1], noise, mu)
+        totals = []  # what each round says of the number of all rows
         for left in reversed(range(self.n_iter)):  # T rounds, always all of them
             # each row goes to its nearest released centre
             assign = NearestCenter(centers / step, limit, whole=True)
@@ -232,10 +233,11 @@ class NoisyLloyd(PrivateKMeans):
             )
             # divide; a cluster that looks empty keeps its center
             centers = mean_in_ball(sums, counts, radius, fallback=centers)
+            totals.append((counts.sum(), error * math.sqrt(self.n_clusters)))
             if left:  # a center that looks as if no row were near goes where many are
                 centers = relocate_empty(centers, counts, error, radius, noise.public_rng)
-        means = sums / np.maximum(counts, 1)[:, None]
-        return Clusters(centers, counts, error, mean_errors(means, counts, deviation, error))
+        errors = mean_errors(sums / np.maximum(counts, 1)[:, None], counts, deviation, error)
+        return Clusters(centers, counts, error, errors, totals=totals[:-1])
 
     def _deviations(self, d, noise, mu):
         """Of the noise of a sum, and of a count: PUBLIC."""

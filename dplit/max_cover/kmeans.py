@@ -249,17 +249,19 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
 
 # %% ../../nbs/max_cover/kmeans.ipynb #c3f0a102
 def _zoomed(rows, given, price, noise):
-    """(rows relative to a ball that holds nearly all of them, and clipped to it; that ball)."""
+    """(rows relative to a ball that holds nearly all of them, and clipped to it; that ball; released numbers of rows)."""
+    totals = []
     if not price.looks:
-        return rows, View(np.zeros(rows.shape[1]), given.radius)
+        return rows, View(np.zeros(rows.shape[1]), given.radius), totals
     if price.rows:
-        n_total = max(noise.count(len(rows), mu=price.rows, label="number of rows"), 1)
+        found = noise.count(len(rows), mu=price.rows, label="number of rows")
+        n_total, totals = max(found, 1), [(found, noise.count_scale(mu=price.rows))]
     else:  # public: given, or kept by "replace"
         n_total = given.n_public or len(rows)
     ask = {"n_total": n_total, "mu": price.looks, "noise": noise, "exactly": LOOKS}
     ball = zoom(rows, given.radius, **ask)
     near = partial(relative_to_ball, radius=ball.radius, center=ball.center)
-    return MappedRows(rows, lambda block, _: near(block)), ball
+    return MappedRows(rows, lambda block, _: near(block)), ball, totals
 
 # %% ../../nbs/max_cover/kmeans.ipynb #07411c7f
 def worth_keeping(
@@ -352,7 +354,7 @@ def max_cover_k_means(rows, given, noise):
     shortened = partial(relative_to_ball, radius=given.radius, center=given.center)
     rows = MappedRows(rows, lambda block, _: shortened(block))
     # step 0, ours: where the data are, and how far they reach
-    rows, ball = _zoomed(rows, given, price, noise)
+    rows, ball, totals = _zoomed(rows, given, price, noise)
     middle, radius = np.zeros(d), ball.radius
     if price.mean:
         ask = {"mu": price.mean, "epsilon": price.rings, "noise": noise}
@@ -376,9 +378,12 @@ def max_cover_k_means(rows, given, noise):
     centers, *counted = average(spare * radius, groups=groups)
     step, limit = lattice(radius)
     for _ in range(given.n_lloyd):
+        counts, error, _ = counted
+        totals.append((counts.sum(), error * math.sqrt(k)))
         cells = NearestCenter(centers / step, limit, whole=True)
         centers, *counted = average(centers, groups=cells)
-    return Clusters(clip_to_ball(centers + middle + ball.center, given.radius), *counted)
+    centers = clip_to_ball(centers + middle + ball.center, given.radius)
+    return Clusters(centers, *counted, totals=totals)
 
 # %% ../../nbs/max_cover/kmeans.ipynb #8ee6a127
 def _check_prices(price):

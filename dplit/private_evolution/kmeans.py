@@ -340,7 +340,7 @@ def pe_means(rows, given, noise):
     """
     seed = int(noise.public_rng.integers(2**31))
     # how many rows
-    n_total, price = _number_of_rows(rows, given, noise)
+    n_total, price, totals = _number_of_rows(rows, given, noise)
     # in which ball: from here on all is relative to its center
     rows, view, far, price = _zoomed(rows, given, noise, n_total, price)
     search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price)
@@ -357,21 +357,24 @@ def pe_means(rows, given, noise):
         centers = np.resize(heads, (k, heads.shape[1]))
     errors = np.full(centers.shape, np.inf) if n_refine < given.n_refine else None
     for _ in range(n_refine - 1):
+        told, error = _told(heads, counts, mu, noise)
+        totals.append((told.sum(), error * math.sqrt(len(heads))))
         heads, counts, errors = step(centers, nearest_labels(rows, centers, far))
         centers = heads
     sizes, sizes_se = _sizes(heads, counts, centers, mu, noise)
     centers = clip_to_ball(centers + view.center, given.radius)
-    return Clusters(centers, sizes, sizes_se, errors)
+    return Clusters(centers, sizes, sizes_se, errors, totals=totals)
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
-    """(number of rows, costs): PUBLIC or released, and what is left of the budget for the rest."""
+    """(number of rows, costs, released numbers): PUBLIC or released, and what is left of the budget for the rest."""
     n_total = given.n_public or (len(rows) if noise.size_is_public else None)
     mu, projected = gaussian_mu(given.epsilon, given.delta), rows.shape[1] > given.n_components
     price = evolution_prices(mu, given.n_refine, projected, n_total is None)
-    if n_total is None:
-        n_total = max(noise.count(len(rows), mu=price.count, label="number of rows"), 1)
-    return n_total, price
+    if n_total is not None:
+        return n_total, price, []
+    found = noise.count(len(rows), mu=price.count, label="number of rows")
+    return max(found, 1), price, [(found, noise.count_scale(mu=price.count))]
 
 
 def _zoomed(rows, given, noise, n_total, price):
@@ -389,10 +392,15 @@ def _zoomed(rows, given, noise, n_total, price):
     return _shortened(rows, far, view.center), view, far, price
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #5a3e1c07
+def _told(heads, counts, mu, noise):
+    """What a step counted, its caution taken back, and the standard error of each number."""
+    error = _count_error(*heads.shape, mu, noise)
+    return np.where(counts > 0, counts, counts + 2 * error), error
+
+
 def _sizes(heads, counts, centers, mu, noise):
-    """What a step counted, its caution taken back, and the standard errors: released numbers and PUBLIC ones."""
-    k, error = len(centers), _count_error(*heads.shape, mu, noise)
-    told = np.where(counts > 0, counts, counts + 2 * error)
+    """What a step counted of each center, and the standard errors: released numbers and PUBLIC ones."""
+    k, (told, error) = len(centers), _told(heads, counts, mu, noise)
     # after a single step there are more heads than centers
     home = np.arange(k) if len(heads) == k else nearest(heads, centers)
     return np.bincount(home, told, k), error * np.sqrt(np.bincount(home, minlength=k))

@@ -358,6 +358,7 @@ def test_fitting_leaves_parameters_rows_and_global_randomness_alone(make, tmp_pa
 def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(make):
     always = {"cluster_centers_", "spent_", "n_features_in_", "cluster_sizes_", "cluster_sizes_se_"}
     model = make().fit(X)
+    always |= {"n_rows_", "n_rows_se_"}
     if model.cluster_sizes_ is not None:  # whoever counts rows says how exact its means are
         always.add("cluster_centers_se_")
     assert not vars(make()).keys() - make().get_params().keys()

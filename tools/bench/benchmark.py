@@ -27,6 +27,10 @@ or, where only the noise of this package has changed,
 
 redraw [--sets NAME ...] [--book]   kmeans of the methods that draw it, beside the published figures
 
+or, where only kernel mean matching has changed,
+
+kernel-means [--book]   its lines of classification, beside the published ones
+
 or what one chapter quotes, with settings of your own,
 
 chapter NAME PART ...   on the terminal; chapter --help names them
@@ -62,6 +66,7 @@ from bench import (
     cluster,
     gan,
     growth,
+    kernel_means,
     kmeans,
     log,
     loose,
@@ -156,6 +161,7 @@ OTHERS = {
     "regression": (partial(log.logged, "regression", lambda asked: regression.run(asked.out, asked.seeds or 10)), "--seeds"),
     "classification": (partial(log.logged, "classification", lambda asked: classification.run(asked.out, asked.seeds or 10, asked.data)), "--seeds", "--data"),
     "redraw": (lambda asked: redraw.run(asked.sets, asked.seeds or 10, asked.out, asked.book), "--sets", "--seeds", "--book"),
+    "kernel-means": (lambda asked: kernel_means.run(asked.seeds or 10, asked.out, asked.book), "--seeds", "--book"),
     "one": (lambda asked: speed.run_one(asked.set, asked.method, asked.out),),
 }  # fmt: skip
 

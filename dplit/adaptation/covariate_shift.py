@@ -29,7 +29,7 @@ from ..estimators.base import PrivateEstimator
 from ..geometry.balls import clip_to_ball
 from ..inputs.blocks import MappedRows
 from ..inputs.checks import shown, warn_after_charge
-from ..inputs.contracts import between, Chance, Count, NotNegative, one_of, OpenShare
+from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare
 from ..inputs.contracts import Positive, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
 from ..inputs.declared import PARAMETERS, RELEASED

@@ -70,6 +70,18 @@ def _moments_of(source, order):
     radius = max(float(np.quantile(lengths, 0.95)), 1.0)
     return _Moments(mean, wide.spread, order, radius)
 
+# %% ../../nbs/adaptation/covariate_shift.ipynb #c3d1fd11
+def _released_moment(rows, moments, given, noise):
+    """(noisy mean of the moments, number of rows, scale of the noise in the mean): the one release. All three are PUBLIC then."""
+    counted = given.neighboring == "add_remove"  # otherwise the number of rows is public
+    ask = {"radius": moments.radius, "mu": gaussian_mu(given.epsilon, given.delta)}
+    ask |= {} if counted else {"weight": 0}
+    table = MappedRows(rows, moments, moments.width)
+    sums, counts = noise.sums(table, label="moments of the target", **ask)
+    n = np.maximum(counts if counted else [len(rows)], 1.0)
+    scale = noise.sum_scale(moments.width, **ask) / n
+    return mean_in_ball(sums, n, moments.radius)[0], float(n[0]), float(scale[0])
+
 # %% ../../nbs/adaptation/covariate_shift.ipynb #0120286a
 def nearest_weights(
     features: Annotated[Matrix, "m+ D+"],
@@ -201,7 +213,7 @@ def moment_error(n: Count, n_moments: Count, radius: Positive, scale: NotNegativ
     root = math.sqrt(2 * math.log(2 / beta))
     return radius * (1 + root) / math.sqrt(n) + scale * (math.sqrt(n_moments) + root)
 
-
+# %% ../../nbs/adaptation/covariate_shift.ipynb #dff607fd
 def weighted_loss_bound(
     loss: NotNegative,
     residual: NotNegative,
@@ -336,6 +348,7 @@ def _check_weighted_model(model, name, owner):
 WeightedModel = Annotated[
     BaseEstimator | None, Rule(_check_weighted_model, "A model of the source.", "estimator")
 ]
+Order = Annotated[int, one_of(1, 2)]
 
 # %% ../../nbs/adaptation/covariate_shift.ipynb #af42829c
 _PARAMETERS = PARAMETERS | {  # what both estimators say of what they share
@@ -365,27 +378,33 @@ _RELEASED = RELEASED | {
     PUBLIC. The first of these whose p-value is at least 0.01, or "neither".""",
 }
 
-# %% ../../nbs/adaptation/covariate_shift.ipynb #c3d1fd11
-def _released_moment(rows, moments, given, noise):
-    """(noisy mean of the moments, number of rows, scale of the noise in the mean): the one release. All three are PUBLIC then."""
-    counted = given.neighboring == "add_remove"  # otherwise the number of rows is public
-    ask = {"radius": moments.radius, "mu": gaussian_mu(given.epsilon, given.delta)}
-    ask |= {} if counted else {"weight": 0}
-    table = MappedRows(rows, moments, moments.width)
-    sums, counts = noise.sums(table, label="moments of the target", **ask)
-    n = np.maximum(counts if counted else [len(rows)], 1.0)
-    scale = noise.sum_scale(moments.width, **ask) / n
-    return mean_in_ball(sums, n, moments.radius)[0], float(n[0]), float(scale[0])
-
 # %% ../../nbs/adaptation/covariate_shift.ipynb #6317b1e0
 class CovariateShift(PrivateEstimator):
     """What both estimators do the same way. Subclasses say how labels are read, how predictors are compared, and whether classes have shares.
 
-    The names that `fit` relies on: estimator, epsilon, delta, order, caution, neighboring,
-    random_state.
+    Both have the same parameters.
     """
 
     _parameters, _released = _PARAMETERS, _RELEASED
+
+    def __init__(
+        self,
+        estimator: WeightedModel = None,
+        *,
+        epsilon: RequiredEpsilon = None,
+        delta: RequiredDelta = None,
+        order: Order = 2,
+        caution: NotNegative = 3.0,
+        neighboring: Relation = "add_remove",
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.order = order
+        self.caution = caution
+        self.neighboring = neighboring
+        self.random_state = random_state
 
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
@@ -529,9 +548,6 @@ class CovariateShift(PrivateEstimator):
         return self.estimator_.predict(rows)
 
 # %% ../../nbs/adaptation/covariate_shift.ipynb #80d5fb5e
-Order = Annotated[int, one_of(1, 2)]
-
-
 class CovariateShiftRegressor(RegressorMixin, CovariateShift):
     """A regression on a public source, weighted to look like a private target that has no labels.
 
@@ -567,25 +583,6 @@ class CovariateShiftRegressor(RegressorMixin, CovariateShift):
 
     _gaussian_only = True
     _fixed_cost = True  # one release, whose cost public numbers alone decide
-
-    def __init__(
-        self,
-        estimator: WeightedModel = None,
-        *,
-        epsilon: RequiredEpsilon = None,
-        delta: RequiredDelta = None,
-        order: Order = 2,
-        caution: NotNegative = 3.0,
-        neighboring: Relation = "add_remove",
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.order = order
-        self.caution = caution
-        self.neighboring = neighboring
-        self.random_state = random_state
 
     def _read_labels(self, ys, m):
         owner = type(self).__name__
@@ -651,25 +648,6 @@ class CovariateShiftClassifier(ClassifierMixin, CovariateShift):
 
     _gaussian_only = True
     _fixed_cost = True  # one release, whose cost public numbers alone decide
-
-    def __init__(
-        self,
-        estimator: WeightedModel = None,
-        *,
-        epsilon: RequiredEpsilon = None,
-        delta: RequiredDelta = None,
-        order: Order = 2,
-        caution: NotNegative = 3.0,
-        neighboring: Relation = "add_remove",
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.order = order
-        self.caution = caution
-        self.neighboring = neighboring
-        self.random_state = random_state
 
     def _read_labels(self, ys, m):
         self.classes_, codes = _source_classes(ys, m, type(self).__name__)

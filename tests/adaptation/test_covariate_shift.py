@@ -91,7 +91,7 @@ def test_replay_finds_nothing(name):
 def test_replay_finds_moments_that_depend_on_other_rows():
     """Centered by the PRIVATE mean: one row moves what all others add."""
     real = covariate_shift._released_moment
-    centered = lambda rows, *rest: real(rows - rows.mean(axis=0), *rest)
+    centered = lambda rows, *rest: real(rows - rows.mean(axis=0), *rest)  # noqa: E731
     pairs = audit.neighbors(2, 3.0, neighboring="replace", n_random=6)
     with mock.patch.object(covariate_shift, "_released_moment", centered):
         model = ESTIMATORS["regressor, replace"]()
@@ -160,7 +160,7 @@ def test_weights_are_those_of_an_independent_optimizer():
         F, root = rng.normal(size=(m, D)), rng.normal(size=(D, D)) * 0.1 + 0.2 * np.eye(D)
         target, V = F[:4].mean(axis=0), root @ root.T + 0.01 * np.eye(D)
         inverse = np.linalg.inv(V)
-        far = lambda w: (w @ F - target) @ inverse @ (w @ F - target)  # noqa: B023
+        far = lambda w: (w @ F - target) @ inverse @ (w @ F - target)  # noqa: B023, E731
         allowed = 0.3 * far(np.full(m, 1 / m)) + 1e-3
         w, distance = adaptation.nearest_weights(F, target, V, allowed=allowed)
         found = optimize.minimize(

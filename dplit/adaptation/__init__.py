@@ -10,8 +10,8 @@ from .convex import (
     profiled_sensitivity, released_weights_excess, weight_bounds, weighted_objective,
 )
 from .covariate_shift import (
-    CovariateShiftClassifier, CovariateShiftRegressor, moment_error, moments_p_value,
-    nearest_weights, weighted_loss_bound,
+    CovariateShiftClassifier, CovariateShiftRegressor, moment_error, nearest_weights,
+    weighted_loss_bound,
 )
 from .discrepancy import (
     dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
@@ -20,8 +20,8 @@ from .discrepancy import (
     total_variation_bound, trust_region_max, trust_region_violation,
 )
 from .label_shift import (
-    LabelShiftClassifier, black_box_counts, counts_p_value, shift_excess_bound,
-    shrunk_proportions,
+    LabelShiftClassifier, black_box_counts, counts_p_value, moments_p_value,
+    shift_excess_bound, shrunk_proportions,
 )
 from .local import (
     adapt_without_labels, local_discrepancy, private_local_discrepancy, rule_difference,

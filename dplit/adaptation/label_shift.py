@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OfEachClass', 'OfPairs', 'Scale', 'SourceModel', 'shrunk_proportions', 'black_box_counts', 'counts_p_value',
-           'shift_excess_bound', 'LabelShiftClassifier']
+           'moments_p_value', 'shift_excess_bound', 'LabelShiftClassifier']
 
 # %% ../../nbs/adaptation/label_shift.ipynb #78e96654
 import copy
@@ -15,6 +15,7 @@ from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 from scipy.optimize import nnls
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -24,7 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
-from ..inputs.contracts import NotNegative, Count, positive, Table as Matrix, Vector
+from ..inputs.contracts import NotNegative, Count, Positive, positive
+from ..inputs.contracts import Table as Matrix, Vector
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
@@ -139,6 +141,62 @@ def counts_p_value(
     # the noise has heavier tails than a normal one: an excess kurtosis of 3
     wider = 1 + 1.5 * float(np.mean((2 * scale**2 / np.diag(V)) ** 2))
     return float(chi2.sf(distance / wider, (B - K) / wider)) if B > K else 1.0
+
+# %% ../../nbs/adaptation/label_shift.ipynb #0dfa6d38
+def moments_p_value(
+    features: Annotated[Matrix, "m+ D+"],
+    codes: Annotated[Vector, "m"],
+    moment: Annotated[Vector, "D"],
+    n: Positive,
+    scale: NotNegative,
+):
+    """How well other shares of the classes alone would explain released moments: the p-value of a chi-square test.
+
+    Under label shift the expected moments are a mean of the classes' moments: Proposition 4.
+
+    Parameters
+    ----------
+    features : ndarray of shape (m, D)
+        PUBLIC: what is averaged of each row of the source.
+    codes : ndarray of int of shape (m,)
+        PUBLIC classes of these rows, 0 to K - 1, each with two rows at least.
+    moment : ndarray of shape (D,)
+        RELEASED.
+    n : float
+        Number of private rows; may be a noisy one.
+    scale : float
+        PUBLIC standard deviation of the noise in each mean.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 1 if D < K: nothing can contradict label shift then.
+    """
+    codes, D = codes.astype(int), features.shape[1]
+    parts = [features[codes == k] for k in range(codes.max() + 1)]
+    means = np.array([part.mean(axis=0) for part in parts]).T
+    spreads = [np.cov(part.T).reshape(D, D) for part in parts]
+    shares = np.array([len(part) for part in parts]) / len(codes)
+    for _ in range(4):  # the covariance depends on the shares, and they on it
+        V = _floored(scale, features)
+        off = means - (means @ shares)[:, None]
+        V += (off * shares) @ off.T / n
+        for share, spread, part in zip(shares, spreads, parts, strict=True):
+            V += spread * (share / n + share**2 / len(part))
+        W = linalg.solve_triangular(np.linalg.cholesky(V), np.c_[means, moment], lower=True)
+        heavy = 1e4 * max(float(np.abs(W).max()), 1.0)  # the shares add up to 1
+        with suppress(RuntimeError):  # no answer: the last shares stay
+            shares = nnls(
+                np.vstack([W[:, :-1], np.full(len(parts), heavy)]), np.r_[W[:, -1], heavy]
+            )[0]
+            shares /= shares.sum()
+    distance = float(np.sum((W[:, :-1] @ shares - W[:, -1]) ** 2))
+    return float(chi2.sf(distance, D - len(parts) + 1)) if len(parts) <= D else 1.0
+
+
+def _floored(scale, features):
+    """Covariance of the noise in the moments, and a little more, so that rounding decides nothing."""
+    return (scale**2 + 1e-12 + 1e-9 * features.var(axis=0).mean()) * np.eye(features.shape[1])
 
 # %% ../../nbs/adaptation/label_shift.ipynb #b99a9960
 def shift_excess_bound(n: Count, n_classes: Count, scale: NotNegative):

@@ -88,7 +88,7 @@ def nearest_weights(
     covariance: Annotated[Matrix, "D D"],
     *,
     allowed: NotNegative,
-    smallest_share: OpenShare = 0.1,
+    smallest_share: OpenShare = 0.2,
 ):
     """Of all weights of source rows that explain released moments, those nearest to uniform in relative entropy.
 
@@ -384,7 +384,7 @@ class CovariateShift(PrivateEstimator):
         seen |= {"covariate": float(chi2.sf(distance, D))}
         shift = next((name for name, p in seen.items() if p >= _LEVEL), "neither")
         released = {"moment_": moment, "p_values_": seen, "shift_": shift}
-        return released | self._weighted(w if seen["covariate"] >= _LEVEL else np.full(m, 1 / m))
+        return released | self._weighted(w if distance <= D else np.full(m, 1 / m))
 
     def _held_out(self, weights):
         """Loss of each row of the source, by a model fitted with weights on the parts that it is not in."""
@@ -465,7 +465,7 @@ class CovariateShift(PrivateEstimator):
         if self.shift_ == "neither":
             warn_after_charge(
                 f"the released moments of the target contradict a covariate shift: no weights of the "
-                f"source with an effective sample size of a tenth explain them (p-values: "
+                f"source with an effective sample size of a fifth explain them (p-values: "
                 f"{_listed(self.p_values_)}). {type(self).__name__} leaves the source's model as it is.",
                 UserWarning,
             )

@@ -184,13 +184,13 @@ def test_moments_outside_the_source_are_not_explained():
     rng = np.random.default_rng(0)
     F = rng.normal(size=(200, 2))
     w, distance = adaptation.nearest_weights(F, [9.0, 0.0], np.eye(2) * 1e-3, allowed=2.0)
-    assert distance > 1e3 and 1 / (w @ w) >= 0.1 * 200
+    assert distance > 1e3 and 1 / (w @ w) >= 0.2 * 200
     w, distance = adaptation.nearest_weights(
         F, [2.0, 0.0], np.eye(2) * 1e-3, allowed=2.0, smallest_share=0.001
     )
-    assert distance <= 2.0 and 1 / (w @ w) < 0.1 * 200
+    assert distance <= 2.0 and 1 / (w @ w) < 0.2 * 200
     w, distance = adaptation.nearest_weights(F, [2.0, 0.0], np.eye(2) * 1e-3, allowed=2.0)
-    assert distance > 2.0 and 1 / (w @ w) >= 0.1 * 200
+    assert distance > 2.0 and 1 / (w @ w) >= 0.2 * 200
 
 
 def test_a_covariance_that_is_none_is_refused():

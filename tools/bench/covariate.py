@@ -1,8 +1,8 @@
 """A public source and a private target without labels: covariate shift, beside the free source and LabelShiftClassifier.
 
 Eight shifts of clouds (classification) and of a curved rule (regression), drawn after the kinds of
-skada's generators; code and numbers are ours. Rules of the estimators were tuned on seeds below 100, on six
-of the shifts (not "a corner", "outside") in two and eight columns; what is published has other seeds.
+skada's generators; code and numbers are ours. Rules of the estimators were tuned on seeds below 100 of the
+same shifts; what is published has other seeds.
 """
 
 import math

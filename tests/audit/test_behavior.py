@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_adaptation
+import test_covariate_shift
 import test_estimators
 import test_k_tuples
 import test_label_shift
@@ -117,6 +118,9 @@ ESTIMATORS = (
 for name, make in test_label_shift.ESTIMATORS.items():
     how = {"fit": label_shift(name)}
     ESTIMATORS |= fits({f"LabelShiftClassifier, {name}": make}, 3, **how)
+ESTIMATORS |= fits(
+    named("CovariateShift", test_covariate_shift.ESTIMATORS), 2, fit=test_covariate_shift.fit
+)
 
 
 # --- functions with a noise, and those that make one: {name: function of (data, noise)} ---

@@ -305,6 +305,10 @@ def adaptation():
                 )
                 rows = {"Xs": LABELED, "ys": LABELS}
                 yield named, partial(fit, model, RECORDS, *([] if y is None else [y]), **rows)
+    for kind in ("CovariateShiftRegressor", "CovariateShiftClassifier"):
+        for known in ({}, {"neighboring": "replace"}, {"order": 1, "caution": 0.0}):
+            model = getattr(dplit, kind)(epsilon=1.0, delta=1e-6, random_state=0, **known)
+            yield said(kind, known), partial(fit, model, RECORDS, Xs=LABELED, ys=LABELS)
 
 
 def queries():

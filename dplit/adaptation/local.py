@@ -13,11 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .discrepancy import discrepancy_minimization, labeled_discrepancy
-from .discrepancy import loss_bound, loss_difference, private_discrepancy
+from dplit.adaptation.discrepancy import (
+    loss_bound,
+    loss_difference,
+    moment_noise_bound,
+    private_discrepancy,
+)
 from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels
 from .discrepancy import SquaredRadius, Target, TargetLabels, trust_region_max
 from ..geometry.balls import clip_to_ball
-from ..inputs.contracts import Epsilon, Positive, Radius, Rule, Table as Matrix, Vector, between
+from ..inputs.contracts import Epsilon, NotNegative, Positive, Radius, Rounds, Rule
+from ..inputs.contracts import Table as Matrix, Vector, between
 from ..inputs.numbers import check_arrays
 from ..inputs.tables import one_each, Rows
 from ..mechanisms.discrete import one_price
@@ -199,6 +205,8 @@ def adapt_without_labels(
     weight_radius: Positive,
     noise: SizedNoise,
     mu: Positive,
+    n_iter: Rounds = 500,
+    tolerance: NotNegative | None = None,
 ):
     """A predictor for a private target that has no labels: the source's rows, weighted to look like the target's.
 
@@ -216,13 +224,21 @@ def adapt_without_labels(
         The `Noise` interface, with neighboring="replace", outside of a parallel branch.
     mu : float
         Privacy cost of the second moment, the one release, by Gaussian noise.
+    n_iter : int
+        PUBLIC: at most how many steps are taken for the weights. More steps cost no privacy.
+    tolerance : float, optional
+        PUBLIC: the gap at which they stop, see `discrepancy_minimization`. Default:
+        half of `moment_noise_bound`, since closer weights follow the noise.
 
     Returns
     -------
     w : ndarray of shape (d,)
         PUBLIC: the best predictor of the weighted source.
     weights : ndarray of shape (m,)
-        PUBLIC: at least 0, adding up to 1.
+        PUBLIC: at least 0, summing to 1.
+    gap : float
+        PUBLIC certificate: by how much, at most, other weights bring the second moment closer to the
+        released one, in squared units of the rows.
 
     References
     ----------
@@ -231,7 +247,10 @@ def adapt_without_labels(
     label = "second moment of the target"
     moment = private_second_moment(Xt, radius=radius, noise=noise, mu=mu, label=label)
     Xs = clip_to_ball(Xs, radius)
-    weights = discrepancy_minimization(Xs, moment=moment)
+    if tolerance is None:
+        tolerance = 0.5 * moment_noise_bound(*Xt.shape, radius, mu)
+    steps = {"n_iter": n_iter, "tolerance": tolerance}
+    weights, _, gap = discrepancy_minimization(Xs, moment=moment, **steps)
     weighted = Xs * weights[:, None]
     best = trust_region_max(-(weighted.T @ Xs), -(weighted.T @ ys), 0.0, weight_radius)
-    return best[1], weights
+    return best[1], weights, gap

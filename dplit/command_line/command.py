@@ -30,7 +30,7 @@ from ..ledger.ledger import charged, PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
-from .reports import _read, doubts, report, Result
+from .reports import _read, doubts, report, Result, together
 from ..inputs.ranges import BoundedScaler
 from .options import MANY
 from .files import _Block, _separator, check_table, read_names, read_rows
@@ -117,25 +117,11 @@ def _once(pairs, path):
 
 # %% ../../nbs/command_line/command.ipynb #75b61d12
 def read_bounds(path):
-    """What a PUBLIC file declares of each column.
+    """What a PUBLIC file, CSV or (by its name) JSON, declares of each column, for `BoundedScaler`.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV or, if its name ends so, JSON.
-
-    Returns
-    -------
-    dict
-        For `BoundedScaler`: `low`, `high`, `categories` and `missing`, from names of columns.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    TypeError, ValueError
-        If a bound is missing, no number, not finite or not below the other, or a rule for missing
-        cells is none, or a column stands there twice; the message names the column.
+    `low`, `high`, `categories` and `missing`, from names of columns. A bound that is missing, no finite
+    number or not below the other, a rule for missing cells that is none, or a column that stands there
+    twice, is refused by name.
     """
     read = _from_json if str(path).lower().endswith(".json") else _from_csv
     found = {"low": {}, "high": {}, "categories": {}, "missing": {}}
@@ -288,6 +274,8 @@ def _result(source, scaler, model, why, left_out):
         errors=errors,
         receipt=_with_rules_said(model.spent_, scaler),
         center_errors=_center_errors(scaler, model),
+        n_rows=getattr(model, "n_rows_", None),
+        n_rows_error=getattr(model, "n_rows_se_", None),
     )
 
 
@@ -372,6 +360,7 @@ def _rehearse(options, source, scaler, model, *said):
     made_up.spent_, made_up.cluster_centers_ = noise.receipt(options.delta), np.zeros(shape)
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
+    made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
     result = _result(source, scaler, made_up, *said)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
@@ -384,8 +373,8 @@ def _rehearse(options, source, scaler, model, *said):
 
 
 def _summary(result):
-    parts = f"\n{_shown(result)}", f"\n{total_line(result.receipt)}", doubts(result)
-    return "\n".join(filter(None, parts))
+    parts = f"\n{_shown(result)}", together(result), f"\n{total_line(result.receipt)}"
+    return "\n".join(filter(None, (*parts, doubts(result))))
 
 
 def _finish(folder, result, failed, came):
@@ -423,26 +412,11 @@ def _answer(options, source, scaler, model, stop, why, left_out):
 def cluster(options):
     """`python -m dplit cluster TABLE ...`: from a file to private clusters, with receipt and report.
 
-    Parameters
-    ----------
-    options : argparse.Namespace
-        What `arguments` asks for.
-
-    Returns
-    -------
-    int
-        0, or 3 if the result was released and a file is not written. Printing, drawing, writing or
-        a signal raises no error after the release.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not enough is left in the ledger: the table is not read, and nothing is written.
-    OSError, TypeError, ValueError
-        If a bound, another PUBLIC number, the kind of table or the folder is impossible (no row is
-        read). `ValueError` with one sentence if a row cannot be used (nothing is released).
-    Stopped
-        If SIGINT, SIGTERM or SIGHUP comes before anything is released.
+    Returns 0, or 3 if the result was released and a file is not written: printing, drawing, writing or a
+    signal raises no error after the release. Before it: `BudgetExceeded` if not enough is left in the
+    ledger (the table is not read, nothing is written); an error if a bound, another PUBLIC number, the
+    kind of table or the folder is impossible (no row is read); `ValueError` with one sentence if a row
+    cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
     with opened(options.table) as source:
         return _cluster(options, source)

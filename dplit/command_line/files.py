@@ -415,22 +415,7 @@ def _names(part):
 
 # %% ../../nbs/command_line/files.ipynb #e059feec
 def read_names(source):
-    """Names of a table's columns, which are PUBLIC. No row is read.
-
-    Parameters
-    ----------
-    source : Source, str or Path
-        What `opened` gives, or a plain CSV or Parquet file.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    OSError, ValueError
-        If the file cannot be read, or two columns have one name, or its parts have other names.
-    """
+    """PUBLIC names of the columns of a `Source`, or of a plain CSV or Parquet file: all different. No row is read."""
     source = Source.of(source)
     first, *others = source.parts
     names = _carefully(_names, first)
@@ -447,20 +432,7 @@ def read_names(source):
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3
 def check_table(source, scaler):
-    """Refuse a table by what its schema says of the columns that are to be read. No row is read.
-
-    Parameters
-    ----------
-    source : Source, str or Path
-        What `opened` gives, or a plain CSV or Parquet file.
-    scaler : BoundedScaler
-        Fitted to names of the table.
-
-    Raises
-    ------
-    OSError, ValueError
-        If a column's type is neither numbers nor words, or one that no installed reader can read.
-    """
+    """Refuse a table by its schema if a column to be read is neither numbers nor words, or unreadable. No row is read."""
     for part in Source.of(source).parts:
         _carefully(lambda part: is_parquet(part) and _refuse_types(part, scaler), part)
 
@@ -475,25 +447,10 @@ _UNUSABLE = (
 
 
 def read_rows(source, scaler):
-    """Scaled rows of a table.
+    """Scaled rows of a PRIVATE `Source`, or plain file: an array or a dask array, PRIVATE. Other columns are not read.
 
-    Parameters
-    ----------
-    source : Source, str or Path
-        PRIVATE: what `opened` gives, or a plain CSV or Parquet file.
-    scaler : BoundedScaler
-        Fitted to names; other columns are not read.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features_out), or a dask array
-        PRIVATE.
-
-    Raises
-    ------
-    OSError, ValueError
-        As `check_table`, before a row is read. `ValueError` with one and the same sentence if any
-        row cannot be used, or there is none: it names no cell, line or column.
+    Refused as in `check_table`, before a row is read; and by a `ValueError` with one and the same sentence
+    if any row cannot be used, or there is none: it names no cell, line or column.
     """
     source = Source.of(source)
     check_table(source, scaler)

@@ -36,13 +36,7 @@ _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing], or JSON"
 
 
 def arguments(parser):
-    """What `python -m dplit cluster` is told.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Gets the arguments.
-    """
+    """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument
     add("table", type=Path, help=_TABLE)
     relation = "whom it protects: a row that is there or not (the default), or a row and any other"

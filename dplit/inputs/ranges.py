@@ -19,7 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from .contracts import Rule
 from .declared import declare, settle
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
-from .checks import is_number, check_between, check_kind, check_points, shown
+from dplit.inputs.checks import (
+    is_float32,
+    is_number,
+    check_between,
+    check_kind,
+    check_points,
+    shown,
+)
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -154,25 +161,7 @@ class Box(NamedTuple):
 
 # %% ../../nbs/inputs/ranges.ipynb #9d658103
 def check_bounds(bounds, name, owner):
-    """PUBLIC ranges of columns, checked as far as they can be without a table.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        All low ends, then all high ends. Each a number, an array or a mapping: see `Box`.
-    name, owner : str
-        What they are called, and who needs them; for the message.
-
-    Returns
-    -------
-    tuple
-        The pair, as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no pair, or an end is missing or impossible.
-    """
+    """PUBLIC ranges of columns (low ends, high ends: see `Box`), checked as far as they can be without a table."""
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
@@ -194,19 +183,7 @@ Bounds = Annotated[
 
 
 def instead_of_bounds(value, name, owner):
-    """Refuse a ball beside ranges.
-
-    Parameters
-    ----------
-    value : None
-    name, owner : str
-        What it is called, and who is given both; for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is anything but None.
-    """
+    """Refuse a ball where ranges are given: only None passes."""
     if value is not None:
         raise ValueError(
             f"{name} beside bounds: {owner} takes public bounds, or a public ball, not both."
@@ -214,26 +191,7 @@ def instead_of_bounds(value, name, owner):
 
 
 def box_of(bounds, X, owner):
-    """The ranges of a table's columns, whose names and number alone are read.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        PUBLIC, as `check_bounds` returned them.
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read, unless it is a list of lists.
-    owner : str
-        Who needs them; for the message.
-
-    Returns
-    -------
-    Box
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no table, or a column has no range, or a range no column.
-    """
+    """The ranges of a PRIVATE table's columns, whose names and number alone are read; no cell, but of a list of lists."""
     low, high = bounds
     known, X = BaseEstimator(), _with_columns(X, owner, None)
     keep_columns(known, X)
@@ -260,18 +218,7 @@ def _as_objects(X, owner):
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
 def category_radius(n_values):
-    """Radius of the smallest ball that holds a scaled category.
-
-    Parameters
-    ----------
-    n_values : int
-        How many values it has. PUBLIC.
-
-    Returns
-    -------
-    float
-        1 for a single value, as for a range, and less than sqrt(2) for any number.
-    """
+    """Radius of the smallest ball that holds a scaled category of n values (PUBLIC): 1 if n = 1, always below sqrt(2)."""
     return math.sqrt(2 - 2 / max(n_values, 2))
 
 
@@ -465,15 +412,17 @@ def _box(columns):
 
 def _scaled_table(X, columns, owner):
     """PRIVATE rows of a table in the ball, each by itself."""
+    kind = np.float32 if is_float32(X) and not any(c.values for c in columns) else float
     if not any(c.values or c.missing is not None for c in columns):
         rows, box = check_rows(X, owner, partitions=True), _box(columns)
+        scaled = lambda block: box.scaled(block).astype(kind, copy=False)
         partitioned = not isinstance(rows, np.ndarray)
-        return rows.map_blocks(box.scaled, dtype=float) if partitioned else box.scaled(rows)
+        return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
         X = X.astype(object).filled(None)
     pieces, kept = zip(*_pieces(X, columns, owner), strict=True)
     kept = [keep for keep in kept if keep is not None]
-    rows = np.column_stack(pieces)
+    rows = np.column_stack(pieces).astype(kind, copy=False)
     return rows[np.all(kept, axis=0)] if kept else rows
 
 
@@ -601,7 +550,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features_out)
-            PRIVATE.
+            PRIVATE. float32 if all columns of X are, and none has categories.
 
         Raises
         ------
@@ -613,6 +562,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = _with_columns(X, type(self).__name__, self.categories, self.missing)
         check_fitted_columns(self, X)
         return _scaled_table(X, self.columns_, type(self).__name__)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def in_units(self, points: "ArrayLike") -> np.ndarray:
         """Points of the ball, such as released centres, in the units of the columns.

@@ -26,7 +26,7 @@ from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rule, between, o
 from ..inputs.contracts import whole
 from ..inputs.ranges import Bounds
 from ..estimators.base import Verbose
-from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
@@ -35,7 +35,7 @@ from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
 from ..inputs.checks import shown
-from ..inputs.contracts import Chance, Point, Positive, positive
+from ..inputs.contracts import Chance, Point, Points, Positive, positive
 from ..inputs.contracts import Whole
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
@@ -249,17 +249,19 @@ def recenter(X, radius, *, center=None, mu, epsilon, noise):
 
 # %% ../../nbs/max_cover/kmeans.ipynb #c3f0a102
 def _zoomed(rows, given, price, noise):
-    """(rows relative to a ball that holds nearly all of them, and clipped to it; that ball)."""
+    """(rows relative to a ball that holds nearly all of them, and clipped to it; that ball; released numbers of rows)."""
+    totals = []
     if not price.looks:
-        return rows, View(np.zeros(rows.shape[1]), given.radius)
+        return rows, View(np.zeros(rows.shape[1]), given.radius), totals
     if price.rows:
-        n_total = max(noise.count(len(rows), mu=price.rows, label="number of rows"), 1)
+        found = noise.count(len(rows), mu=price.rows, label="number of rows")
+        n_total, totals = max(found, 1), [(found, noise.count_scale(mu=price.rows))]
     else:  # public: given, or kept by "replace"
         n_total = given.n_public or len(rows)
     ask = {"n_total": n_total, "mu": price.looks, "noise": noise, "exactly": LOOKS}
     ball = zoom(rows, given.radius, **ask)
     near = partial(relative_to_ball, radius=ball.radius, center=ball.center)
-    return MappedRows(rows, lambda block, _: near(block)), ball
+    return MappedRows(rows, lambda block, _: near(block)), ball, totals
 
 # %% ../../nbs/max_cover/kmeans.ipynb #07411c7f
 def worth_keeping(
@@ -330,7 +332,7 @@ def default_covers(given, n_columns=math.inf):
 
 # %% ../../nbs/max_cover/kmeans.ipynb #01a98106
 def max_cover_k_means(rows, given, noise):
-    """A smaller ball, candidates by covers of it, those that carry rows, and noisy means of their clusters.
+    """A smaller ball, candidates by covers of it and from `init`, those that carry rows, and noisy means of their clusters.
 
     Parameters
     ----------
@@ -352,7 +354,7 @@ def max_cover_k_means(rows, given, noise):
     shortened = partial(relative_to_ball, radius=given.radius, center=given.center)
     rows = MappedRows(rows, lambda block, _: shortened(block))
     # step 0, ours: where the data are, and how far they reach
-    rows, ball = _zoomed(rows, given, price, noise)
+    rows, ball, totals = _zoomed(rows, given, price, noise)
     middle, radius = np.zeros(d), ball.radius
     if price.mean:
         ask = {"mu": price.mean, "epsilon": price.rings, "noise": noise}
@@ -362,6 +364,8 @@ def max_cover_k_means(rows, given, noise):
     points = keep_rows(rows, view, covers.d, float)
     # step 2: candidates
     candidates = covers.choose(points, price.covers, noise)
+    if given.init is not None:  # and the PUBLIC ones
+        candidates = np.vstack([candidates, view(public_start(given) - ball.center)])
     # step 3: weights
     weights = candidate_weights(points, candidates, price.weights, noise)
     scale = noise.histogram_scale(epsilon=price.weights)
@@ -374,9 +378,12 @@ def max_cover_k_means(rows, given, noise):
     centers, *counted = average(spare * radius, groups=groups)
     step, limit = lattice(radius)
     for _ in range(given.n_lloyd):
+        counts, error, _ = counted
+        totals.append((counts.sum(), error * math.sqrt(k)))
         cells = NearestCenter(centers / step, limit, whole=True)
         centers, *counted = average(centers, groups=cells)
-    return Clusters(clip_to_ball(centers + middle + ball.center, given.radius), *counted)
+    centers = clip_to_ball(centers + middle + ball.center, given.radius)
+    return Clusters(centers, *counted, totals=totals)
 
 # %% ../../nbs/max_cover/kmeans.ipynb #8ee6a127
 def _check_prices(price):
@@ -394,6 +401,11 @@ def _check_prices(price):
 
 def _check_printed(given):
     """Refuse what the printed algorithm cannot do."""
+    if given.init is not None:
+        raise ValueError(
+            'init beside variant="paper": MaxCoverKMeans as published takes no candidates of yours; '
+            'use variant="extension".'
+        )
     if given.n_public is None:
         raise ValueError(
             'n_public=None: variant="paper" builds its grids from the number of rows, which '
@@ -451,6 +463,10 @@ class MaxCoverKMeans(PrivateKMeans):
     zoom : bool
         PUBLIC. Whether to look twice for a much smaller ball that holds nearly all rows, which the
         averages pay: worth it wherever `radius` may be ten times too large. "paper" ignores it.
+    init : array_like of shape (n_clusters, n_features), optional
+        PUBLIC centers, such as last year's released ones, never rows of X: candidates, beside those
+        that the covers choose. Each is weighed by the rows nearest to it, as all candidates are.
+        Refused with "paper", which has none.
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; the zoom then buys it.
@@ -494,6 +510,7 @@ class MaxCoverKMeans(PrivateKMeans):
         n_lloyd: Annotated[int, whole(0, 2**20)] = 0,
         shares: Shares = (0.08, 0.30, 0.10, 0.52),
         zoom: Flag = True,
+        init: Points | None = None,
         n_public: Annotated[int, whole(2)] | None = None,
         neighboring: Relation = "add_remove",
         verbose: Verbose = False,
@@ -513,6 +530,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.n_lloyd = n_lloyd
         self.shares = shares
         self.zoom = zoom
+        self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
         self.verbose = verbose

@@ -2,13 +2,15 @@
 
 import math
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.stats import kstest, laplace, norm
+from sklearn.metrics.pairwise import rbf_kernel
 
 from dplit import adaptation, audit
 from dplit.adaptation import discrepancy
@@ -191,7 +193,8 @@ def test_the_learning_bounds_in_numbers():
 def test_weights_of_the_baselines_are_weights_and_help():
     rng = np.random.default_rng(0)
     Xs, Xt = rng.normal(size=(300, 2)), rng.normal(size=(200, 2)) * 0.5 + [0.5, 0.0]
-    for q in (adaptation.kernel_mean_matching(Xs, Xt), adaptation.discrepancy_minimization(Xs, Xt)):
+    matched = adaptation.discrepancy_minimization(Xs, Xt)
+    for q in (adaptation.kernel_mean_matching(Xs, Xt), matched.weights):
         assert q.shape == (300,) and q.min() >= 0 and q.sum() == pytest.approx(1)
     moved = np.linalg.norm(adaptation.kernel_mean_matching(Xs, Xt) @ Xs - Xt.mean(axis=0))
     assert moved < 0.2 * np.linalg.norm(Xs.mean(axis=0) - Xt.mean(axis=0))
@@ -199,9 +202,165 @@ def test_weights_of_the_baselines_are_weights_and_help():
     def norm(q):
         return np.abs(np.linalg.eigvalsh((Xs * q[:, None]).T @ Xs - Xt.T @ Xt / 200)).max()
 
-    assert norm(adaptation.discrepancy_minimization(Xs, Xt)) < 0.2 * norm(np.full(300, 1 / 300))
+    assert norm(matched.weights) == pytest.approx(matched.value, abs=1e-12)
+    assert matched.value < 0.01 * norm(np.full(300, 1 / 300))
     same = adaptation.discrepancy_minimization(Xs, Xs)
-    assert norm(same) <= norm(np.full(300, 1 / 300)) + 1
+    assert same.value < 1e-12 and same.gap < 1e-12
+
+
+def average_iterate(Xs, target, n_iter=500):
+    """What versions before 0.4 returned: the average of exponentiated gradient steps of one fixed length."""
+    log_q, total = np.zeros(len(Xs)), 0.0
+    rate = math.sqrt(2 * math.log(len(Xs)) / n_iter) / (Xs * Xs).sum(axis=1).max()
+    for _ in range(n_iter):
+        q = np.exp(log_q - log_q.max())
+        q /= q.sum()
+        total = total + q / n_iter
+        e, V = np.linalg.eigh((Xs * q[:, None]).T @ Xs - target)
+        i = np.abs(e).argmax()
+        log_q -= rate * np.sign(e[i]) * (Xs @ V[:, i]) ** 2
+    return total
+
+
+def spectral(Xs, q, target):
+    return np.abs(np.linalg.eigvalsh((Xs * q[:, None]).T @ Xs - target)).max()
+
+
+def least_spectral(Xs, target, n_rounds=300):
+    """The least value by Kelley's cutting planes, each round a linear program: (a bound below, one above)."""
+    m, q, cuts, sides, above = len(Xs), np.full(len(Xs), 1 / len(Xs)), [], [], np.inf
+    for _ in range(n_rounds):
+        e, V = np.linalg.eigh((Xs * q[:, None]).T @ Xs - target)
+        above = min(above, np.abs(e).max())
+        for v in V.T:
+            cuts += [np.r_[(Xs @ v) ** 2, -1], np.r_[-((Xs @ v) ** 2), -1]]
+            sides += [v @ target @ v, -v @ target @ v]
+        found = linprog(np.r_[np.zeros(m), 1], cuts, sides, np.r_[np.ones(m), 0][None], [1])
+        if above - found.fun < 1e-6:
+            break
+        q = np.maximum(found.x[:m], 0) / np.maximum(found.x[:m], 0).sum()
+    return found.fun, above
+
+
+def family(d, seed):
+    """Fifty rows of a normal source, and the second moment of a target of another place and other spreads."""
+    rng = np.random.default_rng(seed)
+    Xs = rng.normal(size=(50, d))
+    Xt = rng.normal(size=(80, d)) * rng.uniform(0.3, 1.5, d) + 0.3
+    return Xs, Xt.T @ Xt / 80
+
+
+@pytest.mark.parametrize("d", [2, 5, 10])
+def test_the_best_iterate_is_far_closer_than_the_average_and_proves_it(d):
+    for seed in range(100, 105 if d < 10 else 101):
+        Xs, target = family(d, seed)
+        weights, value, gap = adaptation.discrepancy_minimization(Xs, moment=target)
+        assert weights.min() >= 0 and weights.sum() == pytest.approx(1)
+        assert spectral(Xs, weights, target) == pytest.approx(value, abs=1e-12)
+        least, above = least_spectral(Xs, target)
+        assert above - least < 1e-6
+        # the certificate holds, and is not void
+        assert value - gap <= least + 1e-9 and gap < 0.1
+        before = spectral(Xs, average_iterate(Xs, target), target)
+        assert value - least <= (before - least) / 5
+
+
+def test_the_certificate_of_one_row_and_of_two():
+    """By hand: of rows 1 and 2 (squares 1 and 4), weights p and 1 - p give |4 - 3 p - t|."""
+    for t, value in ((2.5, 0.0), (6.0, 2.0), (0.2, 0.8)):
+        found = adaptation.discrepancy_minimization(np.array([[1.0], [2.0]]), moment=[[t]])
+        assert found.value == pytest.approx(value, abs=1e-6)
+        assert found.value - found.gap <= value + 1e-12 and found.gap < 1e-6
+    one = adaptation.discrepancy_minimization(np.array([[1.0, 1.0]]), moment=np.zeros((2, 2)))
+    assert one.weights == [1.0] and one.value == pytest.approx(2) and one.gap < 1e-12
+
+
+def test_fifty_sources_at_the_target_and_fifty_beside_it():
+    """As a test of the package ADAPT has it: the fifty far rows should count next to nothing."""
+    rng = np.random.default_rng(0)
+    near, far, Xt = (rng.normal(size=(50, 1)) * 0.1 + at for at in (0.0, 1.0, 0.0))
+    matched = adaptation.discrepancy_minimization(np.vstack([near, far]), Xt)
+    assert matched.weights[50:].sum() < 0.002 and matched.gap < 1e-9
+    assert average_iterate(np.vstack([near, far]), Xt.T @ Xt / 50)[50:].sum() > 0.01
+
+
+def test_steps_stop_at_the_tolerance_and_never_exceed_their_number():
+    Xs, target = family(10, 7)
+    calls = []
+
+    def counted(*arguments):
+        calls.append(1)
+        return widest(*arguments)
+
+    widest = discrepancy._widest
+    with mock.patch.object(discrepancy, "_widest", counted):
+        adaptation.discrepancy_minimization(Xs, moment=target, n_iter=17)
+        assert len(calls) == 18  # and the average
+        calls.clear()
+        found = adaptation.discrepancy_minimization(Xs, moment=target, tolerance=0.5)
+        assert len(calls) < 300 and 0.05 < found.gap <= 0.5
+    exact = adaptation.discrepancy_minimization(Xs, moment=target, n_iter=5000)
+    assert exact.gap < adaptation.discrepancy_minimization(Xs, moment=target).gap / 2
+
+
+# --- kernel mean matching ---
+
+
+def matching(Xs, Xt, gamma):
+    """Half the squared distance of the two means, less what no weights change."""
+    K, k = rbf_kernel(Xs, gamma=gamma), rbf_kernel(Xs, Xt, gamma=gamma).mean(axis=1)
+    return lambda q: q @ K @ q / 2 - k @ q, lambda q: K @ q - k
+
+
+@pytest.mark.parametrize("largest", [1.0, 1 + 1e-9, 1.2, 3.0, 10.0, 1e100])
+def test_kernel_mean_matching_is_the_optimum_within_the_box(largest):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        m, d = int(rng.integers(1, 25)), int(rng.integers(1, 4))
+        Xs, Xt = rng.normal(size=(m, d)), rng.normal(size=(12, d)) * 0.6 + 0.7
+        value, slope = matching(Xs, Xt, 0.5)
+        q = adaptation.kernel_mean_matching(Xs, Xt, gamma=0.5, largest=largest)
+        most = min(largest / m, 1.0)
+        assert q.min() >= 0 and q.max() <= most * (1 + 1e-9) and q.sum() == pytest.approx(1)
+        sums_to_1 = {"type": "eq", "fun": lambda p: p.sum() - 1, "jac": lambda p: np.ones(len(p))}
+        options = {"jac": slope, "bounds": [(0, most)] * m, "constraints": sums_to_1}
+        start = np.full(m, 1 / m)
+        other = minimize(
+            value, start, method="SLSQP", tol=1e-12, options={"maxiter": 1000}, **options
+        )
+        assert value(q) <= other.fun + 2e-9 and value(q) >= other.fun - 1e-6
+
+
+def test_kernel_mean_matching_by_hand():
+    """Two sources and a target at one of them, e = exp(-1): p^2/2 + (1-p)^2/2 + p(1-p)e - p - (1-p)e."""
+    Xs, Xt = np.array([[0.0], [1.0]]), np.array([[0.0]])
+    assert adaptation.kernel_mean_matching(Xs, Xt, gamma=1.0) == pytest.approx([1, 0], abs=1e-4)
+    bounded = adaptation.kernel_mean_matching(Xs, Xt, gamma=1.0, largest=1.5)
+    assert bounded == pytest.approx([0.75, 0.25], abs=1e-4)
+    middle = adaptation.kernel_mean_matching(Xs, np.array([[0.5]]), gamma=1.0)
+    assert middle == pytest.approx([0.5, 0.5], abs=1e-4)
+    # what no soft penalty keeps
+    three = adaptation.kernel_mean_matching(np.array([[0.0], [1.0], [50.0]]), Xt, largest=1.0)
+    assert three == pytest.approx([1 / 3] * 3)
+
+
+def test_kernel_mean_matching_refuses_a_box_without_weights_that_sum_to_1():
+    for largest in (0.999999, 1e-3, 0.0, -1.0, math.inf):
+        with pytest.raises(ValueError, match=r"largest=.* kernel_mean_matching needs"):
+            adaptation.kernel_mean_matching(np.zeros((3, 1)), np.zeros((2, 1)), largest=largest)
+    with pytest.raises(ValueError, match="cannot sum to 1"):
+        adaptation.kernel_mean_matching(np.zeros((3, 1)), np.zeros((2, 1)), largest=0.5)
+
+
+def test_kernel_mean_matching_of_rows_that_coincide():
+    """A singular kernel matrix: only sums over equal rows are determined."""
+    rng = np.random.default_rng(3)
+    Xs, Xt = rng.normal(size=(20, 2)), rng.normal(size=(15, 2)) + 0.5
+    value, _ = matching(Xs, Xt, 0.5)
+    once, twice = (adaptation.kernel_mean_matching(X, Xt, gamma=0.5) for X in (Xs, np.r_[Xs, Xs]))
+    assert value(twice[:20] + twice[20:]) == pytest.approx(value(once), abs=2e-9)
+    flat = adaptation.kernel_mean_matching(Xs, Xt, gamma=0.0)  # nothing to choose
+    assert flat.min() >= 0 and flat.sum() == pytest.approx(1)
 
 
 def test_more_records_than_rounding_is_covered_for_are_refused():
@@ -301,7 +460,7 @@ def test_minimization_takes_rows_or_their_moment():
         adaptation.discrepancy_minimization(Xs, Xt),
         adaptation.discrepancy_minimization(Xs, moment=Xt.T @ Xt / 20),
     )
-    assert np.array_equal(one, two)
+    assert np.array_equal(one.weights, two.weights) and one[1:] == two[1:]
 
 
 EXTREME = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1e-160, 1e-100, 1.0, np.nextafter(1, 2)]

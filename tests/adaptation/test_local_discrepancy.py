@@ -269,7 +269,25 @@ def curved(rng, n, place=0.0, width=0.5):
 def adapted(Xt, Xs, ys, mu=1e9, length=4.0, seed=0):
     noise = Noise(seed, neighboring="replace")
     known = {"radius": 1.0, "weight_radius": length}
-    return *adaptation.adapt_without_labels(Xt, Xs, ys, **known, noise=noise, mu=mu), noise
+    return *adaptation.adapt_without_labels(Xt, Xs, ys, **known, noise=noise, mu=mu)[:2], noise
+
+
+def test_more_steps_cost_no_privacy_and_come_closer_to_the_released_moment():
+    rng = np.random.default_rng(5)
+    Xs, Xt = (
+        clip_to_ball(rng.normal(size=(50, 10)), 3.0),
+        clip_to_ball(rng.normal(size=(80, 10)), 3.0),
+    )
+    known = {"radius": 3.0, "weight_radius": 1.0, "mu": 2.0}
+    found = []
+    for steps in ({"n_iter": 5}, {}, {"tolerance": 0.5}):
+        noise = Noise(0, neighboring="replace")
+        found.append(
+            adaptation.adapt_without_labels(Xt, Xs, Xs[:, 0], **known, **steps, noise=noise)
+        )
+        assert [release.mu for release in noise.releases] == [2.0]
+    few, default, tolerant = (gap for _, _, gap in found)
+    assert 0 < default < few / 3 and default < tolerant <= 0.5
 
 
 @pytest.mark.parametrize("length", [0.3, 4.0])

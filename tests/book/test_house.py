@@ -1,6 +1,7 @@
 """The house in numbers: how much of a fit is checks, what an import loads, and lists that stand in two places."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import house
 import pytest
+from sklearn.base import BaseEstimator, ClusterMixin
 
 import dplit
 
@@ -46,3 +48,29 @@ def test_the_table_of_contributors_is_the_table_of_rooms():
     table = text.partition("## The rooms")[2].partition("\n* ")[0]
     cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     assert re.findall(r"`(\w+)`", " ".join(cells)) == [*dplit.ROOMS]
+
+
+def estimators_left_out(rooms, public, clustering):
+    """Estimators on a face that `from dplit import ...`, or `dplit.clustering` if they cluster, does not know."""
+    for face in rooms:
+        for name in face.__all__:
+            made = getattr(face, name)
+            if inspect.isclass(made) and issubclass(made, BaseEstimator):
+                if name not in public and name != "PrivateKMeans":  # made to be derived from
+                    yield f"dplit: {name}"
+                if issubclass(made, ClusterMixin) and name in public and name not in clustering:
+                    yield f"dplit.clustering: {name}"
+
+
+def test_every_estimator_of_a_face_is_a_public_name():
+    rooms = [getattr(dplit, room) for room in dplit.ROOMS]
+    known = {"NeighborNoisyAverages", "NoisyAverageSet", "SourceTargetKMedoids"}  # a paper's own
+    clustering = {*dplit.clustering.__all__} | known
+    assert not [*estimators_left_out(rooms, {*dplit.__all__}, clustering)]
+
+
+def test_an_estimator_left_out_is_seen():
+    rooms = [dplit.private_evolution]
+    assert [*estimators_left_out(rooms, {"HDPEMeans"}, {"HDPEMeans"})] == ["dplit: PEMeans"]
+    both = {"HDPEMeans", "PEMeans"}
+    assert [*estimators_left_out(rooms, both, {"PEMeans"})] == ["dplit.clustering: HDPEMeans"]

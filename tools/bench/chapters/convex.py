@@ -53,7 +53,7 @@ def adapt(seeds):
             some = slice(0, 600)
             kmm, dm = np.zeros(m), np.zeros(m)
             kmm[some] = kernel_mean_matching(Xs[some], rows[:, :-1])
-            dm[some] = discrepancy_minimization(Xs[some], rows[:, :-1])
+            dm[some] = discrepancy_minimization(Xs[some], rows[:, :-1]).weights
             d_hat = labeled_discrepancy(rows[:, :-1], rows[:, -1], Xs, ys, Lambda)[0]
             base = best(mixtures(equal, (0.0,)))
             found = [best(mixtures(equal, (1.0,))), best(mixtures(equal))]

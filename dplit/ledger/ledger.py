@@ -10,7 +10,6 @@ import json
 import math
 import os
 import uuid
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from numpy.typing import ArrayLike
@@ -22,7 +21,7 @@ from ..accounting.filters import SHARES, Shares, spending_of
 from .store import _after, _append, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, _open_charge, read_all, since, VERSION
 from ..inputs.checks import PrivacyWarning, warn_after_charge
-from ..inputs.console import check_place
+from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
 from ..inputs.contracts import instance, one_of, positive, Relation
 from ..accounting.receipts import Line, Receipt, rounded_up, Table
@@ -450,14 +449,13 @@ def _compare(budget, wanted, neighboring, composition):
 
 def _file_of(path, wanted):
     """The absolute path of a ledger, made if it is not there."""
-    path = Path(path).expanduser().resolve()
+    path = place_of(path, "ledger")
     if on_network_disk(path):
         raise LedgerError(
             f"ledger {path}: this disk is shared by other machines, or the file is mounted without its folder: "
             "charges could be missed and a limit passed. Keep the file on a disk of one machine, mount "
             "its folder, and let a process there charge for all."
         )
-    check_place(path, "ledger")
     if not path.exists():
         if wanted is None:
             raise FileNotFoundError(

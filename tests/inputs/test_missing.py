@@ -132,25 +132,31 @@ def test_without_a_rule_nothing_changes_and_a_column_without_one_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("missing", "more", "told"),
+    ("missing", "told"),
     [
-        ("mean", {}, "missing of column 0: .* one of low, high, middle, drop, not 'mean'"),
-        ("LOW", {}, "not 'LOW'"),
-        (9, {}, r"missing of column 0=9: .* a number in \[0, 8\]"),
-        (NAN, {}, "missing of column 0"),
-        (True, {}, "missing of column 0"),
-        ([1, 2], {}, "missing of column 0"),
-        ({5: "low"}, {}, "finds no column 5"),
-        ({0: "low", 1: "median"}, {}, "missing of column 1"),
-        ("drop", {}, 'needs neighboring="add_remove"'),
-        ("drop", {"neighboring": "replace"}, 'with "replace" a dropped record is not hidden'),
-        ({1: "drop"}, {"neighboring": "replace"}, "neighboring='replace'"),
-        ({1: "drop"}, {"neighboring": "both"}, "neighboring='both'"),
+        ("mean", "missing of column 0: .* one of low, high, middle, drop, not 'mean'"),
+        ("LOW", "not 'LOW'"),
+        (9, r"missing of column 0=9: .* a number in \[0, 8\]"),
+        (NAN, "missing of column 0"),
+        (True, "missing of column 0"),
+        ([1, 2], "missing of column 0"),
+        ({5: "low"}, "finds no column 5"),
+        ({0: "low", 1: "median"}, "missing of column 1"),
     ],
 )
-def test_an_impossible_rule_is_refused_in_the_name_of_its_column(missing, more, told):
+def test_a_wrong_rule_is_refused_in_the_name_of_its_column(missing, told):
     with pytest.raises(ValueError, match=told):
-        scaler(missing, **more)
+        scaler(missing)
+
+
+@pytest.mark.parametrize("missing", ["drop", {0: "low", 1: "drop"}, {0: "drop"}], ids=str)
+def test_to_drop_is_refused_unless_records_may_come_and_go(missing):
+    for neighboring in ("replace", None, "both"):
+        with pytest.raises(
+            ValueError, match=f'neighboring={neighboring!r}.* "replace" a dropped record'
+        ):
+            scaler(missing, neighboring=neighboring)
+    assert scaler(missing, neighboring="add_remove").drops_records_
 
 
 def test_a_rule_for_a_category_is_refused():

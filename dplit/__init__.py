@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from . import private_evolution as private_evolution
     from . import source_target as source_target
     from .adaptation import CnvxAdap as CnvxAdap
+    from .adaptation import CovariateShiftClassifier as CovariateShiftClassifier
+    from .adaptation import CovariateShiftRegressor as CovariateShiftRegressor
     from .adaptation import LabelShiftClassifier as LabelShiftClassifier
     from .adaptation import NCnvxAdap as NCnvxAdap
     from .estimators import NoisyLloyd as NoisyLloyd
@@ -67,6 +69,8 @@ _HOMES = {
     "BoundedScaler": "inputs",
     "BudgetExceeded": "ledger",
     "CnvxAdap": "adaptation",
+    "CovariateShiftClassifier": "adaptation",
+    "CovariateShiftRegressor": "adaptation",
     "HDPEMeans": "private_evolution",
     "KAverages": "k_tuples",
     "KNoisyCenters": "k_tuples",

@@ -6,18 +6,7 @@ from dplit.command_line import parse
 
 
 def main(argv=None):
-    """Run a command; what is loaded depends on it, and help needs nothing.
-
-    Parameters
-    ----------
-    argv : list of str, optional
-        Command and options, default those of the command line.
-
-    Returns
-    -------
-    int or str
-        For `sys.exit`: see `dplit.command_line.tour.run`.
-    """
+    """Run a command and return what `sys.exit` takes; what is loaded depends on it, and help needs nothing."""
     options = parse(argv)
     from dplit.command_line.tour import run
 

@@ -60,6 +60,8 @@ def adaptations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     share: float = regression.fit(X, y).predict(X).mean()
     shifted = dplit.LabelShiftClassifier(epsilon=1.0).fit(X, Xs=X, ys=y > 0)
     print(shifted.fit(X, y > 0, Xs=X, ys=y > 0).predict(X))
+    covariate = dplit.CovariateShiftRegressor(epsilon=1.0, delta=1e-5).fit(X, Xs=X, ys=y)
+    print(covariate.predict(X), dplit.CovariateShiftClassifier(epsilon=1.0, delta=1e-5))
     labels: np.ndarray = classifier.fit(X, y > 0, Xs=X, ys=y > 0).predict(X)
     return labels if share > 0 else classifier.predict_proba(X)
 

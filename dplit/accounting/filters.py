@@ -400,18 +400,7 @@ class Spending:
 
 # %% ../../nbs/accounting/filters.ipynb #d3042f5f
 def exact_sum(numbers):
-    """The sum of floats, without any error.
-
-    Parameters
-    ----------
-    numbers : iterable of float
-
-    Returns
-    -------
-    tuple of float
-        Each is the rounding of what those before it leave, in whatever order the numbers come;
-        (inf,) if one of them is infinite.
-    """
+    """The exact sum of floats, in any order: each result rounds what those before it leave; (inf,) if one is infinite."""
     numbers = list(numbers)
     if math.inf in numbers:
         return (math.inf,)
@@ -440,16 +429,7 @@ class Sums(NamedTuple):
     neighboring: str | None = None
 
     def plus(self, new, old=None):
-        """The sums with one more charge, or with one in the place of another.
-
-        Parameters
-        ----------
-        new, old : Spending
-
-        Returns
-        -------
-        Sums
-        """
+        """The sums with one more charge, or with one in the place of another."""
         return _plus(self, new, old or Spending())
 
     @property

@@ -29,37 +29,13 @@ Deltas = Annotated[ArrayLike, numbers(0, 1)]
 
 @_in_any_state
 def mills(t: Numbers) -> float | np.ndarray:
-    """Mills' ratio R(t) = (1 - Phi(t)) / phi(t) of the standard normal.
-
-    Parameters
-    ----------
-    t : float or ndarray
-        Any real number, dimensionless.
-
-    Returns
-    -------
-    float or ndarray
-        R(t) > 0, dimensionless.
-    """
+    """Mills' ratio R(t) = (1 - Phi(t)) / phi(t) > 0 of the standard normal, at any real t."""
     return np.sqrt(np.pi / 2) * special.erfcx(t / np.sqrt(2))
 
 # %% ../../nbs/accounting/gaussian.ipynb #b09a4815
 @_in_any_state
 def mills_slope(t: np.ndarray) -> np.ndarray:
-    """How fast Mills' ratio falls: -R'(t) = 1 - t R(t).
-
-    For t > 8, where the subtraction would cancel, it is computed by a continued fraction.
-
-    Parameters
-    ----------
-    t : float or ndarray
-        Any real number, dimensionless.
-
-    Returns
-    -------
-    ndarray
-        -R'(t) > 0, dimensionless.
-    """
+    """-R'(t) = 1 - t R(t) > 0: how fast Mills' ratio falls; a continued fraction for t > 8, where this cancels."""
     tail, fraction = np.maximum(t, 8.0), 0.0
     for k in range(24, 0, -1):
         fraction = k / (tail + fraction)
@@ -68,22 +44,7 @@ def mills_slope(t: np.ndarray) -> np.ndarray:
 # %% ../../nbs/accounting/gaussian.ipynb #ef305d76
 @_in_any_state
 def log_gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """Logarithm of `gaussian_delta`, unrounded: equation (1) of the chapter.
-
-    Parameters
-    ----------
-    epsilon, mu : ndarray
-        Privacy loss and Gaussian price, >= 0, dimensionless, of shapes that broadcast.
-
-    Returns
-    -------
-    ndarray
-        log delta <= 0; minus infinity where mu is 0.
-
-    References
-    ----------
-    Balle, Wang (ICML 2018), Theorem 8.
-    """
+    """log(`gaussian_delta`), unrounded: equation (1); -inf where mu is 0. Balle, Wang (ICML 2018), Theorem 8."""
     h, x = mu / 2, np.where(mu > 0, epsilon / mu, np.inf)
     low, high = x - h + _remainder(epsilon, x, mu), x + h
     integral = h * np.sum(

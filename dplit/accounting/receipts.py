@@ -398,7 +398,9 @@ def _check_program(releases, name, owner):
         listed = list(releases)
     except TypeError:
         listed = [releases]
-    return tuple(check_kind(line, name, owner, Release, "each of them") for line in listed)
+    if wrong := [line for line in listed if not isinstance(line, Release)]:
+        check_kind(wrong[0], name, owner, Release, "each of them")
+    return tuple(listed)
 
 
 Program = Annotated[tuple, Rule(_check_program, "Any number of them.", "sequence of Release")]

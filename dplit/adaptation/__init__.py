@@ -9,6 +9,10 @@ from .convex import (
     joint_gradient, joint_objective, profile_weights, profiled_excess_bound, profiled_loss,
     profiled_sensitivity, released_weights_excess, weight_bounds, weighted_objective,
 )
+from .covariate_shift import (
+    CovariateShiftClassifier, CovariateShiftRegressor, moment_error, nearest_weights,
+    weighted_loss_bound,
+)
 from .discrepancy import (
     Reweighting, dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
     labeled_discrepancy, loss_bound, loss_difference, moment_noise_bound,
@@ -16,7 +20,8 @@ from .discrepancy import (
     reweighting_bound, total_variation_bound, trust_region_max, trust_region_violation,
 )
 from .label_shift import (
-    LabelShiftClassifier, black_box_counts, shift_excess_bound, shrunk_proportions,
+    LabelShiftClassifier, black_box_counts, counts_p_value, moments_p_value,
+    shift_excess_bound, shrunk_proportions,
 )
 from .local import (
     adapt_without_labels, local_discrepancy, private_local_discrepancy, rule_difference,
@@ -34,21 +39,24 @@ from .samples import Sample, noisy_gradient, on_lattice, squared_errors
 from ..inputs.contracts import face
 
 __all__ = [
-    "Classification", "CnvxAdap", "LabelShiftClassifier", "LogLoss", "Loss", "NCnvxAdap",
-    "NetworkLoss", "Regression", "Reweighting", "Sample", "adapt_classifier", "adapt_regression",
-    "adapt_without_labels", "algorithm_1", "algorithm_2", "best_n_iter", "black_box_counts",
-    "choose_in_public", "dca_max", "default_alpha", "descent_bound", "discrepancy_minimization",
+    "Classification", "CnvxAdap", "CovariateShiftClassifier", "CovariateShiftRegressor",
+    "LabelShiftClassifier", "LogLoss", "Loss", "NCnvxAdap", "NetworkLoss", "Regression",
+    "Reweighting", "Sample", "adapt_classifier", "adapt_regression", "adapt_without_labels",
+    "algorithm_1", "algorithm_2", "best_n_iter", "black_box_counts", "choose_in_public",
+    "counts_p_value", "dca_max", "default_alpha", "descent_bound", "discrepancy_minimization",
     "discrepancy_sensitivity", "gradient_bound", "gradient_diameter", "guarded_gain",
     "joint_gradient", "joint_objective", "kernel_mean_matching", "labeled_discrepancy",
     "least_right", "local_discrepancy", "log_reach", "loss_bound", "loss_difference",
-    "moment_noise_bound", "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
+    "moment_error", "moment_noise_bound", "moments_p_value", "nearest_weights",
+    "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
     "private_discrepancy", "private_local_discrepancy", "private_second_moment",
     "profile_weights", "profiled_excess_bound", "profiled_gradient", "profiled_loss",
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",
     "released_weights_excess", "reweighting_bound", "rule_difference", "shift_excess_bound",
     "shrunk_proportions", "smoothed_objective", "soft_maximum", "squared_errors",
     "stationarity_bound", "total_variation_bound", "train", "trust_region_max",
-    "trust_region_violation", "unlabeled_discrepancy", "weight_bounds", "weighted_objective",
+    "trust_region_violation", "unlabeled_discrepancy", "weight_bounds", "weighted_loss_bound",
+    "weighted_objective",
 ]
 
 face(__name__)

@@ -9,14 +9,14 @@ from .faults import Lab, SABOTAGE, plant, sabotage
 from .observations import (
     BUGS, Observation, asking, behavior, extreme_pairs, fitting, injected, observe,
 )
-from .recordings import Recording, neighbors, record, walks
+from .recordings import Recording, dense_pairs, neighbors, record, walks
 from .weighing import check_draws, check_law, check_noise
 
 __all__ = [
     "BUGS", "Findings", "Lab", "Observation", "Recording", "SABOTAGE", "asking", "behavior",
     "brute_force_sensitivity", "catch", "check_draws", "check_law", "check_noise",
     "epsilon_lower_bound", "explore", "extreme_pairs", "fitting", "injected", "mu_lower_bound",
-    "neighbors", "observe", "plant", "record", "replay", "sabotage", "straddling",
+    "dense_pairs", "neighbors", "observe", "plant", "record", "replay", "sabotage", "straddling",
     "transcripts", "walks", "weigh",
 ]
 

@@ -244,20 +244,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
 
 # %% ../../nbs/audit/audit.ipynb #4e088c90
 def check_receipt(estimator, recording):
-    """Sentences if the receipt claims less than went through the door, or more than the estimator may spend.
-
-    Parameters
-    ----------
-    estimator : estimator
-        States `epsilon` (or, where that is None, `rho`) and, if it has them, `delta` and
-        `neighboring`.
-    recording : Recording
-        Of one of its fits.
-
-    Returns
-    -------
-    list of str
-    """
+    """Sentences if a recorded fit's receipt claims less than was released, or more than the estimator may spend."""
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]

@@ -323,18 +323,7 @@ def _some_records(d, radius, rng):
 
 # %% ../../nbs/audit/observations.ipynb #f4a021c3
 class Differences(list):
-    """What an audit of behavior found: one sentence for each part of an observation that differs.
-
-    Parameters
-    ----------
-    sentences : list of str
-
-    Attributes
-    ----------
-    pairs, answered : int
-        How many pairs were compared, and on how many of them both runs gave an answer. An audit in
-        which few runs answer says little.
-    """
+    """One sentence for each difference in behavior; `pairs` were compared, and on `answered` both runs gave an answer."""
 
     def __init__(self, sentences=()):
         super().__init__(sentences)

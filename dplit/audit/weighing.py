@@ -223,20 +223,10 @@ def _atoms(tail, luck, n_bins=2**20):
 def check_joint(recordings, false_alarm=1e-6):
     """Sentences if the noise of a fit is not independent: within a release, between releases, between rounds.
 
-    Each coordinate of each release becomes a standard normal number. A release that a fit did not
-    make gets honest numbers in its place, so that all numbers of all recordings are independent if
-    the noise is, whatever the fit decided on the way.
-
-    Parameters
-    ----------
-    recordings : list of list of Event
-        Of fits with different seeds.
-    false_alarm : float
-        Bound on the probability of a sentence about honest noise; two tests share it.
-
-    Returns
-    -------
-    list of str
+    Each coordinate of each release (of fits with different seeds) becomes a standard normal number. A
+    release that a fit did not make gets honest numbers in its place, so that all numbers of all recordings
+    are independent if the noise is, whatever the fit decided on the way. `false_alarm` bounds the
+    probability of a sentence about honest noise; two tests share it.
     """
     luck = false_alarm / 2
     names, table = _side_by_side(recordings, np.random.default_rng(1))

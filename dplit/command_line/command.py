@@ -115,25 +115,10 @@ def _once(pairs, path):
 
 # %% ../../nbs/command_line/command.ipynb #75b61d12
 def read_bounds(path):
-    """What a PUBLIC file declares of each column.
+    """What a PUBLIC file, CSV or (by its name) JSON, declares of each column, for `BoundedScaler`.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV or, if its name ends so, JSON.
-
-    Returns
-    -------
-    dict
-        For `BoundedScaler`: `low` and `high`, from names of columns to numbers, and `categories`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    TypeError, ValueError
-        If a bound is missing, no number, not finite or not below the other, or a column stands
-        there twice; the message names the column.
+    `low` and `high`, from names of columns to numbers, and `categories`. A bound that is missing, no
+    finite number or not below the other, or a column that stands there twice, is refused by name.
     """
     read = _from_json if str(path).lower().endswith(".json") else _from_csv
     found = {"low": {}, "high": {}, "categories": {}}
@@ -384,26 +369,11 @@ def _answer(options, scaler, model, stop, why, left_out):
 def cluster(options):
     """`python -m dplit cluster TABLE ...`: from a file to private clusters, with receipt and report.
 
-    Parameters
-    ----------
-    options : argparse.Namespace
-        What `arguments` asks for.
-
-    Returns
-    -------
-    int
-        0, or 3 if the result was released and a file is not written. Printing, drawing, writing or
-        a signal raises no error after the release.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not enough is left in the ledger: the table is not read, and nothing is written.
-    OSError, TypeError, ValueError
-        If a bound, another PUBLIC number, the kind of table or the folder is impossible (no row is
-        read). `ValueError` with one sentence if a row cannot be used (nothing is released).
-    Stopped
-        If SIGINT, SIGTERM or SIGHUP comes before anything is released.
+    Returns 0, or 3 if the result was released and a file is not written: printing, drawing, writing or a
+    signal raises no error after the release. Before it: `BudgetExceeded` if not enough is left in the
+    ledger (the table is not read, nothing is written); an error if a bound, another PUBLIC number, the
+    kind of table or the folder is impossible (no row is read); `ValueError` with one sentence if a row
+    cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
     scaler, model, *said = _plan(options)
     budget = _till(options, model)

@@ -44,18 +44,7 @@ _NO_FILE = {
 
 
 def check_source(path):
-    """Refuse what is neither a CSV nor a Parquet file, by its kind and its beginning.
-
-    Parameters
-    ----------
-    path : str or Path
-        Of the PRIVATE table. Nothing is read beyond its first line, and a pipe is not opened.
-
-    Raises
-    ------
-    OSError, ValueError
-        If it is anything else. The message says what it is and what to do.
-    """
+    """Refuse what is no CSV or Parquet; only the first line of the PRIVATE table is read, and a pipe is not opened."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -355,22 +344,7 @@ def _names(path):
 
 # %% ../../nbs/command_line/files.ipynb #e059feec
 def read_names(path):
-    """Names of a table's columns, which are PUBLIC. No row is read.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV or Parquet.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    OSError, ValueError
-        If the file cannot be read, or two columns have one name.
-    """
+    """PUBLIC names of the columns of a CSV or Parquet table, all different. No row is read."""
     names = _carefully(_names, path)
     if len(set(names)) < len(names):  # not which: without a first line of names it is a person's
         raise ValueError(
@@ -380,20 +354,7 @@ def read_names(path):
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3
 def check_table(path, scaler):
-    """Refuse a table by what its schema says of the columns that are to be read. No row is read.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV or Parquet.
-    scaler : BoundedScaler
-        Fitted to names of the table.
-
-    Raises
-    ------
-    OSError, ValueError
-        If a column's type is neither numbers nor words, or one that no installed reader can read.
-    """
+    """Refuse a table by its schema if a column to be read is neither numbers nor words, or unreadable. No row is read."""
     _carefully(lambda path: _is_parquet(path) and _refuse_types(path, scaler), path)
 
 # %% ../../nbs/command_line/files.ipynb #4dc180c2
@@ -406,25 +367,10 @@ _UNUSABLE = (
 
 
 def read_rows(path, scaler):
-    """Scaled rows of a table.
+    """Scaled rows of a PRIVATE CSV or Parquet table: an array or a dask array, PRIVATE. Other columns are not read.
 
-    Parameters
-    ----------
-    path : str or Path
-        PRIVATE: CSV or Parquet.
-    scaler : BoundedScaler
-        Fitted to names; other columns are not read.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features_out), or a dask array
-        PRIVATE.
-
-    Raises
-    ------
-    OSError, ValueError
-        As `check_table`, before a row is read. `ValueError` with one and the same sentence if any
-        row cannot be used, or there is none: it names no cell, line or column.
+    Refused as in `check_table`, before a row is read; and by a `ValueError` with one and the same sentence
+    if any row cannot be used, or there is none: it names no cell, line or column.
     """
     check_table(path, scaler)
     try:

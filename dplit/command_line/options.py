@@ -27,13 +27,7 @@ return codes:
 
 
 def arguments(parser):
-    """What `python -m dplit cluster` is told.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Gets the arguments.
-    """
+    """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument
     add("table", type=Path, help="CSV or Parquet: one row for each person")
     told = "public ranges: CSV with column,low,high[,values], or JSON"

@@ -51,16 +51,7 @@ def plot_columns(result):
     """Where the centers lie: one panel for each column, which shows its whole public range.
 
     Of more than 24 columns, the 24 in which the centers lie farthest apart within the range;
-    those of clusters that may be empty are not asked.
-
-    Parameters
-    ----------
-    result : Result
-        Released.
-
-    Returns
-    -------
-    matplotlib Figure
+    those of clusters that may be empty are not asked. The result is released.
     """
     shown = _telling(result)
     k, wide = len(result.centers), min(len(shown), 2)
@@ -95,18 +86,7 @@ def _maybe_empty(result):
 
 
 def doubts(result):
-    """Sentences about clusters that may be empty, and lists of which hardly anybody has a value; no words if there are none.
-
-    Parameters
-    ----------
-    result : Result
-        Released.
-
-    Returns
-    -------
-    str
-        PUBLIC.
-    """
+    """Sentences (PUBLIC) about clusters that may be empty and lists of which hardly anybody has a value, or ""."""
     return " ".join([*_empty_clusters(result), *_empty_lists(result)])
 
 
@@ -193,22 +173,7 @@ def _draw_shares(ax, column, shares):
 # %% ../../nbs/command_line/reports.ipynb #4d204a48
 @style()
 def plot_sizes(result):
-    """How many rows each cluster has, with two standard errors of the noise to either side.
-
-    Parameters
-    ----------
-    result : Result
-        Released, with sizes.
-
-    Returns
-    -------
-    matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        If it has no sizes.
-    """
+    """How many rows each cluster of a released result has, with two standard errors of the noise to either side."""
     if result.sizes is None or result.errors is None:
         raise ValueError("result: plot_sizes needs sizes, and this algorithm releases none.")
     k = len(result.sizes)
@@ -245,17 +210,7 @@ def together(result):
 
 # %% ../../nbs/command_line/reports.ipynb #cf3b08f1
 def right_guesses(receipt):
-    """How often, at most, an adversary is right who bets on one person's row, at even prior odds.
-
-    Parameters
-    ----------
-    receipt : Receipt
-
-    Returns
-    -------
-    float
-        From 0.5 (nothing is learned) to 1. PUBLIC.
-    """
+    """How often at most (0.5 to 1, PUBLIC) an adversary who bets on one person's row is right, at even prior odds."""
     return (1 + receipt.delta_at(0.0)) / 2
 
 # %% ../../nbs/command_line/reports.ipynb #a9c289e3
@@ -396,18 +351,7 @@ def _found(result):
 
 # %% ../../nbs/command_line/reports.ipynb #b47be79b
 def report(result):
-    """The page: one HTML file that fetches nothing.
-
-    Parameters
-    ----------
-    result : Result
-        Released.
-
-    Returns
-    -------
-    str
-        PUBLIC, as everything on it is.
-    """
+    """The page: one HTML file that fetches nothing. PUBLIC, as everything on it is."""
     title = html.escape(f"{result.source}: {len(result.centers)} groups, found privately")
     left = ", ".join(map(str, result.left_out))
     left = (

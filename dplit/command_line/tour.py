@@ -32,29 +32,11 @@ from .command import cluster
 
 # %% ../../nbs/command_line/tour.ipynb #8a471ff9
 def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state=None, say=say):
-    """Non-private k-means compared with NoisyLloyd and PEMeans at several epsilons.
+    """Non-private k-means compared with NoisyLloyd and PEMeans: one fit of each at each epsilon.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; the losses printed are NOT private, so use public data.
-    radius, center : float, ndarray of shape (d,)
-        PUBLIC ball of the rows, in the units of X.
-    epsilons : list of float
-        One fit of each for each.
-    n_clusters : int
-        Number of centers.
-    delta : float
-        Failure probability of every private fit.
-    random_state : None, int or Generator
-        None: secret noise. A seed makes the comparison repeatable, and not private.
-    say : callable
-        Told what happens, one line at a time.
-
-    Returns
-    -------
-    rows : list of tuple (method, epsilon, loss relative to non-private, seconds), all str
-    models : dict of name -> fitted estimator
+    The losses that `say` gets, line by line, are NOT private, so use public data; the ball is PUBLIC, in
+    the units of X; a seed makes the noise repeatable, and not private. Returns rows (method, epsilon, loss
+    relative to non-private, seconds), all str, and the fitted models by name.
     """
     say("  k-means without privacy ...")
     start = time.perf_counter()
@@ -77,15 +59,7 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
 
 # %% ../../nbs/command_line/tour.ipynb #350e729d
 def picture(models, path):
-    """Save the centers of each model as a strip of 8 x 8 images: the first above, the others below in two columns.
-
-    Parameters
-    ----------
-    models : dict of name -> fitted estimator
-        At least two, with `cluster_centers_` of 64 columns.
-    path : str or Path
-        Where to save it.
-    """
+    """Save the 8 x 8 centers of two models or more as a strip: the first above, the others below in two columns."""
     tall = 1 + len(models) // 2
     fig, axes = plt.subplots(tall, 2, figsize=(12, 0.95 * tall))
     axes[0, 1].set_visible(False)
@@ -100,19 +74,7 @@ def picture(models, path):
 
 # %% ../../nbs/command_line/tour.ipynb #6559b680
 def tour(options):
-    """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        `epsilon`, a list of float, and `picture`, a Path.
-
-    Raises
-    ------
-    OSError, ValueError
-        If the picture's folder is not there or cannot be written to, or its name is not that of a
-        picture: before anything is fitted.
-    """
+    """`python -m dplit`: cluster handwritten digits privately, say what it cost, save a picture (its path checked first)."""
     if not options.picture.resolve().parent.is_dir():
         raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
     known = options.picture.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()
@@ -139,18 +101,7 @@ def tour(options):
 
 # %% ../../nbs/command_line/tour.ipynb #3b1f6a90
 def ledger(options):
-    """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        `file`, a Path, `json`, a bool, and `begin`, a limit (epsilon, delta) or None.
-
-    Raises
-    ------
-    OSError, ValueError, LedgerError
-        If the ledger cannot be opened, made or printed.
-    """
+    """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger."""
     with PrivacyBudget.open(options.file, *(options.begin or ())) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
     if not (printed or options.begin):
@@ -161,18 +112,9 @@ PROGRAMS = {"tour": tour, "cluster": cluster, "ledger": ledger}
 
 
 def run(options):
-    """What `python -m dplit` does once it knows what is asked for.
+    """What `python -m dplit` does once it knows what is asked for; it returns what `sys.exit` takes.
 
-    Parameters
-    ----------
-    options : argparse.Namespace
-        As `dplit.command_line.parse` gives them.
-
-    Returns
-    -------
-    int or str
-        For `sys.exit`: 0, what went wrong (1), 128 + n if signal n stopped it (Ctrl-C: 130); see
-        `cluster` for 3.
+    0, what went wrong (1), 128 + n if signal n stopped it (Ctrl-C: 130); see `cluster` for 3.
     """
     try:
         with warnings.catch_warnings():

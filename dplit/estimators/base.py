@@ -82,13 +82,8 @@ def _states(estimator, flag):
 class PrivateEstimator(BaseEstimator):
     """The one fit of every private estimator. A family of them says what it declares, what its gate is and what it releases.
 
-    There is no `partial_fit`: every call would be one more release, paid for again, and a loop over
-    batches would spend in silence.
-
-    Raises
-    ------
-    TypeError
-        If it, or a family, is made directly.
+    It is not made directly. There is no `partial_fit`: every call would be one more release, paid for
+    again, and a loop over batches would spend in silence.
     """
 
     # what `privacy_cost` says; a class whose code differs from that of the class that states a
@@ -237,11 +232,6 @@ class PublicEstimator(BaseEstimator):
         -------
         PrivacyCost
             A `PrivacyBudget` does not charge it. On PUBLIC and released tables a fit costs nothing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is impossible.
         """
         name = type(declare(self, rules_of(type(self)))).__name__
         return PrivacyCost(name=name, epsilon=math.inf, delta=0.0, neighboring="add_remove")

@@ -31,15 +31,7 @@ FEW = 12  # deviations of a bin: with fewer rows than this in all, a look would 
 
 @dataclass(frozen=True)
 class LookPrices:
-    """Gaussian prices of one look. PUBLIC.
-
-    Parameters
-    ----------
-    mean : float
-        Of the sum of all rows.
-    distances : float
-        Of the histogram of distances.
-    """
+    """Privacy costs (GDP) of one look: of the sum of all rows, and of the histogram of distances. PUBLIC."""
 
     mean: float
     distances: float
@@ -136,17 +128,7 @@ def shrink(steps: Points, variance: Annotated[Points, "k"]):
 # %% ../../nbs/estimators/zooming.ipynb #a0c1000e
 @dataclass(frozen=True)
 class View:
-    """A ball in which nearly all rows lie. Released.
-
-    Parameters
-    ----------
-    center : ndarray of shape (d,)
-        Relative to the centre of the public ball, in the units of the rows.
-    radius : float
-        In the units of the rows.
-    mu : float
-        Gaussian price of finding it.
-    """
+    """A released ball in which nearly all rows lie, in their units, relative to the public center; it costs mu (GDP)."""
 
     center: np.ndarray
     radius: float

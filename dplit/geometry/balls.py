@@ -105,22 +105,7 @@ def clip_to_ball(
 
 # %% ../../nbs/geometry/balls.ipynb #a6a3b961
 def relative_to_ball(X, radius, center=None):
-    """Rows minus the center of the ball, clipped to `radius`: what is far outside never overflows.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Finite rows; they may be PRIVATE.
-    radius : float
-        Radius of the ball, in the units of X. PUBLIC.
-    center : array-like of shape (d,), default: the origin
-        PUBLIC.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        A new array. Each row is treated by itself, as in `clip_to_ball`.
-    """
+    """Rows (PRIVATE or not) minus the PUBLIC center, clipped to the ball, each by itself; what is far never overflows."""
     if center is None:
         return clip_to_ball(X, radius)
     with np.errstate(over="ignore"):  # 1e308 - (-1e308) is far outside, not infinite

@@ -156,16 +156,19 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
             S += squares[old]
             free &= S.min(axis=1) + room >= 0
         far = square - 2 * Q @ Q.T + room[:, None] >= 0
-        for i in range(batch):
-            if free[i]:
-                P[count], squares[count], count, refused = Q[i], square[i], count + 1, 0
-                free &= far[i]
+        judged = 0
+        while judged < batch:
+            passed = free[judged:]
+            skip = int(passed.argmax()) if passed.any() else batch - judged
+            judged, refused = judged + skip, refused + skip
+            if refused >= max_rejections:
+                return None
+            if judged < batch:
+                P[count], squares[count], count, refused = Q[judged], square[judged], count + 1, 0
+                free &= far[judged]
                 if count == n_points:
                     return P
-            else:
-                refused += 1
-                if refused == max_rejections:
-                    return None
+                judged += 1
 
 # %% ../../nbs/geometry/covers.ipynb #5a3f8e51
 def net_cover(X: Annotated[Points, "n d"], radius: Radius):

@@ -38,17 +38,9 @@ def one_thread(function: Function) -> Function:
     """The same function, whose every product of matrices and every k-means inside take one thread.
 
     They are small in a fit: threads would wait for each other longer than they compute. Inside, no
-    error state of numpy changes what happens: a warning or an error could tell of a record.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-        What the caller had set holds again after it, an error or not. For products the setting is
-        of the whole process: who comes first makes it and takes it back.
+    error state of numpy changes what happens: a warning or an error could tell of a record. What the
+    caller had set holds again after it, an error or not. For products the setting is of the whole
+    process: the first thread that comes makes it and takes it back.
     """
 
     @wraps(function)
@@ -335,23 +327,9 @@ KEPT_BYTES = (
 
 
 def keep_rows(X, function, n_columns, dtype):
-    """What a function makes of the rows: a table if it is small, else `MappedRows`. The same to the last bit.
+    """What a record-wise function makes of PRIVATE rows: a small table, or `MappedRows`. The same to the last bit.
 
-    Parameters
-    ----------
-    X : ndarray or MappedRows of shape (n, d)
-        PRIVATE rows.
-    function : callable
-        Of a block of rows; treats each row by itself.
-    n_columns : int
-        How many columns it returns.
-    dtype : type
-        In which they can be kept without rounding.
-
-    Returns
-    -------
-    ndarray of shape (n, n_columns), or MappedRows
-        PRIVATE.
+    `function` takes a block of rows and returns `n_columns` for each, which `dtype` holds without rounding.
     """
     mapped = MappedRows(X, lambda rows, at: function(rows), n_columns)
     rows = X.rows if isinstance(X, MappedRows) else X

@@ -16,20 +16,7 @@ from threading import Event, Thread, current_thread, main_thread
 
 # %% ../../nbs/inputs/console.ipynb #e78f5b54
 def say(text="", file=None):
-    """Print a line; no error of printing gets out.
-
-    Parameters
-    ----------
-    text : object
-        PUBLIC or released. Letters that the stream's encoding lacks are printed as escapes.
-    file : text stream, optional
-        Default: standard output.
-
-    Returns
-    -------
-    bool
-        Whether the line was printed.
-    """
+    """Print a PUBLIC or released line, escaped as the encoding needs, and return whether it was printed; it never raises."""
     stream = sys.stdout if file is None else file
     try:
         encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -54,20 +41,7 @@ def drain():
 
 # %% ../../nbs/inputs/console.ipynb #0945f412
 def check_folder(folder, room=0):
-    """Refuse a folder in which no file of some size can be written. A file is written there and removed.
-
-    Parameters
-    ----------
-    folder : str or Path
-        PUBLIC, and there already.
-    room : int
-        Size of the file, in bytes.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written: the message names the folder and the reason.
-    """
+    """Refuse a PUBLIC folder, with the reason, if no file of `room` bytes can be written: one is, and is removed."""
     folder = Path(folder)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -87,15 +61,7 @@ CLOCK = {"bar_format": "{desc}: {elapsed}", "delay": 2, "miniters": 0, "leave": 
 
 @contextmanager
 def clock(what):
-    """Show seconds on a terminal, for what takes more than two of them, where tqdm is installed.
-
-    No error of showing them gets out.
-
-    Parameters
-    ----------
-    what : str
-        PUBLIC: what takes so long.
-    """
+    """Show seconds on a terminal if `what` (PUBLIC) takes more than two and tqdm is installed; no error gets out."""
     bar, done = None, Event()
 
     def tick():
@@ -124,13 +90,7 @@ SIGNALS = [
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that ended a command before it released anything.
-
-    Parameters
-    ----------
-    number : int
-        Of the signal; a command returns 128 + `number`, as shells do.
-    """
+    """A signal that ended a command before it released anything; the command returns 128 + its number, as shells do."""
 
     def __init__(self, number):
         super().__init__(number)
@@ -169,17 +129,8 @@ def held(model):
     """Hold back Ctrl-C, SIGTERM and SIGHUP (a closed terminal): what is paid for gets written, and what failed gets noted.
 
     Only in the main thread, and only a signal that has its default handler: `nohup` stays as it is.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted once it has `spent_`.
-
-    Yields
-    ------
-    stop : object
-        `came` is the first signal, or None. Until the model is fitted, `check()` raises `Stopped` if
-        one came, and inside `with stop.stoppable():` one stops what is running by the same error.
+    `came` of what it yields is the first signal, or None. Until the model is fitted (has `spent_`),
+    `check()` raises `Stopped` if one came; `with stop.stoppable():` lets one stop what is running so.
     """
     stop, before = _Held(model), {}
     try:

@@ -33,18 +33,9 @@ from .checks import check_radius, check_random_state, check_rounds, check_share
 class Rule(NamedTuple):
     """What an annotation asks of an argument.
 
-    Parameters
-    ----------
-    check : callable
-        Of (value, name, owner), and of the axes if there are any. Returns the converted value, or raises.
-    words : str
-        One or two sentences for a docstring: what is asked.
-    kind : str
-        The type, as a docstring names it.
-    axes : str or None
-        Names of an array's axes, as in `check_arrays`; None: no array.
-    optional : bool
-        Whether None passes, unchecked.
+    `check` takes (value, name, owner), and the axes if there are any, and returns the converted value,
+    or raises. `words` and `kind` are for a docstring: what is asked, and the type. `axes` are as in
+    `check_arrays` (None: no array). If `optional`, None passes unchecked.
     """
 
     check: Callable[..., Any]
@@ -54,23 +45,7 @@ class Rule(NamedTuple):
     optional: bool = False
 
     def ask(self, value, name, owner):
-        """The converted value.
-
-        Parameters
-        ----------
-        value : object
-        name, owner : str
-            What it is called, and who needs it; for the message.
-
-        Returns
-        -------
-        object
-
-        Raises
-        ------
-        TypeError, ValueError
-            The check's own.
-        """
+        """The converted value, or the check's own TypeError or ValueError."""
         if self.optional and value is None:
             return None
         if self.axes is None:
@@ -78,16 +53,7 @@ class Rule(NamedTuple):
         return self.check(value, name, owner, self.axes)
 
     def entry(self, name):
-        """What a docstring says of a parameter with this rule.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        str
-        """
+        """What a docstring says of a parameter with this rule."""
         shape = "" if self.axes is None else f" of shape ({', '.join(self.axes.split())})"
         shape = re.sub(r"\(([^,+]+)\+?\)", r"(\1,)", shape).replace("+", "")
         words = textwrap.fill(self.words, 96, initial_indent="    ", subsequent_indent="    ")
@@ -95,17 +61,7 @@ class Rule(NamedTuple):
 
 # %% ../../nbs/inputs/contracts.ipynb #6616e9af
 def between(low, high, ends="[]"):
-    """The rule of a number in an interval: see `check_between`.
-
-    Parameters
-    ----------
-    low, high : float
-    ends : {"[]", "()", "(]", "[)"}
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of a number in an interval: see `check_between`."""
     check = partial(check_between, low=low, high=high, ends=ends)
     return Rule(check, f"A number in {_interval(low, high, ends)}.", "float")
 
@@ -115,64 +71,25 @@ def _interval(low, high, ends):
 
 
 def whole(low=1, high=2**53, why=""):
-    """The rule of a whole number: see `check_count`.
-
-    Parameters
-    ----------
-    low, high : int
-    why : str
-        Why no more than `high`; for the message.
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of a whole number: see `check_count`."""
     words = f"A whole number, at least {low}" + f" and at most {high}" * (high < 2**53)
     return Rule(partial(check_count, low=low, high=high, why=why), f"{words}.", "int")
 
 
 def positive(meaning):
-    """The rule of a number from 1e-100 to 1e100 whose message says what it is for: see `check_positive`.
-
-    Parameters
-    ----------
-    meaning : str
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of a number from 1e-100 to 1e100 whose message says what it is for: see `check_positive`."""
     check = partial(check_positive, meaning=meaning)
     return Rule(check, f"A number from 1e-100 to 1e100: {meaning}.", "float")
 
 
 def numbers(low, high, ends="[]"):
-    """The rule of one number, or an array of numbers, of an interval: see `check_numbers`.
-
-    Parameters
-    ----------
-    low, high : float
-    ends : {"[]", "()", "(]", "[)"}
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of one number, or an array of numbers, of an interval: see `check_numbers`."""
     check = partial(check_numbers, low=low, high=high, ends=ends)
     return Rule(check, f"In {_interval(low, high, ends)}.", "float or array_like")
 
 # %% ../../nbs/inputs/contracts.ipynb #e5229f78
 def one_of(*choices):
-    """The rule of a short list of values.
-
-    Parameters
-    ----------
-    *choices : str, int or float
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of a short list of values."""
     listed = [f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices]
     if all(isinstance(choice, str) for choice in choices):
         check = partial(check_choice, choices=choices)
@@ -190,18 +107,7 @@ def _check_listed(value, name, owner, choices, listed):
 
 
 def instance(kind, how=""):
-    """The rule of an object of some kind, which may be PRIVATE: see `check_kind`.
-
-    Parameters
-    ----------
-    kind : type or tuple of type
-    how : str
-        How to make one; for the message.
-
-    Returns
-    -------
-    Rule
-    """
+    """The rule of an object of some kind, which may be PRIVATE: see `check_kind`."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     name = " or ".join(kind.__name__ for kind in kinds)
     words = f"A {name}" + f", {how}" * bool(how)
@@ -209,22 +115,7 @@ def instance(kind, how=""):
 
 
 def each(hint):
-    """The rule of a list whose entries all go by the rule of one annotation.
-
-    Parameters
-    ----------
-    hint : annotation
-        With a rule.
-
-    Returns
-    -------
-    Rule
-
-    Raises
-    ------
-    TypeError
-        If the annotation has no rule.
-    """
+    """The rule of a list whose entries all go by the rule of one annotation."""
     rule = check_kind(rule_of(hint), "hint", "each", Rule, "in an annotation such as Count")
     return Rule(partial(_check_each, rule=rule), f"For each: {rule.words}", f"list of {rule.kind}")
 
@@ -321,22 +212,7 @@ RequiredRadius = Annotated[Radius | None, REQUIRED]
 
 
 def rule_of(hint):
-    """The rule of an annotation, or None.
-
-    Parameters
-    ----------
-    hint : annotation
-        Resolved: no string.
-
-    Returns
-    -------
-    Rule or None
-
-    Raises
-    ------
-    TypeError
-        If there is a rule in it that a contract cannot ask, or axes without a rule.
-    """
+    """The rule of a resolved annotation (no string), or None; a TypeError if a contract cannot ask it."""
     said = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     axes = [word for word in said if isinstance(word, str) and word != REQUIRED]
     if found := [part for part in said if isinstance(part, Rule)]:
@@ -358,17 +234,7 @@ def rule_of(hint):
 
 
 def rules_in(function):
-    """The rules of a function's parameters, by name.
-
-    Parameters
-    ----------
-    function : callable
-        Annotations in quotes are resolved in its module.
-
-    Returns
-    -------
-    dict from str to Rule
-    """
+    """The rules of a function's parameters, by name; annotations in quotes are resolved in its module."""
     written = inspect.unwrap(check_callable(function, "function", "rules_in"))
     if not inspect.isfunction(written):
         return {}
@@ -383,16 +249,7 @@ _SHORT[tuple[ArrayLike, ArrayLike] | None] = "tuple[ArrayLike, ArrayLike] | None
 
 
 def plain_signature(function):
-    """A function's signature with plain types: the rules are left out.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    inspect.Signature
-    """
+    """A function's signature with plain types: the rules are left out."""
     written = inspect.unwrap(check_callable(function, "function", "plain_signature"))
     signature, plain, ruled = inspect.signature(written), get_type_hints(written), rules_in(written)
     shown = [
@@ -411,22 +268,11 @@ _RAISES = "TypeError, ValueError\n    If an argument is of a wrong kind, or outs
 
 
 def completed(doc, order=(), parameters=None, attributes=None, raises=_RAISES):
-    """A docstring with the entries that it leaves out.
+    """A docstring with the entries that it leaves out; what is there stays as it is.
 
-    Parameters
-    ----------
-    doc : str
-        Not indented: as `inspect.cleandoc` returns it. What is there stays as it is.
-    order : iterable of str
-        Names of the parameters, as the signature has them.
-    parameters, attributes : dict from str to str, optional
-        Entries by name, such as `"t : int\\n    How many."`.
-    raises : str
-        The section "Raises", if there is none; "" for none.
-
-    Returns
-    -------
-    str
+    `doc` is not indented: as `inspect.cleandoc` returns it. `order` has the names of the signature's
+    parameters, the dicts have entries by name, such as `"t : int\\n    How many."`, and `raises` is the
+    section "Raises", if there is none ("" for none).
     """
     attributes = attributes or {}
     head, *parts = _TITLE.split(check_kind(doc, "doc", "completed", str))
@@ -514,22 +360,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def contract(function: _F, room: str | None = None) -> _F:
     """A function for callers from outside: its arguments are checked and converted by its annotations, once.
 
-    Parameters
-    ----------
-    function : callable
-        Or a method. `@staticmethod` and `@classmethod` come above `@contract`.
-    room : str, optional
-        Name of the package on whose face it is found. Default: the function's own module.
-
-    Returns
-    -------
-    callable
-        With `plain`, the function, and `rules`, a dict from its parameters to their rules.
-
-    Raises
-    ------
-    TypeError
-        If an annotation cannot be read: see `rule_of`.
+    It may be a method: `@staticmethod` and `@classmethod` come above `@contract`. `room` is the package
+    on whose face it is found (default: the function's own module). The result has `plain`, the function,
+    and `rules`, by parameter. An annotation that cannot be read is a TypeError: see `rule_of`.
     """
     check_callable(function, "function", "contract")
     if isinstance(function, (staticmethod, classmethod)):
@@ -569,18 +402,7 @@ def contract(function: _F, room: str | None = None) -> _F:
 
 # %% ../../nbs/inputs/contracts.ipynb #34101126
 def face(room):
-    """From here on the functions of a package's `__all__` are contracts, for whoever imports them from the package.
-
-    Parameters
-    ----------
-    room : str
-        `__name__`, in the last line of the package's `__init__.py`.
-
-    Raises
-    ------
-    TypeError
-        If an annotation cannot be read: see `rule_of`.
-    """
+    """Make the functions in a package's `__all__` contracts when imported from it; its last line is face(__name__)."""
     module = _room(room)
     for name in module.__all__:
         thing = getattr(module, name)
@@ -595,17 +417,7 @@ def _room(room):
 
 
 def contracts_of(room):
-    """The contracts of a face: its functions, and the methods of its classes.
-
-    Parameters
-    ----------
-    room : module, or str
-
-    Returns
-    -------
-    dict from str to callable
-        "function" or "Class.method" to the contract, which has `rules` and `plain`.
-    """
+    """The contracts of a face by name ("function" or "Class.method"); each has `rules` and `plain`."""
     module, found = _room(room), {}
     for name in module.__all__:
         thing = getattr(module, name)

@@ -17,25 +17,10 @@ from .contracts import completed, plain_signature, rule_of, rules_in
 
 # %% ../../nbs/inputs/declared.ipynb #b1ba5d94
 def declare(estimator, rules):
-    """A twin of an estimator whose PUBLIC parameters are checked, and plain Python values.
+    """A twin of an estimator, without results, whose PUBLIC parameters are checked, and plain Python values.
 
-    Parameters
-    ----------
-    estimator : estimator
-        With `get_params`, as scikit-learn's. It is not changed.
-    rules : dict
-        From the name of a parameter to a function of (value, name, owner) that returns the plain
-        value or raises. Parameters without a rule are handed on as they are.
-
-    Returns
-    -------
-    estimator
-        Of the same class, without results.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The rules' own, in their order.
+    A rule is a function of (value, name, owner) that returns the plain value or raises; they are asked
+    in their order. Parameters without a rule are handed on as they are.
     """
     owner, params = type(estimator).__name__, estimator.get_params(deep=False)
     twin = object.__new__(type(estimator))
@@ -48,14 +33,7 @@ ABSENT = object()  # no table was handed over, not even None
 
 
 def settle(estimator, twin):
-    """Hand the results of a fit from the twin to its estimator, all at once; results of an earlier fit go.
-
-    Parameters
-    ----------
-    estimator : estimator
-    twin : estimator
-        Its attributes that end in "_" are results.
-    """
+    """Hand the results of a fit (names that end in "_") from the twin to its estimator, all at once; earlier ones go."""
     result = re.compile(r"(?!__).*_").fullmatch
     kept = {name: value for name, value in vars(estimator).items() if not result(name)}
     found = {name: value for name, value in vars(twin).items() if result(name)}
@@ -63,18 +41,10 @@ def settle(estimator, twin):
 
 # %% ../../nbs/inputs/declared.ipynb #e9e210c7
 def rules_of(cls):
-    """The rules of an estimator's parameters, as `declare` takes them.
+    """The rules of an estimator's parameters in the order of the signature, as `declare` takes them.
 
-    Parameters
-    ----------
-    cls : type
-        Whose `__init__` has annotations with rules. A class whose own `__init__` leaves some out goes
-        by the rules of its bases: those of their `__init__`, and of the annotations in their bodies.
-
-    Returns
-    -------
-    dict from str to callable
-        In the order of the signature; each of (value, name, owner).
+    They are the annotations of its `__init__`. A class whose own `__init__` leaves some out goes by the
+    rules of its bases: those of their `__init__`, and of the annotations in their bodies.
     """
     return dict(_rules_found(cls))
 
@@ -96,18 +66,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def with_defaults(init: _F, **defaults: Any) -> _F:
-    """The same `__init__`, with other defaults: for an estimator that is another one, set up differently.
-
-    Parameters
-    ----------
-    init : function
-    **defaults : object
-        By the names of its keyword-only parameters.
-
-    Returns
-    -------
-    function
-    """
+    """The same `__init__`, with other defaults: for an estimator that is another one, set up differently."""
     made = FunctionType(init.__code__, init.__globals__, "__init__", init.__defaults__)
     made.__kwdefaults__ = init.__kwdefaults__ | defaults
     made.__annotations__ = init.__annotations__
@@ -155,18 +114,8 @@ _C = TypeVar("_C", bound=type)
 def complete(cls: _C, parameters=PARAMETERS, attributes=RELEASED, raises=BY_FIT) -> _C:
     """The same class; its docstring has all its parameters, and `help` shows plain types.
 
-    Parameters
-    ----------
-    cls : type
-        What its docstring says stays as it is. A parameter that is in no table gets the words of its rule.
-    parameters, attributes : dict from str to str
-        Entries by name. All attributes are added, and of the parameters those that the class has.
-    raises : str
-        The section "Raises", if it has none.
-
-    Returns
-    -------
-    type
+    What its docstring says stays as it is. A parameter that is in no table gets the words of its rule.
+    Of `parameters` those that the class has are added, of `attributes` all, `raises` if it has no "Raises".
     """
     init = inspect.unwrap(cls.__init__)
     own = [*inspect.signature(init).parameters][1:] if inspect.isfunction(init) else []

@@ -59,17 +59,7 @@ def quiet():
 
 # %% ../../nbs/inputs/foreign.ipynb #39f0000b
 def is_total(function):
-    """Whether code of this package says of itself that it never fails, and is record-wise to the last bit.
-
-    Parameters
-    ----------
-    function : callable
-        Says so by an attribute `is_total` of its own; one that is inherited does not count.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether code says by its own `is_total` (no inherited one) that it never fails, and is record-wise to the last bit."""
     while isinstance(function, partial):
         function = function.func
     said = {**vars(type(function)), **getattr(function, "__dict__", {})}
@@ -77,26 +67,12 @@ def is_total(function):
 
 
 def each_record(function, rows, otherwise):
-    """What foreign code returns for each PRIVATE record, and `otherwise` for a record on which it fails.
+    """What record-wise foreign code returns for each PRIVATE row, and `otherwise` (PUBLIC) for one on which it fails.
 
-    Parameters
-    ----------
-    function : callable
-        From a block of records (read-only) to a number, or an array of the shape of `otherwise`,
-        for each. Must be record-wise. It is called with one record at a time, whatever the others
-        are: in a block, the last bits of a product may depend on how many there are, and a call
-        that fails would change how the others are called. Code for which `is_total` is true is
-        called once.
-    rows : ndarray of shape (n, d)
-        PRIVATE.
-    otherwise : float or ndarray
-        PUBLIC: the value of a record on which the function raises an error, or returns NaN,
-        complex or masked numbers, or something of another shape.
-
-    Returns
-    -------
-    ndarray of shape (n, *np.shape(otherwise))
-        PRIVATE. Infinite values stay.
+    It is called with one record at a time (a read-only block of one), whatever the others are: in a
+    block, the last bits of a product may depend on how many there are, and a call that fails would
+    change how the others are called. Code for which `is_total` is true is called once. It fails by an
+    error, NaN, complex or masked numbers, or another shape than that of `otherwise`; infinite values stay.
     """
     if is_total(function):
         return np.asarray(function(rows))
@@ -125,24 +101,7 @@ def _said(function, rows, shape):
 
 # %% ../../nbs/inputs/foreign.ipynb #75499c54
 def check_foreign(function, rows, shape, what):
-    """Refuse foreign code that fails on PUBLIC records, quoting its error.
-
-    Parameters
-    ----------
-    function : callable
-        As for `each_record`.
-    rows : ndarray of shape (n, d)
-        PUBLIC records, such as zeros.
-    shape : tuple of int
-        Of its value for one record.
-    what : str
-        What it is called; for the message.
-
-    Raises
-    ------
-    ValueError
-        If it raises an error, or returns something of another shape or no real numbers.
-    """
+    """Refuse foreign code that fails on PUBLIC records such as zeros, with its error, or gives no real numbers of `shape`."""
     rows = as_float64(rows).copy()
     rows.flags.writeable = False
     try:

@@ -16,20 +16,7 @@ from sklearn.utils.validation import validate_data
 
 # %% ../../nbs/inputs/frames.ipynb #64467249
 def not_a_table(X, name):
-    """What to hand over in place of something whose type says that it is no table.
-
-    Parameters
-    ----------
-    X : object
-        PRIVATE. Only its type is read.
-    name : str
-        What it is called; for the sentence.
-
-    Returns
-    -------
-    str
-        PUBLIC. Empty if it may be a table.
-    """
+    """What to hand over in place of something (PRIVATE) whose type, read alone, says that it is no table; else ""."""
     shaped = isinstance(getattr(X, "shape", None), tuple)
     if X is None:
         return "Hand over the rows."
@@ -50,18 +37,7 @@ def not_a_table(X, name):
 
 # %% ../../nbs/inputs/frames.ipynb #f384c7de
 def without_rows(X):
-    """A table of the same kind without its rows.
-
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read.
-
-    Returns
-    -------
-    array_like of shape (0, d), or None
-        PUBLIC. None for a kind that is not known.
-    """
+    """A table of the same kind without its rows: PUBLIC, no cell is read. None for a kind that is not known."""
     if hasattr(X, "chunks") and hasattr(X, "_meta"):  # a dask array knows what its parts are
         return np.zeros((0, X.shape[1]), X.dtype) if isinstance(X._meta, np.ndarray) else X._meta
     if hasattr(X, "iloc"):  # a slice of a frame may go by its index
@@ -75,22 +51,9 @@ def without_rows(X):
 
 
 def column_names(X):
-    """Names of the columns of a data frame.
+    """PUBLIC names of the columns of a PRIVATE data frame, of which no cell is read.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read.
-
-    Returns
-    -------
-    ndarray of str, or None
-        PUBLIC. None if they have no names, or names that are no words.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If some names are words and others are not, or two of them are the same.
+    None if they have no names, or names that are no words; refused if some are words, or two the same.
     """
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return None

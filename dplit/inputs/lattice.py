@@ -20,26 +20,7 @@ _STEP_BITS = 20
 
 
 def lattice(radius):
-    """The PUBLIC lattice of a radius.
-
-    Parameters
-    ----------
-    radius : float
-        In the units of the data.
-
-    Returns
-    -------
-    step : float
-        A power of two, in the units of the data.
-    limit : int
-        ceil(radius / step), between 2**20 and 2**21.
-
-    Raises
-    ------
-    ValueError
-        If radius is not a number in [1e-100, 1e100].
-
-    """
+    """The PUBLIC lattice of a radius: its step, a power of two, and ceil(radius / step), between 2**20 and 2**21."""
     if not (is_number(radius) and 1e-100 <= radius <= 1e100):
         raise ValueError(
             f"radius={shown(radius)}: the lattice needs a number between 1e-100 and 1e100, "

@@ -35,37 +35,13 @@ class UnreadableRecords(ValueError, TypeError):
 
 
 def is_masked(values):
-    """Whether an array has masked cells, or a list an array that has: they must not be read through the mask.
-
-    Parameters
-    ----------
-    values : array_like
-
-    Returns
-    -------
-    bool
-    """
+    """Whether an array has masked cells, or a list an array that has: they must not be read through the mask."""
     parts = values if isinstance(values, (list, tuple)) else ()
     return bool(np.ma.is_masked(values)) or any(map(np.ma.is_masked, parts))
 
 # %% ../../nbs/inputs/numbers.ipynb #0aa295a7
 def as_number(cell):
-    """One PRIVATE cell as a float; a finite number that no float64 can hold is the largest one, with its sign.
-
-    Parameters
-    ----------
-    cell : object
-        Of any type that `float` takes.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError
-        If it is none, whatever else it is; the message quotes nothing.
-    """
+    """One PRIVATE cell as a float, a finite one at most the largest; if it is none, a TypeError that quotes nothing."""
     with suppress(Exception):  # a cell may raise anything when asked for its number
         return _number_of(cell)
     raise TypeError("cell: it is no real number.")
@@ -90,20 +66,7 @@ def _number_of(cell):
 def as_float64(values):
     """PRIVATE numbers as an array of float64; finite ones beyond it become the largest, and no warning tells.
 
-    Parameters
-    ----------
-    values : array_like
-        Of real numbers. A list may mix their types.
-
-    Returns
-    -------
-    ndarray of float64
-        Not copied if it is one already.
-
-    Raises
-    ------
-    TypeError
-        If one of them is none, whatever else it is; the message quotes nothing.
+    Not copied if it is one already; a list may mix types. A cell of no number is a TypeError that quotes nothing.
     """
     with suppress(Exception):  # records of different lengths, or a cell that raises what it likes
         wide = np.asarray(values)
@@ -129,15 +92,8 @@ LARGEST = float(np.finfo(float).max)
 def cells_of(column):
     """Cells of one PRIVATE column, each as it is: a type common to all would let one of them change the others.
 
-    Parameters
-    ----------
-    column : array_like of shape (n,), or a data frame of one column
-        A missing cell makes floats of whole numbers where a library turns its column into an array.
-
-    Returns
-    -------
-    ndarray
-        As it is, if it is an array of numpy or has a type of numpy's; else of objects.
+    An array of numpy, or a column of a type of numpy's, stays as it is; else they are objects. (A missing
+    cell makes floats of whole numbers where a library turns its column into an array.)
     """
     if hasattr(column, "columns") and not isinstance(column, np.ndarray):
         names = list(getattr(column, "column_names", column.columns))
@@ -154,24 +110,10 @@ def cells_of(column):
 def check_arrays(owner, **given):
     """Arrays of finite numbers whose axes fit together. PRIVATE ones are welcome: no message shows a cell or a size.
 
-    Parameters
-    ----------
-    owner : str
-        Who needs them; for the message.
-    **given : tuple (array_like, str)
-        By their names, each with the names of its axes, as in `X=(X, "n d+"), y=(y, "n")`: axes of
-        one name are of one length, with a "+" of at least 1, and a number stands for itself.
-
-    Returns
-    -------
-    list of ndarray of float64
-        Not copied if they are that already. Entries beyond +-1e150, whose squares may overflow, count
-        as +-1e150: a refusal would tell of a record.
-
-    Raises
-    ------
-    ValueError
-        If one is anything else, masked, or holds NaN or infinity.
+    Each is given by name with its axes, as in `X=(X, "n d+"), y=(y, "n")`: axes of one name are of one
+    length, with a "+" of at least 1, and a number stands for itself. Returned as float64, not copied if
+    they are that already. Entries beyond +-1e150, whose squares may overflow, count as +-1e150: a refusal
+    would tell of a record.
     """
     sizes, found = {}, []
     for name, (values, axes) in given.items():

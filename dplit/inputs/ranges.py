@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .contracts import Rule
 from .declared import declare, settle
 from .numbers import cells_of, is_masked, UnreadableRecords
-from .checks import is_number, check_between, check_kind, check_points
+from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -154,25 +154,7 @@ class Box(NamedTuple):
 
 # %% ../../nbs/inputs/ranges.ipynb #9d658103
 def check_bounds(bounds, name, owner):
-    """PUBLIC ranges of columns, checked as far as they can be without a table.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        All low ends, then all high ends. Each a number, an array or a mapping: see `Box`.
-    name, owner : str
-        What they are called, and who needs them; for the message.
-
-    Returns
-    -------
-    tuple
-        The pair, as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no pair, or an end is missing or impossible.
-    """
+    """PUBLIC ranges of columns (low ends, high ends: see `Box`), checked as far as they can be without a table."""
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
@@ -194,19 +176,7 @@ Bounds = Annotated[
 
 
 def instead_of_bounds(value, name, owner):
-    """Refuse a ball beside ranges.
-
-    Parameters
-    ----------
-    value : None
-    name, owner : str
-        What it is called, and who is given both; for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is anything but None.
-    """
+    """Refuse a ball where ranges are given: only None passes."""
     if value is not None:
         raise ValueError(
             f"{name} beside bounds: {owner} takes public bounds, or a public ball, not both."
@@ -214,26 +184,7 @@ def instead_of_bounds(value, name, owner):
 
 
 def box_of(bounds, X, owner):
-    """The ranges of a table's columns, whose names and number alone are read.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high)
-        PUBLIC, as `check_bounds` returned them.
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read, unless it is a list of lists.
-    owner : str
-        Who needs them; for the message.
-
-    Returns
-    -------
-    Box
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no table, or a column has no range, or a range no column.
-    """
+    """The ranges of a PRIVATE table's columns, whose names and number alone are read; no cell, but of a list of lists."""
     low, high = bounds
     known, X = BaseEstimator(), _with_columns(X, owner, None)
     keep_columns(known, X)
@@ -260,18 +211,7 @@ def _as_objects(X, owner):
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
 def category_radius(n_values):
-    """Radius of the smallest ball that holds a scaled category.
-
-    Parameters
-    ----------
-    n_values : int
-        How many values it has. PUBLIC.
-
-    Returns
-    -------
-    float
-        1 for a single value, as for a range, and less than sqrt(2) for any number.
-    """
+    """Radius of the smallest ball that holds a scaled category of n values (PUBLIC): 1 if n = 1, always below sqrt(2)."""
     return math.sqrt(2 - 2 / max(n_values, 2))
 
 
@@ -362,9 +302,10 @@ def _scaled_table(X, columns, owner):
     ranged = [c for c in columns if not c.values]
     box = Box(np.array([c.low for c in ranged]), np.array([c.high for c in ranged]))
     if len(ranged) == len(columns):
-        rows = check_rows(X, owner, partitions=True)
+        rows, kind = check_rows(X, owner, partitions=True), np.float32 if is_float32(X) else float
+        scaled = lambda block: box.scaled(block).astype(kind, copy=False)
         partitioned = not isinstance(rows, np.ndarray)
-        return rows.map_blocks(box.scaled, dtype=float) if partitioned else box.scaled(rows)
+        return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     names = [c.name for c in ranged]
     if ranged or np.ma.is_masked(X):
         part = X[names] if hasattr(X, "columns") else np.asarray(X, dtype=object)[:, names]
@@ -485,7 +426,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features_out)
-            PRIVATE.
+            PRIVATE. float32 if all columns of X are, and none has categories.
 
         Raises
         ------
@@ -497,6 +438,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = _with_columns(X, type(self).__name__, self.categories)
         check_fitted_columns(self, X)
         return _scaled_table(X, self.columns_, type(self).__name__)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def in_units(self, points: "ArrayLike") -> np.ndarray:
         """Points of the ball, such as released centres, in the units of the columns.

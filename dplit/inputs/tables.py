@@ -146,26 +146,9 @@ def _check_partitions(X, owner, name, allowed):
 
 # %% ../../nbs/inputs/tables.ipynb #a7490c51
 def check_columns(X, owner, name="X", partitions=False, words=False):
-    """How many columns a PRIVATE table has, from its shape alone, before it is paid for.
+    """How many columns a PRIVATE table has, from its shape alone, before it is paid for; nothing depends on n.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        PRIVATE. No cell is read, and nothing depends on n.
-    owner, name : str
-        Who needs the table, and what it is called; for the message.
-    partitions, words : bool
-        Whether the owner takes a `dask.array`, and a frame's columns of words.
-
-    Returns
-    -------
-    int or None
-        None where only reading would tell, as for a list of lists.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no table, or a kind of table that the owner does not take.
+    None where only reading would tell (lists). `partitions`, `words`: a `dask.array`, columns of words are taken.
     """
     if isinstance(X, (list, tuple)):
         return None
@@ -191,21 +174,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
 
 
 def check_same_columns(owner, **tables):
-    """Refuse tables whose columns have other names, or the same in another order.
-
-    Parameters
-    ----------
-    owner : str
-        Who needs them; for the message.
-    **tables : array_like
-        By what they are called, PRIVATE ones among them. Names of columns are PUBLIC; no cell is
-        read, and tables without names go with any.
-
-    Raises
-    ------
-    ValueError
-        If two of them differ.
-    """
+    """Refuse tables whose columns differ in PUBLIC names or their order; tables without names go with any. No cell is read."""
     known = {name: names for name, X in tables.items() if (names := column_names(X)) is not None}
     for first, second in pairwise(known):
         if list(known[first]) != list(known[second]):
@@ -236,15 +205,7 @@ PartitionedRows = Annotated[
 
 # %% ../../nbs/inputs/tables.ipynb #c769d3c7
 def keep_columns(estimator, X):
-    """Keep in a fitted estimator how many columns a table has, and their names: they are PUBLIC.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Gets `n_features_in_` and, if the columns have names, `feature_names_in_`.
-    X : array_like of shape (n, d)
-        No cell is read.
-    """
+    """Keep in a fitted estimator what is PUBLIC: how many columns a table has, and their names. No cell is read."""
     validate_data(estimator, X, skip_check_array=True)
     names = column_names(X)
     if names is not None:
@@ -252,20 +213,7 @@ def keep_columns(estimator, X):
 
 
 def check_fitted_columns(estimator, X):
-    """Refuse a table whose columns are not those of the fit, in scikit-learn's words.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    X : array_like of shape (n, d)
-        No cell is read.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are more or fewer columns, or others, or the same in another order.
-    """
+    """Refuse a table whose columns are not those of the fit, in scikit-learn's words. No cell is read."""
     known, given = getattr(estimator, "feature_names_in_", None), column_names(X)
     if known is None or given is None:
         validate_data(estimator, X, reset=False, skip_check_array=True)

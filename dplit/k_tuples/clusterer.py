@@ -29,26 +29,7 @@ from ..inputs.tables import check_rows
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
-    """PRIVATE tuples as a finite array (n, k, d), or an error that quotes nothing.
-
-    Parameters
-    ----------
-    T : array_like of shape (n, k, d)
-        Entries beyond 1e100 are brought to it, silently.
-    owner : str
-        Who needs the tuples; for the message.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, k, d)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If T is no such array, or k < 2.
-    UnreadableRecords
-        If an entry is no finite number.
-    """
+    """PRIVATE tuples (n, k, d), k >= 2, as float64 up to 1e100; one that is not finite is an UnreadableRecords, unquoted."""
     shape = tuples_shape(T, owner)
     with warnings.catch_warnings(), suppress(TypeError, ValueError):  # ragged, or of no numbers
         warnings.simplefilter("ignore")
@@ -64,23 +45,7 @@ def _clipped(rows, shape):
 
 
 def tuples_shape(T, owner):
-    """(n, k, d), which is PUBLIC, before any number is read.
-
-    Parameters
-    ----------
-    T : array_like of shape (n, k, d)
-    owner : str
-        For the message.
-
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If T has no such shape, is sparse or masked, its type is not that of numbers, or k < 2.
-    """
+    """(n, k, d), which is PUBLIC, before any number is read: refused if sparse, masked, of no numbers, or k < 2."""
     if sparse.issparse(T):
         raise TypeError(f"T is sparse: {owner} needs a dense array of shape (n, k, d).")
     if np.ma.isMaskedArray(T):
@@ -114,20 +79,7 @@ def _nested_shape(T):
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #bc15e582
 def say_if_abstained(estimator, instead="there are no centres: `centers_` is None"):
-    """Warn if a fit abstained. Its status is released, so the warning discloses nothing private.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted, with `status_` and `get_params`.
-    instead : str
-        What there is in place of centers.
-
-    Returns
-    -------
-    estimator
-        As it was given.
-    """
+    """Warn if a fit abstained (its status is released), with what there is `instead` of centers; return it."""
     if getattr(estimator, "status_", None) == "abstained":
         warn_after_charge(
             f"{type(estimator).__name__} abstained, because the tuples do not agree well enough, and "
@@ -234,15 +186,7 @@ class TupleClusterer(PrivateEstimator):
 def printed_receipt(receipt):
     """A receipt quoted at the delta that its epsilon needs, if no epsilon is enough at the delta asked for.
 
-    Parameters
-    ----------
-    receipt : Receipt
-        Of releases whose privacy cost is an epsilon; some may fail in private.
-
-    Returns
-    -------
-    Receipt
-        The same, or at a larger delta.
+    Its releases cost an epsilon each, and some may fail in private.
     """
     if math.isfinite(receipt.epsilon):
         return receipt

@@ -147,19 +147,10 @@ def tuples_of(
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #c4066242
 def cell_radii(counts, n_clusters):
-    """Which fraction of M_i holds nearly all rows of each cell, from noisy counts of distances.
+    """Which fraction of M_i (2^-8, ..., 1) holds nearly all rows of each cell, from noisy counts of distances.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_clusters * 17,)
-        Released: for each cell, rows by distance; bin j holds those below 2^(j / 2 - 8) M_i, the
-        last all others.
-    n_clusters : int
-
-    Returns
-    -------
-    ndarray of shape (n_clusters,)
-        In 2^-8, ..., 1. Longer distances will be clipped.
+    Released counts, 17 for each cell: bin j holds rows at distances below 2^(j / 2 - 8) M_i, the last all
+    others. Longer distances will be clipped.
     """
     inside = np.cumsum(np.maximum(counts.reshape(n_clusters, 17), 0), axis=1)
     return 2.0 ** (np.argmax(inside >= 0.95 * inside[:, -1:], axis=1) / 2 - 8)
@@ -168,13 +159,9 @@ def cell_radii(counts, n_clusters):
 class StablePrices(NamedTuple):
     """How a fit of stable clusters divides its budget. PUBLIC.
 
-    Attributes
-    ----------
-    eta : float
-        The part of delta for bounds that fail; 0 for one cluster.
-    parts, distances, means, moments : float
-        Privacy costs (GDP) of the parts' agreement, of the distances inside cells, of their sums
-        and counts, of their second moments. 0 where nothing is released.
+    `eta` is the part of delta for bounds that fail (0 for one cluster). The others are privacy costs (GDP)
+    of the parts' agreement, of the distances inside cells, of their sums and counts, of their second
+    moments; 0 where nothing is released.
     """
 
     eta: float
@@ -185,14 +172,9 @@ class StablePrices(NamedTuple):
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #03c2a23e
 class Found(NamedTuple):
-    """Cells as they were released. PUBLIC.
+    """Cells as they were released, in the units of the data. PUBLIC.
 
-    Attributes
-    ----------
-    centers : ndarray of shape (k, d)
-        In the units of the data, minus the center of the ball.
-    counts, widths : ndarray of shape (k,)
-        Noisy numbers of rows, and radii to which rows are clipped, in the same units.
+    `centers` (k, d) minus the center of the ball, noisy `counts` of rows, and `widths` to which rows are clipped.
     """
 
     centers: np.ndarray
@@ -201,39 +183,14 @@ class Found(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Rows as their cells see them. PRIVATE.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d)
-        Minus the center of their cell, in widths of it.
-    cells : ndarray of int, shape (n,)
-    """
+    """Rows (n, d) as their cells see them: minus the center of their cell, in widths of it. PRIVATE."""
 
     rows: np.ndarray
     cells: np.ndarray
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #732bfa7b
 def cell_means(Q, start, radius, price, noise):
-    """Noisy means of the cells of released points.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (n, d)
-        PRIVATE rows in whole numbers.
-    start : ndarray of shape (k, d)
-        PUBLIC, or released.
-    radius : float
-        PUBLIC.
-    price : StablePrices
-        PUBLIC.
-    noise : Noise
-
-    Returns
-    -------
-    Found, Inside
-        The first is released, the second is not.
-    """
+    """Noisy means of PRIVATE rows (whole numbers) in the cells of released points: Found (released), Inside (PRIVATE)."""
     k = len(start)
     step, limit = lattice(radius)
     C = np.rint(clip_to_ball(start, radius) / step)
@@ -469,25 +426,7 @@ def _default_tuples(k, mu, eta, separation, outliers):
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #bdde142a
 def second_moments(found, inside, mu, noise):
-    """Weights and covariances of released cells.
-
-    Parameters
-    ----------
-    found : Found
-        PUBLIC.
-    inside : Inside
-        PRIVATE.
-    mu : float
-        Privacy cost (GDP) of all matrices together. PUBLIC.
-    noise : Noise
-
-    Returns
-    -------
-    weights : ndarray of shape (k,)
-        Sum to 1.
-    covariances : ndarray of shape (k, d, d)
-        In squared units of the data, positive semidefinite.
-    """
+    """Weights (sum 1) and positive semidefinite covariances of released cells, in squared units, from PRIVATE rows; mu-GDP."""
     counts, width = found.counts, found.widths
     k, d = found.centers.shape
     i, j = np.triu_indices(d)

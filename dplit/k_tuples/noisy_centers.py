@@ -140,30 +140,11 @@ def printed_separation(n_clusters: Count, epsilon: Positive, delta: Chance, beta
 
 # %% ../../nbs/k_tuples/noisy_centers.ipynb #3be4d61c
 def printed_noisy_centers(T, given, noise):
-    """Figure 4 as printed. The scale of the noise is a private number: no theorem covers it at small Delta, and in floats none at all.
+    """Figure 4 as printed, for PRIVATE tuples (n, k, d): centers (k, d), or None for Failure.
 
-    Parameters
-    ----------
-    T : ndarray of shape (n, k, d)
-        PRIVATE.
-    given : KNoisyCenters
-        PUBLIC, with checked parameters.
-    noise : Noise
-        What the noise is proved to cost for real numbers goes on its receipt.
-
-    Returns
-    -------
-    ndarray of shape (k, d), or None
-        None: Failure.
-
-    Raises
-    ------
-    ValueError
-        If the printed noise has no price, as `printed_loss` says.
-
-    References
-    ----------
-    Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
+    The scale of the noise is a private number: no theorem covers it at small Delta, and in floats none at
+    all. What the noise is proved to cost for real numbers goes on the receipt; if the printed noise has no
+    cost (see `printed_loss`), a ValueError. Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 4.
     """
     noise.require_fixed_size("printed_noisy_centers", "tuples")
     n, k, d = T.shape
@@ -193,16 +174,8 @@ def printed_noisy_centers(T, given, noise):
 class OneTuplePrice(NamedTuple):
     """What `KNoisyCenters` pays for what. PUBLIC.
 
-    Attributes
-    ----------
-    test : float
-        Epsilon of the test.
-    tail : float
-        The part of delta for a test that passes by chance; 0 where that is a private failure.
-    mu : float
-        Gaussian price of the noise.
-    eta : float
-        The part of delta for scales that come out too small.
+    `test` is the epsilon of the test, `mu` the privacy cost (GDP) of the noise. Parts of delta: `tail` for
+    a test that passes by chance (0 where that is a private failure), `eta` for scales that are too small.
     """
 
     test: float

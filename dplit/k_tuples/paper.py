@@ -43,17 +43,7 @@ def ratio_bound(separation: Annotated[float, between(2, 1e100, "(]")]):
 
 
 def laplace_tail(x, scale):
-    """P(Z >= x) for Laplace noise of this scale.
-
-    Parameters
-    ----------
-    x : float or ndarray
-    scale : float
-
-    Returns
-    -------
-    float or ndarray
-    """
+    """P(Z >= x) for Laplace noise of this scale."""
     tail = 0.5 * np.exp(-np.abs(x) / scale)
     return np.where(np.asarray(x) >= 0, tail, 1 - tail)[()]
 
@@ -240,18 +230,9 @@ def paper_parameters(n_tuples: Count, epsilon: Positive, delta: OpenShare, beta:
 class PartitionPlan:
     """How `private_test_partition` is run. PUBLIC.
 
-    Parameters
-    ----------
-    m : int
-        Tuples drawn.
-    epsilon_1, epsilon_2, beta : float
-        As in Figure 1.
-    ell : int
-        On success the balls leave out at most so many tuples,
-    failure : float
-        except with this probability, jointly with success.
-    epsilon : float
-        Privacy cost of the status.
+    `m` tuples are drawn; `epsilon_1`, `epsilon_2` and `beta` are those of Figure 1. On success the balls
+    leave out at most `ell` tuples, except with probability `failure`, jointly with success. `epsilon` is
+    the privacy cost of the status.
     """
 
     m: int
@@ -341,24 +322,7 @@ def exact_plan(
 
 # %% ../../nbs/k_tuples/paper.ipynb #d1f023b7
 def smallest(feasible, high=2**40):
-    """The smallest whole number >= 2 that is feasible, if every larger one is too.
-
-    Parameters
-    ----------
-    feasible : callable
-        From an int to a truth value.
-    high : int
-        Where to give up.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If none up to `high` is feasible.
-    """
+    """The smallest whole number from 2 to `high` that is feasible, if every larger one is too; else a ValueError."""
     low, top = 1, 2
     while not feasible(top):
         low, top = top, 2 * top
@@ -400,33 +364,13 @@ def success_probability(
 def private_test_close_tuples(
     T1, T2, *, epsilon_1, epsilon_2, beta, separation, noise, n_rows=None, failure=0.0
 ):
-    """Figure 1: do balls around the tuples of T1 partition the tuples of T2?
+    """Figure 1: do balls around the PRIVATE tuples of T1 (m, k, d) partition those of T2 (n, k, d)?
 
-    Parameters
-    ----------
-    T1, T2 : ndarray of shape (m, k, d), (n, k, d)
-        PRIVATE.
-    epsilon_1, epsilon_2 : float
-        Privacy costs of the status with respect to T1 and T2, > 0.
-    beta : float
-    separation : float
-        Delta > 6. PUBLIC.
-    noise : Noise
-        Its receipt says what the status costs a tuple of T1 and of T2 together.
-    n_rows : int, optional
-        PUBLIC: T1 is a secret uniform sample, drawn without replacement, of so many tuples.
-    failure : float
-        For the receipt: probability of success with balls that are not good. PUBLIC.
-
-    Returns
-    -------
-    success : bool
-        Released.
-    first : int or None
-        PRIVATE: which tuple of T1 the balls are around. None: empty balls.
-
-    References
-    ----------
+    `epsilon_1` and `epsilon_2` are privacy costs of the status with respect to T1 and T2, `separation` is
+    Delta > 6. With `n_rows`, T1 is a secret uniform sample, without replacement, of so many tuples.
+    `failure`, for the receipt: probability of success with balls that are not good. The receipt says what
+    the status costs a tuple of T1 and of T2 together. Returns the released success, and (PRIVATE) the
+    number of the tuple of T1 that the balls are around; None: empty balls.
     Cohen, Kaplan, Mansour, Stemmer, Tsfadia (ICML 2021), Figure 1.
     """
     noise.require_fixed_size("private_test_close_tuples", "tuples")

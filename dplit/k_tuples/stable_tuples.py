@@ -77,17 +77,7 @@ def stable_movement(share: NotNegative, separation: _Separation):
 
 @lru_cache(maxsize=4096)
 def stable_chance(n_tuples, n_clusters, mu, eta, beta, separation, outliers):
-    """Exact probability, lattice aside, that `stable_tuple_mean` answers if all tuples are equal; it is never more.
-
-    Parameters
-    ----------
-    n_tuples, n_clusters, mu, eta, beta, separation, outliers
-        As in `stable_plan`.
-
-    Returns
-    -------
-    float
-    """
+    """Exact probability, lattice aside, that `stable_tuple_mean` answers on equal tuples: its highest. See `stable_plan`."""
     _, s, G = stable_geometry(n_tuples, outliers)
     _, mu_weight, rest = stable_plan(n_tuples, n_clusters, mu, eta, beta, separation, outliers)
 

@@ -80,9 +80,10 @@ class Pages:
         Who charges, for the ledger.
     """
 
+    __slots__ = ("__weakref__", "_book", "_rule", "_state", "_who")
+
     def __init__(self, book, who=""):
-        self._book, self._who = book, who
-        self._state = None
+        self._book, self._who, self._state = book, who, None
         self._rule = Rule(*book.limits[1:3], Shares(*json.loads(book.limits.shares)))
 
     epsilon = property(lambda self: self._rule.epsilon)
@@ -137,6 +138,8 @@ class Pages:
 # %% ../../nbs/ledger/ledger.ipynb #75888cb1
 class Ledger(Pages):
     """What was charged, and what is left: the half of a `PrivacyBudget` that only reads."""
+
+    __slots__ = ()
 
     @property
     def spent(self) -> Spent:
@@ -251,6 +254,8 @@ def _close(budget, entry, event, receipt=None):
 # %% ../../nbs/ledger/ledger.ipynb #17141bd3
 class Budget(Ledger):
     """A `Ledger` that can be charged by hand: the half of a `PrivacyBudget` that knows no estimator."""
+
+    __slots__ = ()
 
     @contract
     def reserve(
@@ -521,6 +526,8 @@ class PrivacyBudget(Budget):
     Cross-validation (`GridSearchCV` and the like) fits many times, and each fit is a release: outside a
     budget nobody adds them up, and a budget refuses it. `search` fits, chooses and pays honestly.
     """
+
+    __slots__ = ()
 
     @contract
     def __init__(

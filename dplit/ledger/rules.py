@@ -62,19 +62,7 @@ _claim = lru_cache(maxsize=256)(Spending.claim)
 
 
 def gaussian_bound(epsilon, delta, neighboring=None):
-    """What a fit of some price counts at most if all its noise is Gaussian.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Its price, dimensionless.
-    neighboring : {"add_remove", "replace"}, optional
-
-    Returns
-    -------
-    Spending or None
-        None at delta 0, where no noise is Gaussian.
-    """
+    """What a fit of this privacy cost counts at most if all its noise is Gaussian; None at delta 0, where none is."""
     if not delta:
         return None
     mu = gaussian_mu(epsilon, delta) * (1 + 1e-11)  # calibrations are rounded
@@ -145,20 +133,7 @@ def declared_price(estimator):
 
 # %% ../../nbs/ledger/rules.ipynb #637b05a8
 def check_tables(estimator, args, kwargs):
-    """Refuse what is PUBLIC of the tables and impossible, before it is paid for; private cells are not read.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Asked by its method `check_tables`, if it has one.
-    args, kwargs : tuple, dict
-        What its `fit` would be handed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As the estimator says.
-    """
+    """Refuse what is PUBLIC of the tables of a `fit` and impossible, before it is paid for; private cells are not read."""
     if callable(getattr(type(estimator), "check_tables", None)):
         estimator.check_tables(*args, **kwargs)
 
@@ -320,19 +295,7 @@ def _worse(one, two):
 
 # %% ../../nbs/ledger/rules.ipynb #82e1fc85
 def problem(asked, receipt):
-    """What is wrong with a receipt beside its charge: nothing, unless there is a bug.
-
-    Parameters
-    ----------
-    asked : Row
-        As it was reserved.
-    receipt : Receipt
-
-    Returns
-    -------
-    str
-        Empty if nothing is.
-    """
+    """What is wrong with a receipt compared with the row that was reserved: "" unless there is a bug."""
     price, relation = receipt.epsilon_at(asked.delta), receipt.neighboring
     if asked.neighboring and relation != asked.neighboring:
         what = f"speaks of {relation} neighbours, the charge of {asked.neighboring} ones"
@@ -350,24 +313,12 @@ def problem(asked, receipt):
 
 
 def settled(asked, receipt, alone=False):
-    """What a charge counts with its receipt.
+    """The row that a charge counts with its receipt.
 
-    What was reserved goes on to count, unless the receipt was promised to be fixed, or bounded:
-    a receipt that depends on the answers may count only if it could not have been above what
-    was reserved, and a first fit that was admitted only because it was alone stays at its price.
-    If the receipt is above the charge, the worse of both counts.
-
-    Parameters
-    ----------
-    asked : Row
-        As it was reserved.
-    receipt : Receipt
-    alone : bool
-        Whether the charge would not have been admitted beside others.
-
-    Returns
-    -------
-    Row
+    What was reserved goes on to count, unless the receipt was promised to be fixed, or bounded: a receipt
+    that depends on the answers may count only if it could not have been above what was reserved, and a
+    first fit that was admitted only because it was `alone` stays at its cost. If the receipt is above the
+    charge, the worse of both counts.
     """
     told, counts = Spending.of(receipt), asked.counts
     if problem(asked, receipt):
@@ -491,18 +442,7 @@ class Rule(NamedTuple):
         return "added" if self.shares.basic == 1 else "composed"
 
     def admits(self, total, room=0.0):
-        """Whether the filter admits a total; the check before every charge.
-
-        Parameters
-        ----------
-        total : Spending
-        room : float
-            By which part of a limit it may be passed, for rounding.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the filter admits a total, if a limit may be passed by its part `room` for rounding."""
         epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
         if total.epsilon <= epsilon and total.delta <= self.shares.basic * delta:
             return True  # the filter would say so too, after asking for more
@@ -510,83 +450,30 @@ class Rule(NamedTuple):
         return self.delta > 0 and total.delta_at(epsilon, self.shares) <= delta
 
     def spent(self, total):
-        """What a total costs, at the limit's delta.
-
-        Parameters
-        ----------
-        total : Spending
-
-        Returns
-        -------
-        Spent
-        """
+        """What a total costs, at the limit's delta."""
         if self.composition == "added" or not total.fits:
             return Spent(total.epsilon, total.delta)
         return Spent(total.epsilon_at(self.delta * (1 + _HAIR), self.shares), self.delta)
 
     def remaining(self, total):
-        """What can still be charged beside a total: the largest epsilon, and the largest delta.
-
-        Parameters
-        ----------
-        total : Spending
-
-        Returns
-        -------
-        Spent
-        """
+        """What can still be charged in addition to a total: the largest epsilon, and the largest delta."""
         admits = lambda *price: self.admits(Spending.total([total, Spending.claim(*price)]))
         epsilon = _largest(lambda e: admits(e, 0.0), self.epsilon)
         return Spent(epsilon, _largest(lambda d: admits(0.0, d), self.delta))
 
     def closed(self, asked, receipt, first):
-        """`settled`, for a fit that was admitted by this rule.
-
-        Parameters
-        ----------
-        asked : Row
-            As it was reserved.
-        receipt : Receipt
-        first : bool
-            Whether nothing was charged before it.
-
-        Returns
-        -------
-        Row
-        """
+        """`settled`, for a fit that was admitted by this rule; `first` if nothing was charged before it."""
         alone = first and not self.admits(replace(asked.counts, fits=2), _HAIR)
         return settled(asked, receipt, alone)
 
     def fits(self, total, each, last):
-        """How many charges there is room for beside a total.
-
-        Parameters
-        ----------
-        total, each, last : Spending
-            What is spent, what each of them counts, and what the last of them does.
-
-        Returns
-        -------
-        int
-            At most 2^60: there is no end to what counts nothing.
-        """
+        """How many charges (at most 2^60) there is room for next to a total; the last counts `last`, the others `each`."""
         every = range(1, 2**60 + 1)
         full = lambda n: not self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
         return bisect_left(every, True, key=full)
 
     def require_room(self, state, row):
-        """Raise if a charge is for other neighbours than those before, or more than is left.
-
-        Parameters
-        ----------
-        state : State
-        row : Row
-            That is wanted.
-
-        Raises
-        ------
-        BudgetExceeded, ValueError
-        """
+        """Refuse a charge that is for other neighbors than those before, or more than is left (BudgetExceeded)."""
         name, counted = row.estimator, state.sums.neighboring
         if row.neighboring and counted not in (None, row.neighboring):
             raise ValueError(

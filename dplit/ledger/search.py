@@ -68,26 +68,11 @@ squared_distances.is_total = True  # see `dplit.inputs.foreign`
 
 
 def bounded_loss(scorer, model, rows, bound):
-    """Sum of all rows' losses, in steps; one row moves it by at most `STEPS`.
+    """Sum of all PRIVATE rows' losses, in steps (PRIVATE, an int); one row moves it by at most `STEPS`.
 
-    Parameters
-    ----------
-    scorer : callable
-        From a model and rows, which it may not change, to one loss for each row. Must be record-wise:
-        what it says of a row may depend on no other row.
-    model : estimator
-        Fitted. A foreign scorer gets a copy.
-    rows : ndarray of shape (n, d)
-        PRIVATE.
-    bound : float
-        PUBLIC: a loss counts as 0 below 0, and as `bound` above it, where it is no number, and where
-        the scorer fails on a row.
-
-    Returns
-    -------
-    int
-        PRIVATE.
-
+    The scorer takes a model (a foreign scorer gets a copy) and rows, which it may not change, and returns
+    one loss for each row; it must be record-wise. A loss counts as 0 below 0, and as `bound` (PUBLIC)
+    above it, where it is no number, and where the scorer fails on a row.
     """
     if is_total(scorer):
         losses = scorer(model, rows)
@@ -99,20 +84,7 @@ def bounded_loss(scorer, model, rows, bound):
 
 
 def check_scorer(scorer, model, n_columns):
-    """Refuse a scorer that fails on PUBLIC rows of zeros: it is wrong whatever the rows are.
-
-    Parameters
-    ----------
-    scorer : callable
-    model : estimator
-        Fitted, its releases paid for.
-    n_columns : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it raises an error, or returns anything but one real number for each row.
-    """
+    """Refuse a scorer that fails on PUBLIC rows of zeros, or returns anything but one real number for each."""
     for n_rows in (1, 3):
         check_foreign(
             partial(scorer, copy.deepcopy(model)), np.zeros((n_rows, n_columns)), (), "the scorer"
@@ -132,17 +104,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, estimator, grid, scorer, epsilon, bound):
-        """Price a search: the parameters are those of `PrivacyBudget.search`.
-
-        Returns
-        -------
-        Plan
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is impossible.
-        """
+        """A search with its privacy cost, or refused as impossible: the parameters are those of `PrivacyBudget.search`."""
         settings, most = ParameterGrid(grid), 1000
         if not 1 <= len(settings) <= most:
             raise ValueError(
@@ -203,42 +165,16 @@ def _squared_radius(model):
 
 # %% ../../nbs/ledger/search.ipynb #87a1d0e2
 def check_plan(plan, X):
-    """Refuse what is PUBLIC of a search's table and impossible, before it is paid for; private cells are not read.
-
-    Parameters
-    ----------
-    plan : Plan
-    X : array_like of shape (n, d)
-        PRIVATE rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As a candidate says, or if X is in partitions: losses are read in memory.
-    """
+    """Refuse what is PUBLIC of a search's table and impossible (or in partitions), before it is paid for; no cell is read."""
     check_columns(X, plan.price["name"])
     for model in plan.models:
         check_tables(model, (X,), {})
 
 
 def carry_out(plan, X):
-    """Fit every candidate of a plan that has been paid for, and choose one.
+    """Fit every candidate of a plan that has been paid for to PRIVATE rows, and choose one.
 
-    Parameters
-    ----------
-    plan : Plan
-    X : array_like of shape (n, d)
-        PRIVATE rows.
-
-    Returns
-    -------
-    Search
-
-    Raises
-    ------
-    ValueError, TypeError
-        If X is not a finite table, or the scorer fails on PUBLIC rows (the error's `estimators_` are
-        the fitted candidates); what was charged stays charged.
+    The charge stays if X is not a finite table, or the scorer fails on PUBLIC rows (its error has `estimators_`).
     """
     check_plan(plan, X)
     noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])

@@ -128,19 +128,7 @@ class Event(NamedTuple):
 
 
 def sealed(before, row):
-    """The seal of a row: it holds the row and, through the seal before it, all rows before.
-
-    Parameters
-    ----------
-    before : str
-        The seal before; of the first event, that of the limits, and of the limits "".
-    row : tuple of str, int and float
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """The seal (64 hexadecimal digits) of a row and, through the seal before it ("" for the limits), of all rows before."""
     return hashlib.sha256(f"{before} {tuple(row)!r}".encode()).hexdigest()
 
 
@@ -153,18 +141,9 @@ REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"
 
 
 def on_network_disk(path, mounts=None):
-    """Whether a file lies on a disk that other machines share, or is mounted alone, as far as the machine says.
+    """Whether a file (absolute, links resolved) lies on a disk that other machines share, as far as the machine says.
 
-    Parameters
-    ----------
-    path : str or Path
-        Absolute, its links resolved.
-    mounts : str, optional
-        The table of mounts, by default that of this machine (Linux; elsewhere nothing is known).
-
-    Returns
-    -------
-    bool
+    A disk mounted alone counts. `mounts`: by default this machine's table (Linux; elsewhere nothing is known).
     """
     if mounts is None:
         table = Path("/proc/mounts")
@@ -226,19 +205,7 @@ def _expected_rules():
 
 # %% ../../nbs/ledger/store.ipynb #fbdee45f
 def create(path, limits):
-    """A new file, whole from the first moment: it is written beside its place and linked to it.
-
-    Parameters
-    ----------
-    path : Path
-        Absolute.
-    limits : Limits
-
-    Raises
-    ------
-    LedgerError
-        If it cannot be written, or if something that belongs to a ledger of this name is there.
-    """
+    """A new file, whole from the first moment: written next to its absolute place and linked to it, or a LedgerError."""
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
@@ -332,19 +299,7 @@ def _require_file(path, known):
 class Book:
     """The events of one ledger: one connection for each process, one transaction at a time.
 
-    Parameters
-    ----------
-    path : Path or None
-        Absolute path of a file that exists; None for a ledger in memory.
-    limits : Limits, optional
-        For a ledger in memory.
-    patience : float
-        Seconds to wait for other processes.
-
-    Raises
-    ------
-    LedgerError
-        If the file is no ledger, or is damaged.
+    An existing file (absolute) or memory (None, with limits); `patience` in seconds. A LedgerError if damaged.
     """
 
     def __init__(self, path, limits=None, patience=30.0):
@@ -385,19 +340,7 @@ class Book:
     def transaction(self, kind="IMMEDIATE"):
         """All or nothing, and alone: what happens inside is written when it ends without an error.
 
-        Parameters
-        ----------
-        kind : {"IMMEDIATE", "DEFERRED"}
-            Whether other processes must wait, or may write meanwhile.
-
-        Yields
-        ------
-        sqlite3.Connection
-
-        Raises
-        ------
-        LedgerError
-            If the file cannot be read or written.
+        Other processes must wait ("IMMEDIATE"), or may write meanwhile ("DEFERRED"). Yields the connection.
         """
         with self.lock, _in_words(self.path):
             connection = self._connected()
@@ -439,16 +382,7 @@ class State(NamedTuple):
     sums: Sums
 
     def total(self, *more):
-        """The Spending of all charges, and of some more.
-
-        Parameters
-        ----------
-        *more : Spending
-
-        Returns
-        -------
-        Spending
-        """
+        """The Spending of all charges, and of some more."""
         return reduce(Sums.plus, more, self.sums).spending
 
 
@@ -468,25 +402,7 @@ def _misfit(path, number):
 
 
 def since(connection, known, path=None):
-    """Events after those that are known, each checked against its seal.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        In a transaction.
-    known : State
-    path : Path, optional
-        For the message.
-
-    Yields
-    ------
-    Event
-
-    Raises
-    ------
-    LedgerError
-        If a row does not fit its seal, or a known one is not there.
-    """
+    """Events after those that are known, each checked against its seal (else a LedgerError), inside a transaction."""
     question = f"SELECT {_COLUMNS} FROM events WHERE number >= ? ORDER BY number"
     rows = map(Event._make, connection.execute(question, (known.seen,)))
     number, seal = known.seen, known.seal
@@ -500,23 +416,7 @@ def since(connection, known, path=None):
 
 # %% ../../nbs/ledger/store.ipynb #42e48351
 def latest(connection, limits, path=None):
-    """What the last event of a ledger says, after a check that it is the last and fits its seal.
-
-    Parameters
-    ----------
-    connection, path
-        As for `since`.
-    limits : Limits
-
-    Returns
-    -------
-    State
-
-    Raises
-    ------
-    LedgerError
-        If it does not, or if rows are missing.
-    """
+    """What the last event of a ledger says, or a LedgerError if it is not the last or does not fit its seal."""
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()
@@ -541,22 +441,7 @@ def _open_charge(connection, entry):
 
 
 def read_all(connection, limits, path=None):
-    """Every event of a ledger, every seal and every sum computed again.
-
-    Parameters
-    ----------
-    connection, limits, path
-        As for `latest`.
-
-    Returns
-    -------
-    list of Event
-
-    Raises
-    ------
-    LedgerError
-        If one of them does not come out.
-    """
+    """Every event of a ledger, every seal and every sum computed again; a LedgerError if one does not come out."""
     state = _before(limits)
     events, open_, sums = list(since(connection, state, path)), {}, state.sums
     for row in events:

@@ -130,24 +130,7 @@ def grid_fits(
 
 # %% ../../nbs/max_cover/grid.ipynb #83f8e46e
 def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKMeans"):
-    """Refuse a grid too large to count, from PUBLIC numbers alone.
-
-    Parameters
-    ----------
-    d : int
-        Projected dimension.
-    finest, ratio, snap
-        As in `cover_radii` and `GridCover`.
-    n_public : int, optional
-        PUBLIC number of rows.
-    owner : str
-        Whose grid; for the message.
-
-    Raises
-    ------
-    ValueError
-        If it does not fit; says which dimension or which radius would.
-    """
+    """Refuse a grid too large to count, from PUBLIC numbers alone; say which (projected) dimension or radius would fit."""
     if grid_fits(d, finest, ratio, snap, n_public):
         return
     fits = lambda e, r: grid_fits(e, r, ratio, snap, n_public)
@@ -165,32 +148,11 @@ def check_grid(d, finest, ratio=1.0, snap=True, n_public=None, owner="MaxCoverKM
 
 # %% ../../nbs/max_cover/grid.ipynb #3cb0ef2b
 class Grid:
-    """The nodes unit * {-high, ..., high}^d of one grid, by number: PUBLIC, wide enough for every node that covers a point of the unit ball.
+    """The nodes unit * {-high, ..., high}^d of a PUBLIC grid, by number: all that cover a point of the unit ball.
 
-    Parameters
-    ----------
-    d : int
-        Dimension.
-    radius, ratio, snap
-        See `GridCover`.
-
-    Attributes
-    ----------
-    unit : float
-        Distance of neighboring nodes.
-    high : int
-        Nodes on each side of the middle.
-    size : int
-        Number of nodes.
-    offsets : ndarray of int64, shape (m, d)
-        See `stencil`.
-    reach2 : float
-        Nodes closer than its root cover a point; in units, squared.
-
-    Raises
-    ------
-    ValueError
-        If there are 2**63 nodes or more, or the stencil is too large; see `check_grid`.
+    `size` is the number of nodes, below 2**63; `offsets` are those of `stencil`; nodes closer than the root
+    of `reach2`, in squared units, cover a point. The parameters are those of `GridCover`. A grid that is
+    too large is a ValueError: see `check_grid`.
     """
 
     def __init__(self, d, radius, ratio=1.0, snap=True):
@@ -206,45 +168,18 @@ class Grid:
         self.jumps = self.offsets @ self._radix  # from a point's key to the keys of its nodes
 
     def keys(self, places):
-        """Keys of places in whole units.
-
-        Parameters
-        ----------
-        places : ndarray of shape (n, d)
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-        """
+        """Keys (int64) of places in whole units."""
         inside = np.clip(
             places.astype(np.int64), -self._edge, self._edge
         )  # what is outside: its edge
         return (inside + self.high) @ self._radix
 
     def nearest(self, points):
-        """Keys of the nodes nearest to points.
-
-        Parameters
-        ----------
-        points : ndarray of shape (n, d)
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-        """
+        """Keys of the nodes nearest to points."""
         return self.keys(np.rint(points / self.unit))
 
     def places(self, keys):
-        """Nodes, in whole units, from their keys.
-
-        Parameters
-        ----------
-        keys : int or ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of int64, shape (n, d)
-        """
+        """Nodes, in whole units, from their keys."""
         shape = (self._side,) * self.offsets.shape[1]
         return np.stack(np.unravel_index(keys, shape), -1) - self.high
 

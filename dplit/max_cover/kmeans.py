@@ -26,7 +26,7 @@ from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rule, between, o
 from ..inputs.contracts import whole
 from ..inputs.ranges import Bounds
 from ..estimators.base import Verbose
-from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
@@ -35,7 +35,7 @@ from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
 from ..inputs.checks import shown
-from ..inputs.contracts import Chance, Point, Positive, positive
+from ..inputs.contracts import Chance, Point, Points, Positive, positive
 from ..inputs.contracts import Whole
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
@@ -332,7 +332,7 @@ def default_covers(given, n_columns=math.inf):
 
 # %% ../../nbs/max_cover/kmeans.ipynb #01a98106
 def max_cover_k_means(rows, given, noise):
-    """A smaller ball, candidates by covers of it, those that carry rows, and noisy means of their clusters.
+    """A smaller ball, candidates by covers of it and from `init`, those that carry rows, and noisy means of their clusters.
 
     Parameters
     ----------
@@ -364,6 +364,8 @@ def max_cover_k_means(rows, given, noise):
     points = keep_rows(rows, view, covers.d, float)
     # step 2: candidates
     candidates = covers.choose(points, price.covers, noise)
+    if given.init is not None:  # and the PUBLIC ones
+        candidates = np.vstack([candidates, view(public_start(given) - ball.center)])
     # step 3: weights
     weights = candidate_weights(points, candidates, price.weights, noise)
     scale = noise.histogram_scale(epsilon=price.weights)
@@ -399,6 +401,11 @@ def _check_prices(price):
 
 def _check_printed(given):
     """Refuse what the printed algorithm cannot do."""
+    if given.init is not None:
+        raise ValueError(
+            'init beside variant="paper": MaxCoverKMeans as published takes no candidates of yours; '
+            'use variant="extension".'
+        )
     if given.n_public is None:
         raise ValueError(
             'n_public=None: variant="paper" builds its grids from the number of rows, which '
@@ -456,6 +463,10 @@ class MaxCoverKMeans(PrivateKMeans):
     zoom : bool
         PUBLIC. Whether to look twice for a much smaller ball that holds nearly all rows, which the
         averages pay: worth it wherever `radius` may be ten times too large. "paper" ignores it.
+    init : array_like of shape (n_clusters, n_features), optional
+        PUBLIC centers, such as last year's released ones, never rows of X: candidates, beside those
+        that the covers choose. Each is weighed by the rows nearest to it, as all candidates are.
+        Refused with "paper", which has none.
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; the zoom then buys it.
@@ -499,6 +510,7 @@ class MaxCoverKMeans(PrivateKMeans):
         n_lloyd: Annotated[int, whole(0, 2**20)] = 0,
         shares: Shares = (0.08, 0.30, 0.10, 0.52),
         zoom: Flag = True,
+        init: Points | None = None,
         n_public: Annotated[int, whole(2)] | None = None,
         neighboring: Relation = "add_remove",
         verbose: Verbose = False,
@@ -518,6 +530,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.n_lloyd = n_lloyd
         self.shares = shares
         self.zoom = zoom
+        self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
         self.verbose = verbose

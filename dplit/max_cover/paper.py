@@ -316,26 +316,9 @@ def max_cover(
 
 # %% ../../nbs/max_cover/paper.ipynb #b548de06
 def candidate_weights(points, candidates, epsilon, noise):
-    """Step 3: how many points are nearest to each candidate, with two-sided geometric noise.
+    """Step 3: how many PRIVATE points are nearest to each released candidate, with two-sided geometric noise.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), or MappedRows
-        PRIVATE points of the unit ball.
-    candidates : ndarray of shape (m, d)
-        Released.
-    epsilon : float
-        Privacy cost: epsilon-DP.
-    noise : Noise
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        May be negative.
-
-    References
-    ----------
-    Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
+    They may be negative. It is epsilon-DP. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1, step 3.
     """
     find = NearestCenter(candidates, 1.0)
     nearest_one = MappedRows(points, lambda rows, _: find(rows), 1)
@@ -376,19 +359,7 @@ def cluster_candidates(
 # %% ../../nbs/max_cover/paper.ipynb #dc2e1008
 @dataclass(frozen=True)
 class Covers:
-    """Which covers to choose from. All PUBLIC.
-
-    Parameters
-    ----------
-    d : int
-        Dimension of the grids.
-    finest, ratio : float
-        The ladder; see `cover_radii`.
-    n_picks : int
-        Choices for each radius.
-    snap : bool
-        See `GridCover`.
-    """
+    """Which covers to choose from: the ladder of `cover_radii`, `n_picks` for each, `snap` of `GridCover`. PUBLIC."""
 
     d: int
     finest: float
@@ -397,40 +368,14 @@ class Covers:
     snap: bool
 
     def choose(self, points, exponent, noise):
-        """Step 2: candidates for PRIVATE points of the unit ball, all choices together for the cost of one `Noise.cover`.
-
-        Parameters
-        ----------
-        points : ndarray of shape (n, d), or MappedRows
-            PRIVATE.
-        exponent : float
-            e'.
-        noise : Noise
-
-        Returns
-        -------
-        ndarray of shape (m * n_picks, d)
-            Released points of the unit ball.
-        """
+        """Step 2: released candidates for PRIVATE points of the unit ball, for the cost of one `Noise.cover` (e')."""
         choose = noise.cover(exponent, label="covers")
         radii = cover_radii(self.finest, self.ratio)
         return max_cover(points, radii, self.n_picks, choose, ratio=self.ratio, snap=self.snap)
 
 
 def public_draws(rng, k, d):
-    """A seed for k-means on candidates, and k points of the unit ball for clusters that look empty.
-
-    Parameters
-    ----------
-    rng : Generator
-        Never sees data.
-    k, d : int
-
-    Returns
-    -------
-    seed : int
-    points : ndarray of shape (k, d)
-    """
+    """A k-means seed, and k points of the unit ball for clusters that look empty; `rng` never sees data."""
     return int(rng.integers(2**31)), uniform_in_ball(k, d, rng=rng)
 
 # %% ../../nbs/max_cover/paper.ipynb #48079a03
@@ -441,14 +386,9 @@ _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not p
 class PrintedPrices:
     """Privacy costs of the printed algorithm. PUBLIC.
 
-    Parameters
-    ----------
-    covers, weights : float
-        epsilon of all choices together, and of the histogram.
-    delta : float
-        Of the choices, and of all averages together.
-    average, average_delta : float
-        Of one round of NoisyAVG (of one of the two clusters that a replaced row can be in).
+    `covers` and `weights` are the epsilons of all choices together, and of the histogram; `delta` is that of
+    the choices, and of all averages together; `average` and `average_delta` are those of one round of
+    NoisyAVG (of one of the two clusters that a replaced row can be in).
     """
 
     covers: float
@@ -459,17 +399,7 @@ class PrintedPrices:
 
 
 def printed_prices(given):
-    """The printed division: the costs of the steps, and of the averages, are added up.
-
-    Parameters
-    ----------
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-
-    Returns
-    -------
-    PrintedPrices
-    """
+    """The printed division, from PUBLIC parameters: the costs of the steps, and of the averages, are added up."""
     two_clusters = given.neighboring == "replace" and given.n_clusters > 1
     parts = (1 + given.n_lloyd) * (2 if two_clusters else 1)
     covers, weights, averages = (given.epsilon * share for share in _PAPER_SHARES)
@@ -478,19 +408,7 @@ def printed_prices(given):
 
 
 def printed_covers(given, n_columns=math.inf):
-    """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, k ln(1 / ratio) choices, at least k.
-
-    Parameters
-    ----------
-    given : MaxCoverKMeans
-        PUBLIC parameters.
-    n_columns : int
-        PUBLIC number of columns.
-
-    Returns
-    -------
-    Covers
-    """
+    """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, k ln(1 / ratio) choices, at least k. PUBLIC."""
     n, ratio = given.n_public, given.ratio or 1.0
     d = min(given.n_components or math.inf, n_columns, max(1, int(math.log(n) / 2)))
     n_picks = given.n_clusters * max(1, math.ceil(math.log(1 / ratio)))
@@ -498,24 +416,9 @@ def printed_covers(given, n_columns=math.inf):
 
 # %% ../../nbs/max_cover/paper.ipynb #3e4dd07f
 def printed_max_cover(rows, given, noise):
-    """Algorithm 1 line by line, with the means clipped to the ball (post-processing, and guaranteed by dplit).
+    """Algorithm 1 line by line for PRIVATE rows, with the means clipped to the ball (post-processing, our guarantee).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        PRIVATE.
-    given : MaxCoverKMeans
-        PUBLIC parameters, `variant="paper"`.
-    noise : Noise
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, d)
-        Relative to the center of the ball, in the units of the rows.
-
-    References
-    ----------
-    Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
+    Relative to the center of the ball, in the units of the rows. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
     """
     k, d, radius = given.n_clusters, rows.shape[1], given.radius
     covers, price = printed_covers(given, d), printed_prices(given)

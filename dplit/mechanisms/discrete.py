@@ -26,23 +26,7 @@ from .samplers import knorm_int, laplace_int
 
 # %% ../../nbs/mechanisms/discrete.ipynb #3cad239e
 def one_price(mu, epsilon):
-    """The one price that was given, rounded down.
-
-    Parameters
-    ----------
-    mu, epsilon : float or None
-        Gaussian or pure price, exactly one of them.
-
-    Returns
-    -------
-    name : {"mu", "epsilon"}
-    price : float
-
-    Raises
-    ------
-    ValueError
-        If there is not exactly one, or it is not a finite number > 0.
-    """
+    """The name ("mu": Gaussian, "epsilon": pure) and value, rounded down, of the one privacy cost that was given."""
     if (mu is None) == (epsilon is None):
         raise ValueError(
             "give exactly one price: mu (Gaussian noise) or epsilon (pure, Laplace noise)."
@@ -64,19 +48,11 @@ def _line(label, *numbers, **named):
 # %% ../../nbs/mechanisms/discrete.ipynb #e6d10001
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise that a price buys for whole numbers. PUBLIC: it is known before a row is read.
+    """The noise that a privacy cost buys for whole numbers. PUBLIC: it is known before a row is read.
 
-    Parameters
-    ----------
-    kind : {"gaussian", "laplace", "knorm"}
-    moves : float
-        How far the numbers move between neighbors: in steps, for "knorm" in units of the gauge.
-    scale : float
-        Standard deviation, Laplace scale, or scale of the gauge, in the same units.
-    price : dict
-        "mu" or "epsilon", and how much.
-    body : tuple of tuple (columns, radius)
-        Of "knorm" noise, radii in steps; see `gauge`.
+    `moves` is how far the numbers move between neighbors: in steps, for "knorm" in units of the gauge;
+    `scale` is the standard deviation, Laplace scale, or scale of the gauge, in the same units. `price`
+    has "mu" or "epsilon"; `body`, of "knorm" noise, (columns, radius) with radii in steps: see `gauge`.
     """
 
     kind: str
@@ -91,34 +67,12 @@ class NoisePlan:
         return _knorm_reach(self.scale, self.body) if self.body else self.scale
 
     def release(self, label, step):
-        """Its line on the receipt.
-
-        Parameters
-        ----------
-        label : str
-        step : float
-            Lattice step, in the units of the query.
-
-        Returns
-        -------
-        Release
-            Its sensitivity and scale are in the units of the query, or of the gauge.
-        """
+        """Its line on the receipt, in the units of the query (those of `step`), or for "knorm" of the gauge."""
         unit = 1.0 if self.body else step
         return _line(label, self.kind, self.moves * unit, self.scale * unit, **self.price)
 
     def draw(self, bits, size):
-        """`size` draws of it, in steps, one row after the other.
-
-        Parameters
-        ----------
-        bits : Bits
-        size : int
-
-        Returns
-        -------
-        ndarray of int64
-        """
+        """`size` draws of it, in steps (int64), one row after the other."""
         if self.kind == "knorm":
             columns = sum(n for n, _ in self.body)
             return knorm_int(bits, self.scale, size // columns, self.body)
@@ -207,27 +161,16 @@ def _streams(random_state):
 class Mechanisms(Journal):
     """A journal with a source of random bits: every mechanism writes its release down, and only then draws.
 
-    Parameters
-    ----------
-    random_state : None, int, Generator, RandomState or SeedSequence
-        None: bits from the operating system. Anything else: reproducible, and `private` is False.
-        A Generator or RandomState advances; a SeedSequence does not.
-    neighboring : {"add_remove", "replace"}
-        For whom the sensitivities are computed; cannot be changed later.
-
-    Raises
-    ------
-    ValueError
-        If `neighboring` is neither, or `random_state` is no seed.
-    TypeError
-        On copying or pickling.
+    Without a `random_state` the bits come from the operating system. Anything else is reproducible, and
+    `private` is False; a Generator or RandomState advances, a SeedSequence does not. It cannot be copied
+    or pickled.
     """
 
     def __init__(self, random_state=None, *, neighboring="add_remove"):
         super().__init__(neighboring, random_state is None)
         noise = None
         if not self.private:
-            self.public_rng, noise = _streams(random_state)
+            vars(self)["public_rng"], noise = _streams(random_state)
         self._bits = Bits(noise)
 
     @cached_property
@@ -300,22 +243,15 @@ class Mechanisms(Journal):
 
         Parameters
         ----------
-        sensitivity : float
-            As there.
+        sensitivity, mu, epsilon : float
+            As there; exactly one of mu and epsilon.
         size : int
             How many numbers the value has.
-        mu, epsilon : float
-            Price, exactly one of them.
 
         Returns
         -------
         float
             Standard deviation (mu) or Laplace scale (epsilon), in the units of the value.
-
-        Raises
-        ------
-        ValueError
-            If sensitivity or price is not a finite number > 0.
         """
         step, l1, l2 = _value_moves(sensitivity, size)
         return self._scale(l1, l2, step, mu=mu, epsilon=epsilon)
@@ -334,11 +270,6 @@ class Mechanisms(Journal):
         -------
         float or ndarray
             In the units of `value`.
-
-        Raises
-        ------
-        ValueError
-            If sensitivity or price is not a finite number > 0.
         """
         return self._real(value, sensitivity, mu=mu, epsilon=None, label=label)
 
@@ -434,11 +365,6 @@ class Mechanisms(Journal):
             ...; the first entry is ignored), `find(c, rank)` (number of the rank-th of those that
             cover c >= 1 rows) and `coverage()` (for audits).
 
-        Raises
-        ------
-        ValueError
-            If exponent is not a finite number > 0.
-
         References
         ----------
         Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2 and Lemma 8; price: `cover_delta`.
@@ -448,6 +374,7 @@ class Mechanisms(Journal):
         self.write(Release(label, "cover", 1.0, 1 / factor, exponent=exponent))
 
         def choose(candidates):
+            self._check_open()
             chosen = _drawn_from(candidates, factor, self._bits)
             known = label, "cover", lambda: candidates.coverage(), chosen
             return int(self._watched(*known, 1.0, 1 / factor))
@@ -484,5 +411,6 @@ class Mechanisms(Journal):
             raise ValueError(f"size={size}: {owner} can draw at most all {n} rows.")
         if size > 2**20:
             check_memory(16 * size, f"size={size}", owner)
+        self._check_open()
         drawn = distinct_int(self._bits, n, size)
         return self._watched(label, "sample", np.zeros(size), drawn, 1.0, math.inf)

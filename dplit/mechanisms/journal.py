@@ -58,17 +58,7 @@ class Event:
 # %% ../../nbs/mechanisms/journal.ipynb #0c3edb22
 @dataclass(frozen=True)
 class Coverage:
-    """How many rows each candidate of a cover covers, where it is not none. PRIVATE.
-
-    Parameters
-    ----------
-    keys : ndarray of int64
-        Numbers of the candidates, increasing, within 0 .. size - 1.
-    counts : ndarray of int
-        How many rows each covers, at least 1.
-    size : int
-        Number of all candidates, however large.
-    """
+    """How many rows (`counts` >= 1) are covered by the candidates `keys` (increasing, of 0 .. size - 1). PRIVATE."""
 
     keys: np.ndarray
     counts: np.ndarray
@@ -191,25 +181,18 @@ def _cost_of_branches(branches, neighboring):
 class Journal:
     """The record of what was released: written line by line, and sealed by its receipt.
 
-    Parameters
-    ----------
-    neighboring : {"add_remove", "replace"}
-        The relation between neighboring datasets; cannot be changed later.
-    private : bool
-        Whether the noise is secret.
-
-    Raises
-    ------
-    ValueError
-        If `neighboring` is neither.
-    TypeError
-        On copying or pickling.
+    The neighboring relation cannot be changed later; `private`: whether the noise is secret. No copies, no pickles.
     """
 
     def __init__(self, neighboring="add_remove", private=True):
-        self._neighboring, self.private = check_neighboring(neighboring), private
+        self._neighboring, self._private = check_neighboring(neighboring), private
         self._pages, self._groups = _Pages(), 0
         self._watcher = _watcher.get()  # bound here, because threads do not inherit it
+
+    def __setattr__(self, name, value):
+        if not name.startswith("_"):
+            raise AttributeError(f"{name!r} of a {type(self).__name__} cannot be set.")
+        super().__setattr__(name, value)
 
     def __reduce__(self):
         raise TypeError(
@@ -232,6 +215,11 @@ class Journal:
         return self._neighboring
 
     @property
+    def private(self):
+        """Whether the noise is secret: not drawn from a seed."""
+        return self._private
+
+    @property
     def in_branch(self):
         """Whether a branch of a parallel composition is running."""
         return self._pages.top.branch is not None
@@ -245,38 +233,20 @@ class Journal:
         return self.neighboring == "replace" and not self.in_branch
 
     def require_fixed_size(self, owner, what="records"):
-        """Refuse to run in a branch of a parallel composition, for an algorithm whose theorem takes its number of records as public.
-
-        Parameters
-        ----------
-        owner : str
-            Who needs it; for the message.
-        what : str
-            What is counted.
-
-        Raises
-        ------
-        ValueError
-            In a branch, whatever the data.
-        """
+        """Refuse, in a branch of a parallel composition, an `owner` whose theorem takes its number of records as PUBLIC."""
         if self.in_branch:
             raise ValueError(
                 f"noise: {owner} needs a public number of {what}, and how many there are in a branch of "
                 "a parallel composition is private. Run it outside of Noise.parallel."
             )
 
+    def _check_open(self):
+        self._pages.check_open()
+
     def write(self, release):
         """Put one more line on the receipt. There is no other way onto it, and none off.
 
-        Parameters
-        ----------
-        release : Release
-            What goes out.
-
-        Raises
-        ------
-        RuntimeError
-            If the receipt was handed out already, or another thread or task is in a procedure or a branch.
+        A RuntimeError once the receipt was handed out, or while another thread or task is in a procedure or branch.
         """
         self._pages.write(release)
 
@@ -289,11 +259,6 @@ class Journal:
             Its probability, on either side. PUBLIC.
         label : str
             For the receipt.
-
-        Raises
-        ------
-        RuntimeError
-            As `write`.
         """
         self.write(Release(label, "tail", epsilon=0.0, delta=eta))
 
@@ -399,7 +364,6 @@ class Journal:
 
         `value` may be a function without arguments, called for a watcher only.
         """
-        self._pages.check_open()
         if self._watcher is None:
             return outcome
         top, value = self._pages.top, value() if callable(value) else value

@@ -92,21 +92,7 @@ def loss_parts(
 
 # %% ../../nbs/mechanisms/loss.ipynb #cdab5048
 def difference_quantile(kind, one, other, confidence=0.95):
-    """What the absolute difference of two independent noises exceeds with probability 1 - confidence only.
-
-    Parameters
-    ----------
-    kind : {"gaussian", "laplace"}
-    one, other : float
-        Their scales, >= 0: standard deviations, or Laplace scales.
-    confidence : float
-        In [0.5, 1).
-
-    Returns
-    -------
-    float
-        In the units of the scales.
-    """
+    """What |a - b| exceeds with probability 1 - confidence, for independent noises a and b of these scales, in their units."""
     if kind == "gaussian":
         return float(special.ndtri((1 + confidence) / 2)) * math.hypot(one, other)
     large, ratio = max(one, other), min(one, other) / (max(one, other) or 1.0)

@@ -359,7 +359,8 @@ class Noise(Mechanisms):
         X, radius = _table(X), float(edges[-1])
         if not 1e-90 <= radius <= 1e90:
             check_radius(radius, "edges", "Noise.lengths")
-        center = check_center(center, "center", "Noise.lengths", X.shape[1])
+        if center is not None:
+            center = check_center(center, "center", "Noise.lengths", X.shape[1])
         step, _ = lattice(radius)
 
         def bins(rows, at):

@@ -60,18 +60,7 @@ def rank_gaps(counts: _COUNTS, q: Share):
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #007ed33e
 def gap_sensitivity(q, neighboring="add_remove"):
-    """How far a gap moves between neighbours, in parts of a row.
-
-    Parameters
-    ----------
-    q : float
-        PUBLIC share of the rows, in [0, 1].
-    neighboring : {"add_remove", "replace"}
-
-    Returns
-    -------
-    int
-    """
+    """How far a gap at the PUBLIC share `q` of the rows moves between neighbors, in parts of a row (an int)."""
     share = round(q * PARTS)
     return PARTS if neighboring == "replace" else max(share, PARTS - share)
 

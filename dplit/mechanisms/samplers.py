@@ -533,22 +533,7 @@ def race(bits, scores, factor, sizes=None):
 
 # %% ../../nbs/mechanisms/samplers.ipynb #399f82fc
 def distinct_int(bits, n, size):
-    """Different whole numbers below n, each ordered choice of them with the same probability, exactly.
-
-    Parameters
-    ----------
-    bits : Bits
-        Where randomness comes from.
-    n : int
-        At least 1, however large. PUBLIC.
-    size : int
-        How many, at most n. PUBLIC.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        In random order.
-    """
+    """`size` different whole numbers below n (PUBLIC, however large); every ordered choice has the same probability."""
     moved, drawn = {}, []  # the first steps of a Fisher-Yates shuffle; places that were touched
     for i in range(size):
         j = i + bits.below(n - i)

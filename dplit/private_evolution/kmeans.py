@@ -25,7 +25,7 @@ from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, Requi
 from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rounds, one_of
 from ..inputs.ranges import Bounds
 from ..estimators.base import Verbose
-from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
+from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
@@ -344,8 +344,9 @@ def pe_means(rows, given, noise):
     # in which ball: from here on all is relative to its center
     rows, view, far, price = _zoomed(rows, given, noise, n_total, price)
     search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price)
+    start = None if given.init is None else public_start(given) - view.center
     # where they are: more centers than asked for, by votes alone
-    centers, labels = _evolve(rows, given, noise, search, view.radius)
+    centers, labels = _evolve(rows, given, noise, search, view.radius, start)
     # where exactly: steps of refinement; after the first, as many centers as asked for
     ask = {"radius": far, "reach": view.radius, "n_total": n_total, "mu": mu}
     step = partial(refine_step, rows, noise=noise, **ask)
@@ -437,16 +438,17 @@ def _plan(d, given, noise, n_total, price):
     return search, n_refine, mu
 
 
-def _evolve(rows, given, noise, search, radius):
+def _evolve(rows, given, noise, search, radius, start=None):
     """(centers, labels): released centres in the units of the rows, and the nearest of them for each row (PRIVATE)."""
     d = rows.shape[1]
     if d > given.n_components:
-        return _evolve_projected(rows, given, noise, search, radius)
-    centers = search(vote_rows(rows, np.asarray, radius, None, d)) * radius
+        return _evolve_projected(rows, given, noise, search, radius, start)
+    start = None if start is None else clip_to_ball(start / radius, 1.0)
+    centers = search(vote_rows(rows, np.asarray, radius, None, d), start=start) * radius
     return centers, nearest_labels(rows, centers, radius)
 
 
-def _evolve_projected(rows, given, noise, search, radius):
+def _evolve_projected(rows, given, noise, search, radius, start=None):
     """As `_evolve`, the votes in fewer dimensions."""
     d, q = rows.shape[1], given.n_components
     axes = np.linalg.qr(gaussian_projection(d, q, noise.public_rng))[0]
@@ -454,7 +456,8 @@ def _evolve_projected(rows, given, noise, search, radius):
     # 3 % (16 of 50), 7 % (16 of 1000)
     unit = 1.25 * math.sqrt(q / d)
     view = partial(project, matrix=axes, radius=radius, divisor=unit)
-    heads = search(vote_rows(rows, view, 1.0, None, q))
+    start = None if start is None else view(start)
+    heads = search(vote_rows(rows, view, 1.0, None, q), start=start)
     find = NearestCenter(heads, 1.0)
     labels = keep_rows(rows, lambda block: find(view(block)), 1, np.int32)
     return clip_to_ball(heads @ axes.T * (unit * radius), radius), labels
@@ -503,6 +506,10 @@ class PEMeans(PrivateKMeans):
     zoom : bool
         PUBLIC. Whether to look, for a small part of the price, for a smaller ball that holds nearly
         all rows, and to vote there: worth it wherever `radius` may be too large. "paper" ignores it.
+    init : array_like of shape (n_clusters, n_features), optional
+        PUBLIC centers, such as last year's released ones, never rows of X: they are among the
+        candidates for whom rows vote first. All others stay spread over the ball, in case the guess
+        is wrong. Refused with "paper", which starts without them.
     n_public : int, optional
         PUBLIC number of rows, near enough. The true number is private when neighbours add or
         remove a row; without `n_public` it is then bought with one percent of the budget. When
@@ -540,6 +547,7 @@ class PEMeans(PrivateKMeans):
         n_refine: Rounds = 3,
         population: Count = 2000,
         zoom: Flag = True,
+        init: Points | None = None,
         n_public: Count | None = None,
         neighboring: Relation = "add_remove",
         verbose: Verbose = False,
@@ -557,12 +565,18 @@ class PEMeans(PrivateKMeans):
         self.n_refine = n_refine
         self.population = population
         self.zoom = zoom
+        self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
         self.verbose = verbose
         self.random_state = random_state
 
     def _check_public(self):
+        if self.variant == "paper" and self.init is not None:
+            raise ValueError(
+                f'init beside variant="paper": {type(self).__name__} as published starts from points that are '
+                'spread over the ball; use variant="extension".'
+            )
         if self.variant == "paper" and self.n_public is None:
             raise ValueError(
                 'n_public=None: variant="paper" sets its threshold and its population by the '
@@ -607,7 +621,7 @@ class HDPEMeans(PEMeans):
     n_votes : int, optional
         PUBLIC number of rounds of votes, default as in `PEMeans`; with "paper", of all releases, at
         least 3.
-    n_refine, population, zoom, n_public
+    n_refine, population, zoom, init, n_public
         PUBLIC; see `PEMeans`.
 
     References

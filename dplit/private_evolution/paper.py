@@ -329,6 +329,7 @@ def private_evolution(
     n_total: NotNegativeOrInf,
     noise: ANoise,
     antithetic: Flag = True,
+    start: Annotated[Points, "s d"] | None = None,
 ):
     """Algorithm 1: centers of the unit ball, from votes alone.
 
@@ -344,6 +345,9 @@ def private_evolution(
         PUBLIC or released number of rows.
     antithetic : bool
         See `variations`.
+    start : ndarray of shape (s, d), optional
+        PUBLIC points of the unit ball, at most `n_clusters`, that join the first population in place
+        of as many others. An extension; by default all of it is spread over the ball, as published.
 
     Returns
     -------
@@ -357,6 +361,8 @@ def private_evolution(
     rng, L, centers = noise.public_rng, n_variations, None
     # line 4: a population without looking, spread over the ball
     population = sphere_packing((L + 1) * n_clusters, Q.shape[1], 1.0, rng)
+    if start is not None:  # or with a guess among it
+        population[: len(start)] = start
     mu_round = mu / math.sqrt(n_rounds)
     deviation = noise.histogram_scale(mu=mu_round)
     for t in range(n_rounds):

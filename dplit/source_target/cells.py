@@ -223,47 +223,21 @@ def count_threshold(
 
 # %% ../../nbs/source_target/cells.ipynb #e7fe9c98
 def affordable_cells(n, d, *, epsilon=None, sigma=None):
-    """How many cells NNA asks about, between 20 and 150: public, like everything it is made of.
+    """How many cells NNA asks about, between 20 and 150: PUBLIC, like everything it is made of.
 
-    A cell gets 60 / d targets, but at least 15: in few columns many lie close together, in many
-    columns none do, and small cells are what helps. And at least twice the count below which a cell
-    is taken for empty: where sources are half as dense as targets, a cell should pass.
-
-    Parameters
-    ----------
-    n, d : int
-        Targets, and columns.
-    epsilon : float, optional
-        Privacy cost of the cylinder noise.
-    sigma : float, optional
-        Standard deviation of the count under Gaussian noise, in its place.
-
-    Returns
-    -------
-    int
+    n targets in d columns: a cell gets 60 / d of them, but at least 15: in few columns many lie close
+    together, in many columns none do, and small cells are what helps. And at least twice the count below
+    which a cell is taken for empty: where sources are half as dense as targets, a cell should pass.
+    `epsilon` is that of the cylinder noise; in its place `sigma`, of the count under Gaussian noise.
     """
     targets = max(60 / d, 15, 2 * count_threshold(1 / 150, d, epsilon=epsilon, sigma=sigma))
     return int(min(max(n / targets, 20), 150))
 
 # %% ../../nbs/source_target/cells.ipynb #cc893091
 def cell_clouds(cells, cell_radius, n_points, rng):
-    """Points spread evenly over each cell: uniform in the ball around it, where no other cell is nearer.
+    """At most `n_points` spread evenly over each PUBLIC cell: uniform in its ball, where no other cell is nearer.
 
-    Parameters
-    ----------
-    cells : ndarray of shape (n, d)
-        PUBLIC.
-    cell_radius : float
-        PUBLIC, in the units of the cells.
-    n_points : int
-        At most how many for each cell.
-    rng : Generator
-        It never sees data.
-
-    Returns
-    -------
-    list of ndarray of shape (<= n_points, d)
-        One for each cell.
+    `rng` never sees data.
     """
     rng, (n, d) = np.random.default_rng(rng), cells.shape
     tries = uniform_in_ball(4 * n * n_points, d, cell_radius, rng=rng).reshape(n, -1, d)
@@ -275,19 +249,9 @@ def cell_clouds(cells, cell_radius, n_points, rng):
 def countable_cells(n, d, *, scale):
     """How many cells are asked about if their counts are all that is released: between 20 and 1,000, PUBLIC.
 
-    A cell gets 20 / d targets, but at least 2, and at least twice the count below which it is taken
-    for empty.
-
-    Parameters
-    ----------
-    n, d : int
-        Targets, and columns.
-    scale : float
-        Of the Laplace noise of a count, or the standard deviation of Gaussian noise, in rows.
-
-    Returns
-    -------
-    int
+    A cell gets 20 / d targets, but at least 2, and at least twice the count below which it is taken for
+    empty. `scale` is that of the Laplace noise of a count, or the standard deviation of Gaussian noise, in
+    rows.
     """
     targets = max(20 / d, 2, 2 * count_threshold(1 / 150, 0, epsilon=1 / scale))
     return int(min(max(n / targets, 20), 1000))
@@ -319,22 +283,9 @@ def target_spacing(Xt: Targets, some: Annotated[Table, "m+"]):
 def target_clouds(Xt, cell_of, counts, spacing, rng):
     """Points in place of counted sources: each next to a target of its cell, in a random direction.
 
-    Parameters
-    ----------
-    Xt : ndarray of shape (n, d)
-        PUBLIC.
-    cell_of : ndarray of int, shape (n,)
-        The cell of each target.
-    counts : ndarray of shape (n_cells,)
-        How many points for each cell, released; at most three for each of its targets are made.
-    spacing : ndarray of shape (n,)
-        How far from a target its point lies, in the units of Xt.
-    rng : Generator
-        It never sees data.
-
-    Returns
-    -------
-    ndarray of shape (m, d)
+    The targets are PUBLIC; `counts` of each cell are released, and at most three points for each of its
+    targets are made; `spacing`, in the units of Xt, is how far from a target its point lies. `rng` never
+    sees data.
     """
     rng = np.random.default_rng(rng)
     chosen = [np.zeros(0, dtype=int)]

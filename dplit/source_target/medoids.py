@@ -107,29 +107,10 @@ def error_probability(epsilon: Exponent, delta: Share):
 def greedy_medoids(X, d0, k, candidates=None):
     """The greedy medoids: each lowers the cost as much as any row can, given those before it.
 
-    All gains are kept, and a choice updates them from the rows whose distance it has lowered:
-    exactly greedy, in 1 to 3 passes over all pairs, with a block of them in memory. Ties go to the
-    lowest index.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    d0 : ndarray of shape (n,)
-        Distance of each row to its nearest source.
-    k : int
-        At most as many as there are candidates.
-    candidates : ndarray of int, optional
-        Indices of the rows that may be chosen, default all.
-
-    Returns
-    -------
-    chosen : ndarray of int64, shape (k,)
-        Indices of rows, in the order of choice.
-    gain : ndarray of shape (len(candidates),)
-        By how much each candidate would lower the sum of distances now; 0 for the chosen ones.
-
-    References
-    ----------
+    All gains are kept, and a choice updates them from the rows whose distance it has lowered: exactly
+    greedy, in 1 to 3 passes over all pairs, with a block of them in memory. Ties go to the lowest index.
+    `d0` is the distance of each row to its nearest source. Returns the indices of the chosen rows, in order,
+    and by how much each of the `candidates` (indices, default all) would lower the sum of distances now.
     Nemhauser, Wolsey, Fisher (Math. Program. 1978): at least 1 - 1/e of the best possible gain.
     """
     candidates = np.arange(len(X)) if candidates is None else candidates
@@ -157,29 +138,11 @@ def greedy_medoids(X, d0, k, candidates=None):
 def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
     """Swaps, until none lowers the cost: a candidate replaces the medoid whose loss it best makes up for.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    d0 : ndarray of shape (n,)
-        Distance of each row to its nearest source, which is a medoid that cannot be removed.
-    medoids, candidates : ndarray of int
-        Indices of rows.
-    n_passes : int
-        At most how many passes over the candidates. Where few rows are near to a candidate, they
-        are taken in blocks with about a million near pairs each, most often a single one, and a
-        block is left when none of its swaps helps; else one by one.
-    tolerance : float
-        A swap must lower the cost by more than this share of it.
-
-    Returns
-    -------
-    medoids : ndarray of int64
-        In place of the given ones.
-    n_swaps : int
-
-    References
-    ----------
-    Schubert, Rousseeuw (Inf. Syst. 2021), FasterPAM.
+    `d0` is the distance of each row to its nearest source, a medoid that cannot be removed; the others are
+    indices of rows. A swap must lower the cost by more than the share `tolerance` of it. In a pass, where few
+    rows are near to a candidate, candidates are taken in blocks with about a million near pairs each, most
+    often a single one, and a block is left when none of its swaps helps; else one by one. Returns the new
+    medoids and how many swaps there were. Schubert, Rousseeuw (Inf. Syst. 2021), FasterPAM.
     """
     if not (len(medoids) and len(candidates)):
         return medoids, 0

@@ -136,7 +136,7 @@ def test_a_model_that_looks_at_the_table_sees_one_row():
     model = MAKE(Centering())
     pairs = audit.neighbors(3, 3.0, neighboring="add_remove", n_random=6)
     assert not audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
-    at_once = lambda model, X, classes: model.predict(X)  # noqa: E731
+    at_once = lambda model, X, classes, edges: model.predict(X) * 3  # noqa: E731
     with mock.patch.object(label_shift, "_bins_alone", at_once):
         assert audit.replay(model, pairs, seeds=range(2), fit=fit_table("no labels"))
 
@@ -214,11 +214,11 @@ def test_the_confusion_is_of_rows_that_were_not_trained_on():
     y = np.arange(40) % 2  # nothing to learn, and a tree that remembers everything
     from sklearn.tree import DecisionTreeClassifier
 
-    C = label_shift._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
-    assert np.allclose(C.sum(axis=0), 1) and C[0, 0] < 0.9 and C.shape == (2, 2)
+    C, _ = label_shift._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
+    assert np.allclose(C.sum(axis=0), 1) and C[:3, 0].sum() < 0.9 and C.shape == (6, 2)
     known = np.repeat([0, 1], 20)
-    C = label_shift._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
-    assert np.allclose(C, np.eye(2))
+    C, _ = label_shift._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
+    assert np.allclose(C.reshape(2, 3, 2).sum(axis=1), np.eye(2))
 
 
 def test_the_bound_holds_for_the_counts_alone():
@@ -261,6 +261,67 @@ def test_shares_are_found_and_the_model_is_better_for_it(labelled):
         assert np.abs(model.target_proportions_ - [0.85, 0.1, 0.05]).max() < 0.08
         better.append(model.score(Xe, ye) - model.estimator_.score(Xe, ye))
     assert np.min(better) > 0.05
+
+
+def at_confidence(M, rows, sizes, scale, rng):
+    """Noisy counts of predictions, and the shares that a source of these sizes would show."""
+    seen = np.array([rng.multinomial(s, c) / s for s, c in zip(sizes, M.T, strict=True)]).T
+    drawn = sum(rng.multinomial(h, c) for h, c in zip(rows, M.T, strict=True))
+    noise = np.diff(rng.geometric(1 - math.exp(-1 / scale), size=(2, len(M))), axis=0)[0]
+    return seen, (drawn + noise).astype(float)
+
+
+def test_the_p_value_is_that_of_chance_under_label_shift_and_nearly_0_otherwise():
+    M = np.array([[0.5, 0.05], [0.3, 0.05], [0.1, 0.1], [0.05, 0.1], [0.03, 0.3], [0.02, 0.4]])
+    for scale, n, m in ((1.0, 300, 400), (10.0, 300, 100), (1.0, 0, 400), (0.3, 5000, 1000)):
+        rng, sizes, found = np.random.default_rng(3), np.array([m, m]), []
+        for share in np.resize([0.1, 0.5, 0.8], 900):
+            rows = rng.multinomial(n, [share, 1 - share])
+            C, counts = at_confidence(M, rows, sizes, scale, rng)
+            found.append(ls.counts_p_value(C, counts, sizes, scale))
+        assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
+        assert np.mean(np.array(found) < 1e-4) < 0.005
+    middle = np.array([0.05, 0.1, 0.35, 0.35, 0.1, 0.05])  # no mixture of the two columns
+    assert ls.counts_p_value(M, 1000 * middle, [400, 400], 1.0) < 1e-10
+    assert ls.counts_p_value(M, 1000 * M @ [0.3, 0.7], [400, 400], 1.0) == pytest.approx(1.0)
+
+
+def test_as_many_bins_as_classes_contradict_nothing():
+    assert ls.counts_p_value(np.eye(2), [1000.0, -900.0], [50, 50], 1.0) == 1.0
+
+
+def test_a_single_class_is_weighed_by_hand():
+    """One class, two bins of equal shares, a large source: the statistic is a square that anybody can write down."""
+    scale, counts, sizes = 1e-3, np.array([60.0, 40.0]), np.array([1e12])
+    from scipy.stats import chi2
+
+    by_hand = (60 - 40) ** 2 / 100  # (a - b)^2 / (a + b)
+    found = ls.counts_p_value([[0.5], [0.5]], counts, sizes, scale)
+    assert found == pytest.approx(chi2.sf(by_hand, 1), rel=1e-3)
+
+
+WARNING = "released counts contradict label shift"
+
+
+def test_a_visible_contradiction_warns_and_label_shift_does_not():
+    rng, said = np.random.default_rng(4), []
+    source = {"ys": np.repeat([0, 1], 1000)}
+    source["Xs"] = rng.normal(size=(2000, 1)) + 2.0 * source["ys"][:, None] - 1
+    rare = (rng.random(1000) < 0.1).astype(int)
+    for rows in (
+        rng.normal(size=(1000, 1)) + 2.0 * rare[:, None] - 1,
+        rng.normal(0, 0.2, (1000, 1)),
+    ):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            model = MAKE().fit(rows, **source)
+        said.append([str(w.message) for w in heard if WARNING in str(w.message)])
+        assert bool(said[-1]) == (model.p_value_ < 1e-4)
+    assert [len(lines) for lines in said] == [0, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # then nothing is said, and no result is lost
+        assert MAKE().fit(rows, **source).p_value_ == model.p_value_
+    assert MAKE().fit(rows, rare, **source).p_value_ is None
 
 
 # ---------------------------------------------------------------- the price
@@ -476,7 +537,7 @@ def test_a_model_that_warns_of_a_row_is_not_heard(recwarn):
             return super().predict(X)
 
     MAKE(Warner()).fit(Xt * 1e200, **SOURCE)
-    assert not recwarn.list
+    assert [str(w.message)[:19] for w in recwarn.list] == ["the released counts"]
 
 
 def test_a_model_that_quotes_a_row_is_not_heard():
@@ -499,6 +560,7 @@ def test_a_model_that_quotes_a_row_is_not_heard():
 @every
 def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(name):
     expected = {"classes_", "estimator_", "counts_", "source_proportions_", "target_proportions_"}
+    expected |= {"p_value_"}
     model = fit(ESTIMATORS[name](), Xt, name=name)
     assert attributes(model) == expected | {"spent_", "n_features_in_"}
     assert attributes(ESTIMATORS[name]()) == set()
@@ -524,7 +586,7 @@ def test_what_is_released_is_all_that_depends_on_the_target(name):
     other, seen = np.vstack([[[50.0, -1e300]], Xt[1:]]), []
     for rows, labels in ((Xt, yt), (other, np.r_[2, yt[1:]])):
         model = ESTIMATORS[name]()
-        with watch(lambda event: np.array([30, 20, 11])):
+        with watch(lambda event: np.resize([30, 20, 11], np.shape(event.value))):
             fit(model, rows, labels if name.startswith("labels") else None, name=name)
         seen.append((repr(model.spent_), model.target_proportions_.tolist(), repr(model)))
     assert seen[0] == seen[1]
@@ -606,6 +668,7 @@ def test_prediction_wants_a_fit_and_the_same_columns():
 PUBLIC_NAMES = [
     "LabelShiftClassifier",
     "black_box_counts",
+    "counts_p_value",
     "shift_excess_bound",
     "shrunk_proportions",
 ]
@@ -638,7 +701,7 @@ def test_functions_refuse_what_cannot_be(call, match):
 
 def test_help_says_what_is_public():
     stated = LabelShiftClassifier.__doc__.split("Attributes")[1].split("Raises")[0]
-    assert stated.count("PUBLIC") >= 5
+    assert stated.count("PUBLIC") >= 6
     assert all(name in stated for name in attributes(fit(MAKE(), Xt)))
     assert "NOT private" in LabelShiftClassifier.predict.__doc__
     assert "NOT private" in LabelShiftClassifier.predict_proba.__doc__
@@ -706,10 +769,11 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
             sizes.append(len(X))
             return super().fit(X, y)
 
-    C = label_shift._confusion(
+    C, edges = label_shift._confusion(
         Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2)
     )
-    assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], [0, 0]])
+    assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], *np.zeros((5, 2))])
+    assert np.array_equal(edges, [[0.75, 0.75], [1, 1]])  # the second class is never named
     sizes.clear()
     label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
     assert sizes == [24] * 5

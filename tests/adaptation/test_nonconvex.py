@@ -1072,7 +1072,7 @@ def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
     for most, kept in ((20.0, 1 / 60), (np.nextafter(20.0, 21), 0.0)):
         monkeypatch.setattr(classification, "least_right", lambda *_, most=most: most)
         noise = Noise(0, neighboring="replace")
-        monkeypatch.setattr(noise, "count", lambda *_, **__: 20)
+        monkeypatch.setitem(vars(noise), "count", lambda *_, **__: 20)
         _, source, then, mu = classification._ask_first(private, public, given, noise, 1.0)
         assert source.p == kept and mu == pytest.approx(math.sqrt(0.95), rel=1e-12)
     assert then is given  # no source, no start of its

@@ -43,6 +43,7 @@ CONTRACT = """
     PrivacyBudget BudgetExceeded LedgerError NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
     SourceTargetKMedoids CnvxAdap NCnvxAdap LabelShiftClassifier
+    CovariateShiftRegressor CovariateShiftClassifier
 """.split()
 SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|6. The algorithm
 7. Does it hold|8. What|9. On real data|10. Exercises""".replace("\n", "|").split("|")

@@ -59,6 +59,7 @@ from dplit.k_tuples import averages as k_averages
 from dplit.k_tuples import clusterer as tuple_clusterer
 from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as kt
+from dplit.max_cover import paper as max_cover_paper
 from dplit.mechanisms import Noise, gauge, lattice_law, watch
 from dplit.private_evolution import paper as pe
 
@@ -437,7 +438,7 @@ def line_by_line(X, model):
         seen["weights"], seen["heads"] = args[1], honest[1](*args)
         return seen["heads"]
 
-    with mock.patch.multiple(mc, max_cover=covers, cluster_candidates=lloyd):
+    with mock.patch.multiple(max_cover_paper, max_cover=covers, cluster_candidates=lloyd):
         fitted, events = through_the_door(partial(model.fit, X))
     return fitted, events, seen
 

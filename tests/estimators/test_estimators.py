@@ -8,6 +8,7 @@ import importlib
 import inspect
 import io
 import logging
+import math
 import pickle
 import re
 import textwrap
@@ -17,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -38,9 +40,12 @@ from dplit import (
     PrivacyBudget,
     estimators,
 )
+from dplit.estimators import lloyd
 from dplit.geometry import clip_to_ball
 from dplit.inputs import AbstainedWarning, PrivacyWarning
+from dplit.max_cover import kmeans as max_cover
 from dplit.mechanisms import Noise
+from dplit.private_evolution import paper as private_evolution
 
 K, RADIUS = 3, 4.0
 COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -58,6 +63,16 @@ ESTIMATORS = {
     "HDPEMeans": partial(HDPEMeans, **COMMON, n_components=1, n_refine=2),
     "HDPEMeans as printed": partial(
         HDPEMeans, **COMMON, variant="paper", n_public=60, n_components=1
+    ),
+}
+# those whose public centers have as many rows and columns as the tests that go through them
+PILOT = [[1.0, 2.0], [-3.0, 0.5], [9.0, 9.0]]  # the last lies outside of the ball
+STARTED = {
+    "NoisyLloyd from public centers": partial(NoisyLloyd, **COMMON, n_iter=3, init=PILOT),
+    "MaxCoverKMeans from public centers": partial(MaxCoverKMeans, **COMMON, finest=0.2, init=PILOT),
+    "PEMeans from public centers": partial(PEMeans, **COMMON, n_refine=1, init=PILOT),
+    "HDPEMeans from public centers": partial(
+        HDPEMeans, **COMMON, n_components=1, n_refine=1, init=PILOT
     ),
 }
 # what a fit releases beside centres and receipt
@@ -164,6 +179,14 @@ def quotes(text, X, n_rows=True):
     """The numbers of X, or the number of its rows, that stand in a text."""
     found = [v for v in X.ravel() if str(v)[:8] in text]
     return found + re.findall(rf"\b{len(X)}\b", text) if n_rows else found
+
+
+def points_of(make):
+    """Which parameters that are PUBLIC points an estimator takes; as published, none takes `init`."""
+    params = make().get_params()
+    return {"center", "init"} & set(params) - (
+        {"init"} if params.get("variant") == "paper" else set()
+    )
 
 
 def centers(model, X):
@@ -283,6 +306,7 @@ def test_cross_validation_leaves_one_receipt_for_each_fit(make):
         for parameter, cases in IMPOSSIBLE.items()
         if parameter in make().get_params()
         for i, (value, error) in enumerate(cases)
+        if value is not None or parameter != "init" or name.startswith("NoisyLloyd")
     ],
 )
 def test_an_impossible_public_parameter_is_refused_in_one_sentence_before_x_is_read(
@@ -301,7 +325,7 @@ def test_an_impossible_public_parameter_is_refused_in_one_sentence_before_x_is_r
     ("parameter", "value"), [("center", [0.0] * 3), ("init", np.zeros((K, 3)))]
 )
 def test_points_that_do_not_match_the_columns_are_refused(make, parameter, value):
-    if parameter not in make().get_params():
+    if parameter not in points_of(make):
         pytest.skip(f"takes no {parameter}")
     model = make(**{parameter: value})
     with pytest.raises(ValueError, match=f"{parameter}.*2"):
@@ -315,7 +339,7 @@ def test_fitting_leaves_parameters_rows_and_global_randomness_alone(make, tmp_pa
     stored[:] = X
     stored.flush()
     arrays = {"center": np.ones(2), "init": np.eye(K, 2)}
-    model = make(**{name: arrays[name] for name in arrays if name in make().get_params()})
+    model = make(**{name: arrays[name] for name in points_of(make)})
     before, state = model.get_params(), repr(np.random.get_state())  # noqa: NPY002
     kept = copy.deepcopy(before)
     model.fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
@@ -333,11 +357,12 @@ def test_fitting_leaves_parameters_rows_and_global_randomness_alone(make, tmp_pa
 @every
 def test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else(make):
     always = {"cluster_centers_", "spent_", "n_features_in_", "cluster_sizes_", "cluster_sizes_se_"}
+    model = make().fit(X)
     always |= {"n_rows_", "n_rows_se_"}
-    if make().get_params().get("variant") != "paper":  # the printed algorithms end without a mean
+    if model.cluster_sizes_ is not None:  # whoever counts rows says how exact its means are
         always.add("cluster_centers_se_")
     assert not vars(make()).keys() - make().get_params().keys()
-    assert attributes(make().fit(X)) == always | RELEASED.get(type(make()).__name__, set())
+    assert attributes(model) == always | RELEASED.get(type(model).__name__, set())
 
 
 @every
@@ -456,7 +481,6 @@ def test_weights_are_refused_and_y_is_ignored(make):
 # ---------------------------------------------------------------- the released centres
 
 FORMS = {
-    "float32": lambda X: X.astype(np.float32),
     "Fortran order": np.asfortranarray,
     "big-endian": lambda X: X.astype(">f8"),
     "list": lambda X: X.tolist(),
@@ -516,7 +540,7 @@ ODD = {
 @pytest.mark.parametrize("far_init", [False, True])
 def test_odd_data_give_finite_centres_inside_the_ball(make, rows, far_init):
     params = {"init": np.full((K, rows.shape[1]), 1e3)} if far_init else {}
-    if far_init and "init" not in make().get_params():
+    if far_init and "init" not in points_of(make):
         pytest.skip("takes no init")
     with np.errstate(all="raise", under="ignore"):
         released = centers(make(**params), rows)
@@ -785,3 +809,151 @@ def test_rounds_start_around_the_noisy_mean():
     bought = np.array([[40.0, -30.0]]), np.array([10.0])  # sums, counts
     start = model._start(2, None, np.random.default_rng(0), lambda label: bought)
     assert (np.linalg.norm(start - [4.0, -3.0], axis=1) <= 2.0).all()
+
+
+# ---------------------------------------------------------------- public centers to start from
+
+
+@pytest.mark.parametrize("make", STARTED.values(), ids=STARTED)
+def test_public_centers_move_with_the_ball_and_do_not_change_what_is_paid(make):
+    model, shift = make().fit(X), np.array([512.0, -256.0])
+    moved = make(center=shift, init=PILOT + shift).fit(X + shift)
+    assert close(moved.cluster_centers_ - shift, model.cluster_centers_)
+    assert str(moved.spent_) == str(model.spent_)
+    without = make(init="packing" if "Lloyd" in type(model).__name__ else None).fit(X)
+    assert np.any(without.cluster_centers_ != model.cluster_centers_)
+    assert without.privacy_cost() == model.privacy_cost()
+    inside = clip_to_ball(np.array(PILOT), RADIUS)
+    assert np.array_equal(centers(make(init=inside), X), model.cluster_centers_)
+
+
+@pytest.mark.parametrize("kind", [PEMeans, HDPEMeans, MaxCoverKMeans])
+def test_as_published_there_are_no_public_centers(kind):
+    model = kind(**COMMON, variant="paper", n_public=60, init=PILOT)
+    with pytest.raises(ValueError, match='init beside variant="paper"'):
+        model.fit(Untouchable())
+
+
+def test_good_public_centers_help_where_rows_say_little():
+    """Sixteen clouds of 60 rows in eight columns at epsilon 1: the geometric mean over 8 seeds."""
+    rng = np.random.default_rng(5)
+    true = rng.uniform(-5, 5, size=(16, 8))
+    rows = np.repeat(true, 60, axis=0) + 0.3 * rng.normal(size=(960, 8))
+    price = {"n_clusters": 16, "epsilon": 1.0, "delta": 1e-6, "radius": 16.0}
+
+    def loss(seed, init):
+        model = PEMeans(**price, random_state=seed, init=init).fit(rows)
+        return math.log(-model.score(rows))
+
+    ratios = [loss(seed, true + 0.2) - loss(seed, None) for seed in range(8)]
+    assert np.exp(np.mean(ratios)) < 0.6
+
+
+def test_public_centers_are_weighed_like_the_candidates_of_the_covers(monkeypatch):
+    seen, real = [], max_cover.candidate_weights
+
+    def watched(points, candidates, *more):
+        seen.append(candidates)
+        return real(points, candidates, *more)
+
+    monkeypatch.setattr(max_cover, "candidate_weights", watched)
+    for init in (None, PILOT):
+        model = MaxCoverKMeans(
+            **COMMON, finest=0.2, init=init, zoom=False, shares=(0, 0.4, 0.1, 0.5)
+        )
+        model.fit(X)
+    assert np.array_equal(seen[1][:-K], seen[0])
+    assert close(seen[1][-K:], clip_to_ball(np.array(PILOT), RADIUS) / RADIUS)
+
+
+def test_public_centers_are_candidates_of_the_first_vote():
+    start, seen = np.array([[0.5, 0.0], [0.0, -0.5]]), []
+    rows = np.zeros((9, 2), np.float32)
+
+    def histogram(Q, population, **ask):
+        seen.append(population.copy())
+        return np.ones(len(population))
+
+    with mock.patch.object(private_evolution, "dp_nn_histogram", histogram):
+        for given in (start, None):
+            ask = {"mu": 1.0, "n_total": 9, "noise": Noise(0), "start": given}
+            private_evolution.private_evolution(rows, 2, 4, 1, **ask)
+    assert np.array_equal(seen[0][:2], start) and np.array_equal(seen[0][2:], seen[1][2:])
+
+
+# ---------------------------------------------------------------- clusters without rows
+
+
+FOUR = np.array([[1.0, 0], [0, 1], [-1, 0], [0.5, 0.5]])
+
+
+def relocated(counts):
+    return lloyd.relocate_empty(FOUR, np.array(counts), 10.0, 4.0, np.random.default_rng(0))
+
+
+def test_a_center_without_rows_shares_the_largest_cluster():
+    made = relocated([100.0, 9.9, 400.0, 10.0])
+    side = made[2] - FOUR[2]
+    assert np.linalg.norm(side) == pytest.approx(4e-3)
+    assert made[1] == pytest.approx(FOUR[2] - side)  # both at once, on opposite sides
+    assert np.array_equal(made[[0, 3]], FOUR[[0, 3]])
+    # 400 are halved twice before 150 are
+    made = relocated([150.0, 0.0, 400.0, 0.0])
+    assert np.linalg.norm(made[1:] - FOUR[2], axis=1).max() < 9e-3
+    assert np.array_equal(made[0], FOUR[0])
+    # the largest is too small to be split, or none is empty
+    for counts in ([159.9, 0.0, 70.0, 0.0], [400.0, 10.0, 400.0, 10.0]):
+        assert np.array_equal(relocated(counts), FOUR)
+    assert FOUR[1].tolist() == [0, 1]  # what was handed in is left alone
+
+
+def test_relocation_draws_the_same_whatever_the_counts_and_stays_in_the_ball():
+    after = []
+    for counts in np.array([[900.0, 0, 0], [900.0] * 3]):
+        rng = np.random.default_rng(0)
+        made = lloyd.relocate_empty(np.eye(3, 2) * 4.0, counts, 1.0, 4.0, rng)
+        assert np.linalg.norm(made, axis=1).max() <= 4.0 * (1 + 1e-12)
+        after.append(rng.random())
+    assert after[0] == after[1]
+
+
+def test_no_center_of_noisy_lloyd_stays_where_no_row_is():
+    rows = np.tile([[-1.0], [1.0]], (500, 1)) + np.random.default_rng(0).normal(size=(1000, 1)) / 20
+    model = NoisyLloyd(3, epsilon=20.0, delta=1e-3, radius=10.0, init=[[-1.0], [1.0], [9.0]])
+    for seed in range(5):
+        with pytest.warns(PrivacyWarning):
+            made = model.set_params(random_state=seed).fit(rows).cluster_centers_
+        assert np.abs(made).max() < 1.5
+    with pytest.warns(PrivacyWarning):  # a single round has none after it
+        assert 9.0 in model.set_params(n_iter=1).fit(rows).cluster_centers_
+
+
+# ---------------------------------------------------------------- float32
+
+NARROW = X.astype(np.float32)
+
+
+@every
+def test_float32_comes_back_as_float32(make):
+    wide, model = make().fit(X), make().fit(NARROW)
+    assert model.cluster_centers_.dtype == np.float32 and wide.cluster_centers_.dtype == float
+    assert np.array_equal(model.cluster_centers_, wide.cluster_centers_.astype(np.float32))
+    assert str(model.spent_) == str(wide.spent_)
+    assert model.transform(NARROW).dtype == np.float32
+    assert model.transform(X).dtype == wide.transform(NARROW).dtype == float
+    exact = make().fit(X)
+    exact.cluster_centers_ = model.cluster_centers_.astype(float)
+    assert np.array_equal(model.predict(NARROW), exact.predict(X))
+    assert model.score(NARROW) == exact.score(X)
+
+
+def test_only_the_type_of_a_table_decides_and_no_cell():
+    cells = [[np.float32(cell) for cell in row] for row in X]
+    other = X.astype(object)
+    mixed = pd.DataFrame({"a": NARROW[:, 0], "b": X[:, 1]})
+    for rows in (cells, other, mixed, X.astype(np.float16), X.astype(int)):
+        assert centers(ESTIMATORS["NoisyLloyd"](), rows).dtype == float
+    assert centers(ESTIMATORS["NoisyLloyd"](), pd.DataFrame(NARROW)).dtype == np.float32
+    # a center beyond the type stays what it is
+    far = NoisyLloyd(**COMMON | {"radius": 1e40}, center=[1e60, 0.0]).fit(NARROW)
+    assert far.cluster_centers_.dtype == float and np.isfinite(far.cluster_centers_).all()

@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import test_adaptation
+import test_covariate_shift
 import test_estimators
 import test_k_tuples
 import test_label_shift
@@ -21,6 +22,8 @@ from test_public import FITS, make
 import dplit
 from dplit import (
     CnvxAdap,
+    CovariateShiftClassifier,
+    CovariateShiftRegressor,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -51,6 +54,7 @@ MAKERS = {
     f"{family.__name__}: {name}": maker
     for family in (
         test_adaptation,
+        test_covariate_shift,
         test_estimators,
         test_k_tuples,
         test_label_shift,
@@ -217,6 +221,8 @@ STATED = {
     ),
     "NeighborNoisyAverages": (NeighborNoisyAverages, BALL, {"fixed"}),
     "LabelShiftClassifier": (LabelShiftClassifier, {"epsilon": 1.0}, {"fixed"}),
+    "CovariateShiftRegressor": (CovariateShiftRegressor, PRICE, {"fixed", "gaussian_only"}),
+    "CovariateShiftClassifier": (CovariateShiftClassifier, PRICE, {"fixed", "gaussian_only"}),
     "CnvxAdap": (CnvxAdap, REACH | {"target_bound": 4.0}, {"gaussian_only"}),
     "CnvxAdap as published": (CnvxAdap, REACH | {"target_bound": 4.0, "variant": "paper"}, set()),
     "NCnvxAdap": (NCnvxAdap, REACH | {"classes": [0, 1]}, {"gaussian_only"}),

@@ -210,7 +210,7 @@ def counts(model, rows):
         return LabelShiftClassifier(model, epsilon=1.0, random_state=0).fit(rows, **SOURCE)
 
     [found] = released_by(fit)
-    return found.tolist()
+    return found.reshape(2, -1).sum(axis=1).tolist()  # over levels of confidence
 
 
 @pytest.mark.parametrize("kind", [*FAILURES, *ODD_ANSWERS])
@@ -259,7 +259,8 @@ def test_a_model_that_names_no_class_of_some_public_rows_is_counted_as_it_is():
 
     model = LabelShiftClassifier(Shy(), epsilon=9.0, random_state=0)
     twin = model._declared(Xt, **SOURCE)
-    assert np.allclose(twin._confused, [[1, 0], [0, (Xs == 1).sum() / ys.sum()]])
+    confused = twin._confused.reshape(2, -1, 2).sum(axis=1)
+    assert np.allclose(confused, [[1, 0], [0, (Xs == 1).sum() / ys.sum()]])
     rows = np.repeat([[0.0], [1.0], [2.0]], [50, (Xs == 1).sum(), (Xs == 2).sum()], axis=0)
     shares = model.fit(rows, **SOURCE).target_proportions_
     assert np.allclose(shares, [50 / len(rows), 1 - 50 / len(rows)], atol=0.05)

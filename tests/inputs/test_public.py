@@ -16,6 +16,8 @@ from scipy import sparse
 import dplit
 from dplit import (
     CnvxAdap,
+    CovariateShiftClassifier,
+    CovariateShiftRegressor,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -64,6 +66,12 @@ REACH = {"radius": 4.0, "weight_radius": 4.0, **PRICE}
 ROWS, TUPLES = {"X": X}, {"T": T}
 PAIR, LABELLED = {"Xs": X, "Xt": X + 0.1}, {"Xt": X, "yt": Y, "Xs": X + 0.1, "ys": Y}
 WORDS = LABELLED | {"yt": (Y > 0).astype(int), "ys": (Y > 0).astype(int)}
+
+
+def unlabeled(tables):
+    return {name: table for name, table in tables.items() if name != "yt"}
+
+
 # (estimator, parameters, tables)
 FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
@@ -93,6 +101,8 @@ FITS = {
     "NCnvxAdap": (NCnvxAdap, REACH | {"classes": [0, 1]}, WORDS),
     "NCnvxAdap, printed": (NCnvxAdap, REACH | {"classes": [0, 1], "variant": "paper"}, WORDS),
     "LabelShiftClassifier": (LabelShiftClassifier, {"epsilon": 1.0, "random_state": 0}, WORDS),
+    "CovariateShiftRegressor": (CovariateShiftRegressor, PRICE, unlabeled(LABELLED)),
+    "CovariateShiftClassifier": (CovariateShiftClassifier, PRICE, unlabeled(WORDS)),
 }
 every = pytest.mark.parametrize("name", FITS)
 COUNTS = {"n_clusters", "n_iter", "n_components", "n_lloyd", "n_picks", "n_votes", "n_refine"}
@@ -272,7 +282,7 @@ def test_what_is_public_of_a_table_is_refused_before_it_is_paid_for(name):
     refused_without_charge(model, "(?i)sparse", X=sparse.csr_array(X))
     refused_without_charge(model, "X", X=None)
     refused_without_charge(model, "(?i)data|argument")
-    if "init" in model.get_params():
+    if "init" in model.get_params() and model.get_params().get("variant") != "paper":
         model.set_params(init=np.zeros((2, 3)))
         refused_without_charge(model, "init.*shape", X=Silent(9, 2))
 
@@ -353,6 +363,7 @@ def test_a_receipt_names_the_table_that_it_protects():
         ("NoisyAverageSet", "protects: Xs"),
         ("CnvxAdap", "protects: the target"),
         ("LabelShiftClassifier", "protects: the target"),
+        ("CovariateShiftClassifier", "protects: the target"),
     ):
         model, tables = make(name)
         assert words in str(model.fit(**tables).spent_)

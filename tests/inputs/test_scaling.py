@@ -345,9 +345,10 @@ def test_a_box_without_a_table():
 # ---------------------------------------------------------------- ranges as a parameter of k-means
 
 PRICE = {"n_clusters": 2, "epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+START = [[30.0, 40e3], [70.0, 60e3]]
 MAKERS = [
     NoisyLloyd,
-    partial(NoisyLloyd, init=[[30.0, 40e3], [70.0, 60e3]]),
+    *(partial(kind, init=START) for kind in (NoisyLloyd, MaxCoverKMeans, PEMeans)),
     MaxCoverKMeans,
     PEMeans,
     HDPEMeans,
@@ -375,7 +376,7 @@ def test_bounds_are_the_scaler_the_ball_and_the_way_back(make, people):
     model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     scaler = BoundedScaler(LOW, HIGH).fit(people)
     by_hand = make(**PRICE, radius=scaler.radius_)
-    if not isinstance(getattr(by_hand, "init", ""), str):
+    if not isinstance(getattr(by_hand, "init", None), str | None):
         by_hand.set_params(init=scaler.transform(by_hand.init))
     by_hand.fit(scaler.transform(people))
     assert np.array_equal(model.cluster_centers_, scaler.in_units(by_hand.cluster_centers_))
@@ -402,7 +403,7 @@ def test_the_unit_of_a_column_does_not_matter(make, people):
     unit = np.array([2.0**-6, 2.0**11])
     model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     other = make(**PRICE, bounds=(LOW * unit, HIGH * unit))
-    if not isinstance(getattr(other, "init", ""), str):
+    if not isinstance(getattr(other, "init", None), str | None):
         other.set_params(init=np.array(other.init) * unit)
     other.fit(people * unit)
     assert np.array_equal(other.cluster_centers_, model.cluster_centers_ * unit)
@@ -532,3 +533,15 @@ def test_a_list_with_categories_is_refused_by_one_sentence(odd):
     with pytest.raises(UnreadableRecords) as caught:
         scaler.transform([[5.0, "a"], *odd])
     assert str(caught.value) == str(UnreadableRecords("X", "BoundedScaler"))
+
+
+def test_a_scaler_keeps_float32_and_the_ball():
+    rows = np.random.default_rng(0).normal(scale=2, size=(500, 3))
+    narrow, scaler = rows.astype(np.float32), BoundedScaler(-1.0, 1.0).fit(rows)
+    made = scaler.transform(narrow)
+    assert made.dtype == np.float32 and scaler.transform(rows).dtype == float
+    assert np.array_equal(made, scaler.transform(narrow.astype(float)).astype(np.float32))
+    assert np.abs(made).max() == 1
+    assert scaler.transform(narrow.tolist()).dtype == float
+    words = BoundedScaler(-1.0, 1.0, categories={0: [0, 1]}).fit(narrow)
+    assert words.transform(narrow).dtype == float

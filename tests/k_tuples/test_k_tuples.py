@@ -1018,7 +1018,7 @@ def test_the_sample_comes_from_secret_bits_through_the_door(name):
 
     def same_public(self, *args, **kwargs):
         real(self, *args, **kwargs)
-        self.public_rng = np.random.default_rng(123)
+        vars(self)["public_rng"] = np.random.default_rng(123)
 
     for seed, init in ((0, same_public), (1, same_public), (0, real)):
         with mock.patch.object(Noise, "__init__", init):

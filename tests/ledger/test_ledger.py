@@ -20,6 +20,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 from contextlib import redirect_stdout
 from fractions import Fraction
 from functools import cache, partial
@@ -2113,3 +2114,12 @@ def test_a_choice_costs_a_share_that_leaves_something(share):
 def test_a_budget_is_for_a_relation_that_there_is():
     with pytest.raises(ValueError, match='both.*choose "add_remove"'):
         PrivacyBudget(1.0, 1e-6, neighboring="both")
+
+
+def test_nothing_of_a_budget_can_be_assigned_to(tmp_path):
+    for budget in (PrivacyBudget(1.0, 1e-6), PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-6)):
+        for name in ("slack", "epsilon", "delta", "path", "ledger", "spent", "fit"):
+            with pytest.raises(AttributeError):
+                setattr(budget, name, 0.1)
+        assert not hasattr(budget, "__dict__") and budget.epsilon == 1.0
+        assert weakref.ref(budget)() is budget

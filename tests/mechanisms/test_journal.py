@@ -356,3 +356,13 @@ def test_no_other_task_of_a_thread_releases_on_an_open_page(inside):
     else:
         noise.parallel([branch] * 2)
         assert noise.receipt().epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["private", "neighboring", "releases", "public_rng", "count", "slack"]
+)
+def test_nothing_of_a_noise_can_be_assigned_to(name):
+    noise = Noise(0)
+    with pytest.raises(AttributeError):
+        setattr(noise, name, True)
+    assert not noise.private and noise.receipt().private is False

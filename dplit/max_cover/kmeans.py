@@ -378,7 +378,7 @@ def max_cover_k_means(rows, given, noise):
     centers, *counted = average(spare * radius, groups=groups)
     step, limit = lattice(radius)
     for _ in range(given.n_lloyd):
-        counts, error, _ = counted
+        counts, error, *_ = counted
         totals.append((counts.sum(), error * math.sqrt(k)))
         cells = NearestCenter(centers / step, limit, whole=True)
         centers, *counted = average(centers, groups=cells)

@@ -111,11 +111,9 @@ def test_a_size_of_one_cluster_has_the_error_stated():
 
 
 def test_in_a_parallel_branch_the_number_is_private():
-    noise = Noise(0, neighboring="replace")
-    assert noise.size_is_public
-    model = NoisyLloyd(2, **PAID, neighboring="replace")
-    found = noise.parallel(
-        [partial(model._release, part, None, noise) for part in (X[:200], X[200:])]
-    )
-    assert all(branch["n_rows_se_"] > 1 for branch in found)
-    assert model._release(X, None, noise)["n_rows_se_"] == pytest.approx(0, abs=1e-6)
+    noise, model = Noise(0, neighboring="replace"), NoisyLloyd(2, **PAID, neighboring="replace")
+    rows, box = model._gate(X)  # as a fit begins
+    parts = (partial(model._release, part, box, noise) for part in (rows[:200], rows[200:]))
+    assert all(branch["n_rows_se_"] > 1 for branch in noise.parallel(parts))
+    whole = model._release(rows, box, noise)
+    assert (whole["n_rows_"], whole["n_rows_se_"]) == (len(X), 0.0)

@@ -20,6 +20,7 @@ from dplit import MaxCoverKMeans, PEMeans, audit, geometry
 from dplit import max_cover as face
 from dplit.accounting import Receipt, cover_exponent, gaussian_mu
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
+from dplit.estimators import Clusters, reconciled
 from dplit.geometry import (
     ball_volume_log,
     gaussian_projection,
@@ -1064,11 +1065,24 @@ def test_a_cover_s_steps_hand_on_what_they_should(monkeypatch):
         wholes.append(whole)
         return nearest_center(centers, radius, whole=whole)
 
+    made = []
+
+    def clusters(*args, **named):
+        made.append(Clusters(*args, **named))
+        return made[-1]
+
+    monkeypatch.setattr(max_cover_kmeans, "Clusters", clusters)
     monkeypatch.setattr(max_cover_kmeans, "_averages", averages)
     monkeypatch.setattr(max_cover_kmeans, "NearestCenter", center)
     X = np.random.default_rng(0).normal(size=(40, 2)) / 4 + [1.0, 0.0]
     model = MaxCoverKMeans(2, epsilon=2.0, delta=1e-3, radius=3.0, n_lloyd=2, finest=0.5, random_state=0).fit(X)  # fmt: skip
-    assert model.cluster_sizes_.tolist() == [21.0, 21.0] and model.cluster_sizes_se_.tolist() == [3.0, 3.0]  # fmt: skip
+    (found,) = made
+    assert found.sizes.tolist() == [21.0, 21.0] and found.sizes_se == 3.0
+    # the number of rows that the zoom bought, and what the rounds before the last one counted
+    assert abs(found.totals[0][0] - 40) < 5 * found.totals[0][1]
+    assert np.allclose(found.totals[1:], [(14.0, 3 * math.sqrt(2)), (28.0, 3 * math.sqrt(2))])
+    sizes, errors, *_ = reconciled(found.sizes, np.full(2, 3.0), found.totals)
+    assert np.allclose([model.cluster_sizes_, model.cluster_sizes_se_], [sizes, errors])
     radius, weights, kept = (
         seen["recenter"][1][1],
         seen["candidate_weights"][1],

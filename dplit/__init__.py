@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .adaptation import CnvxAdap as CnvxAdap
     from .adaptation import LabelShiftClassifier as LabelShiftClassifier
     from .adaptation import NCnvxAdap as NCnvxAdap
+    from .estimators import GridKMeans as GridKMeans
     from .estimators import NoisyLloyd as NoisyLloyd
     from .inputs import BoundedScaler as BoundedScaler
     from .k_tuples import KAverages as KAverages
@@ -67,6 +68,7 @@ _HOMES = {
     "BoundedScaler": "inputs",
     "BudgetExceeded": "ledger",
     "CnvxAdap": "adaptation",
+    "GridKMeans": "estimators",
     "HDPEMeans": "private_evolution",
     "KAverages": "k_tuples",
     "KNoisyCenters": "k_tuples",

@@ -291,10 +291,12 @@ def grid_loss_bound(
 
 # %% ../../nbs/estimators/grid.ipynb #4e6c6cd0
 _GRID = {  # results, as docstrings say them
-    "grid_": """grid_ : CellGrid
-    PUBLIC. The cells that were counted; with `bounds`, over the cube [-1, 1]^d.""",
     "grid_points_": """grid_points_ : ndarray of shape (n_cells, n_features)
-    PUBLIC. Middles of the cells, in the units of X.""",
+    PUBLIC. Middles of the cells, in the units of X, clipped to the ball.""",
+    "n_bins_": """n_bins_ : int
+    PUBLIC. Intervals per column.""",
+    "grid_radius_": """grid_radius_ : float
+    PUBLIC. Radius of the ball; with `bounds` 1, that of the cube [-1, 1]^d.""",
     "grid_counts_": """grid_counts_, grid_counts_se_ : ndarray of shape (n_cells,), float
     PUBLIC. Noisy numbers of records in the cells, below 0 too, and the standard error of each.""",
     "n_rows_": """n_rows_ : float
@@ -341,7 +343,7 @@ class GridKMeans(PrivateKMeans):
 
     # a budget counts on both: public parameters alone decide what every release costs
     _fixed_cost = True
-    _gaussian_only = property(lambda self: "mu" in self._prices()[1])
+    _gaussian_only = False  # unless Gaussian noise is the smaller one: see `_check_public`
     _released = PrivateKMeans._released | _GRID
 
     def __init__(
@@ -370,6 +372,9 @@ class GridKMeans(PrivateKMeans):
         self.neighboring = neighboring
         self.verbose = verbose
         self.random_state = random_state
+
+    def _check_public(self):
+        self._gaussian_only = "mu" in self._prices()[1]
 
     def _check_shape(self, n_features):
         super()._check_shape(n_features)
@@ -428,11 +433,12 @@ class GridKMeans(PrivateKMeans):
         counts = noise.histogram(cells, len(grid.points), label="records in each cell", **price)
         n = counts.sum() if n is None else n
         # from here on post-processing: k-means of the cells, weighted by their counts
-        centers = weighted_centers(grid.points, nearest_counts(counts, n), self.n_clusters)
-        sizes, sizes_se, errors = _of_cells(grid.points, counts, centers, deviation)
-        shift = 0.0 if center is None else center
-        more = {"grid_": grid, "grid_points_": grid.points + shift, "grid_counts_": counts}
-        more |= {"grid_counts_se_": deviation, "n_rows_": float(max(n, 1.0))}
+        points, weights = grid.points, nearest_counts(counts, n)
+        centers = weighted_centers(points, weights, self.n_clusters)
+        sizes, sizes_se, errors = _of_cells(points, counts, centers, deviation)
+        more = {"n_bins_": grid.n_bins, "grid_radius_": grid.radius, "n_rows_": max(float(n), 1.0)}
+        more |= {"grid_points_": points + (0.0 if center is None else center)}
+        more |= {"grid_counts_": counts, "grid_counts_se_": deviation}
         return Clusters(centers, sizes, sizes_se, errors, more)
 
     def _n_rows(self, X, noise, price):
@@ -457,6 +463,18 @@ class GridKMeans(PrivateKMeans):
         points = box.in_units(found.more["grid_points_"])
         return super()._leave(box, found._replace(more=found.more | {"grid_points_": points}))
 
+    def _cells(self):
+        """The released cells relative to the center of the ball, or in the cube."""
+        check_is_fitted(self)
+        norm = math.inf if hasattr(self, "bounds_") else 2
+        return CellGrid.over(self.n_features_in_, self.n_bins_, self.grid_radius_, norm=norm).points
+
+    def _centers(self, points, n_clusters):
+        if n_clusters > len(points):
+            raise ValueError(f"n_clusters={n_clusters}: GridKMeans has {len(points)} cells.")
+        weights = nearest_counts(self.grid_counts_, self.n_rows_)
+        return weighted_centers(points, weights, n_clusters)
+
     @contract
     def centers_for(self, n_clusters: Count) -> np.ndarray:
         """Centers of any number of clusters, from the released counts: at no additional privacy cost.
@@ -476,18 +494,11 @@ class GridKMeans(PrivateKMeans):
         ValueError
             If there are fewer cells.
         """
-        centers = self._centers(n_clusters)
+        points = self._cells()
+        centers = self._centers(points, n_clusters)
         if hasattr(self, "bounds_"):
             return self.bounds_.in_units(centers)
-        return centers + (0.0 if self.grid_.center is None else self.grid_.center)
-
-    def _centers(self, n_clusters):
-        check_is_fitted(self)
-        points = self.grid_.points
-        if n_clusters > len(points):
-            raise ValueError(f"n_clusters={n_clusters}: GridKMeans has {len(points)} cells.")
-        weights = nearest_counts(self.grid_counts_, self.n_rows_)
-        return weighted_centers(points, weights, n_clusters)
+        return centers + (self.grid_points_[0] - points[0])
 
     @contract
     def loss_curve(self, n_clusters: Annotated[list[int], each(Count)]) -> np.ndarray:
@@ -505,14 +516,13 @@ class GridKMeans(PrivateKMeans):
             there uniformly. In the units of X squared; with `bounds`, in those of the cube
             [-1, 1]^d. Noisy: it may fall below 0.
         """
-        check_is_fitted(self)
-        counts, points = self.grid_counts_, self.grid_.points
-        within = points.shape[1] * (self.grid_.radius / self.grid_.n_bins) ** 2 / 3
-        losses = [
-            np.square(points - centers[nearest(points, centers)]).sum(axis=1) @ counts
-            for centers in map(self._centers, n_clusters)
-        ]
-        return np.array(losses) / self.n_rows_ + within
+        points, losses = self._cells(), []
+        for k in n_clusters:
+            centers = self._centers(points, k)
+            away = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
+            losses.append(away @ self.grid_counts_ / self.n_rows_)
+        within = self.n_features_in_ * (self.grid_radius_ / self.n_bins_) ** 2 / 3
+        return np.array(losses) + within
 
 
 def _deviation(noise, **price):

@@ -21,6 +21,7 @@ from test_public import FITS, make
 import dplit
 from dplit import (
     CnvxAdap,
+    GridKMeans,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -161,7 +162,7 @@ class Untouchable(np.ndarray):
 
 def test_no_cell_is_read_before_a_charge():
     rows = np.zeros((9, 2)).view(Untouchable)
-    for kind in (NoisyLloyd, MaxCoverKMeans, PEMeans, HDPEMeans):
+    for kind in (NoisyLloyd, GridKMeans, MaxCoverKMeans, PEMeans, HDPEMeans):
         kind(2, **BALL).check_tables(rows)
         with pytest.raises(ValueError, match="center"):
             kind(2, **BALL, center=[0.0, 0.0, 0.0]).check_tables(rows)
@@ -194,6 +195,8 @@ def test_tuple_estimators_as_published_say_that_their_cost_is_no_upper_bound():
 
 STATED = {
     "NoisyLloyd": (NoisyLloyd, BALL, {"gaussian_only"}),
+    "GridKMeans": (GridKMeans, BALL, {"fixed"}),
+    "GridKMeans, Gaussian": (GridKMeans, BALL | {"delta": 0.3}, {"fixed", "gaussian_only"}),
     "PEMeans": (PEMeans, BALL, {"gaussian_only"}),
     "PEMeans as published": (
         PEMeans,

@@ -16,6 +16,7 @@ from scipy import sparse
 import dplit
 from dplit import (
     CnvxAdap,
+    GridKMeans,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -68,6 +69,7 @@ WORDS = LABELLED | {"yt": (Y > 0).astype(int), "ys": (Y > 0).astype(int)}
 FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
     "NoisyLloyd, mean": (NoisyLloyd, BALL | {"init": "mean"}, ROWS),
+    "GridKMeans": (GridKMeans, BALL | {"delta": 0.0}, ROWS),
     "MaxCoverKMeans": (MaxCoverKMeans, BALL | {"finest": 0.2}, ROWS),
     "MaxCoverKMeans, printed": (
         MaxCoverKMeans,
@@ -96,7 +98,7 @@ FITS = {
 }
 every = pytest.mark.parametrize("name", FITS)
 COUNTS = {"n_clusters", "n_iter", "n_components", "n_lloyd", "n_picks", "n_votes", "n_refine"}
-COUNTS |= {"population", "n_public", "n_tuples", "t", "n_cells"}
+COUNTS |= {"population", "n_public", "n_tuples", "t", "n_cells", "n_bins"}
 PRICES = {"epsilon", "delta"}
 BOUNDS = {"radius", "weight_radius", "target_bound", "min_radius"}
 

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dplit import (
+    GridKMeans,
     HDPEMeans,
     KTupleGaussianMixture,
     KTupleKMeans,
@@ -348,6 +349,8 @@ PRICE = {"n_clusters": 2, "epsilon": 2.0, "delta": 1e-6, "random_state": 0}
 MAKERS = [
     NoisyLloyd,
     partial(NoisyLloyd, init=[[30.0, 40e3], [70.0, 60e3]]),
+    GridKMeans,
+    partial(GridKMeans, delta=0.0),
     MaxCoverKMeans,
     PEMeans,
     HDPEMeans,

@@ -192,7 +192,7 @@ def most_bins(n_features: Count) -> int:
     return most if most**n_features <= LARGEST_GRID else most - 1
 
 # %% ../../nbs/estimators/grid.ipynb #7cb37685
-def nearest_counts(counts: Point, total: Finite) -> np.ndarray:
+def nearest_counts(counts: Annotated[Point, "m"], total: Finite) -> np.ndarray:
     """The nearest counts that are not negative and have a given sum: a projection, post-processing.
 
     Parameters
@@ -214,7 +214,9 @@ def nearest_counts(counts: Point, total: Finite) -> np.ndarray:
 
 # %% ../../nbs/estimators/grid.ipynb #c5d55887
 @one_thread
-def weighted_centers(points: Points, weights: Point, n_clusters: Count) -> np.ndarray:
+def weighted_centers(
+    points: Annotated[Points, "m d"], weights: Annotated[Point, "m"], n_clusters: Count
+) -> np.ndarray:
     """Centers of k-means for weighted points. Not private by itself; of released counts, post-processing.
 
     Parameters
@@ -343,7 +345,7 @@ class GridKMeans(PrivateKMeans):
 
     # a budget counts on both: public parameters alone decide what every release costs
     _fixed_cost = True
-    _gaussian_only = False  # unless Gaussian noise is the smaller one: see `_check_public`
+    _gaussian_only = property(lambda self: getattr(self, "_is_gaussian", False))
     _released = PrivateKMeans._released | _GRID
 
     def __init__(
@@ -374,7 +376,7 @@ class GridKMeans(PrivateKMeans):
         self.random_state = random_state
 
     def _check_public(self):
-        self._gaussian_only = "mu" in self._prices()[1]
+        self._is_gaussian = "mu" in self._prices()[1]
 
     def _check_shape(self, n_features):
         super()._check_shape(n_features)
@@ -501,8 +503,10 @@ class GridKMeans(PrivateKMeans):
         return centers + (self.grid_points_[0] - points[0])
 
     @contract
-    def loss_curve(self, n_clusters: Annotated[list[int], each(Count)]) -> np.ndarray:
-        """What the released counts say of the loss with several numbers of clusters: at no additional privacy cost.
+    def loss_curve(
+        self, n_clusters: Annotated[list[int], each(Count)]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The loss with several numbers of clusters, by the released counts: at no additional privacy cost.
 
         Parameters
         ----------
@@ -510,24 +514,24 @@ class GridKMeans(PrivateKMeans):
 
         Returns
         -------
-        ndarray of shape (len(n_clusters),)
-            Mean squared distance of a record to its nearest center, estimated: that of the cells'
-            middles by the noisy counts, and of a record to the middle of its cell, if it lies
-            there uniformly. In the units of X squared; with `bounds`, in those of the cube
-            [-1, 1]^d. Noisy: it may fall below 0.
+        losses, errors : ndarray of shape (len(n_clusters),)
+            Mean squared distance of a record to its nearest center of `centers_for`, each record
+            being at the middle of its cell, by the noisy counts; it may fall below 0. And the
+            standard errors of their noise. In the units of X squared; with `bounds`, in those of
+            the cube [-1, 1]^d.
         """
-        points, losses = self._cells(), []
+        points, losses, errors = self._cells(), [], []
         for k in n_clusters:
             centers = self._centers(points, k)
             away = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
             losses.append(away @ self.grid_counts_ / self.n_rows_)
-        within = self.n_features_in_ * (self.grid_radius_ / self.n_bins_) ** 2 / 3
-        return np.array(losses) + within
+            errors.append(self.grid_counts_se_ * np.linalg.norm(away) / self.n_rows_)
+        return np.array(losses), np.array(errors)
 
 
 def _deviation(noise, **price):
     """Standard deviation of the noise of a cell: PUBLIC."""
     scale = noise.histogram_scale(**price)
     if "mu" in price:
-        return scale
+        return math.hypot(scale, 12**-0.5)  # rounded to whole numbers
     return math.sqrt(0.5) / math.sinh(min(0.5 / scale, 300.0))  # two-sided geometric

@@ -48,6 +48,7 @@ COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "ran
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2),
     "NoisyLloyd from the mean": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "NoisyLloyd, pure": partial(NoisyLloyd, **COMMON | {"delta": 0.0}, n_iter=2),
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "GridKMeans of 3 bins": partial(GridKMeans, **COMMON, n_bins=3),
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
@@ -115,7 +116,7 @@ BAD_X = {
     "dicts": (lambda X: np.where(X == X[5, 1], {"a": X[5, 1]}, X.astype(object)), TypeError),
     "sparse": (lambda X: sparse.csr_array(X), TypeError),
 }
-PURE = {"GridKMeans"}  # with delta=0 they are pure epsilon-DP
+PURE = {"GridKMeans", "NoisyLloyd"}  # with delta=0 they are pure epsilon-DP
 FEW = {"GridKMeans": 11}  # at most so many columns
 every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 

@@ -195,6 +195,7 @@ def test_tuple_estimators_as_published_say_that_their_cost_is_no_upper_bound():
 
 STATED = {
     "NoisyLloyd": (NoisyLloyd, BALL, {"gaussian_only"}),
+    "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, {"fixed"}),
     "GridKMeans": (GridKMeans, BALL, {"fixed"}),
     "GridKMeans, Gaussian": (GridKMeans, BALL | {"delta": 0.3}, {"fixed", "gaussian_only"}),
     "PEMeans": (PEMeans, BALL, {"gaussian_only"}),

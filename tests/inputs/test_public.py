@@ -70,6 +70,7 @@ FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
     "NoisyLloyd, mean": (NoisyLloyd, BALL | {"init": "mean"}, ROWS),
     "GridKMeans": (GridKMeans, BALL | {"delta": 0.0}, ROWS),
+    "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, ROWS),
     "MaxCoverKMeans": (MaxCoverKMeans, BALL | {"finest": 0.2}, ROWS),
     "MaxCoverKMeans, printed": (
         MaxCoverKMeans,

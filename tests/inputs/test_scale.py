@@ -29,6 +29,7 @@ COMMON = {"n_clusters": 3, "radius": 4.0, "epsilon": 1.0, "delta": 1e-6, "random
 COMMON |= {"center": [0.5] * 5}
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "NoisyLloyd, pure": partial(NoisyLloyd, **COMMON | {"delta": 0.0}, n_iter=2),
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
     "PEMeans": partial(PEMeans, **COMMON, n_refine=2),

@@ -350,7 +350,6 @@ MAKERS = [
     NoisyLloyd,
     partial(NoisyLloyd, init=[[30.0, 40e3], [70.0, 60e3]]),
     GridKMeans,
-    partial(GridKMeans, delta=0.0),
     MaxCoverKMeans,
     PEMeans,
     HDPEMeans,

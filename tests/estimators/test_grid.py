@@ -15,6 +15,7 @@ from dplit.estimators import (
     LEAST_BINS,
     CellGrid,
     bins_for,
+    cell_weights,
     grid_cells,
     grid_loss_bound,
     most_bins,
@@ -107,7 +108,7 @@ def test_a_grid_has_about_as_many_cells_as_were_asked_for_and_never_too_many(d):
 def test_the_rule_is_where_bias_and_noise_balance():
     """Equation (3) is the minimum of its two terms, for every k, d: found by a search."""
     for n, sigma, k, d in itertools.product((500, 3e4), (1.4, 14.0), (2, 15), (1, 2, 3)):
-        ratio = 2.5**2 * d / 4
+        ratio = 5.0**2 * d / 4
 
         def excess(log_m, n=n, sigma=sigma, k=k, d=d, ratio=ratio):
             m = math.exp(log_m)
@@ -139,6 +140,29 @@ def test_counts_are_projected(total):
     assert np.allclose(found, np.maximum(counts - level, 0), atol=1e-6)
     true = rng.dirichlet(np.full(40, 0.1)) * max(total, 1.0)
     assert np.linalg.norm(found - true) <= np.linalg.norm(counts - true)
+
+
+@pytest.mark.parametrize("norm", [2, np.inf])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_neighborhood_is_a_cell_and_those_that_touch_it(d, norm):
+    grid = CellGrid.over(d, 6, norm=norm)
+    values = np.random.default_rng(0).normal(size=len(grid.points))
+    places = np.argwhere(grid.place >= 0)
+    near = np.abs(places[:, None] - places).max(axis=2) <= 1
+    assert np.allclose(grid.around(values), near @ values)
+
+
+def test_a_cell_that_stands_alone_gets_no_weight_and_a_group_keeps_its_own():
+    grid = CellGrid.over(2, 9, norm=np.inf)
+    table = np.zeros((9, 9))
+    table[1:4, 1:4], table[7, 7], table[7, 1] = 3.0, 5.0, 50.0
+    counts = table.ravel()
+    weights = cell_weights(grid, counts, 77.0, 1.5, 2).reshape(9, 9)
+    # 27 records in nine cells and 50 in one are more than 9 in the noise of nine cells, 5 are not
+    assert np.all(weights[1:4, 1:4] > 0) and weights[7, 1] > 0 and weights[7, 7] == 0
+    assert weights.sum() == pytest.approx(77)
+    nothing = cell_weights(grid, counts / 100, 77.0, 1.5, 2)
+    assert np.allclose(nothing, nearest_counts(counts / 100, 77.0))
 
 
 def test_centers_of_weighted_points_are_those_of_repeated_points():
@@ -317,7 +341,9 @@ def test_the_bound_holds_with_noise():
         best = KMeans(4, n_init=10, random_state=0).fit(X).inertia_
         got = datasets.kmeans_loss(X, model.cluster_centers_) * len(X)
         given = len(X), len(grid.points), model.grid_counts_se_, grid.half_diagonal
-        assert got <= grid_loss_bound(best, *given, 2 * RADIUS, 0.05)
+        weights = cell_weights(grid, model.grid_counts_, len(X), model.grid_counts_se_, 4)
+        dropped = np.count_nonzero(weights[grid.cells(X)] == 0)
+        assert got <= grid_loss_bound(best, *given, 2 * RADIUS, 0.05, dropped)
 
 
 def test_at_a_small_budget_in_two_columns_it_is_near_kmeans():

@@ -100,17 +100,8 @@ class CellGrid(NamedTuple):
         -------
         CellGrid
         """
-        ends = _ends(n_bins, radius)
-        shape = (n_bins,) * n_features
-        near = np.maximum(np.maximum(ends[:-1], 1 - ends[1:]), 0)  # of a bin, to the origin
-        if norm == 2:  # lengths in steps: whole numbers, exact
-            limit, length = lattice(radius)[1], 0
-            for axis in range(n_features):
-                length = length + np.square(near).reshape((-1,) + (1,) * (n_features - axis - 1))
-            inside = np.broadcast_to(length, shape) <= limit**2
-        else:
-            inside = np.ones(shape, dtype=bool)
-        place = np.where(inside, np.cumsum(inside).reshape(shape) - 1, -1)
+        inside = _met(n_features, n_bins, radius, norm)
+        place = np.where(inside, np.cumsum(inside).reshape(inside.shape) - 1, -1)
         middles = (np.arange(n_bins) + 0.5) * (2 / n_bins) - 1
         points = middles[np.argwhere(inside)] * radius
         points = clip_to_ball(points, radius) if norm == 2 else points
@@ -168,10 +159,17 @@ class CellGrid(NamedTuple):
         return math.sqrt(self.place.ndim) * (self.radius / self.n_bins + lattice(self.radius)[0])
 
 
-def _ends(n_bins, radius):
-    """First lattice point of each bin, and one more: a bin is ends[i] .. ends[i + 1] - 1."""
-    limit = lattice(radius)[1]
-    return -(-np.arange(n_bins + 1) * (2 * limit + 1) // n_bins) - limit
+def _met(n_features, n_bins, radius, norm):
+    """Which cells hold a lattice point of the ball: (n_bins,) * n_features truth values, by whole numbers."""
+    shape, limit = (n_bins,) * n_features, lattice(radius)[1]
+    if norm != 2:
+        return np.ones(shape, dtype=bool)
+    # a bin is ends[i] .. ends[i + 1] - 1
+    ends = -(-np.arange(n_bins + 1) * (2 * limit + 1) // n_bins) - limit
+    near, length = np.maximum(np.maximum(ends[:-1], 1 - ends[1:]), 0), 0
+    for axis in range(n_features):
+        length = length + np.square(near).reshape((-1,) + (1,) * (n_features - axis - 1))
+    return length <= limit**2
 
 # %% ../../nbs/estimators/grid.ipynb #0d17d80f
 def most_bins(n_features: Count) -> int:
@@ -205,8 +203,11 @@ def bins_for(n_cells: Count, n_features: Count, norm: float = 2) -> int:
     """
     d = n_features
     share = math.exp(d / 2 * math.log(math.pi / 4) - math.lgamma(d / 2 + 1)) if norm == 2 else 1.0
-    wanted = round((n_cells / share) ** (1 / d))
-    return max(min(wanted, most_bins(d)), LEAST_BINS)
+    n_bins = max(min(round((n_cells / share) ** (1 / d)), most_bins(d)), LEAST_BINS)
+    if norm == 2:  # cells that stick out of the ball count, too
+        while n_bins > LEAST_BINS and np.count_nonzero(_met(d, n_bins, 1.0, 2)) > 1.2 * n_cells:
+            n_bins -= 1
+    return n_bins
 
 # %% ../../nbs/estimators/grid.ipynb #7cb37685
 def nearest_counts(counts: Annotated[Point, "m"], total: Finite) -> np.ndarray:
@@ -520,11 +521,13 @@ class GridKMeans(PrivateKMeans):
         norm = math.inf if hasattr(self, "bounds_") else 2
         return CellGrid.over(self.n_features_in_, self.n_bins_, self.grid_radius_, norm=norm)
 
-    def _centers(self, grid, k):
+    def _clustered(self, grid, k):
+        """Weights of the cells, and centers: post-processing."""
         if k > len(grid.points):
             raise ValueError(f"n_clusters={k}: GridKMeans has {len(grid.points)} cells.")
         released = self.grid_counts_, self.n_rows_, self.grid_counts_se_
-        return weighted_centers(grid.points, cell_weights(grid, *released, k), k)
+        weights = cell_weights(grid, *released, k)
+        return weights, weighted_centers(grid.points, weights, k)
 
     @contract
     def centers_for(self, n_clusters: Count) -> np.ndarray:
@@ -546,7 +549,7 @@ class GridKMeans(PrivateKMeans):
             If there are fewer cells.
         """
         grid = self._cells()
-        centers = self._centers(grid, n_clusters)
+        _, centers = self._clustered(grid, n_clusters)
         if hasattr(self, "bounds_"):
             return self.bounds_.in_units(centers)
         return centers + (self.grid_points_[0] - grid.points[0])
@@ -565,15 +568,16 @@ class GridKMeans(PrivateKMeans):
         -------
         losses, errors : ndarray of shape (len(n_clusters),)
             Mean squared distance of a record to its nearest center of `centers_for`, each record
-            being at the middle of its cell, by the noisy counts; it may fall below 0. And the
-            standard errors of their noise. In the units of X squared; with `bounds`, in those of
-            the cube [-1, 1]^d.
+            being at the middle of its cell, by the weights that k-means got; and the standard
+            errors of the noise in their cells. In the units of X squared; with `bounds`, in those
+            of the cube [-1, 1]^d.
         """
         grid, losses, errors = self._cells(), [], []
         for k in n_clusters:
-            points, centers = grid.points, self._centers(grid, k)
+            weights, centers = self._clustered(grid, k)
+            points, weights = grid.points[weights > 0], weights[weights > 0]
             away = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
-            losses.append(away @ self.grid_counts_ / self.n_rows_)
+            losses.append(away @ weights / weights.sum())
             errors.append(self.grid_counts_se_ * np.linalg.norm(away) / self.n_rows_)
         return np.array(losses), np.array(errors)
 

@@ -7,7 +7,7 @@ its own code, installed once into DIR in an environment of its own; EUGkM (Su, C
 reimplementation: it is told the number of records, takes about (n epsilon / 10)^(2d / (2 + d)) cells, and k-means of the noisy counts
 above 0, with the noise of `Noise.histogram`. Seeds are 1000 to 1009, and the tables are not those on which `grid_cells` was tuned
 (36 sets of blobs, seeds 200 to 235). Sets of files are left out where DPLIT_DATA does not hold them. Set OMP_NUM_THREADS=1.
---book writes the medians where the chapters read them.
+--book writes the means where the chapters read them.
 """
 
 import argparse
@@ -106,13 +106,13 @@ def measured(library, X, k, plain, name, method, epsilon, seed):
     return {"n": len(X), "d": X.shape[1], "k": k, "loss": f"{loss:.6g}"}
 
 
-def medians(rows):
-    """{(dataset, method, epsilon): median of the losses}."""
+def means(rows):
+    """{(dataset, method, epsilon): mean of the losses}."""
     found = {}
     for row in rows:
         at = row["dataset"], row["method"], float(row["epsilon"])
         found.setdefault(at, []).append(float(row["loss"]))
-    return {at: float(np.median(losses)) for at, losses in found.items()}
+    return {at: float(np.mean(losses)) for at, losses in found.items()}
 
 
 def main():
@@ -144,7 +144,7 @@ def main():
         measure = partial(measured, library, X, k, plain)
         store.run(jobs, measure)
     if options.book:
-        found = medians(store.rows.values())
+        found = means(store.rows.values())
         lines = [
             {"dataset": name, "method": method, "epsilon": f"{epsilon:g}", "loss": f"{value:.4g}"}
             for (name, method, epsilon), value in found.items()

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGEST_GRID', 'LEAST_BINS', 'grid_cells', 'CellGrid', 'most_bins', 'bins_for', 'nearest_counts', 'cell_weights',
-           'weighted_centers', 'grid_loss_bound', 'GridKMeans']
+           'weighted_centers', 'grid_loss_bound', 'ReleasedGrid', 'GridKMeans']
 
 # %% ../../nbs/estimators/grid.ipynb #947b12e6
 import math
@@ -302,6 +302,14 @@ def _of_cells(points, counts, centers, deviation):
     scale = np.where(certain, deviation / np.where(certain, sizes, 1.0), np.inf)
     return sizes, errors, scale[:, None] * np.sqrt(np.maximum(spread, 1e-300))
 
+
+def _deviation(noise, **price):
+    """Standard deviation of the noise of a cell: PUBLIC."""
+    scale = noise.histogram_scale(**price)
+    if "mu" in price:
+        return math.hypot(scale, 12**-0.5)  # rounded to whole numbers
+    return math.sqrt(0.5) / math.sinh(min(0.5 / scale, 300.0))  # two-sided geometric
+
 # %% ../../nbs/estimators/grid.ipynb #e2c0ce80
 def grid_loss_bound(
     optimum: NotNegative,
@@ -341,7 +349,7 @@ def grid_loss_bound(
     noise = diameter**2 * (n_cells * deviation / math.sqrt(beta) + 3 * dropped)
     return (math.sqrt((math.sqrt(optimum) + quantized) ** 2 + noise) + quantized) ** 2
 
-# %% ../../nbs/estimators/grid.ipynb #4e6c6cd0
+# %% ../../nbs/estimators/grid.ipynb #40e0433d
 _GRID = {  # results, as docstrings say them
     "grid_points_": """grid_points_ : ndarray of shape (n_cells, n_features)
     PUBLIC. Middles of the cells, in the units of X, clipped to the ball.""",
@@ -356,7 +364,77 @@ _GRID = {  # results, as docstrings say them
 }
 
 
-class GridKMeans(PrivateKMeans):
+class ReleasedGrid:
+    """What a released grid answers at no additional privacy cost. For classes with the results above."""
+
+    def _cells(self):
+        """The grid of the fit, about the origin: PUBLIC."""
+        check_is_fitted(self)
+        norm = math.inf if hasattr(self, "bounds_") else 2
+        return CellGrid.over(self.n_features_in_, self.n_bins_, self.grid_radius_, norm=norm)
+
+    def _clustered(self, grid, k):
+        """Weights of the cells, and centers: post-processing."""
+        if k > len(grid.points):
+            raise ValueError(f"n_clusters={k}: GridKMeans has {len(grid.points)} cells.")
+        released = self.grid_counts_, self.n_rows_, self.grid_counts_se_
+        weights = cell_weights(grid, *released, k)
+        return weights, weighted_centers(grid.points, weights, k)
+
+    @contract
+    def centers_for(self, n_clusters: Count) -> np.ndarray:
+        """Centers of any number of clusters, from the released counts: at no additional privacy cost.
+
+        Parameters
+        ----------
+        n_clusters : int
+            At most the number of cells.
+
+        Returns
+        -------
+        ndarray of shape (n_clusters, n_features)
+            In the units of X; for the `n_clusters` of the fit, `cluster_centers_`.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer cells.
+        """
+        grid = self._cells()
+        _, centers = self._clustered(grid, n_clusters)
+        if hasattr(self, "bounds_"):
+            return self.bounds_.in_units(centers)
+        return centers + (self.grid_points_[0] - grid.points[0])
+
+    @contract
+    def loss_curve(
+        self, n_clusters: Annotated[list[int], each(Count)]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The loss with several numbers of clusters, by the released counts: at no additional privacy cost.
+
+        Parameters
+        ----------
+        n_clusters : list of int
+
+        Returns
+        -------
+        losses, errors : ndarray of shape (len(n_clusters),)
+            Mean squared distance of a record to its nearest center of `centers_for`, each record
+            being at the middle of its cell, by the weights that k-means got; and the standard
+            errors of the noise in their cells. In the units of X squared; with `bounds`, in those
+            of the cube [-1, 1]^d.
+        """
+        grid, losses, errors = self._cells(), [], []
+        for k in n_clusters:
+            weights, centers = self._clustered(grid, k)
+            points, weights = grid.points[weights > 0], weights[weights > 0]
+            away = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
+            losses.append(away @ weights / weights.sum())
+            errors.append(self.grid_counts_se_ * np.linalg.norm(away) / self.n_rows_)
+        return np.array(losses), np.array(errors)
+
+# %% ../../nbs/estimators/grid.ipynb #4e6c6cd0
+class GridKMeans(ReleasedGrid, PrivateKMeans):
     """k-means of a noisy histogram on a public grid: one release for any number of clusters, few columns.
 
     Privacy: the released counts are epsilon-DP (with `delta=0`), or (epsilon, delta)-DP, for
@@ -514,77 +592,3 @@ class GridKMeans(PrivateKMeans):
     def _leave(self, box, found):
         points = box.in_units(found.more["grid_points_"])
         return super()._leave(box, found._replace(more=found.more | {"grid_points_": points}))
-
-    def _cells(self):
-        """The grid of the fit, about the origin: PUBLIC."""
-        check_is_fitted(self)
-        norm = math.inf if hasattr(self, "bounds_") else 2
-        return CellGrid.over(self.n_features_in_, self.n_bins_, self.grid_radius_, norm=norm)
-
-    def _clustered(self, grid, k):
-        """Weights of the cells, and centers: post-processing."""
-        if k > len(grid.points):
-            raise ValueError(f"n_clusters={k}: GridKMeans has {len(grid.points)} cells.")
-        released = self.grid_counts_, self.n_rows_, self.grid_counts_se_
-        weights = cell_weights(grid, *released, k)
-        return weights, weighted_centers(grid.points, weights, k)
-
-    @contract
-    def centers_for(self, n_clusters: Count) -> np.ndarray:
-        """Centers of any number of clusters, from the released counts: at no additional privacy cost.
-
-        Parameters
-        ----------
-        n_clusters : int
-            At most the number of cells.
-
-        Returns
-        -------
-        ndarray of shape (n_clusters, n_features)
-            In the units of X; for the `n_clusters` of the fit, `cluster_centers_`.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer cells.
-        """
-        grid = self._cells()
-        _, centers = self._clustered(grid, n_clusters)
-        if hasattr(self, "bounds_"):
-            return self.bounds_.in_units(centers)
-        return centers + (self.grid_points_[0] - grid.points[0])
-
-    @contract
-    def loss_curve(
-        self, n_clusters: Annotated[list[int], each(Count)]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The loss with several numbers of clusters, by the released counts: at no additional privacy cost.
-
-        Parameters
-        ----------
-        n_clusters : list of int
-
-        Returns
-        -------
-        losses, errors : ndarray of shape (len(n_clusters),)
-            Mean squared distance of a record to its nearest center of `centers_for`, each record
-            being at the middle of its cell, by the weights that k-means got; and the standard
-            errors of the noise in their cells. In the units of X squared; with `bounds`, in those
-            of the cube [-1, 1]^d.
-        """
-        grid, losses, errors = self._cells(), [], []
-        for k in n_clusters:
-            weights, centers = self._clustered(grid, k)
-            points, weights = grid.points[weights > 0], weights[weights > 0]
-            away = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
-            losses.append(away @ weights / weights.sum())
-            errors.append(self.grid_counts_se_ * np.linalg.norm(away) / self.n_rows_)
-        return np.array(losses), np.array(errors)
-
-
-def _deviation(noise, **price):
-    """Standard deviation of the noise of a cell: PUBLIC."""
-    scale = noise.histogram_scale(**price)
-    if "mu" in price:
-        return math.hypot(scale, 12**-0.5)  # rounded to whole numbers
-    return math.sqrt(0.5) / math.sinh(min(0.5 / scale, 300.0))  # two-sided geometric

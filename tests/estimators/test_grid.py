@@ -356,6 +356,29 @@ def test_at_a_small_budget_in_two_columns_it_is_near_kmeans():
     assert np.mean(losses) < 1.5 * best
 
 
+@pytest.mark.parametrize(
+    ("d", "epsilon", "n", "k"), [(2, 2.0, 1200, 3), (1, 0.5, 2000, 3), (3, 1.0, 8000, 5)]
+)
+def test_standard_errors_cover_what_the_same_cells_would_say_without_noise(d, epsilon, n, k):
+    """Those of sizes about as often as they should; those of centers at least as often: they take all cells at full noise."""
+    rows, inside, right = blobs(d, n, k), [], []
+    for seed in range(30):
+        ask = PURE | {"n_clusters": k, "epsilon": epsilon, "random_state": seed}
+        model = GridKMeans(**ask).fit(rows)
+        grid, centers = CellGrid.over(d, model.n_bins_, RADIUS), model.cluster_centers_
+        exact = np.bincount(grid.cells(rows), minlength=len(grid.points)).astype(float)
+        home = ((grid.points[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+        sizes = np.bincount(home, exact, k)
+        sums = np.stack([np.bincount(home, exact * column, k) for column in grid.points.T], axis=1)
+        known = np.isfinite(model.cluster_centers_se_) & (sizes > 0)[:, None]
+        away = np.abs(centers - sums / np.maximum(sizes, 1)[:, None])
+        inside += (away <= 1.96 * model.cluster_centers_se_)[known].tolist()
+        right += (np.abs(model.cluster_sizes_ - sizes) <= 1.96 * model.cluster_sizes_se_).tolist()
+    luck = 4 * np.sqrt(0.05 * 0.95 / (30 * k))
+    assert len(inside) > 0.9 * 30 * k * d and np.mean(inside) > 0.95 - luck
+    assert abs(np.mean(right) - 0.95) < luck
+
+
 def test_it_reads_through_noise_alone():
     """Cells by hand, noise by hand: what `Noise.histogram` gets is the number of each record's cell."""
     seen = []

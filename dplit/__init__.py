@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .adaptation import CovariateShiftRegressor as CovariateShiftRegressor
     from .adaptation import LabelShiftClassifier as LabelShiftClassifier
     from .adaptation import NCnvxAdap as NCnvxAdap
+    from .estimators import GridKMeans as GridKMeans
     from .estimators import NoisyLloyd as NoisyLloyd
     from .inputs import BoundedScaler as BoundedScaler
     from .k_tuples import KAverages as KAverages
@@ -71,6 +72,7 @@ _HOMES = {
     "CnvxAdap": "adaptation",
     "CovariateShiftClassifier": "adaptation",
     "CovariateShiftRegressor": "adaptation",
+    "GridKMeans": "estimators",
     "HDPEMeans": "private_evolution",
     "KAverages": "k_tuples",
     "KNoisyCenters": "k_tuples",

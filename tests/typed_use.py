@@ -15,6 +15,8 @@ def clusterings(X: np.ndarray, price: tuple[float, float]) -> list[np.ndarray]:
         3, epsilon=epsilon, delta=delta, radius=4.0, init=X[:3], random_state=0
     )
     cover = dplit.MaxCoverKMeans(3, epsilon=epsilon, delta=delta, radius=4, center=[0.0, 0.0])
+    cells = dplit.GridKMeans(3, epsilon=epsilon, radius=4.0, n_public=500).fit(X)
+    print(cells.centers_for(5).shape, cells.loss_curve([2, 3])[0].sum())
     voted = dplit.PEMeans(n_clusters=3, epsilon=epsilon, delta=delta, radius=4.0, n_votes=3)
     small = dplit.HDPEMeans(3, epsilon=epsilon, delta=delta, radius=4.0, n_components=2)
     tuples = dplit.KTupleKMeans(3, epsilon=epsilon, delta=delta, radius=4.0, n_tuples=40)

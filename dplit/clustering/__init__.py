@@ -1,6 +1,6 @@
 """Every private clustering estimator under one name."""
 
-from ..estimators import NoisyLloyd
+from ..estimators import GridKMeans, NoisyLloyd
 from ..k_tuples import (
     KAverages, KNoisyCenters, KTupleGaussianMixture, KTupleKMeans, StableTupleMean,
 )
@@ -8,6 +8,6 @@ from ..max_cover import MaxCoverKMeans
 from ..private_evolution import HDPEMeans, PEMeans
 
 __all__ = [
-    "HDPEMeans", "KAverages", "KNoisyCenters", "KTupleGaussianMixture", "KTupleKMeans",
+    "GridKMeans", "HDPEMeans", "KAverages", "KNoisyCenters", "KTupleGaussianMixture", "KTupleKMeans",
     "MaxCoverKMeans", "NoisyLloyd", "PEMeans", "StableTupleMean",
 ]

@@ -40,7 +40,7 @@ TEACHERS = {p.stem: json.loads(p.read_text("utf8")) for p in (ROOT / "teachers")
 
 PAPERS = {"max_cover", "k_tuples", "private_evolution", "source_target", "adaptation"}
 CONTRACT = """
-    PrivacyBudget BudgetExceeded LedgerError NoisyLloyd MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
+    PrivacyBudget BudgetExceeded LedgerError NoisyLloyd GridKMeans MaxCoverKMeans PEMeans HDPEMeans KAverages KNoisyCenters
     StableTupleMean KTupleKMeans KTupleGaussianMixture NoisyAverageSet NeighborNoisyAverages
     SourceTargetKMedoids CnvxAdap NCnvxAdap LabelShiftClassifier
     CovariateShiftRegressor CovariateShiftClassifier
@@ -50,6 +50,7 @@ SECTIONS = """1. The question|2. A picture|3. Definitions|4. The theorem|5. Why|
 
 TEN = {  # chapters with the ten sections; the others are implementation notes
     "estimators/lloyd",
+    "estimators/grid",
     "max_cover/paper",
     "k_tuples/paper",
     "k_tuples/kmeans",

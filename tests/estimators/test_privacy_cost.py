@@ -24,6 +24,7 @@ from dplit import (
     CnvxAdap,
     CovariateShiftClassifier,
     CovariateShiftRegressor,
+    GridKMeans,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -165,7 +166,7 @@ class Untouchable(np.ndarray):
 
 def test_no_cell_is_read_before_a_charge():
     rows = np.zeros((9, 2)).view(Untouchable)
-    for kind in (NoisyLloyd, MaxCoverKMeans, PEMeans, HDPEMeans):
+    for kind in (NoisyLloyd, GridKMeans, MaxCoverKMeans, PEMeans, HDPEMeans):
         kind(2, **BALL).check_tables(rows)
         with pytest.raises(ValueError, match="center"):
             kind(2, **BALL, center=[0.0, 0.0, 0.0]).check_tables(rows)
@@ -198,6 +199,9 @@ def test_tuple_estimators_as_published_say_that_their_cost_is_no_upper_bound():
 
 STATED = {
     "NoisyLloyd": (NoisyLloyd, BALL, {"gaussian_only"}),
+    "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, {"fixed"}),
+    "GridKMeans": (GridKMeans, BALL, {"fixed"}),
+    "GridKMeans, Gaussian": (GridKMeans, BALL | {"delta": 0.3}, {"fixed", "gaussian_only"}),
     "PEMeans": (PEMeans, BALL, {"gaussian_only"}),
     "PEMeans as published": (
         PEMeans,

@@ -18,6 +18,7 @@ from dplit import (
     CnvxAdap,
     CovariateShiftClassifier,
     CovariateShiftRegressor,
+    GridKMeans,
     HDPEMeans,
     KAverages,
     KNoisyCenters,
@@ -76,6 +77,8 @@ def unlabeled(tables):
 FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
     "NoisyLloyd, mean": (NoisyLloyd, BALL | {"init": "mean"}, ROWS),
+    "GridKMeans": (GridKMeans, BALL | {"delta": 0.0}, ROWS),
+    "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, ROWS),
     "MaxCoverKMeans": (MaxCoverKMeans, BALL | {"finest": 0.2}, ROWS),
     "MaxCoverKMeans, printed": (
         MaxCoverKMeans,
@@ -106,7 +109,7 @@ FITS = {
 }
 every = pytest.mark.parametrize("name", FITS)
 COUNTS = {"n_clusters", "n_iter", "n_components", "n_lloyd", "n_picks", "n_votes", "n_refine"}
-COUNTS |= {"population", "n_public", "n_tuples", "t", "n_cells"}
+COUNTS |= {"population", "n_public", "n_tuples", "t", "n_cells", "n_bins"}
 PRICES = {"epsilon", "delta"}
 BOUNDS = {"radius", "weight_radius", "target_bound", "min_radius"}
 

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from test_estimators import quotes, sentences
 
-from dplit import HDPEMeans, MaxCoverKMeans, NoisyAverageSet, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit import (
+    GridKMeans,
+    HDPEMeans,
+    MaxCoverKMeans,
+    NoisyAverageSet,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+)
 from dplit.inputs import MappedRows, check_rows, map_blocks
 from dplit.inputs import blocks as estimators
 from dplit.mechanisms import Noise
@@ -21,6 +29,8 @@ COMMON = {"n_clusters": 3, "radius": 4.0, "epsilon": 1.0, "delta": 1e-6, "random
 COMMON |= {"center": [0.5] * 5}
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "NoisyLloyd, pure": partial(NoisyLloyd, **COMMON | {"delta": 0.0}, n_iter=2),
+    "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
     "PEMeans": partial(PEMeans, **COMMON, n_refine=2),
     "PEMeans as printed": partial(PEMeans, **COMMON, variant="paper", n_public=900, n_votes=3),

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dplit import (
+    GridKMeans,
     HDPEMeans,
     KTupleGaussianMixture,
     KTupleKMeans,
@@ -350,6 +351,7 @@ START = [[30.0, 40e3], [70.0, 60e3]]
 MAKERS = [
     NoisyLloyd,
     *(partial(kind, init=START) for kind in (NoisyLloyd, MaxCoverKMeans, PEMeans)),
+    GridKMeans,
     MaxCoverKMeans,
     PEMeans,
     HDPEMeans,
@@ -377,6 +379,8 @@ def test_bounds_are_the_scaler_the_ball_and_the_way_back(make, people):
     model = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     scaler = BoundedScaler(LOW, HIGH).fit(people)
     by_hand = make(**PRICE, radius=scaler.radius_)
+    if isinstance(by_hand, GridKMeans):  # its cells are those of the cube, not of a ball
+        by_hand.set_params(radius=None, bounds=(-1.0, 1.0))
     if not isinstance(getattr(by_hand, "init", None), str | None):
         by_hand.set_params(init=scaler.transform(by_hand.init))
     by_hand.fit(scaler.transform(people))

@@ -8,20 +8,23 @@ __all__ = ['FALSE', 'EACH', 'LEAST', 'CELLS', 'CERTAIN', 'UNCERTAIN', 'PARTS', '
 
 # %% ../../nbs/private_evolution/quadtree.ipynb #9d1f0a03
 import math
+from typing import Annotated
 
 import numpy as np
 
 from ..estimators.grid import CellGrid, bins_for, LARGEST_GRID, most_bins
 from ..geometry.balls import clip_to_ball
 from ..inputs.blocks import keep_rows, MappedRows
-from ..inputs.contracts import Count, Positive, Vector
+from ..inputs.contracts import Count, Point, Positive
 from ..inputs.tables import PartitionedRows
 from ..mechanisms.noise import ANoise
 from .paper import keep_largest, select
 from .votes import grid_radius
 
 # %% ../../nbs/private_evolution/quadtree.ipynb #9d1f0a06
-def pooled_counts(cells: Vector, parts: Vector, home):
+def pooled_counts(
+    cells: Annotated[Point, "m"], parts: Annotated[Point, "p"], home: Annotated[Point, "p"]
+):
     """Least squares estimate of the parts' counts, from those of the cells too: equation (1). Post-processing.
 
     Parameters
@@ -37,6 +40,7 @@ def pooled_counts(cells: Vector, parts: Vector, home):
     -------
     ndarray of shape (p,)
     """
+    home = home.astype(int)
     many, total = np.bincount(home), np.bincount(home, parts)
     return parts + ((cells - total) / (many + 1))[home]
 
@@ -123,6 +127,11 @@ def quadtree_votes(
         Never negative; 0 where they may well be noise only.
     """
     d, mu_each = Q.shape[1], mu / math.sqrt(2)
+    if not has_quadtree(d, n_clusters):
+        raise ValueError(
+            f"n_clusters={n_clusters}, with {d} columns: quadtree_votes counts at most {LARGEST_GRID} "
+            f"cells in at most {FEW_COLUMNS} columns; use private_evolution."
+        )
     deviation = noise.histogram_scale(mu=mu_each)
     n_bins = coarse_bins(n_total, deviation, n_clusters, d)
     grid = CellGrid.over(d, 2 * n_bins, float(grid_radius(d)))

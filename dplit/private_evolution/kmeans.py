@@ -321,7 +321,9 @@ def evolution_prices(
 # %% ../../nbs/private_evolution/kmeans.ipynb #94a88235
 EXTRA = 1.5  # centers for each cluster, until the first step
 THIN = 1.5  # where the rows of a center are fewer deviations of a count, all is asked once
-CELLS_SHARE = 0.8  # of mu^2, for the counts of a quadtree; a single step of refinement gets the rest
+CELLS_SHARE = (
+    0.8  # of mu^2, for the counts of a quadtree; a single step of refinement gets the rest
+)
 
 
 def pe_means(rows, given, noise):

@@ -479,8 +479,9 @@ def _rounds(given, d, signal):
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
-    In up to three columns no candidates evolve: 80% of the budget go to the counts of a quadtree's
-    cells (`quadtree_search`), the rest to a single step of refinement. `n_votes` turns evolution on.
+    In up to three columns and for up to 32 clusters no candidates evolve: 80% of the budget is spent
+    on the counts of a quadtree's cells (`quadtree_search`), the rest on a single step of refinement.
+    With `n_votes` candidates evolve there too.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
     row, if no parameter was chosen by looking at X. The unit of privacy is one row.
@@ -490,8 +491,8 @@ class PEMeans(PrivateKMeans):
     ----------
     variant : {"extension", "paper"}
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
-        pairs, rows with many columns are projected for the votes, rows with at most three are counted
-        in the cells of a quadtree. "paper": Algorithm 1 with the
+        pairs, rows with many columns are projected for the votes, rows with at most three are
+        counted in the cells of a quadtree, unless there are many clusters. "paper": Algorithm 1 with the
         paper's rules for the numbers of rounds and variations; needs `n_public`, ignores
         `n_refine` and `population` (and, but in `HDPEMeans`, `n_components`). Its time grows
         like the square of the number of rows: every row is compared with n_public / 5 candidates in

@@ -68,15 +68,25 @@ def test_the_threshold_is_half_a_deviation_at_least():
 
 def test_uncertain_counts_are_dropped_and_if_few_are_certain_the_largest_stay():
     counts = np.array([100.0, 90.0, 80.0, 3.0, -2.0, 0.4])
-    kept = quadtree._certain(counts, 1.0, 300.0, 2)
-    at = private_evolution.false_mass_threshold(6, 1.0, 0.02 * 300)
-    assert at == 0.5 and kept.tolist() == [100, 90, 80, 3, 0, 0]
-    few = quadtree._certain(counts, 60.0, 260.0, 2)  # only noise: as votes are kept
-    assert few.tolist() == [100, 90, 80, 0, 0, 0]
+    at = private_evolution.false_mass_threshold(6, 1.0, 0.005 * 300)
+    assert 0.4 < at < 3
+    assert quadtree._certain(counts, 1.0, 300.0, 1).tolist() == [100, 90, 80, 3, 0, 0]
+    assert quadtree._certain(counts, 1.0, 300.0, 2).tolist() == [100, 90, 80, 3, 0, 0.4]
+    assert quadtree._certain(counts, 60.0, 300.0, 1).tolist() == [100, 90, 80, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("signal", "share"), [(1e4, 0.001), (300, 0.0025), (150, 0.005), (3, 0.005)]
+)
+def test_the_share_of_false_mass_falls_where_clusters_are_clear(monkeypatch, signal, share):
+    asked = []
+    monkeypatch.setattr(quadtree, "false_mass_threshold", lambda *args: asked.append(args) or 0.0)
+    quadtree._certain(np.ones(30), 2.0, 2.0 * 5 * signal, 5)
+    assert asked == [(30, 2.0, pytest.approx(share * 10 * signal))]
 
 
 @COLUMNS
-@pytest.mark.parametrize("k", [1, 30, 4000])
+@pytest.mark.parametrize("k", [1, 32])
 @pytest.mark.parametrize("signal", [1e-3, 1e2, 1e90])
 def test_the_first_grid_has_room_for_the_clusters_and_can_be_divided(d, k, signal):
     n_bins = private_evolution.coarse_bins(signal, 1.0, k, d)
@@ -87,7 +97,7 @@ def test_the_first_grid_has_room_for_the_clusters_and_can_be_divided(d, k, signa
 
 def test_where_a_quadtree_is_too_coarse_candidates_evolve():
     assert not private_evolution.has_quadtree(4, 2)
-    assert [private_evolution.has_quadtree(d, 2**15) for d in (1, 2, 3)] == [True, False, False]
+    assert private_evolution.has_quadtree(3, 32) and not private_evolution.has_quadtree(2, 33)
     with pytest.raises(ValueError, match="n_clusters=2, with 4 columns: quadtree_votes"):
         private_evolution.quadtree_votes(np.zeros((5, 4)), 2, mu=1.0, n_total=5.0, noise=Noise(0))
 
@@ -120,9 +130,25 @@ def test_only_full_cells_are_divided():
     assert first.label == second.label == "counts of cells"
     deviation = Noise(0).histogram_scale(mu=0.5 / math.sqrt(2))
     limit = 5 * deviation  # 505 / (4 * 2 deviation) is more than 5
-    divided = np.count_nonzero(first.outcome > limit)
-    assert divided >= 1 and np.sum(first.value > limit) == 1
-    assert len(second.value) == len(first.value) + 3 * divided
+    once, twice = first.outcome > limit, first.outcome > 4 * limit
+    assert twice.sum() == np.sum(first.value > limit) == 1
+    assert len(second.value) == len(first.value) + 3 * once.sum() + 12 * twice.sum()
+
+
+def test_a_cell_is_divided_once_or_twice_by_its_count():
+    """All cells of one column, by hand: 200, 60 and 8 records with noise of one record."""
+    X = np.r_[np.full(200, -0.9), np.full(60, 0.01), np.full(8, 0.7)][:, None]
+    with silent():
+        found = events_of(
+            lambda: private_evolution.quadtree_votes(
+                vote_grid(X), 10, mu=math.sqrt(2), n_total=268, noise=Noise(0)
+            )
+        )
+    first, second = (event.value for event in found)
+    limit = max(268 / 40, 2.5)  # in deviations, but at most 5
+    assert limit > 5 and sorted(first[first > 0]) == [8, 60, 200]
+    assert len(second) == len(first) + 3 + 3 + 1  # above 10 in four parts, above 5 in two
+    assert sorted(second[second > 0]) == [8, 60, 200]
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

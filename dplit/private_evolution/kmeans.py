@@ -322,7 +322,7 @@ def evolution_prices(
 EXTRA = 1.5  # centers for each cluster, until the first step
 THIN = 1.5  # where the rows of a center are fewer deviations of a count, all is asked once
 CELLS_SHARE = (
-    0.8  # of mu^2, for the counts of a quadtree; a single step of refinement gets the rest
+    0.8  # of mu^2, for the counts of a quadtree; the steps of refinement get the rest
 )
 
 
@@ -347,7 +347,8 @@ def pe_means(rows, given, noise):
     n_total, price = _number_of_rows(rows, given, noise)
     # in which ball: from here on all is relative to its center
     rows, view, far, price = _zoomed(rows, given, noise, n_total, price)
-    search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price)
+    zoomed = far > view.radius
+    search, n_refine, mu = _plan(rows.shape[1], given, noise, n_total, price, zoomed)
     # where they are: more centers than asked for, by votes alone
     centers, labels = _evolve(rows, given, noise, search, view.radius)
     # where exactly: steps of refinement; after the first, as many centers as asked for
@@ -409,13 +410,14 @@ def _count_error(n_heads, n_features, mu, noise):
     return noise.sum_scale(n_features, **ask) / price.weight
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #b61f4e27
-def _plan(d, given, noise, n_total, price):
+def _plan(d, given, noise, n_total, price, zoomed):
     """(search by votes, steps of refinement, cost of each): from PUBLIC and released numbers alone."""
     if _counts_cells(d, given):
         ask = {"n_clusters": given.n_clusters, "n_total": n_total, "noise": noise}
         mu = math.hypot(price.votes, price.step * math.sqrt(given.n_refine))
         search = partial(quadtree_search, mu=mu * math.sqrt(CELLS_SHARE), **ask)
-        return search, 1, mu * math.sqrt(1 - CELLS_SHARE)
+        steps = given.n_refine if zoomed else 1  # rows outside have been counted on its boundary
+        return search, steps, mu * math.sqrt((1 - CELLS_SHARE) / steps)
     n_heads, n_refine, mu = math.ceil(EXTRA * given.n_clusters), given.n_refine, price.step
     n_rounds = _rounds(given, d, n_total * price.votes / (5 * n_heads))
     mutants = min(n_total / 10, given.population)
@@ -480,7 +482,7 @@ class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
     In up to three columns and for up to 32 clusters no candidates evolve: 80% of the budget is spent
-    on the counts of a quadtree's cells (`quadtree_search`), the rest on a single step of refinement.
+    on the counts of a quadtree's cells (`quadtree_search`), the rest on steps of refinement.
     With `n_votes` candidates evolve there too.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
@@ -505,7 +507,8 @@ class PEMeans(PrivateKMeans):
         in the extension, with s a fifth of the rows per centre in deviations of one round's noise:
         min(paper_rounds(d), int(s^2)), or, if rows are projected, min(16, round(1.5 s)); at least 1.
     n_refine : int
-        PUBLIC number of steps of refinement, at least 1; a single one after a quadtree. With too few rows for each centre, which
+        PUBLIC number of steps of refinement, at least 1; a single one after a quadtree, unless a
+        zoom may have overlooked rows. With too few rows for each centre, which
         PUBLIC and released numbers tell, a single step gets the price of all, and one round that of
         all votes, with up to three times `population`; projected, fewer centres may then evolve, and
         some of those returned lie on others. The centres' standard errors are inf.

@@ -321,9 +321,7 @@ def evolution_prices(
 # %% ../../nbs/private_evolution/kmeans.ipynb #94a88235
 EXTRA = 1.5  # centers for each cluster, until the first step
 THIN = 1.5  # where the rows of a center are fewer deviations of a count, all is asked once
-CELLS_SHARE = (
-    0.8  # of mu^2, for the counts of a quadtree; the steps of refinement get the rest
-)
+CELLS_SHARE = 0.8  # of mu^2, for the counts of a quadtree; the steps of refinement get the rest
 
 
 def pe_means(rows, given, noise):
@@ -441,11 +439,6 @@ def _plan(d, given, noise, n_total, price, zoomed):
     return search, n_refine, mu
 
 
-def _counts_cells(d, given):
-    """Whether cells of a quadtree are counted, and no candidates evolve. PUBLIC."""
-    return given.n_votes is None and d <= given.n_components and has_quadtree(d, given.n_clusters)
-
-
 def _evolve(rows, given, noise, search, radius):
     """(centers, labels): released centres in the units of the rows, and the nearest of them for each row (PRIVATE)."""
     d = rows.shape[1]
@@ -467,6 +460,11 @@ def _evolve_projected(rows, given, noise, search, radius):
     find = NearestCenter(heads, 1.0)
     labels = keep_rows(rows, lambda block: find(view(block)), 1, np.int32)
     return clip_to_ball(heads @ axes.T * (unit * radius), radius), labels
+
+# %% ../../nbs/private_evolution/kmeans.ipynb #b61f4e28
+def _counts_cells(d, given):
+    """Whether cells of a quadtree are counted, and no candidates evolve. PUBLIC."""
+    return given.n_votes is None and d <= given.n_components and has_quadtree(d, given.n_clusters)
 
 
 def _rounds(given, d, signal):

@@ -182,7 +182,7 @@ def has_quadtree(n_features: Count, n_clusters: Count):
     """
     return n_features <= FEW_COLUMNS and n_clusters <= FEW_CLUSTERS
 
-
+# %% ../../nbs/private_evolution/quadtree.ipynb #9d1f0a1d
 def quadtree_search(
     Q: PartitionedRows, n_clusters: Count, *, mu: Positive, n_total: Positive, noise: ANoise
 ):

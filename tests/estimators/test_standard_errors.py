@@ -113,7 +113,7 @@ def test_with_ranges_they_are_in_the_units_of_the_columns():
 
 
 @pytest.mark.parametrize(
-    "options", [{"variant": "paper", "n_public": 1200, "n_votes": 2}, {"n_refine": 1}]
+    "options", [{"variant": "paper", "n_public": 1200, "n_votes": 2}, {"n_refine": 1, "n_votes": 3}]
 )
 def test_where_no_mean_was_released_there_is_none(options):
     model = make(dplit.PEMeans, 0, population=50, **options).fit(blobs(2))

@@ -8,6 +8,7 @@ kmeans [--sets NAME ...] [--methods NAME ...]   private k-means of this package 
 small [--sets NAME ...]   PEMeans and the peers at epsilon 0.05 and 0.1, which no area contains
 loose [--sets NAME ...]   PEMeans at epsilon 1 on every set, in its ball and in one ten times as large: loss,
                 time, memory, and what the zoom does
+few-columns     PEMeans in one to three columns, with its quadtree and with evolution, beside EUGkM
 speed           its time and memory, each method in a fresh process
 max-cover       losses of MaxCoverKMeans, and its speed beside the printed algorithm
 source-target   solvers of k-medoids with a target, and what private sources are worth
@@ -66,6 +67,7 @@ from bench import (
     classification,
     cluster,
     covariate,
+    few_columns,
     gan,
     growth,
     kernel_means,
@@ -135,6 +137,7 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
         "--sets",
         "--seeds",
     ),
+    "few-columns": (lambda asked: few_columns.run(asked.out, asked.seeds or 20), "--seeds"),
     "speed": (lambda asked: speed.run(asked.out),),
     "max-cover": (lambda asked: max_cover.run(asked.out, asked.seeds), "--seeds"),
     "source-target": (lambda asked: source_target.run(asked.out, asked.seeds), "--seeds"),

@@ -1,0 +1,237 @@
+"""Quadtree start: least squares, thresholds and cells against brute force; its receipt, its neighbors, what it is worth."""
+
+import math
+from collections import Counter
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dplit import HDPEMeans, PEMeans, private_evolution
+from dplit.accounting import gaussian_mu
+from dplit.datasets import kmeans_loss, make_isotropic_blobs
+from dplit.estimators import LARGEST_GRID
+from dplit.mechanisms import Noise, watch
+from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import quadtree
+from dplit.private_evolution.votes import grid_radius, vote_grid
+
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
+COLUMNS = pytest.mark.parametrize("d", [1, 2, 3])
+
+
+def in_unit_ball(n, d, k=4, seed=0):
+    X = make_isotropic_blobs(n, d, k, random_state=seed).data
+    X = X - X.mean(axis=0)
+    return X / np.linalg.norm(X, axis=1).max()
+
+
+def silent():
+    """Noise off: exact values pass."""
+    return watch(lambda event: event.value)
+
+
+def events_of(act):
+    """What `act` asked of its noise."""
+    found = []
+    with watch(lambda event: (found.append(event), event.outcome)[1]):
+        act()
+    return found
+
+
+# ---------------------------------------------------------------- counts
+
+
+def test_pooled_counts_are_least_squares_with_the_variance_of_the_theorem():
+    home = np.array([0, 0, 0, 0, 1, 2, 2])
+    rng = np.random.default_rng(0)
+    cells, parts = rng.normal(size=3), rng.normal(size=7)
+    asked = np.vstack([home == j for j in range(3)] + [np.eye(7)]).astype(float)
+    wanted = np.linalg.lstsq(asked, np.r_[cells, parts], rcond=None)[0]
+    assert np.allclose(private_evolution.pooled_counts(cells, parts, home), wanted)
+    variance = np.diag(np.linalg.inv(asked.T @ asked))
+    assert np.allclose(variance, 1 - 1 / (np.bincount(home) + 1)[home])
+
+
+@pytest.mark.parametrize(("n_cells", "deviation", "mass"), [(100, 3.0, 5.0), (4000, 20.0, 1.0)])
+def test_above_the_threshold_empty_cells_have_the_expected_mass(n_cells, deviation, mass):
+    at = private_evolution.false_mass_threshold(n_cells, deviation, mass)
+    density = stats.norm(scale=deviation).pdf
+    above = integrate.quad(lambda x: x * density(x), at, 12 * deviation)[0]
+    assert n_cells * above == pytest.approx(mass, rel=1e-6)
+
+
+def test_the_threshold_is_half_a_deviation_at_least():
+    assert private_evolution.false_mass_threshold(100, 3.0, 1e6) == 1.5
+
+
+def test_uncertain_counts_are_dropped_and_if_few_are_certain_the_largest_stay():
+    counts = np.array([100.0, 90.0, 80.0, 3.0, -2.0, 0.4])
+    at = private_evolution.false_mass_threshold(6, 1.0, 0.005 * 300)
+    assert 0.4 < at < 3
+    assert quadtree._certain(counts, 1.0, 300.0, 1).tolist() == [100, 90, 80, 3, 0, 0]
+    assert quadtree._certain(counts, 1.0, 300.0, 2).tolist() == [100, 90, 80, 3, 0, 0.4]
+    assert quadtree._certain(counts, 60.0, 300.0, 1).tolist() == [100, 90, 80, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("signal", "share"), [(1e4, 0.001), (300, 0.0025), (150, 0.005), (3, 0.005)]
+)
+def test_the_share_of_false_mass_falls_where_clusters_are_clear(monkeypatch, signal, share):
+    asked = []
+    monkeypatch.setattr(quadtree, "false_mass_threshold", lambda *args: asked.append(args) or 0.0)
+    quadtree._certain(np.ones(30), 2.0, 2.0 * 5 * signal, 5)
+    assert asked == [(30, 2.0, pytest.approx(share * 10 * signal))]
+
+
+@COLUMNS
+@pytest.mark.parametrize("k", [1, 32])
+@pytest.mark.parametrize("signal", [1e-3, 1e2, 1e90])
+def test_the_first_grid_has_room_for_the_clusters_and_can_be_divided(d, k, signal):
+    n_bins = private_evolution.coarse_bins(signal, 1.0, k, d)
+    grid = quadtree.CellGrid.over(d, n_bins)
+    assert 3 <= n_bins and (2 * n_bins) ** d <= LARGEST_GRID
+    assert len(grid.points) >= k and private_evolution.has_quadtree(d, k)
+
+
+def test_where_a_quadtree_is_too_coarse_candidates_evolve():
+    assert not private_evolution.has_quadtree(4, 2)
+    assert private_evolution.has_quadtree(3, 32) and not private_evolution.has_quadtree(2, 33)
+    with pytest.raises(ValueError, match="n_clusters=2, with 4 columns: quadtree_votes"):
+        private_evolution.quadtree_votes(np.zeros((5, 4)), 2, mu=1.0, n_total=5.0, noise=Noise(0))
+
+
+# ---------------------------------------------------------------- cells
+
+
+@COLUMNS
+def test_without_noise_every_row_is_counted_once_near_itself(d):
+    X = in_unit_ball(600, d)
+    with silent():
+        points, counts = private_evolution.quadtree_votes(
+            vote_grid(X), 4, mu=50.0, n_total=600, noise=Noise(0)
+        )
+    assert np.linalg.norm(points, axis=1).max() <= 1 + 1e-9
+    # cells with less than half a deviation are dropped; with this budget no record is
+    assert counts.sum() == pytest.approx(600, rel=1e-9)
+    n_bins = private_evolution.coarse_bins(600, math.sqrt(2) / 50, 4, d)
+    away = np.linalg.norm(X[:, None] - points[counts > 0.5], axis=2).min(axis=1)
+    assert away.max() <= math.sqrt(d) / (2 * n_bins) + 2 * math.sqrt(d) / grid_radius(d)
+
+
+def test_only_full_cells_are_divided():
+    X = np.r_[np.full((500, 2), 0.31), np.full((5, 2), -0.4)]
+    first, second = events_of(
+        lambda: private_evolution.quadtree_votes(
+            vote_grid(X), 2, mu=0.5, n_total=505, noise=Noise(0)
+        )
+    )
+    assert first.label == second.label == "counts of cells"
+    deviation = Noise(0).histogram_scale(mu=0.5 / math.sqrt(2))
+    limit = 5 * deviation  # 505 / (4 * 2 deviation) is more than 5
+    once, twice = first.outcome > limit, first.outcome > 4 * limit
+    assert twice.sum() == np.sum(first.value > limit) == 1
+    assert len(second.value) == len(first.value) + 3 * once.sum() + 12 * twice.sum()
+
+
+def test_a_cell_is_divided_once_or_twice_by_its_count():
+    """All cells of one column, by hand: 200, 60 and 8 records with noise of one record."""
+    X = np.r_[np.full(200, -0.9), np.full(60, 0.01), np.full(8, 0.7)][:, None]
+    with silent():
+        found = events_of(
+            lambda: private_evolution.quadtree_votes(
+                vote_grid(X), 10, mu=math.sqrt(2), n_total=268, noise=Noise(0)
+            )
+        )
+    first, second = (event.value for event in found)
+    limit = max(268 / 40, 2.5)  # in deviations, but at most 5
+    assert limit > 5 and sorted(first[first > 0]) == [8, 60, 200]
+    assert len(second) == len(first) + 3 + 3 + 1  # above 10 in four parts, above 5 in two
+    assert sorted(second[second > 0]) == [8, 60, 200]
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@COLUMNS
+def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, neighboring):
+    X = in_unit_ball(60, d)
+    row = np.full((1, d), 0.9 / math.sqrt(d))
+    other = np.vstack([X, row]) if neighboring == "add_remove" else np.vstack([row, X[1:]])
+    seen = [[], []]
+
+    def note(event, to, again):
+        to.append(event)
+        return again.pop(0) if again is not None else event.outcome
+
+    for data, to, first in ((X, seen[0], None), (other, seen[1], seen[0])):
+        again = first and [event.outcome for event in first]
+        with watch(partial(note, to=to, again=again)):
+            noise = Noise(0, neighboring=neighboring)
+            private_evolution.quadtree_search(vote_grid(data), 3, mu=2.0, n_total=60.0, noise=noise)
+    assert len(seen[0]) == len(seen[1]) == 2
+    for one, two in zip(*seen, strict=True):
+        moved = np.linalg.norm((two.value - one.value).astype(float))
+        assert one.value.shape == two.value.shape and 0 < moved <= one.sensitivity * (1 + 1e-9)
+
+
+# ---------------------------------------------------------------- whole fits
+
+
+@pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
+@pytest.mark.parametrize("n_public", [None, 300])
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@COLUMNS
+def test_the_receipt_is_the_theorem(make, n_public, neighboring, d):
+    X, options = in_unit_ball(300, d), dict(PUBLIC, neighboring=neighboring, n_public=n_public)
+    model = make(3, zoom=False, **options).fit(X)
+    mu = gaussian_mu(1.0, 1e-6)
+    assert model.spent_.mu == pytest.approx(mu, rel=1e-12)
+    prices = {r.label: (r.times, r.mu) for r in model.spent_.releases}
+    rest = mu * math.sqrt(0.99 if "number of rows" in prices else 1.0)
+    assert ("number of rows" in prices) == (n_public is None and neighboring == "add_remove")
+    assert "votes" not in prices and prices["counts of cells"][0] == 2
+    assert prices["counts of cells"][1] == pytest.approx(rest * math.sqrt(0.4), rel=1e-9)
+    step = math.hypot(*(prices[name][1] for name in prices if "residuals" in name))
+    assert step == pytest.approx(rest * math.sqrt(0.2), rel=1e-9)
+    assert np.isfinite(model.cluster_centers_se_).any()
+
+
+def test_rounds_of_votes_that_are_asked_for_are_votes_of_candidates():
+    def labels(**options):
+        model = PEMeans(3, **PUBLIC | options).fit(in_unit_ball(3000, 2))
+        return Counter(r.label for r in model.spent_.releases for _ in range(r.times))
+
+    assert labels(n_votes=2)["votes"] == 2 and "counts of cells" not in labels(n_votes=2)
+    assert "counts of cells" not in labels(n_components=1)  # projected
+    assert "counts of cells" not in labels(variant="paper", n_public=3000, n_votes=2)
+    step = "sums of residuals, and counts"
+    assert labels(n_refine=7, zoom=False)[step] == 1
+    # in a ball that was found rows may have been overlooked
+    assert labels(n_refine=7, radius=100.0)[step] == 7
+
+
+def test_in_four_columns_nothing_is_counted_in_cells():
+    model = PEMeans(3, **PUBLIC).fit(in_unit_ball(300, 4))
+    assert "counts of cells" not in [r.label for r in model.spent_.releases]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (1, 3), (2, 60), (40, 60)])
+@pytest.mark.parametrize("epsilon", [1e-3, 9.0])
+@COLUMNS
+def test_always_k_centers_in_the_ball(n, k, epsilon, d):
+    X = np.full((n, d), 3.0)
+    found = PEMeans(k, **PUBLIC | {"epsilon": epsilon}).fit(X).cluster_centers_
+    assert found.shape == (k, d) and np.linalg.norm(found, axis=1).max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("d", "epsilon", "most"), [(1, 0.3, 0.98), (2, 0.1, 0.9)])
+def test_the_quadtree_pays(d, epsilon, most):
+    X, lost = in_unit_ball(3000, d, 10, seed=3), []
+    for has in (quadtree.has_quadtree, lambda *sizes: False):
+        with mock.patch.object(pe_means, "has_quadtree", has):
+            public = dict(PUBLIC, epsilon=epsilon, zoom=False)
+            fits = [PEMeans(10, **public | {"random_state": s}).fit(X) for s in range(12)]
+        lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))
+    assert lost[0] < most * lost[1]

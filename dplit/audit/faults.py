@@ -423,7 +423,7 @@ def _richer(lab):
         times = 3 if vars(self).get("rich") else 1
         price = {"mu": mu and times * mu, "epsilon": epsilon and times * epsilon}
         noisy = add(self, value, l1, l2, step, **price, **named)
-        self.rich = np.max(noisy, initial=0) > 200 * (l2 if mu else l1) * step or times > 1
+        vars(self)["rich"] = np.max(noisy, initial=0) > 200 * (l2 if mu else l1) * step or times > 1
         return noisy
 
     lab.change_door(add_richly)

@@ -2,7 +2,7 @@
 
 from .classification import (
     Classification, NCnvxAdap, adapt_classifier, guarded_gain, least_right, profiled_gradient,
-    train,
+    target_names, train, trust_in, worth_calling,
 )
 from .convex import (
     algorithm_1, default_alpha, descent_bound, gradient_bound, gradient_diameter,
@@ -47,8 +47,9 @@ __all__ = [
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",
     "released_weights_excess", "reweighting_bound", "rule_difference", "shift_excess_bound",
     "shrunk_proportions", "smoothed_objective", "soft_maximum", "squared_errors",
-    "stationarity_bound", "total_variation_bound", "train", "trust_region_max",
-    "trust_region_violation", "unlabeled_discrepancy", "weight_bounds", "weighted_objective",
+    "stationarity_bound", "target_names", "total_variation_bound", "train", "trust_in",
+    "trust_region_max", "trust_region_violation", "unlabeled_discrepancy", "weight_bounds",
+    "weighted_objective", "worth_calling",
 ]
 
 face(__name__)

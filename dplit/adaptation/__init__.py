@@ -2,7 +2,7 @@
 
 from .classification import (
     Classification, NCnvxAdap, adapt_classifier, guarded_gain, least_right, profiled_gradient,
-    target_names, train, trust_in, worth_calling,
+    train,
 )
 from .convex import (
     algorithm_1, default_alpha, descent_bound, gradient_bound, gradient_diameter,
@@ -25,7 +25,7 @@ from .local import (
 from .losses import LogLoss, Loss, NetworkLoss, log_reach
 from .nonconvex import (
     algorithm_2, best_n_iter, objective_smoothness, smoothed_objective, soft_maximum,
-    stationarity_bound,
+    stationarity_bound, target_names, trust_in, worth_calling,
 )
 from .regression import (
     CnvxAdap, Regression, adapt_regression, choose_in_public, profiled_regression, raised_share,

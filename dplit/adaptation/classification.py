@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Classes', 'fisher_information', 'profiled_gradient', 'train', 'Classification', 'adapt_classifier', 'least_right',
-           'guarded_gain', 'worth_calling', 'target_names', 'trust_in', 'NCnvxAdap']
+           'guarded_gain', 'NCnvxAdap']
 
 # %% ../../nbs/adaptation/classification.ipynb #62a585ae
 import math
@@ -21,7 +21,8 @@ from ..accounting.gaussian import gaussian_mu
 from .convex import profile_weights, profiled_loss
 from .discrepancy import trust_region_max
 from .losses import ALoss, LogLoss, Loss
-from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
+from .nonconvex import _check_loss_runs, _named, _of_known, _released_sizes, _right
+from .nonconvex import algorithm_2, target_names, trust_in, worth_calling
 from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
@@ -31,7 +32,7 @@ from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
 from ..inputs.contracts import Rounds, Rule, Share
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
-from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, each_record, is_total
+from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
 from ..mechanisms.noise import ANoise
 
@@ -368,87 +369,7 @@ def guarded_gain(right: Annotated[float, between(-1e300, 1e300)], n: Count):
     """
     return max(4 * (1 - min(max(right / n, 0), 1)) ** 2, 0.01)
 
-# %% ../../nbs/adaptation/classification.ipynb #6e10d002
-def worth_calling(n: Count, scale: NotNegative, n_classes: Annotated[int, whole(2)]):
-    """Whether there are records enough to ask how the target calls the classes of the source.
-
-    Parameters
-    ----------
-    n : int
-        PUBLIC number of private records.
-    scale : float
-        PUBLIC standard deviation of a bin's noise.
-    n_classes : int
-        K.
-
-    Returns
-    -------
-    bool
-    """
-    return n_classes > 2 and n > math.sqrt(2) * n_classes * scale
-
-
-def target_names(counts: Annotated[Vector, "K K"], scale: NotNegative):
-    """What the target calls each class of the source: the class with the most records, if it leads by three deviations.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (K, K)
-        RELEASED numbers of records of class t, by row, that the source's model calls c, by column.
-    scale : float
-        PUBLIC standard deviation of their noise.
-
-    Returns
-    -------
-    ndarray of int, shape (K,)
-    """
-    every = np.arange(len(counts))
-    most = counts.argmax(axis=0)
-    ahead = counts[most, every] - np.diag(counts)
-    return np.where(ahead > 3 * math.sqrt(2) * scale, most, every)
-
-# %% ../../nbs/adaptation/classification.ipynb #6e10d005
-def trust_in(
-    right: Annotated[float, between(-1e300, 1e300)],
-    n: Count,
-    own: Share,
-    n_classes: Annotated[int, whole(2)],
-):
-    """Which share of what the source's model knows beyond guessing holds for the target.
-
-    Parameters
-    ----------
-    right : float
-        RELEASED: how many private records it gets right.
-    n : int
-        PUBLIC number of private records.
-    own : float
-        Share of the source's records that it gets right.
-    n_classes : int
-        K.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-    """
-    guess = 1 / n_classes
-    known = max(own - guess, 0.05)
-    return min(max(right / n - guess, 0.0) / known, 1.0)
-
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0003
-def _right(sample, w, loss):
-    """Of which records the model w names the class: a mask, in which each entry depends on its own record alone."""
-    return _named(sample, w, loss) == sample.y
-
-
-def _named(sample, w, loss):
-    """The class that the model w names for each record, by that record alone; -2 where it fails."""
-    named = lambda at: loss.scores(w, sample.X[at[:, 0]] * sample.step).argmax(axis=1)
-    named.is_total = is_total(loss)
-    return each_record(named, np.arange(len(sample))[:, None], -2.0).astype(int)
-
-
 def _ask_first(private, public, given, noise, mu):
     """(private, public, given, mu) to go on with, once noisy counts have said how good the source's model is. All but the samples is PUBLIC."""
     loss, n, asked, left = given.loss, len(private), mu * math.sqrt(_ASKED), 1 - _ASKED

@@ -1170,12 +1170,12 @@ def test_names_change_only_where_released_counts_are_three_deviations_apart():
 
 
 def test_trust_is_what_is_left_of_what_the_source_knows_beyond_guessing():
-    assert ncnvx_adap.trust_in(70, 100, 0.9, 2) == pytest.approx(0.5)
+    assert ncnvx_adap.trust_in(70, 100, 0.9, 2) == pytest.approx(0.5**0.5)
     assert (
         ncnvx_adap.trust_in(40, 100, 0.4, 5) == 1.0 and ncnvx_adap.trust_in(19, 100, 0.4, 5) == 0.0
     )
     # a source that hardly knows its own records: at least a twentieth is asked of it
-    assert ncnvx_adap.trust_in(52, 100, 0.5, 2) == pytest.approx(0.4)
+    assert ncnvx_adap.trust_in(52, 100, 0.5, 2) == pytest.approx(0.4**0.5)
 
 
 def test_a_record_that_fails_the_model_is_in_no_bin_and_never_right():

@@ -30,7 +30,7 @@ from .local import (
 from .losses import LogLoss, Loss, NetworkLoss, log_reach
 from .nonconvex import (
     algorithm_2, best_n_iter, objective_smoothness, smoothed_objective, soft_maximum,
-    stationarity_bound,
+    stationarity_bound, target_names, trust_in, worth_calling,
 )
 from .regression import (
     CnvxAdap, Regression, adapt_regression, choose_in_public, profiled_regression, raised_share,
@@ -54,9 +54,9 @@ __all__ = [
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",
     "released_weights_excess", "reweighting_bound", "rule_difference", "shift_excess_bound",
     "shrunk_proportions", "smoothed_objective", "soft_maximum", "squared_errors",
-    "stationarity_bound", "total_variation_bound", "train", "trust_region_max",
-    "trust_region_violation", "unlabeled_discrepancy", "weight_bounds", "weighted_loss_bound",
-    "weighted_objective",
+    "stationarity_bound", "target_names", "total_variation_bound", "train", "trust_in",
+    "trust_region_max", "trust_region_violation", "unlabeled_discrepancy", "weight_bounds",
+    "weighted_loss_bound", "weighted_objective", "worth_calling",
 ]
 
 face(__name__)

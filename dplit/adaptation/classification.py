@@ -21,7 +21,8 @@ from ..accounting.gaussian import gaussian_mu
 from .convex import profile_weights, profiled_loss
 from .discrepancy import trust_region_max
 from .losses import ALoss, LogLoss, Loss
-from .nonconvex import _check_loss_runs, _of_known, _released_sizes, algorithm_2
+from .nonconvex import _check_loss_runs, _named, _of_known, _released_sizes, _right
+from .nonconvex import algorithm_2, target_names, trust_in, worth_calling
 from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
@@ -31,7 +32,7 @@ from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
 from ..inputs.contracts import Rounds, Rule, Share
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
-from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, each_record, is_total
+from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
 from ..mechanisms.noise import ANoise
 
@@ -174,6 +175,8 @@ class Classification:
         By how much adaptation may lower the loss, in nats; None for a default.
     raise_curvature : float
         By which share of the largest curvature the others are raised.
+    curvature : ndarray of shape (D, D) or None
+        H at `start`, where both are known already; None: the public sample is asked for them.
     """
 
     loss: Loss
@@ -184,6 +187,7 @@ class Classification:
     n_iter: int | None = None
     expected_gain: float | None = None
     raise_curvature: float = 0.2
+    curvature: np.ndarray | None = None
 
     def trained(self, samples, start):
         """`train` on these samples, within the bounds and with the fixed ridge.
@@ -250,6 +254,8 @@ def _blind_rounds(private, n_parameters, mu):
 def _head_start(public, given, d, rng):
     """Where to start, how the objective curves, what adaptation may gain: as far as the PUBLIC sample knows."""
     loss, w = given.loss, given.start
+    if given.curvature is not None:
+        return w, given.curvature, given.expected_gain
     if public.counts:
         alone = with_changes(public, p=1 / len(public), offset=0.0)
         w = on_lattice(given.trained([alone], w), given.bounds[1])
@@ -317,6 +323,7 @@ def adapt_classifier(
 
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0002
 _ASKED = 0.05  # share of mu^2 that asks how good the source's model is for the target
+_CALLED = 0.1  # share of mu^2 that asks how the target calls the source's classes, three or more
 
 
 def least_right(n: Count, scale: NotNegative, n_classes: Annotated[int, whole(2)]):
@@ -363,31 +370,57 @@ def guarded_gain(right: Annotated[float, between(-1e300, 1e300)], n: Count):
     return max(4 * (1 - min(max(right / n, 0), 1)) ** 2, 0.01)
 
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0003
-def _right(sample, w, loss):
-    """Of which records the model w names the class: a mask, in which each entry depends on its own record alone."""
-    right = lambda at: loss.scores(w, sample.X[at] * sample.step).argmax(axis=1) == sample.y[at]
-    by_number = lambda at: right(at[:, 0])
-    by_number.is_total = is_total(loss)
-    found = each_record(by_number, np.arange(len(sample))[:, None], 0.0)
-    return found > 0
-
-
 def _ask_first(private, public, given, noise, mu):
-    """(private, public, given, mu) to go on with, once a noisy count has said how good the source's model is. All but the samples is PUBLIC."""
-    loss, price, n = given.loss, mu * math.sqrt(_ASKED), len(private)
-    mu *= math.sqrt(1 - _ASKED)
+    """(private, public, given, mu) to go on with, once noisy counts have said how good the source's model is. All but the samples is PUBLIC."""
+    loss, n, asked, left = given.loss, len(private), mu * math.sqrt(_ASKED), 1 - _ASKED
     start, _, _ = _head_start(public, given, private.X.shape[1], noise.public_rng)
     label = "records that the source's model gets right"
-    right = noise.count(_right(private, start, loss), mu=price, label=label)
-    if right < least_right(n, noise.count_scale(mu=price), loss.n_classes):
+    right = noise.count(_right(private, start, loss), mu=asked, label=label)
+    called = mu * math.sqrt(_CALLED)
+    if worth_calling(n, noise.histogram_scale(mu=called), loss.n_classes):
+        left -= _CALLED
+        public, start, gained = _called_anew(private, public, given, start, noise, called)
+        right += gained
+    scale, mu = noise.count_scale(mu=asked), mu * math.sqrt(left)
+    if right < least_right(n, scale, loss.n_classes):
         return with_changes(private, p=1 / n), with_changes(public, p=0.0), given, mu
-    # what follows starts there too, and need not search for it again
-    return (
-        private,
-        public,
-        with_changes(given, start=start, expected_gain=guarded_gain(right, n)),
-        mu,
-    )
+    return *_trusted(private, public, given, start, right, scale), mu
+
+
+def _called_anew(private, public, given, start, noise, mu):
+    """(public, start, gained): the source with its classes called as the target calls them, its model, and how many more records that gets right."""
+    loss, K = given.loss, given.loss.n_classes
+    named = _named(private, start, loss)
+    known = (private.y >= 0) & (named >= 0) & (named < K)
+    bins = np.where(known, private.y * K + named, -1)
+    label = "classes, and what the source's model calls them"
+    counts = noise.histogram(bins, K * K, mu=mu, label=label).reshape(K, K)
+    names = target_names(counts, noise.histogram_scale(mu=mu))
+    if np.array_equal(names, np.arange(K)):
+        return public, start, 0.0
+    public = with_changes(public, y=names[public.y])
+    start = _trained_alone(public, given)[1]
+    return public, start, float(np.sum(counts[names, np.arange(K)] - np.diag(counts)))
+
+
+def _trained_alone(public, given):
+    """(the PUBLIC sample with all the weight, its model)."""
+    alone = with_changes(public, p=1 / len(public), offset=0.0)
+    return alone, on_lattice(given.trained([alone], given.start), given.bounds[1])
+
+
+def _trusted(private, public, given, start, right, scale):
+    """(private, public, given): where to start and what the source weighs, by how many records its model gets right."""
+    loss, n, alone = given.loss, len(private), with_changes(public, p=1 / len(public), offset=0.0)
+    own = np.count_nonzero(_right(alone, start, loss)) / len(public)
+    trust = trust_in(right + scale, n, own, loss.n_classes)
+    if loss.convex:  # a network between its first weights and its last is no model of anything
+        start = on_lattice(given.start + trust * (start - given.start), given.bounds[1])
+    known = {"curvature": fisher_information(loss, start, [alone], given.kappa_1)}
+    known |= {"start": start, "expected_gain": guarded_gain(right, n)}
+    share = trust * public.p * len(public)  # alpha, as far as the source is trusted
+    private = with_changes(private, p=(1 - share) / n)
+    return private, with_changes(public, p=share / len(public)), with_changes(given, **known)
 
 # %% ../../nbs/adaptation/classification.ipynb #19ffa95d
 def _check_loss(loss, name, owner):
@@ -454,7 +487,9 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         PUBLIC guess by how much adaptation can lower the mean loss, in nats; noise is weighed
         against it. Default with a public source: asked of the private records, for a twentieth of
         mu^2; if the source's model gets hardly more of them right than guessing would, the target
-        goes alone. With a number nobody asks. Default with a public target (`protect="source"`)
+        goes alone, and else the source counts as far as it is right: `trust_in`. With three classes
+        or more and enough records, another tenth of mu^2 asks whether the source calls classes by
+        other names: `target_names`. With a number nothing is asked. Default with a public target (`protect="source"`)
         0.02, without a public sample ln(number of classes).
     raise_curvature : float
         PUBLIC. Directions in which the public sample is flat are taken to curve by this share of

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Shares', 'soft_maximum', 'smoothed_objective', 'objective_smoothness', 'stationarity_bound', 'best_n_iter',
-           'algorithm_2']
+           'algorithm_2', 'worth_calling', 'target_names', 'trust_in']
 
 # %% ../../nbs/adaptation/nonconvex.ipynb #6f621c59
 import math
@@ -18,7 +18,8 @@ from .discrepancy import _require_small_bounds, Size
 from .losses import ALoss
 from .samples import _noisy_gradient, _require_run, ASample, on_lattice
 from ..inputs.checks import shown, check_between, check_numbers
-from ..inputs.contracts import Count, NotNegative, numbers, Positive, Rule, Vector
+from ..inputs.contracts import between, Count, NotNegative, numbers, Positive, Rule, Share
+from ..inputs.contracts import Vector, whole
 from ..inputs.numbers import check_arrays
 from ..inputs.foreign import check_foreign, each_record, is_total
 from ..inputs.lattice import lattice, quantize
@@ -214,6 +215,18 @@ def _noisy_slopes(values, relative, bound, *, noise, mu):
     label = "gradients of the private weights"
     return noise.whole(own, sensitivity=limit, step=step, label=label, mu=mu)
 
+
+def _right(sample, w, loss):
+    """Of which records the model w names the class: a mask, in which each entry depends on its own record alone."""
+    return _named(sample, w, loss) == sample.y
+
+
+def _named(sample, w, loss):
+    """The class that the model w names for each record, by that record alone; -2 where it fails."""
+    named = lambda at: loss.scores(w, sample.X[at[:, 0]] * sample.step).argmax(axis=1)
+    named.is_total = is_total(loss)
+    return each_record(named, np.arange(len(sample))[:, None], -2.0).astype(int)
+
 # %% ../../nbs/adaptation/nonconvex.ipynb #39f0720a
 def _check_loss_runs(loss, d, public, owner):
     """Try a loss on PUBLIC records, where its errors may be told: zeros of each class, and some of the public sample."""
@@ -320,3 +333,71 @@ def algorithm_2(
         w = on_lattice(w - speed[0] * step * in_w, weight_radius)  # lines 6 and 7
         u = np.maximum(u - speed[1] * step * in_u, 1 / p)  # lines 8 to 11
     return visited, u[: len(p) - len(private)], u[mine], objective
+
+# %% ../../nbs/adaptation/nonconvex.ipynb #6e10d002
+def worth_calling(n: Count, scale: NotNegative, n_classes: Annotated[int, whole(2)]):
+    """Whether there are records enough to ask how the target calls the classes of the source.
+
+    Parameters
+    ----------
+    n : int
+        PUBLIC number of private records.
+    scale : float
+        PUBLIC standard deviation of a bin's noise.
+    n_classes : int
+        K.
+
+    Returns
+    -------
+    bool
+    """
+    return n_classes > 2 and n > math.sqrt(2) * n_classes * scale
+
+# %% ../../nbs/adaptation/nonconvex.ipynb #6e10d008
+def target_names(counts: Annotated[Vector, "K K"], scale: NotNegative):
+    """What the target calls each class of the source: the class with the most records, if it leads by three deviations.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (K, K)
+        RELEASED numbers of records of class t, by row, that the source's model calls c, by column.
+    scale : float
+        PUBLIC standard deviation of their noise.
+
+    Returns
+    -------
+    ndarray of int, shape (K,)
+    """
+    every = np.arange(len(counts))
+    most = counts.argmax(axis=0)
+    ahead = counts[most, every] - np.diag(counts)
+    return np.where(ahead > 3 * math.sqrt(2) * scale, most, every)
+
+# %% ../../nbs/adaptation/nonconvex.ipynb #6e10d005
+def trust_in(
+    right: Annotated[float, between(-1e300, 1e300)],
+    n: Count,
+    own: Share,
+    n_classes: Annotated[int, whole(2)],
+):
+    """How far the source's model is trusted: the root of the share of what it knows beyond guessing that holds for the target.
+
+    Parameters
+    ----------
+    right : float
+        RELEASED: how many private records it gets right.
+    n : int
+        PUBLIC number of private records.
+    own : float
+        Share of the source's records that it gets right.
+    n_classes : int
+        K.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    guess = 1 / n_classes
+    known = max(own - guess, 0.05)
+    return math.sqrt(min(max(right / n - guess, 0.0) / known, 1.0))

@@ -796,9 +796,8 @@ def test_without_noise_worth_mentioning_the_private_fit_is_the_optimum():
     known = {"radius": 2.0, "weight_radius": 10.0, "classes": [0, 1]}
     best = NCnvxAdap(private=False, **known).fit(X, y, Xs=Xp, ys=yp).coef_
     with pytest.warns(PrivacyWarning):
-        rich = NCnvxAdap(
-            epsilon=1e4, delta=1e-6, n_iter=150, raise_curvature=0.01, **known, random_state=0
-        )
+        how = {"n_iter": 150, "raise_curvature": 0.01, "expected_gain": 1.0}  # alpha as it is given
+        rich = NCnvxAdap(epsilon=1e4, delta=1e-6, **how, **known, random_state=0)
         rich = rich.fit(X, y, Xs=Xp, ys=yp).coef_
     assert np.allclose(rich, best, atol=0.05)  # steps of 2 / (t + 1) come slowly
 
@@ -1069,18 +1068,32 @@ def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
     y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
     private, public = (Sample(X[at], y[at], 1.0, p=1 / 60) for at in (slice(30), slice(30, 60)))
     given = classification.Classification(loss, (2.0, 5.0), 1.0, 0.0, np.zeros(2))
-    for most, kept in ((20.0, 1 / 60), (np.nextafter(20.0, 21), 0.0)):
+    own = classification._trained_alone(public, given)[0]
+    start, _, _ = classification._head_start(public, given, 2, Noise(0).public_rng)
+    home = np.count_nonzero(classification._right(own, start, loss)) / 30
+    scale = 1 / math.sqrt(0.05)
+    trust = classification.trust_in(20 + scale, 30, home, 2)
+    assert 0 < trust < 1
+    for most, kept in ((20.0, trust / 60), (np.nextafter(20.0, 21), 0.0)):
         monkeypatch.setattr(classification, "least_right", lambda *_, most=most: most)
         noise = Noise(0, neighboring="replace")
         monkeypatch.setitem(vars(noise), "count", lambda *_, **__: 20)
         _, source, then, mu = classification._ask_first(private, public, given, noise, 1.0)
-        assert source.p == kept and mu == pytest.approx(math.sqrt(0.95), rel=1e-12)
+        assert source.p == pytest.approx(kept) and mu == pytest.approx(math.sqrt(0.95), rel=1e-12)
     assert then is given  # no source, no start of its
     monkeypatch.setattr(classification, "least_right", lambda *_: 20.0)
-    then = classification._ask_first(private, public, given, noise, 1.0)[2]
-    start, _, _ = classification._head_start(public, given, 2, noise.public_rng)
-    assert np.array_equal(then.start, start) and np.linalg.norm(start) > 0.1
+    target, source, then, _ = classification._ask_first(private, public, given, noise, 1.0)
+    assert target.p == pytest.approx((1 - trust / 2) / 30) and target.X is private.X
+    shrunk = on_lattice(trust * start, 5.0)
+    assert np.array_equal(then.start, shrunk) and np.linalg.norm(shrunk) > 0.1
+    H = classification.fisher_information(loss, shrunk, [own], given.kappa_1)
+    assert np.array_equal(then.curvature, H)
     assert then.expected_gain == classification.guarded_gain(20, 30)
+    # what is known is not searched for again
+    found = classification._head_start(source, then, 2, None)
+    assert all(
+        np.array_equal(a, b) for a, b in zip(found, (shrunk, H, then.expected_gain), strict=True)
+    )
     for right in (-1.5e300, 1.5e300):
         with pytest.raises(ValueError, match="guarded_gain"):
             lo.guarded_gain(right, 30)
@@ -1096,3 +1109,99 @@ def test_the_head_start_forgets_how_much_the_public_sample_weighs():
         for p, offset in ((1 / 60, 0.0), (0.1 / 60, 0.7))
     )
     assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# ---------------------------------------------------------------- classes under other names, and trust
+
+
+def three_clouds(n, rng, names=(0, 1, 2)):
+    y = rng.integers(3, size=n)
+    X = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])[y] + 0.25 * rng.normal(size=(n, 2))
+    return X, np.array(names)[y]
+
+
+RENAMED = {
+    "epsilon": 3.0,
+    "delta": 1e-5,
+    "radius": 2.0,
+    "weight_radius": 20.0,
+    "classes": [0, 1, 2],
+}
+
+
+def test_classes_under_other_names_are_called_as_the_target_calls_them():
+    rng, found = np.random.default_rng(3), []
+    for seed in range(4):
+        (Xs, ys), (Xt, yt) = three_clouds(600, rng, (1, 0, 2)), three_clouds(300, rng)
+        fresh = three_clouds(2000, rng)
+        model = NCnvxAdap(**RENAMED, random_state=seed).fit(Xt, yt, Xs=Xs, ys=ys)
+        told = NCnvxAdap(**RENAMED, random_state=seed, expected_gain=0.02)
+        found.append((model.score(*fresh), told.fit(Xt, yt, Xs=Xs, ys=ys).score(*fresh)))
+        assert model.learned_from_ == "both"
+    mended, followed = np.mean(found, axis=0)
+    assert mended > 0.95 and followed < 0.6
+
+
+def test_the_confusion_matrix_is_of_what_the_source_calls_each_class():
+    rng, seen = np.random.default_rng(4), []
+    (Xs, ys), (Xt, yt) = three_clouds(600, rng, (1, 0, 2)), three_clouds(300, rng)
+    yt = np.where(np.arange(300) < 5, 7, yt)  # no classes: in no bin
+    with watch(lambda event: seen.append(event) or event.outcome):
+        model = NCnvxAdap(**RENAMED, random_state=0).fit(Xt, yt, Xs=Xs, ys=ys)
+    free = {"radius": 2.0, "weight_radius": 20.0, "classes": [0, 1, 2], "private": False}
+    calls = NCnvxAdap(**free, alpha=1.0).fit(Xt[5:], yt[5:], Xs=Xs, ys=ys).predict(Xt)
+    exact = np.zeros((3, 3), dtype=int)
+    np.add.at(exact, (yt[5:], calls[5:]), 1)
+    assert np.array_equal(seen[1].value.reshape(3, 3), exact) and exact[1, 0] > 80
+    assert int(seen[0].value) == np.trace(exact)
+    mu = gaussian_mu(3.0, 1e-5)
+    shares = [r.times * r.mu**2 / mu**2 for r in model.spent_.releases]
+    assert shares == pytest.approx([0.05, 0.1, 0.85], rel=1e-6)
+    assert model.spent_.releases[1].sensitivity == pytest.approx(math.sqrt(2))
+    assert model.spent_.epsilon <= 3 + 1e-9
+
+
+def test_names_change_only_where_released_counts_are_three_deviations_apart():
+    counts = np.array([[10.0, 20.0], [10.0 + 3 * math.sqrt(2) * 5, 40.0]])
+    assert ncnvx_adap.target_names(counts, 5.0).tolist() == [0, 1]
+    assert ncnvx_adap.target_names(counts + [[0, 0], [1, 0]], 5.0).tolist() == [1, 1]
+    assert ncnvx_adap.worth_calling(25, 5.0, 3) and not ncnvx_adap.worth_calling(21, 5.0, 3)
+    assert not ncnvx_adap.worth_calling(10**9, 5.0, 2)
+
+
+def test_trust_is_what_is_left_of_what_the_source_knows_beyond_guessing():
+    assert ncnvx_adap.trust_in(70, 100, 0.9, 2) == pytest.approx(0.5**0.5)
+    assert (
+        ncnvx_adap.trust_in(40, 100, 0.4, 5) == 1.0 and ncnvx_adap.trust_in(19, 100, 0.4, 5) == 0.0
+    )
+    # a source that hardly knows its own records: at least a twentieth is asked of it
+    assert ncnvx_adap.trust_in(52, 100, 0.5, 2) == pytest.approx(0.4**0.5)
+
+
+def test_a_record_that_fails_the_model_is_in_no_bin_and_never_right():
+    class Fails(adaptation.LogLoss):
+        is_total = False
+
+        def scores(self, w, X):
+            if (X[:, 0] > 1.5).any():
+                raise ValueError
+            return super().scores(w, X)
+
+    X, y = np.array([[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]), np.array([1, 0, -2])
+    sample, w = Sample(X, y, 1.0, p=1 / 3), np.array([1.0, 0.0])
+    assert classification._named(sample, w, Fails(2)).tolist() == [1, -2, -2]
+    assert classification._right(Sample(X[:2], y[:2], 1.0), w, Fails(2)).tolist() == [True, False]
+
+
+def test_the_start_of_a_network_is_not_shrunk():
+    rng = np.random.default_rng(5)
+    (Xs, ys), (Xt, yt) = three_clouds(200, rng), three_clouds(60, rng)
+    loss, step = adaptation.NetworkLoss(4, 3), lattice(2.0)[0]
+    model = NCnvxAdap(**RENAMED, loss=loss)
+    given = model._declared()._given(2, Noise(0))
+    private, public = (
+        Sample(quantize(X, 2.0), y, step, p=0.5 / len(y)) for X, y in ((Xt, yt), (Xs, ys))
+    )
+    start = classification._trained_alone(public, given)[1]
+    then = classification._trusted(private, public, given, start, 30.0, 0.0)[2]
+    assert np.array_equal(then.start, start)

@@ -179,11 +179,11 @@ def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, neighbori
 
 
 @pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
-@pytest.mark.parametrize("n_public", [None, 300])
+@pytest.mark.parametrize("n_public", [None, 3000])
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @COLUMNS
 def test_the_receipt_is_the_theorem(make, n_public, neighboring, d):
-    X, options = in_unit_ball(300, d), dict(PUBLIC, neighboring=neighboring, n_public=n_public)
+    X, options = in_unit_ball(3000, d), dict(PUBLIC, neighboring=neighboring, n_public=n_public)
     model = make(3, zoom=False, **options).fit(X)
     mu = gaussian_mu(1.0, 1e-6)
     assert model.spent_.mu == pytest.approx(mu, rel=1e-12)

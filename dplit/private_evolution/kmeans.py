@@ -490,7 +490,7 @@ def _rounds(given, d, signal):
 class PEMeans(PrivateKMeans):
     """k-means by private evolution: rows vote for the nearest of many candidates, the candidates evolve.
 
-    In up to three columns and for up to 32 clusters no candidates evolve: 80% of the budget is spent
+    In up to two columns and for up to 32 clusters no candidates evolve: 80% of the budget is spent
     on the counts of a quadtree's cells (`quadtree_search`), the rest on steps of refinement.
     With `n_votes` candidates evolve there too.
 
@@ -502,7 +502,7 @@ class PEMeans(PrivateKMeans):
     ----------
     variant : {"extension", "paper"}
         "extension": most of the budget goes to steps of refinement, candidates come in antithetic
-        pairs, rows with many columns are projected for the votes, rows with at most three are
+        pairs, rows with many columns are projected for the votes, rows with at most two are
         counted in the cells of a quadtree, unless there are many clusters. "paper": Algorithm 1 with the
         paper's rules for the numbers of rounds and variations; needs `n_public`, ignores
         `n_refine` and `population` (and, but in `HDPEMeans`, `n_components`). Its time grows

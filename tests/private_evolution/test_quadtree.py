@@ -19,7 +19,7 @@ from dplit.private_evolution import quadtree
 from dplit.private_evolution.votes import grid_radius, vote_grid
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
-COLUMNS = pytest.mark.parametrize("d", [1, 2, 3])
+COLUMNS = pytest.mark.parametrize("d", [1, 2])
 
 
 def in_unit_ball(n, d, k=4, seed=0):
@@ -98,7 +98,7 @@ def test_the_first_grid_has_room_for_the_clusters_and_can_be_divided(d, k, signa
 
 def test_where_a_quadtree_is_too_coarse_candidates_evolve():
     assert not private_evolution.has_quadtree(4, 2)
-    assert private_evolution.has_quadtree(3, 32) and not private_evolution.has_quadtree(2, 33)
+    assert private_evolution.has_quadtree(2, 32) and not private_evolution.has_quadtree(2, 33)
     with pytest.raises(ValueError, match="n_clusters=2, with 4 columns: quadtree_votes"):
         private_evolution.quadtree_votes(np.zeros((5, 4)), 2, mu=1.0, n_total=5.0, noise=Noise(0))
 
@@ -211,8 +211,8 @@ def test_rounds_of_votes_that_are_asked_for_are_votes_of_candidates():
     assert labels(n_refine=7, radius=100.0)[step] == 7
 
 
-def test_in_four_columns_nothing_is_counted_in_cells():
-    model = PEMeans(3, **PUBLIC).fit(in_unit_ball(300, 4))
+def test_in_three_columns_nothing_is_counted_in_cells():
+    model = PEMeans(3, **PUBLIC).fit(in_unit_ball(300, 3))
     assert "counts of cells" not in [r.label for r in model.spent_.releases]
 
 

@@ -3,7 +3,8 @@
 Constants were tuned on other sets and seeds: synthetic groups of other seeds, the first two columns of letter, columns
 3 and 4 of gas (from 0), age of adult; seeds from 1000 on. A first version with two levels and without a limit of
 clusters was measured on the first seven sets here; that birch2 and unbalance lost by it led to the limit, to a third
-level, and to a lower threshold, which were tuned on synthetic sets made to resemble the two.
+level, and to a lower threshold, which were tuned on synthetic sets made to resemble the two. In three columns a quadtree
+was no better than evolution on the sets here, and worse on a photograph: there candidates evolve.
 """
 
 from functools import cache

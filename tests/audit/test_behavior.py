@@ -38,9 +38,11 @@ from dplit import k_tuples as private_scales
 from dplit import k_tuples as stable_tuples
 from dplit.adaptation import convex
 from dplit.audit import observations as bh
+from dplit.estimators import lloyd
 from dplit.inputs import check_rows, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.inputs.numbers import check_arrays
+from dplit.inputs.tables import as_table
 from dplit.k_tuples import kmeans as stable
 from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as k_tuples
@@ -56,6 +58,7 @@ from dplit.mechanisms import (
     private_radius,
     quantile_cell,
 )
+from dplit.mechanisms.noise import LatticeRows
 from dplit.private_evolution import kmeans as pe_means
 from dplit.private_evolution import paper as private_evolution
 
@@ -264,6 +267,19 @@ FUNCTIONS = {
     ),
     "private_evolution": lambda rows, noise: private_evolution.private_evolution(
         np.clip(rows, -0.5, 0.5), 2, 4, 2, n_total=9.0, noise=noise, **MU
+    ),
+    "quadtree_votes": lambda rows, noise: dplit.private_evolution.quadtree_votes(
+        np.clip(rows, -0.5, 0.5), 2, n_total=9.0, noise=noise, **MU
+    ),
+    "quadtree_search": lambda rows, noise: dplit.private_evolution.quadtree_search(
+        np.clip(rows, -0.5, 0.5), 2, n_total=9.0, noise=noise, **MU
+    ),
+    "shaped_sums": lambda rows, noise: lloyd.shaped_sums(
+        LatticeRows(as_table(rows), RADIUS),
+        radius=RADIUS,
+        epsilon=1.0,
+        noise=noise,
+        label="sums",
     ),
     "private_average": lambda rows, noise: k_averages.private_average(
         rows, radius=RADIUS, min_radius=0.1, moves=1, epsilon=1.0, mu=0.5, beta=0.1, noise=noise

@@ -74,7 +74,7 @@ PILOT = [[1.0, 2.0], [-3.0, 0.5], [9.0, 9.0]]  # the last lies outside of the ba
 STARTED = {
     "NoisyLloyd from public centers": partial(NoisyLloyd, **COMMON, n_iter=3, init=PILOT),
     "MaxCoverKMeans from public centers": partial(MaxCoverKMeans, **COMMON, finest=0.2, init=PILOT),
-    "PEMeans from public centers": partial(PEMeans, **COMMON, n_refine=1, init=PILOT),
+    "PEMeans from public centers": partial(PEMeans, **COMMON, n_refine=1, n_votes=3, init=PILOT),
     "HDPEMeans from public centers": partial(
         HDPEMeans, **COMMON, n_components=1, n_refine=1, init=PILOT
     ),

@@ -88,6 +88,7 @@ FITS = {
     "KTupleKMeans": (KTupleKMeans, BALL, ROWS),
     "KTupleGaussianMixture": (KTupleGaussianMixture, BALL, ROWS),
     "PEMeans": (PEMeans, BALL | {"n_refine": 2}, ROWS),
+    "PEMeans, votes": (PEMeans, BALL | {"n_votes": 3}, ROWS),
     "PEMeans, printed": (PEMeans, BALL | {"variant": "paper", "n_public": 400}, ROWS),
     "HDPEMeans": (HDPEMeans, BALL | {"n_components": 1, "n_refine": 2}, ROWS),
     "StableTupleMean": (StableTupleMean, PRICE, TUPLES),
@@ -293,7 +294,7 @@ def test_what_is_public_of_a_table_is_refused_before_it_is_paid_for(name):
 BEYOND = [
     ("NoisyLloyd", "n_clusters", 2**40, "GiB"),
     ("PEMeans", "n_clusters", 2**40, "GiB"),
-    ("PEMeans", "population", 2**45, "GiB"),
+    ("PEMeans, votes", "population", 2**45, "GiB"),
     ("MaxCoverKMeans", "n_clusters", 2**40, "GiB"),
     ("MaxCoverKMeans", "n_picks", 2**40, "GiB"),
     ("KTupleKMeans", "n_clusters", 2**20, "GiB|parts"),

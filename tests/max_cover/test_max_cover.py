@@ -1033,7 +1033,7 @@ def test_memory_is_what_the_largest_tables_take():
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
     model = PEMeans(3, population=100, n_components=4, **price)
     heads = 10 * pe_means.EXTRA * 3
-    for d in (2, 4, 9):
+    for d in (3, 4, 9):
         assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (300 + heads) * min(d, 4)
     model = MaxCoverKMeans(3, n_picks=7, **price)
     assert model._memory(5) == 40 * 3 * 6 + 60 * (7 + 3) * (5 + 8)

@@ -231,6 +231,11 @@ class Row(NamedTuple):
         return cls(*said, int(private), promise, counts)
 
     @property
+    def is_bound(self):
+        """Whether less counts than the pair (epsilon, delta), by a promise about the noise, fixed or not."""
+        return bool(self.promise) and self.counts != _claim(self.epsilon, self.delta, self.neighboring or None)
+
+    @property
     def tells(self):
         """Whether a refusal would tell of answers: then what was released counts all the same."""
         return bool(self.receipt) and not self.promise and self.counts.fits > 1
@@ -301,7 +306,7 @@ def problem(asked, receipt):
         what = f"speaks of {relation} neighbours, the charge of {asked.neighboring} ones"
     elif price > asked.epsilon * (1 + _HAIR):
         what = f"says epsilon = {price:.6g} at delta = {asked.delta:g}"
-    elif asked.promise == "bounded" and _above(Spending.of(receipt), asked.counts):
+    elif asked.is_bound and _above(Spending.of(receipt), asked.counts):
         what = "counts more than its Gaussian noise was promised to"
     else:
         return ""

@@ -37,6 +37,7 @@ import dplit.ledger.store
 from dplit import (
     BudgetExceeded,
     CnvxAdap,
+    GridKMeans,
     HDPEMeans,
     LedgerError,
     MaxCoverKMeans,
@@ -2123,3 +2124,32 @@ def test_nothing_of_a_budget_can_be_assigned_to(tmp_path):
                 setattr(budget, name, 0.1)
         assert not hasattr(budget, "__dict__") and budget.epsilon == 1.0
         assert weakref.ref(budget)() is budget
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_false_promise_of_gaussian_noise_is_noticed_whatever_else_is_promised(fixed):
+    """`fixed` beside `gaussian` switched the comparison off: 51 pure fits of 0.2 passed a limit of 1."""
+    budget, rows = PrivacyBudget(1, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
+    entry = budget.reserve(0.2, 1e-6, gaussian=True, fixed=fixed)
+    model = GridKMeans(2, epsilon=0.2, radius=2.0, n_bins=3, random_state=0).fit(rows)
+    with pytest.raises(RuntimeError, match="more than its Gaussian noise"):
+        budget.settle(entry, model.spent_)
+    assert (
+        budget.spendings[0].epsilon == pytest.approx(0.2) and budget.spendings[0].mu_squared > 0.01
+    )
+
+
+class SaysGaussian(GridKMeans):
+    """A promise that is false where delta is small: its noise is geometric."""
+
+    _gaussian_only = True
+    _fixed_cost = True
+
+
+def test_a_class_that_promises_gaussian_noise_falsely_is_noticed():
+    budget, rows = PrivacyBudget(4, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(RuntimeError, match="more than its Gaussian noise"):
+        budget.fit(SaysGaussian(2, epsilon=1.0, delta=1e-6, radius=2.0, random_state=0), rows)
+    assert (
+        budget.spendings[0].mu_squared > 1
+    )  # what a pure fit counts, not what a Gaussian one would

@@ -240,29 +240,41 @@ def _by_copies(model, classes, edges):
     return lambda rows: [bin_of(row[None]) for row in rows]
 
 
+def _said(fitted, X, classes):
+    """(place of the predicted class, probability that the model gives it) of PUBLIC rows."""
+    said = one_column(fitted.predict(X), "estimator: what it predicts", "LabelShiftClassifier")
+    sure = np.asarray(fitted.predict_proba(X), dtype=float).max(axis=1)
+    return label_places(said, classes), sure
+
+
+def _level_edges(fitted, X, classes):
+    """Where levels of confidence begin: at thirds of the rows that the model was fitted on, for each class that it names."""
+    places, sure = _said(fitted, X, classes)
+    ends = np.arange(1, _LEVELS) / _LEVELS
+    named = lambda k: sure[places == k] if np.any(places == k) else np.ones(1)
+    # a hair above: rows that are equal are on one side, however the last bit is rounded
+    return np.array([np.quantile(named(k), ends) for k in range(len(classes))]) + 1e-9
+
+
 def _confusion(model, X, codes, classes):
-    """(C, edges) of a PUBLIC source, by predictions in parts that the model was not trained on: shares of bins, and where levels of confidence begin."""
+    """Shares of bins in each class of a PUBLIC source, by predictions in parts that the model was not trained on."""
     n_parts, K = min(5, np.bincount(codes).min()), len(classes)
-    places, sure = np.empty(len(X), dtype=int), np.empty(len(X))
+    bins = np.empty(len(X), dtype=int)
     try:
         for train, test in StratifiedKFold(n_parts).split(X, codes):
             fitted = clone(model).fit(X[train], classes[codes[train]])
-            said = one_column(
-                fitted.predict(X[test]), "estimator: what it predicts", "LabelShiftClassifier"
-            )
-            places[test] = label_places(said, classes)
-            sure[test] = np.asarray(fitted.predict_proba(X[test]), dtype=float).max(axis=1)
+            # each model's own: those of more rows are surer
+            edges = _level_edges(fitted, X[train], classes)
+            places, sure = _said(fitted, X[test], classes)
+            levels = np.sum(sure[:, None] > edges[places], axis=1)
+            bins[test] = np.where(places < 0, -1, places * _LEVELS + levels)
     except Exception as error:
         raise ValueError(
             f"estimator: it fails on {n_parts} parts of the PUBLIC source, which tell the classes that "
             f"it confuses: {type(error).__name__}: {error}"
         ) from error
-    ends = np.arange(1, _LEVELS) / _LEVELS
-    named = lambda k: sure[places == k] if np.any(places == k) else np.ones(1)
-    edges = np.array([np.quantile(named(k), ends) for k in range(K)])
-    bins = places * _LEVELS + np.sum(sure[:, None] > edges[places], axis=1)
-    table = np.bincount((bins * K + codes)[places >= 0], minlength=_LEVELS * K**2)
-    return table.reshape(K * _LEVELS, K) / np.bincount(codes), edges
+    table = np.bincount((bins * K + codes)[bins >= 0], minlength=_LEVELS * K**2)
+    return table.reshape(K * _LEVELS, K) / np.bincount(codes)
 
 # %% ../../nbs/adaptation/label_shift.ipynb #2b2ceacf
 def _check_source_model(model, name, owner):
@@ -409,7 +421,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
                 (),
                 "estimator: the source's model, copied and shown one row,",
             )
-            self._confused, self._edges = _confusion(model, source, codes, classes)
+            self._confused = _confusion(model, source, codes, classes)
+            self._edges = _level_edges(copy.deepcopy(model), source, classes)
         else:
             check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner)
 

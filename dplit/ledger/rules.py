@@ -233,7 +233,9 @@ class Row(NamedTuple):
     @property
     def is_bound(self):
         """Whether less counts than the pair (epsilon, delta), by a promise about the noise, fixed or not."""
-        return bool(self.promise) and self.counts != _claim(self.epsilon, self.delta, self.neighboring or None)
+        return bool(self.promise) and self.counts != _claim(
+            self.epsilon, self.delta, self.neighboring or None
+        )
 
     @property
     def tells(self):

@@ -214,10 +214,10 @@ def test_the_confusion_is_of_rows_that_were_not_trained_on():
     y = np.arange(40) % 2  # nothing to learn, and a tree that remembers everything
     from sklearn.tree import DecisionTreeClassifier
 
-    C, _ = label_shift._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
+    C = label_shift._confusion(DecisionTreeClassifier(random_state=0), X, y, np.arange(2))
     assert np.allclose(C.sum(axis=0), 1) and C[:3, 0].sum() < 0.9 and C.shape == (6, 2)
     known = np.repeat([0, 1], 20)
-    C, _ = label_shift._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
+    C = label_shift._confusion(LogisticRegression(), known[:, None] * 9.0, known, np.arange(2))
     assert np.allclose(C.reshape(2, 3, 2).sum(axis=1), np.eye(2))
 
 
@@ -769,11 +769,11 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
             sizes.append(len(X))
             return super().fit(X, y)
 
-    C, edges = label_shift._confusion(
-        Counted(), np.zeros((12, 1)), np.repeat([0, 1], [9, 3]), np.arange(2)
-    )
+    X, y = np.zeros((12, 1)), np.repeat([0, 1], [9, 3])
+    C = label_shift._confusion(Counted(), X, y, np.arange(2))
     assert sizes == [8, 8, 8] and np.array_equal(C, [[1, 1], *np.zeros((5, 2))])
-    assert np.array_equal(edges, [[0.75, 0.75], [1, 1]])  # the second class is never named
+    edges = label_shift._level_edges(DummyClassifier().fit(X, y), X, np.arange(2))
+    assert np.allclose(edges, [[0.75, 0.75], [1, 1]], atol=1e-8)  # the second is never named
     sizes.clear()
     label_shift._confusion(Counted(), np.zeros((30, 1)), np.repeat([0, 1], 15), np.arange(2))
     assert sizes == [24] * 5
@@ -784,3 +784,12 @@ def test_shares_are_pulled_towards_those_of_the_source_whatever_they_add_up_to()
     found = ls.shrunk_proportions(counts, source, 5.0)
     assert found == pytest.approx((counts + 3 * 5.0 * source / 4) / 75, rel=1e-12)
     assert found == pytest.approx(ls.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12)
+
+
+def test_rows_of_few_values_under_label_shift_raise_no_alarm():
+    """A model fitted on all rows is surer than those fitted on parts: edges of its own keep equal rows at one level."""
+    Xs, ys = np.array([[0.0], [1.0]] * 10), [0, 1] * 10
+    rows = np.r_[np.zeros((30, 1)), np.ones((12, 1))]
+    for seed in range(20):
+        model = LabelShiftClassifier(epsilon=1.0, random_state=seed).fit(rows, Xs=Xs, ys=ys)
+        assert model.p_value_ > 1e-4

@@ -326,20 +326,13 @@ def _one_hot(cells, values):
 _RULES = "low", "high", "middle", "drop"
 
 
-def _with_rules(columns, missing, neighboring, owner):
+def _with_rules(columns, missing, owner):
     """The columns with their PUBLIC rules for missing cells, checked."""
     named = hasattr(missing, "items")
     rules = dict(missing.items()) if named else {c.name: missing for c in columns if not c.values}
     for stranger in set(rules).difference(c.name for c in columns):
         raise ValueError(f"missing: {owner} finds no column {stranger!r} in the table.")
-    found = tuple(_with_rule(c, rules.get(c.name), owner) for c in columns)
-    if any(c.missing == "drop" for c in found) and neighboring != "add_remove":
-        raise ValueError(
-            f'missing="drop" changes how many records there are, and neighboring={neighboring!r}: {owner} '
-            'needs neighboring="add_remove", for which the fit must be private too; with "replace" a '
-            'dropped record is not hidden. Or take a number, "low", "high" or "middle".'
-        )
-    return found
+    return tuple(_with_rule(c, rules.get(c.name), owner) for c in columns)
 
 
 def _with_rule(column, rule, owner):
@@ -457,12 +450,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     missing : float, str or dict, optional
         PUBLIC: what a cell of a range counts as that is missing (NaN, None, masked) or no finite
         number, for all ranges or from names or positions of columns. A number of the range, "low",
-        "high", "middle", or "drop" to leave its record out. Without it the table is refused. The rule
-        looks at one record at a time; with "drop" there may be fewer rows than records, and how many is
-        private.
-    neighboring : {"add_remove", "replace"}, optional
-        Asked for by "drop" only: the relation for which what follows is private. Must be "add_remove",
-        since a dropped record is not hidden where neighbors have equally many.
+        "high" or "middle". Without it the table is refused. The rule looks at one record at a time. It
+        cannot leave a record out.
 
     Attributes
     ----------
@@ -470,8 +459,6 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         PUBLIC radius of the smallest ball around the origin that holds all scaled rows.
     columns_ : tuple of Column
         PUBLIC. What was declared of each column.
-    drops_records_ : bool
-        PUBLIC. Whether a rule may leave records out.
     n_features_in_ : int
         PUBLIC.
     feature_names_in_ : ndarray of str
@@ -500,13 +487,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         categories: dict | None = None,
         missing: "float | str | dict | None" = None,
-        neighboring: str | None = None,
     ) -> None:
         self.low = low
         self.high = high
         self.categories = categories
         self.missing = missing
-        self.neighboring = neighboring
 
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Take note of the columns' names and number. No cell is read.
@@ -531,12 +516,22 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         keep_columns(given, _with_columns(X, owner, self.categories, self.missing))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
-        given.columns_ = _with_rules(columns, self.missing, self.neighboring, owner)
-        given.drops_records_ = any(c.missing == "drop" for c in given.columns_)
+        given.columns_ = _with_rules(columns, self.missing, owner)
+        if any(c.missing == "drop" for c in given.columns_):
+            self._refuse_to_drop()
         squares = (category_radius(max(len(c.values), 1)) ** 2 for c in given.columns_)
         given.radius_ = math.sqrt(math.fsum(squares))
         settle(self, given)
         return self
+
+    def _refuse_to_drop(self):
+        """Why a rule "drop" is impossible."""
+        raise ValueError(
+            f'missing="drop": {type(self).__name__} does not know what follows. Labels would no longer '
+            "stand beside their records, and where neighbors replace a record the number of records is "
+            'public: both would show how many were left out. Take a number, "low", "high" or "middle"; '
+            "`python -m dplit cluster` can leave records out."
+        )
 
     def transform(self, X: "ArrayLike") -> np.ndarray:
         """PRIVATE rows, scaled: each by itself, inside the ball of `radius_`.

@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from dplit import BoundedScaler, PEMeans, PrivacyBudget
+from dplit.command_line.command import DroppingScaler
 from dplit.inputs.numbers import UnreadableRecords
 
 NAN, INF = math.nan, math.inf
@@ -21,7 +22,8 @@ NO_NUMBER = [NAN, INF, -INF, None, "", "forty", "1,5", np.ma.masked, np.nan, Dec
 
 
 def scaler(missing, **more):
-    return BoundedScaler(*PLACES, missing=missing, **more).fit(np.zeros((1, 2)))
+    kind = DroppingScaler if more else BoundedScaler
+    return kind(*PLACES, missing=missing, **more).fit(np.zeros((1, 2)))
 
 
 def units(scaler, X):
@@ -86,7 +88,7 @@ def test_every_kind_of_table_has_the_same_rule():
         for rules, want in (kept, drops):
             ends = (LOW, HIGH) if named else PLACES
             given = rules if named else {0: rules["a"], 1: rules["b"]}
-            model = BoundedScaler(*ends, missing=given, neighboring="add_remove").fit(table)
+            model = DroppingScaler(*ends, missing=given, neighboring="add_remove").fit(table)
             found = model.transform(table)
             assert np.allclose(model.in_units(np.asarray(found)), want), name
 
@@ -95,7 +97,7 @@ def test_a_rule_for_all_columns_and_a_category_beside_it():
     table = np.array([[1.0, None, "x"], [None, 3.0, None]], dtype=object)
     model = BoundedScaler([0, 0], [8, 8], categories={2: ["x", "y"]}, missing="middle").fit(table)
     assert model.inverse_transform(model.transform(table)).tolist() == [[1, 4, "x"], [4, 3, None]]
-    assert [c.missing for c in model.columns_] == [4, 4, None] and not model.drops_records_
+    assert [c.missing for c in model.columns_] == [4, 4, None]
     bare = BoundedScaler([0, 0], [8, 8], categories={2: ["x", "y"]}).fit(table)
     assert model.radius_ == bare.radius_
 
@@ -151,12 +153,14 @@ def test_a_wrong_rule_is_refused_in_the_name_of_its_column(missing, told):
 
 @pytest.mark.parametrize("missing", ["drop", {0: "low", 1: "drop"}, {0: "drop"}], ids=str)
 def test_to_drop_is_refused_unless_records_may_come_and_go(missing):
-    for neighboring in ("replace", None, "both"):
+    for neighboring in ("replace", "both"):
         with pytest.raises(
             ValueError, match=f'neighboring={neighboring!r}.* "replace" a dropped record'
         ):
             scaler(missing, neighboring=neighboring)
-    assert scaler(missing, neighboring="add_remove").drops_records_
+    with pytest.raises(ValueError, match="does not know what follows"):
+        scaler(missing)
+    scaler(missing, neighboring="add_remove")
 
 
 def test_a_rule_for_a_category_is_refused():
@@ -169,7 +173,7 @@ def test_a_rule_is_a_parameter_like_any_other():
     model = scaler({0: "drop"}, neighboring="add_remove")
     again = clone(pickle.loads(pickle.dumps(model)))
     assert again.get_params()["missing"] == {0: "drop"} and again.neighboring == "add_remove"
-    assert "missing" in repr(again) and model.drops_records_
+    assert "missing" in repr(again)
 
 
 def test_a_dropped_record_is_told_by_an_exact_count_under_replacement():

@@ -261,7 +261,7 @@ def test_fit_reads_no_cell():
     table = secret_frame(["region", "age"])
     scaler = BoundedScaler({"age": 0}, {"age": 9}, categories=REGION).fit(table)
     fitted = {name for name in vars(scaler) if name.endswith("_")}
-    own = {"radius_", "columns_", "drops_records_"}
+    own = {"radius_", "columns_"}
     assert fitted == own | {"n_features_in_", "feature_names_in_"}
 
 

@@ -328,8 +328,9 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     Parameters
     ----------
     estimator : classifier, optional
-        PUBLIC. Is cloned and fitted on the source; with `predict_proba`, deterministic, and without
-        weights of classes: its posterior must be that of the source as it is. Default
+        PUBLIC. Is cloned and fitted on the source; with `predict_proba`, deterministic, without memory
+        outside of the object (each row meets a copy, but functions and modules are not copied), and
+        without weights of classes: its posterior must be that of the source as it is. Default
         `LogisticRegression(max_iter=1000)`.
     epsilon : float
         Price of one fit, dimensionless. Required. There is no delta.

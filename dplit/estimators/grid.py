@@ -473,7 +473,8 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
 
     # a budget counts on both: public parameters alone decide what every release costs
     _fixed_cost = True
-    _gaussian_only = property(lambda self: "mu" in self._prices()[1])
+    _is_gaussian = False  # until the parameters are checked
+    _gaussian_only = property(lambda self: self._is_gaussian)
     _released = PrivateKMeans._released | _GRID
 
     def __init__(
@@ -502,6 +503,9 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         self.neighboring = neighboring
         self.verbose = verbose
         self.random_state = random_state
+
+    def _check_public(self):
+        self._is_gaussian = "mu" in self._prices()[1]
 
     def _check_shape(self, n_features):
         super()._check_shape(n_features)

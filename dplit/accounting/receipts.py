@@ -19,12 +19,8 @@ from typing import Annotated
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from dplit.accounting.gaussian import (
-    _in_any_state,
-    gaussian_delta,
-    gaussian_epsilon,
-    gdp_composition,
-)
+from .gaussian import _in_any_state, gaussian_delta, gaussian_epsilon
+from .gaussian import gdp_composition
 from .mixtures import failure_delta, mixture_delta
 from ..inputs.checks import check_kind, float_of, is_number
 from ..inputs.contracts import contract, Count, Flag, Function, NotNegativeOrInf, OpenShare

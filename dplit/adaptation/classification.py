@@ -257,7 +257,7 @@ def _head_start(public, given, d, rng):
     if given.curvature is not None:
         return w, given.curvature, given.expected_gain
     if public.counts:
-        alone = with_changes(public, p=1 / len(public), offset=0.0)
+        alone = _alone(public)
         w = on_lattice(given.trained([alone], w), given.bounds[1])
         H, gain = fisher_information(loss, w, [alone], given.kappa_1), 0.02
     else:
@@ -403,15 +403,20 @@ def _called_anew(private, public, given, start, noise, mu):
     return public, start, float(np.sum(counts[names, np.arange(K)] - np.diag(counts)))
 
 
+def _alone(public):
+    """The PUBLIC sample with all the weight."""
+    return with_changes(public, p=1 / len(public), offset=0.0)
+
+
 def _trained_alone(public, given):
     """(the PUBLIC sample with all the weight, its model)."""
-    alone = with_changes(public, p=1 / len(public), offset=0.0)
+    alone = _alone(public)
     return alone, on_lattice(given.trained([alone], given.start), given.bounds[1])
 
 
 def _trusted(private, public, given, start, right, scale):
     """(private, public, given): where to start and what the source weighs, by how many records its model gets right."""
-    loss, n, alone = given.loss, len(private), with_changes(public, p=1 / len(public), offset=0.0)
+    loss, n, alone = given.loss, len(private), _alone(public)
     own = np.count_nonzero(_right(alone, start, loss)) / len(public)
     trust = trust_in(right + scale, n, own, loss.n_classes)
     if loss.convex:  # a network between its first weights and its last is no model of anything

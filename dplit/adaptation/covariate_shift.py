@@ -376,7 +376,8 @@ class CovariateShift(PrivateEstimator):
         # from here on all is PUBLIC
         F, m, D = moments(self._source), len(self._source), moments.width
         V = np.cov(F.T).reshape(D, D) * (1 / n + 1 / m) + _floored(scale, F)
-        w, distance = nearest_weights(F, moment, V, allowed=1e100)
+        w = np.full(m, 1 / m)
+        distance = _squared_distance(_standardized(F, moment, V), w)
         seen = {"none": float(chi2.sf(distance, D))}
         if seen["none"] < _LEVEL:
             w, distance = nearest_weights(F, moment, V, allowed=float(D))

@@ -13,12 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .discrepancy import discrepancy_minimization, labeled_discrepancy
-from dplit.adaptation.discrepancy import (
-    loss_bound,
-    loss_difference,
-    moment_noise_bound,
-    private_discrepancy,
-)
+from .discrepancy import loss_bound, loss_difference, moment_noise_bound
+from .discrepancy import private_discrepancy
 from .discrepancy import private_second_moment, SizedNoise, Source, SourceLabels
 from .discrepancy import SquaredRadius, Target, TargetLabels, trust_region_max
 from ..geometry.balls import clip_to_ball

@@ -17,27 +17,15 @@ from numpy.typing import ArrayLike
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, uniform_on_sphere
 from .base import Verbose
-from dplit.estimators.kmeans import (
-    _lattice_rows,
-    Clusters,
-    mean_errors,
-    PrivateKMeans,
-    public_start,
-)
+from .kmeans import _lattice_rows, Clusters, mean_errors, PrivateKMeans
+from .kmeans import public_start
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
 from ..inputs.blocks import map_blocks
 from ..inputs.checks import check_points, shown
-from dplit.inputs.contracts import (
-    Center,
-    ChanceOrOne,
-    Count,
-    DeltaOrZero,
-    Flag,
-    NotNegative,
-    Radius,
-)
+from ..inputs.contracts import Center, ChanceOrOne, Count, DeltaOrZero, Flag, NotNegative
+from ..inputs.contracts import Radius
 from ..inputs.contracts import RandomState, Relation, REQUIRED, RequiredEpsilon, RequiredRadius
 from ..inputs.contracts import Rounds, Rule, numbers, positive
 from ..inputs.lattice import lattice

@@ -19,14 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from .contracts import Rule
 from .declared import declare, settle
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
-from dplit.inputs.checks import (
-    is_float32,
-    is_number,
-    check_between,
-    check_kind,
-    check_points,
-    shown,
-)
+from .checks import is_float32, is_number, check_between, check_kind, check_points
+from .checks import shown
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe

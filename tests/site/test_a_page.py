@@ -139,7 +139,13 @@ def test_a_phone_needs_no_scrolling_sideways(visits):
     assert that(visits, lambda found: found["phone"] > PHONE["width"] and found["phone"]) == {}
 
 
-LIMITS = {"tour.html": 7, "benchmarks.html": 45, "reference": 75, "lessons": 25, "": 30}  # screens
+LIMITS = {
+    "command_line/tour.html": 7,
+    "examples/benchmarks.html": 45,
+    "reference": 75,
+    "lessons": 25,
+    "": 30,
+}  # screens
 
 
 def test_no_page_is_too_long(visits):
@@ -172,7 +178,7 @@ PLANTED = {  # what a page gets -> the name of what is then found
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
 @pytest.mark.parametrize("planted", PLANTED)
 def test_axe_finds_what_is_planted(tab, folder, planted):
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     tab.evaluate("html => document.querySelector('main').insertAdjacentHTML('beforeend', html)", planted)  # fmt: skip
     view = PLANTED[planted].partition(":")[0]
     found = violations(tab, {view: VIEWS[view]})

@@ -11,20 +11,20 @@ import pytest
 @pytest.mark.parametrize(
     "words, page",
     [
-        ("gaussian mechanism", "accounting.html"),
-        ("gausian mecanism", "accounting.html"),  # typos are forgiven
-        ("maxcoverkmeans.fit", "reference/clustering.max_cover_kmeans.html"),
-        ("balle wang", "sources.html"),
+        ("gaussian mechanism", "accounting/gaussian.html"),
+        ("gausian mecanism", "accounting/gaussian.html"),  # typos are forgiven
+        ("maxcoverkmeans.fit", "reference/max_cover.kmeans.html"),
+        ("balle wang", "about/sources.html"),
     ],
 )
 def test_the_search_finds_and_leads_there(tab, folder, words, page):
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     tab.keyboard.press("/")
     tab.keyboard.type(words)
     results = tab.locator("#site-results a")
     results.first.wait_for(timeout=10_000)
     where = [results.nth(i).get_attribute("href") for i in range(results.count())]
-    there = next(i for i, address in enumerate(where) if address.startswith(page))
+    there = next(i for i, address in enumerate(where) if address.startswith(f"../{page}"))
     assert there < 5, where
     results.nth(there).click()
     tab.wait_for_url(f"**/{page}*")
@@ -33,13 +33,13 @@ def test_the_search_finds_and_leads_there(tab, folder, words, page):
 
 
 def test_nothing_found_is_said(tab, folder):
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     tab.locator("#site-search").fill("zyzzyva")
     tab.get_by_text("Nothing found.").wait_for(timeout=10_000)
 
 
 def test_the_search_puts_ideas_before_names_and_says_nothing_twice(tab, folder):
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     tab.locator("#site-search").fill("sensitivity")
     tab.locator("#site-results a").first.wait_for(timeout=10_000)
     found = tab.locator("#site-results a").evaluate_all(
@@ -50,7 +50,7 @@ def test_the_search_puts_ideas_before_names_and_says_nothing_twice(tab, folder):
 
 
 def test_a_link_has_a_preview_on_hover_and_on_focus(tab, folder):
-    tab.goto((folder / "private_evolution.html").as_uri())
+    tab.goto((folder / "private_evolution/paper.html").as_uri())
     card = tab.locator("#preview")
     link = tab.locator("main a[data-preview*='#thm-']").first
     link.scroll_into_view_if_needed()
@@ -68,25 +68,25 @@ def test_a_link_has_a_preview_on_hover_and_on_focus(tab, folder):
 
 
 def test_the_whole_documentation_is_one_click_away(tab, folder):
-    tab.goto((folder / "accounting.html").as_uri() + "#gaussian_mu")
+    tab.goto((folder / "accounting/gaussian.html").as_uri() + "#gaussian_mu")
     fold = tab.locator("#gaussian_mu details.full")
     fold.locator("summary").click()
     fold.locator(".documented").wait_for(timeout=5_000)
     assert "Failure probability" in fold.inner_text()
     fold.locator("a", has_text="in the reference").click()
-    tab.wait_for_url("**/reference/accounting.html#gaussian_mu")
+    tab.wait_for_url("**/reference/accounting.gaussian.html#gaussian_mu")
     assert tab.trouble == []
 
 
 def test_dark_is_dark_and_stays(browser, folder):
     tab = browser.new_page(color_scheme="light")
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     paper = "parseInt(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])"
     assert tab.evaluate(paper) > 200
     for _ in range(2):  # auto, light, dark
         tab.locator("#theme").click()
     assert tab.evaluate(paper) < 60
-    tab.goto((folder / "accounting.html").as_uri())
+    tab.goto((folder / "accounting/gaussian.html").as_uri())
     assert tab.evaluate(paper) < 60 and tab.locator("#theme").inner_text() == "Dark"
     tab.close()
 
@@ -94,7 +94,7 @@ def test_dark_is_dark_and_stays(browser, folder):
 def test_the_contents_follow_the_reading(tab, folder):
     for width in (1100, 1440):
         tab.set_viewport_size({"width": width, "height": 900})
-        tab.goto((folder / "accounting.html").as_uri())
+        tab.goto((folder / "accounting/gaussian.html").as_uri())
         tab.locator("main h2").nth(4).evaluate("h => h.scrollIntoView()")
         here = tab.locator(".contents a[aria-current]")
         here.wait_for(timeout=5_000)
@@ -105,7 +105,7 @@ def test_the_contents_follow_the_reading(tab, folder):
 
 def test_the_keyboard_reaches_everything(tab, folder):
     """What can be clicked or scrolled takes the focus: the skip link first, then the bar, the parts, the text."""
-    tab.goto((folder / "lloyd.html").as_uri())
+    tab.goto((folder / "estimators/lloyd.html").as_uri())
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.className") == "skip"
     tab.keyboard.press("Enter")
@@ -131,7 +131,7 @@ def test_the_keyboard_reaches_everything(tab, folder):
 def test_a_folded_page_prints_short(browser, folder, tmp_path):
     """Folds stay closed on paper."""
     tab = browser.new_page()
-    tab.goto((folder / "tour.html").as_uri())
+    tab.goto((folder / "command_line/tour.html").as_uri())
     tab.pdf(path=tmp_path / "tour.pdf", format="A4")
     pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "tour.pdf").read_bytes()))
     tab.close()
@@ -141,7 +141,7 @@ def test_a_folded_page_prints_short(browser, folder, tmp_path):
 def test_a_link_to_what_a_proof_holds_opens_the_proof(tab, folder):
     """Folded text is found: an address inside a folded part unfolds it."""
     tab.goto((folder / "index.html").as_uri())
-    for page in sorted(folder.glob("*.html")):
+    for page in sorted(folder.rglob("*.html")):
         tab.goto(page.as_uri())
         tab.evaluate(
             "document.querySelectorAll('main details').forEach((d, i) => { d.id ||= 'd' + i; })"

@@ -251,6 +251,11 @@ def _blind_rounds(private, n_parameters, mu):
     return round(min(max(2 * fits, 20), 100))
 
 
+def _alone(public):
+    """The PUBLIC sample with all the weight."""
+    return with_changes(public, p=1 / len(public), offset=0.0)
+
+
 def _head_start(public, given, d, rng):
     """Where to start, how the objective curves, what adaptation may gain: as far as the PUBLIC sample knows."""
     loss, w = given.loss, given.start
@@ -401,11 +406,6 @@ def _called_anew(private, public, given, start, noise, mu):
     public = with_changes(public, y=names[public.y])
     start = _trained_alone(public, given)[1]
     return public, start, float(np.sum(counts[names, np.arange(K)] - np.diag(counts)))
-
-
-def _alone(public):
-    """The PUBLIC sample with all the weight."""
-    return with_changes(public, p=1 / len(public), offset=0.0)
 
 
 def _trained_alone(public, given):

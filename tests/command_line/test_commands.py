@@ -29,7 +29,7 @@ from dplit.command_line import files as table_files
 from dplit.command_line import reports as report
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
-from dplit.inputs.ranges import Column
+from dplit.inputs.columns import Column
 from dplit.mechanisms import Noise
 
 ROOT = Path(__file__).parent.parent.parent

@@ -28,7 +28,7 @@ from dplit import (
 )
 from dplit.audit import neighbors, replay
 from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords
-from dplit.inputs import ranges as scaling
+from dplit.inputs import columns as scaling
 from dplit.inputs.columns import category_radius
 from dplit.ledger import choose_n_clusters, squared_distances
 from dplit.mechanisms import private_loss
@@ -94,7 +94,7 @@ def test_columns_of_a_frame_are_found_by_name(kind):
 def test_categories_become_one_column_for_each_value(kind):
     table = frame(kind, ("region", "age"))
     scaler = BoundedScaler({"age": 0}, {"age": 120}, categories=REGION).fit(table)
-    s = 1 / math.sqrt(2)
+    s = 1 / math.sqrt(2) / 4  # the weight of a list, if nothing else is declared
     found = scaler.transform(table)
     assert np.allclose(found[:, :2], [[s, -s], [-s, -s], [-s, -s]], rtol=0, atol=1e-15)
     assert np.allclose(found[:, 2], np.array(SCALED)[:, 0])
@@ -102,7 +102,7 @@ def test_categories_become_one_column_for_each_value(kind):
     assert scaler.inverse_transform(found).tolist() == [["north", 31.5], [None, 77.25], [None, 0.0]]
     assert scaler.in_units(found)[0].tolist() == [1.0, 0.0, 31.5]
     assert scaler.columns_ == (
-        Column("region", values=("north", "south")),
+        Column("region", values=("north", "south"), weight=0.25),
         Column("age", 0.0, 120.0),
     )
     for container in ("pandas", "polars"):

@@ -548,7 +548,11 @@ ODD = {
 
 @every
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("target", [Xt, Xt[:1], np.ones((7, 2)), Xt * 1e200], ids=str)
+@pytest.mark.parametrize(
+    "target",
+    [Xt, Xt[:1], np.ones((7, 2)), np.r_[Xt, 1e200 * Xt[:5]]],
+    ids=["many", "one target", "equal targets", "some far"],
+)
 def test_odd_tables_give_finite_sources(make, rows, target):
     with np.errstate(all="raise", under="ignore"):
         model = make().fit(Xs=rows, Xt=target)

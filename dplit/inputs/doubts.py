@@ -29,7 +29,9 @@ def check_inside(points, name, owner, radius, center=None):
     """
     with np.errstate(all="ignore"):
         lengths = np.hypot.reduce(points - (0.0 if center is None else center), axis=1)
-    where = f"the ball of radius {radius:g} around {'the origin' if center is None else 'the center'}"
+    where = (
+        f"the ball of radius {radius:g} around {'the origin' if center is None else 'the center'}"
+    )
     ask = "Is the unit right? Or declare a center." if center is None else "Is the unit right?"
     if lengths.min() > 2 * radius:
         raise ValueError(

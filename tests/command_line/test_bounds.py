@@ -85,7 +85,9 @@ def test_standard_errors_are_in_the_units_of_a_weighted_column(people):
 
 
 def test_csv_and_json_declare_the_same(tmp_path):
-    (tmp_path / "b.csv").write_text(BOUNDS.replace("east,,", "east,,2").replace("200000,,middle,", "200000,,,3"))
+    (tmp_path / "b.csv").write_text(
+        BOUNDS.replace("east,,", "east,,2").replace("200000,,middle,", "200000,,,3")
+    )
     entries = {
         "age": [0, 120],
         "income": {"low": 0, "high": 200000, "weight": 3},
@@ -93,7 +95,10 @@ def test_csv_and_json_declare_the_same(tmp_path):
     }
     (tmp_path / "b.json").write_text(json.dumps(entries))
     known = read_bounds(tmp_path / "b.csv")
-    assert known == read_bounds(tmp_path / "b.json") and known["weight"] == {"income": 3, "region": 2}
+    assert known == read_bounds(tmp_path / "b.json") and known["weight"] == {
+        "income": 3,
+        "region": 2,
+    }
     scaler = _scaler(known, ["age", "income", "region"])
     assert [column.weight for column in scaler.columns_] == [1, 3, 2]
     assert scaler.radius_**2 == pytest.approx(1 + 9 + 4 * 4 / 3)

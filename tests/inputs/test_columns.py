@@ -42,7 +42,10 @@ def test_a_weight_multiplies_distances_and_the_ball_follows(weights, seed):
     assert np.linalg.norm(model.transform(farthest)) == pytest.approx(model.radius_, rel=1e-12)
     assert model.radius_**2 == pytest.approx(sum(np.square(weights) * [1, 1, 4 / 3, 1]), rel=1e-12)
     assert np.allclose(model.in_units(many), plain.in_units(one), rtol=1e-9, atol=1e-9)
-    assert model.inverse_transform(many)[:, 2:].tolist() == plain.inverse_transform(one)[:, 2:].tolist()
+    assert (
+        model.inverse_transform(many)[:, 2:].tolist()
+        == plain.inverse_transform(one)[:, 2:].tolist()
+    )
     assert list(model.get_feature_names_out()) == list(plain.get_feature_names_out())
     units = [column.unit for column in model.columns_]
     assert np.allclose(units, [c.unit / w for c, w in zip(plain.columns_, weights, strict=True)])
@@ -57,7 +60,10 @@ def test_forms_of_a_weight_and_its_default():
     assert weights(weight=(1, 2, 3, 4)) == weights(weight=np.arange(1, 5)) == [1, 2, 3, 4]
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=["age", "b", "c", "d"])
     named = BoundedScaler(
-        {"age": 0, "b": 0}, {"age": 9, "b": 9}, categories={"c": ["a"], "d": ["x"]}, weight={"age": 2}
+        {"age": 0, "b": 0},
+        {"age": 9, "b": 9},
+        categories={"c": ["a"], "d": ["x"]},
+        weight={"age": 2},
     )
     assert [c.weight for c in named.fit(frame).columns_] == [2, 1, 0.25, 0.25]
 
@@ -83,7 +89,9 @@ def test_ranges_alone_are_scaled_as_ever():
     assert single.dtype == np.float32 and np.allclose(single, doubled.transform(X), atol=1e-6)
     array = pytest.importorskip("dask.array")
     parts = doubled.transform(array.from_array(X, chunks=(20, 3)))
-    assert not isinstance(parts, np.ndarray) and np.array_equal(parts.compute(), doubled.transform(X))
+    assert not isinstance(parts, np.ndarray) and np.array_equal(
+        parts.compute(), doubled.transform(X)
+    )
 
 
 def test_missing_cells_have_the_weight_of_their_column():
@@ -106,7 +114,9 @@ def test_a_table_of_lists_alone_has_the_same_clusters_as_before():
     rows = rows.astype(object)
     found = []
     for weight in (1, None):
-        model = BoundedScaler(categories={0: ["a", "b"], 1: ["a", "b", "c"]}, weight=weight).fit(rows)
+        model = BoundedScaler(categories={0: ["a", "b"], 1: ["a", "b", "c"]}, weight=weight).fit(
+            rows
+        )
         fit = PEMeans(2, epsilon=1, delta=1e-6, radius=model.radius_, random_state=0)
         found.append(model.in_units(fit.fit(model.transform(rows)).cluster_centers_))
     assert np.array_equal(*found)
@@ -120,7 +130,9 @@ def two_groups(seed, sizes, n=2000):
     rng = np.random.default_rng(seed)
     groups = rng.integers(2, size=n)
     age, income = rng.normal(30 + 35 * groups, 4), rng.normal(20e3 + 50e3 * groups, 4e3)
-    return groups, np.column_stack([age.astype(object), income, *(rng.integers(m, size=n) for m in sizes)])
+    return groups, np.column_stack(
+        [age.astype(object), income, *(rng.integers(m, size=n) for m in sizes)]
+    )
 
 
 def agreement(model, seed, sizes, **more):
@@ -140,7 +152,9 @@ METHODS = {
     "GridKMeans": lambda r, seed: GridKMeans(2, epsilon=1.0, radius=r, random_state=seed),
 }
 LOCAL = {  # these may end in a worse local minimum, a split by the list among them
-    "NoisyLloyd": lambda r, seed: NoisyLloyd(2, **PRIVATE, radius=r, init="mean", random_state=seed),
+    "NoisyLloyd": lambda r, seed: NoisyLloyd(
+        2, **PRIVATE, radius=r, init="mean", random_state=seed
+    ),
     "MaxCoverKMeans": lambda r, seed: MaxCoverKMeans(2, **PRIVATE, radius=r, random_state=seed),
 }
 NOISE = [(2,), (3,), (5,), (8,), (2, 2), (4, 8)]
@@ -157,7 +171,9 @@ def test_lists_that_tell_nothing_do_not_drown_two_groups(method, sizes):
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_nor_mostly_for_methods_that_stop_at_local_minima(method):
-    found = [agreement(LOCAL[method], seed, (m,)) for seed, m in enumerate((2, 3, 4, 5, 6, 7, 8, 8), 20)]
+    found = [
+        agreement(LOCAL[method], seed, (m,)) for seed, m in enumerate((2, 3, 4, 5, 6, 7, 8, 8), 20)
+    ]
     assert np.mean(np.array(found) > 0.9) >= 0.75
 
 

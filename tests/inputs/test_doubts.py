@@ -92,7 +92,9 @@ def test_a_wrong_unit_shows_in_released_centers(kind):
     make = lambda: kind(  # noqa: E731
         2, epsilon=2, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=0
     )
-    with pytest.warns(DoubtWarning, match=r"In column 0 every cluster lies at the low end") as caught:
+    with pytest.warns(
+        DoubtWarning, match=r"In column 0 every cluster lies at the low end"
+    ) as caught:
         make().fit(people(1e-3))
     assert len(caught) == 1 and caught[0].filename == __file__
     with pytest.warns(DoubtWarning, match="column 0 every cluster lies at the high end"):
@@ -117,7 +119,9 @@ def test_noise_alone_raises_no_doubt(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtWarning)
         for seed in range(10):
-            model = kind(2, epsilon=0.05, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=seed)
+            model = kind(
+                2, epsilon=0.05, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=seed
+            )
             fitted = model.fit(people(n=50))
             from dplit.estimators.kmeans import say_ends
 

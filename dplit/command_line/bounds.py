@@ -67,7 +67,7 @@ def _from_csv(text, path):
             given["values"] = [value.strip() for value in values.split("|")]
         yield column, given
 
-
+# %% ../../nbs/command_line/bounds.ipynb #b0d50009
 def _refuse_one_cell(column, separator, path):
     """Refuse a line whose cells are separated by another sign than those of the first line."""
     if other := [sign for sign in column if sign in SEPARATORS and sign != separator]:

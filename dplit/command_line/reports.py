@@ -120,28 +120,6 @@ def _empty_lists(result):
             )
 
 
-def _ends(result):
-    """Columns in which every cluster that has rows for sure lies at an end of the range."""
-    sure = ~_maybe_empty(result)
-    for column, own in _places(result):
-        if not column.values:
-            errors = result.center_errors
-            errors = None if errors is None else errors[sure][:, own]
-            range_ = np.array([column.low]), np.array([column.high])
-            [end] = ends_of(result.centers[sure][:, own], errors, *range_)
-            if end:
-                yield said_of_ends(column.name, end)
-
-
-def _alone(result):
-    """The column in which these clusters differ, if they agree in all others."""
-    units = np.array([column.unit for column in result.columns for _ in column.outputs])
-    ends = [own.stop for _, own in _places(result)]
-    place = deciding((result.centers / units)[~_maybe_empty(result)], ends)
-    if place is not None:
-        yield said_of_deciding(result.columns[place])
-
-
 def _places(result):
     """(column, its place among the outputs) of each column."""
     ends = np.cumsum([len(column.outputs) for column in result.columns])
@@ -162,6 +140,28 @@ def _telling(result):
     ]
     first = np.argsort(apart, kind="stable")[::-1][:MOST_COLUMNS]
     return [pairs[i] for i in sorted(first)]
+
+# %% ../../nbs/command_line/reports.ipynb #3db780b5
+def _ends(result):
+    """Columns in which every cluster that has rows for sure lies at an end of the range."""
+    sure = ~_maybe_empty(result)
+    for column, own in _places(result):
+        if not column.values:
+            errors = result.center_errors
+            errors = None if errors is None else errors[sure][:, own]
+            range_ = np.array([column.low]), np.array([column.high])
+            [end] = ends_of(result.centers[sure][:, own], errors, *range_)
+            if end:
+                yield said_of_ends(column.name, end)
+
+
+def _alone(result):
+    """The column in which these clusters differ, if they agree in all others."""
+    units = np.array([column.unit for column in result.columns for _ in column.outputs])
+    ends = [own.stop for _, own in _places(result)]
+    place = deciding((result.centers / units)[~_maybe_empty(result)], ends)
+    if place is not None:
+        yield said_of_deciding(result.columns[place])
 
 # %% ../../nbs/command_line/reports.ipynb #c27c5083
 def _draw_range(ax, column, centers, errors):

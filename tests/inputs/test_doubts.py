@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dplit import BoundedScaler, PEMeans, PrivacyBudget
+from dplit.audit.observations import fitting, observe
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
 from dplit.inputs.columns import Column
@@ -142,6 +143,19 @@ def test_a_doubt_is_a_function_of_what_was_released():
     with pytest.warns(DoubtWarning) as second:
         say_ends(other)
     assert str(first[0].message) == str(second[0].message)
+
+
+@pytest.mark.parametrize("kind", [PEMeans, NoisyLloyd], ids=lambda kind: kind.__name__)
+def test_neighbors_hear_the_same_doubt_where_the_released_outcomes_are_equal(kind):
+    """The audit of behavior, on a table whose fit raises a doubt and whose neighbor has an extreme record."""
+    model = kind(2, epsilon=2, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=0)
+    X = people(1e-3, n=1500)
+    run = fitting(model)
+    for record in ([1e300, -1e300], [120.0, 200e3], [0.0, 0.0]):
+        seen, outcomes = observe(run, X, seed=0)
+        assert any("every cluster lies at the low end" in str(said) for said in seen.warnings)
+        other, _ = observe(run, np.r_[X, [record]], seed=0, outcomes=outcomes)
+        assert other.warnings == seen.warnings and other == seen
 
 
 def test_the_column_that_decides_alone():

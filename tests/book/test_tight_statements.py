@@ -118,6 +118,50 @@ def test_lemma_9_loses_what_one_choice_loses_and_keeps_what_greedy_keeps():
     assert bound == pytest.approx(0.75 * best) and bound <= np.sum(~live) < bound + 1
 
 
+def test_lemma_12_is_the_sum_of_its_parts():
+    """The recursion of its proof with equality at every level: reached by the loss of the choices alone, by the optimal cost alone; three quarters by what greedy misses."""
+    k, picks, exponent, beta, log_nodes = 1, 3, 2.0, 0.1, 9.0
+    radii = mc.cover_radii((1 - 1e-9) / 16)  # the last is 2, or nearly
+    assert radii[-1] == pytest.approx(2.0) and len(radii) == 6
+    squares = np.diff(radii**2, prepend=0.0)
+    for snap, width in ((False, 2.0), (True, 2.5)):
+        bound = partial(mc.movement_bound, radii=radii, n_clusters=k, log_nodes=log_nodes, beta=beta, snap=snap)  # fmt: skip
+        loss = (log_nodes + math.log(len(radii) * picks / beta)) / exponent
+        # one cluster: greedy misses nothing, and every level leaves as many rows as its choices lose
+        left = np.full(len(radii), loss)
+        found = bound(best_cost=0.0, n_rows=0, n_picks=picks, exponent=exponent)
+        assert found == pytest.approx(width**2 * left @ squares, rel=1e-6)
+        # all rows at the lower end of one band, and choices without loss
+        left, at = np.r_[np.full(4, 100.0), np.zeros(2)], 3
+        found = bound(best_cost=100 * radii[at - 1] ** 2, n_rows=0, n_picks=picks, exponent=1e99)
+        assert found == pytest.approx(width**2 * left @ squares, rel=1e-6)
+    missed = (2 / 3) ** 9
+    left = 100 * missed ** np.arange(len(radii))
+    found = mc.movement_bound(0.0, 100, radii, 3, 9, log_nodes, 1e99, beta, snap=False)
+    assert 0.75 < 4 * left @ squares / found <= 1
+
+
+def test_lemmas_10_and_11_row_by_row():
+    """Lemma 10 is reached by rows at the lower end of their band; Lemma 11 because a row that has left is within reach of a node of its level, and one that stays is not."""
+    g, r1 = 0.5, 0.01
+    radii = mc.cover_radii(r1, g)
+    rows = np.repeat(radii[2:6], 25)  # distances to the best center
+    band = np.searchsorted(radii, rows, "right")  # o_i: from r_(i-1) to below r_i
+    thresholded, cost = (radii[band] ** 2).sum(), (rows**2).sum()
+    assert thresholded <= (1 + g) ** 2 * cost + len(rows) * r1**2
+    assert thresholded == pytest.approx((1 + g) ** 2 * cost)
+    rng = np.random.default_rng(0)
+    points, moved, left, width = rng.uniform(-0.7, 0.7, size=(400, 2)), 0.0, 0.0, 2.0
+    choose = Noise(0).cover(3.0)
+    for radius in mc.cover_radii(0.05):
+        nodes, live = mc.grid_set_cover(points, radius, 4, choose, snap=False)
+        nearest = np.linalg.norm(points[:, None] - nodes, axis=2).min(axis=1)
+        assert (nearest[~live] < width * radius).all() and (nearest[live] >= width * radius).all()
+        moved, left = moved + (nearest[~live] ** 2).sum(), left + (~live).sum() * radius**2
+        points = points[live]
+    assert 0.1 < moved / (width**2 * left) <= 1
+
+
 def test_lemmas_13_and_14_on_rows_halfway():
     """Rows halfway between the best center and their candidate, and noise on a candidate at the far end: Lemma 13 is an equality; Lemma 14 follows from it in two steps."""
     rng = np.random.default_rng(0)
@@ -264,6 +308,16 @@ def test_lambda_of_theorem_5_5_is_what_is_printed_and_the_tail_is_of_its_order(n
         assert 1.6 * math.log(gamma / (n * d)) < log_chance <= math.log(gamma / (n * d))
 
 
+def test_observation_4_1_on_its_own_instance():
+    """One source at the center of a hexagon of sources' partners: the cost jumps by (n - k) / n times the distance 1/2, at least a quarter."""
+    ring = np.array([[math.cos(a), math.sin(a)] for a in np.arange(6) * math.pi / 3]) / 2
+    k, n = 6, 14
+    target = np.vstack([ring, np.zeros((n - k, 2))])
+    with_it, without = np.vstack([[[0.0, 0.0]], ring[:1]]), ring[:1]
+    one, two = (so.stc_cost(target, S, tuple(range(k))) for S in (with_it, without))
+    assert one == 0 and two - one == pytest.approx((n - k) / n / 2) and two - one > 0.25
+
+
 # ---------------------------------------------------------------- domain adaptation
 
 
@@ -317,3 +371,49 @@ def test_lemma_4_1_at_its_corners():
         for labels in (y, label)
     )
     assert np.linalg.norm(one[1] - two[1]) == pytest.approx(2 * G * p[-1], rel=1e-6)
+
+
+def test_problems_4_to_6_bound_each_other():
+    """Weights above their reference never help, so (4) and (5) have one value; (6) is above (5), level with it at the reference, and no chord lies below it."""
+    rng, N, d = np.random.default_rng(0), 8, 2
+    equal = 0
+    for _ in range(200):
+        X, y, p = rng.normal(size=(N, d)), rng.normal(size=N), rng.uniform(0.05, 0.2, N)
+        rest = {"offset": rng.uniform(size=N), **dict(zip(KAPPAS, 10 ** rng.uniform(-2, 1, 3), strict=True))}  # fmt: skip
+        q, w = rng.exponential(p), rng.normal(size=d)
+        low = np.minimum(q, p)
+        five, six = adaptation.weighted_objective, adaptation.joint_objective
+        assert five(low, w, X, y, p, **rest) <= five(q, w, X, y, p, **rest) + 1e-12
+        assert five(low, w, X, y, p, **rest) <= six(1 / low, w, X, y, p, **rest) + 1e-12
+        equal = max(equal, abs(six(1 / p, w, X, y, p, **rest) - five(p, w, X, y, p, **rest)))
+        ends = [(rng.normal(size=d), (1 + rng.exponential(size=N)) / p) for _ in range(2)]
+        middle = [(a + b) / 2 for a, b in zip(*ends, strict=True)]
+        ends = [six(u, w, X, y, p, **rest) for w, u in ends]
+        assert six(middle[1], middle[0], X, y, p, **rest) <= sum(ends) / 2 * (1 + 1e-12)
+        # without losses the term of kappa_1 is linear: the chord is the function
+    assert equal < 1e-9
+    still = {"offset": np.zeros(N), "kappa_1": 1.0}
+    at = [six(f / p, np.zeros(d), X, np.zeros(N), p, **still) for f in (1.0, 2.0, 3.0)]
+    assert at[1] == pytest.approx((at[0] + at[2]) / 2) and at[2] > at[0]
+
+
+def test_theorem_b_1_term_by_term():
+    """Each term alone, from the words of the theorem: the weighted loss, the discrepancy of the source's weight, twice the complexity, the distance to the reference; and it is above the simpler bound."""
+    rng = np.random.default_rng(0)
+    p = np.full(10, 0.1)
+    q = p + 0.02 * rng.uniform(-1, 1, 10)
+    losses, moved, none = rng.uniform(size=10), np.abs(q - p).sum(), np.zeros(10)
+    call = adaptation.printed_reweighting_bound
+    alone = lambda loss=none, dis=0.0, bound=0.0, rad=0.0: call(  # noqa: E731
+        loss, q, p, 4, dis, bound, rad, 0.05
+    )
+    assert alone(loss=losses) == pytest.approx(sum(a * b for a, b in zip(losses, q, strict=True)))
+    assert alone(dis=3.0) == pytest.approx(3 * q[:4].sum())
+    assert alone(rad=0.7) == pytest.approx(1.4)
+    layers = math.sqrt(math.log(math.log(2 / (1 - moved), 2))) + math.sqrt(math.log(40) / 2)
+    norm = math.sqrt(sum(a * a for a in q))
+    assert alone(bound=2.0) == pytest.approx(2 * (7 * moved + (norm + 2 * moved) * layers))
+    everything = call(losses, q, p, 4, 3.0, 2.0, 0.7, 0.05)
+    parts = alone(losses), alone(dis=3.0), alone(rad=0.7), alone(bound=2.0)
+    assert everything == pytest.approx(sum(parts))
+    assert adaptation.reweighting_bound(losses, q, p, 4, 3.0, 2.0, 0.7, 0.05) < everything

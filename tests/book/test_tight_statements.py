@@ -202,6 +202,22 @@ def test_claim_4_3_where_it_is_tight():
         assert 0.95 * line.epsilon < loss <= line.epsilon
 
 
+def test_the_joint_bound_in_place_of_claim_4_5_is_nearly_reached():
+    """Bad tuples first in the sample, each leaving out just too many, and good ones that pass: success with bad balls, exactly, for the worst number of bad ones."""
+    for n, epsilon, delta, beta in ((4296, 0.5, math.exp(-28) / 4, 0.025), (10**6, 1.0, 1e-6, 0.1)):
+        m, epsilon_1, ell = kt.paper_parameters(n, epsilon, delta, beta)
+        epsilon_2 = epsilon / 2
+        tau, t = m / epsilon_2 * math.log(m / beta), math.log(1 / beta) / epsilon_1
+        p = kt.laplace_tail(ell - tau, m / epsilon_2)
+        joint = []
+        for bad in range(1, m + 1):
+            passing = np.arange(1, bad + 1)  # of the bad ones: the first that passes is one of them
+            law = stats.binom.pmf(passing, bad, p)
+            joint.append(law @ kt.laplace_tail(bad - passing - t, 1 / epsilon_1))
+        bound = kt.joint_failure_bound(m, epsilon_1, epsilon_2, ell, beta)
+        assert 0.7 * bound < max(joint) <= bound
+
+
 def test_theorem_4_8_by_the_law_of_its_choices_and_the_noise_of_its_sums():
     """`average_tuples` against the exact chance that a choice among N nodes fails; k (ell + 1) d^0.5 in the noise of KAverages itself."""
     for k, d, moves, price, radius, small, beta in (
@@ -417,3 +433,20 @@ def test_theorem_b_1_term_by_term():
     parts = alone(losses), alone(dis=3.0), alone(rad=0.7), alone(bound=2.0)
     assert everything == pytest.approx(sum(parts))
     assert adaptation.reweighting_bound(losses, q, p, 4, 3.0, 2.0, 0.7, 0.05) < everything
+
+
+def test_equations_1_and_2_are_of_an_absolute_value():
+    """The largest difference in either direction, against every predictor of a fine grid in one column."""
+    rng, grid = np.random.default_rng(0), np.linspace(-1.5, 1.5, 3001)[:, None]
+    signs = set()
+    for _ in range(40):
+        Xt, Xs = (rng.normal(size=(6, 1)) * rng.exponential() for _ in range(2))
+        yt, ys = (rng.normal(size=6) * rng.exponential() for _ in range(2))
+        mean = lambda X, y: ((grid * X.ravel() - y) ** 2).mean(axis=1)  # noqa: E731
+        apart = mean(Xt, yt) - mean(Xs, ys)
+        largest = np.abs(apart).max()
+        for tables in ((Xt, yt, Xs, ys), (Xs, ys, Xt, yt)):
+            value = adaptation.labeled_discrepancy(*tables, 1.5)[0]
+            assert largest <= value * (1 + 1e-9) and value == pytest.approx(largest, rel=1e-3)
+        signs.add(np.sign(apart[np.abs(apart).argmax()]))
+    assert signs == {-1.0, 1.0}

@@ -98,7 +98,7 @@ class RecordWise:
         found = each_record(lambda row: call(row.copy()), as_float64(rows), otherwise)
         return np.where(np.isfinite(found), found, otherwise)
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e001c
 def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
     """Declare that a function looks at one record at a time, for a `FunctionTransformer` that a budget may charge.
 
@@ -161,7 +161,7 @@ def _require_plain(frame, name):
     if getattr(frame, "transform_input", None) is not None:
         _refuse(f"transform_input= of {kind}", "only the rows pass the steps. Leave it out.")
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0018
 def _require_record_wise(step, name):
     """Refuse a step that may look at more than one record, saying which and what to do instead."""
     if _is_named(step, "passthrough", "drop") or type(step) is BoundedScaler:
@@ -297,7 +297,7 @@ def _made_of(steps, X):
     many = np.zeros(X.shape[0], dtype=np.int64)
     return one.iloc[many] if hasattr(one, "iloc") else one[many]
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e001a
 def check_fit(estimator, args, kwargs):
     """Refuse what is PUBLIC of the tables of a fit and impossible, before it is paid for; private cells are not read."""
     if not isinstance(estimator, Pipeline):

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Self
 
 from numpy.typing import ArrayLike
 
-from .rules import Asked, BudgetExceeded, Charge, check_tables, declared_price
-from .rules import gaussian_bound, _like, Model, Price, PriceDelta, problem, Row, Rule
-from .rules import SomeReceipt, Spent, _told, _user
+from .pipelines import check_fit, paid_step, receipt_of
+from .rules import Asked, BudgetExceeded, Charge, declared_price, gaussian_bound
+from .rules import _like, Model, Price, PriceDelta, problem, Row, Rule, SomeReceipt
+from .rules import Spent, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of
 from .store import _after, _append, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, _open_charge, read_all, since, VERSION
@@ -598,8 +599,10 @@ class PrivacyBudget(Budget):
 
         Parameters
         ----------
-        estimator : estimator with a method `privacy_cost`
-            A private one. What this method returns, a `PrivacyCost`, is charged.
+        estimator : estimator with a method `privacy_cost`, or Pipeline that ends with one
+            A private one. What this method returns, a `PrivacyCost`, is charged. Steps before it must look
+            at one record at a time: `BoundedScaler`, or `FunctionTransformer` of a function declared
+            `record_wise`.
         *args, **kwargs
             Handed to `estimator.fit`, for example the PRIVATE rows.
         label : str
@@ -615,9 +618,10 @@ class PrivacyBudget(Budget):
         BudgetExceeded
             If not enough is left; the data are not read.
         TypeError
-            If the estimator has no `privacy_cost`: a pipeline or a search fits many times (see
-            `search`), and the `epsilon` of, say, a support vector machine is no privacy cost. Also if
-            it may cost more than it states, as some algorithms do as published.
+            If the estimator has no `privacy_cost`: a search fits many times (see `search`), and the
+            `epsilon` of, say, a support vector machine is no privacy cost. If a step of a pipeline may look
+            at more than one record. Also if the estimator may cost more than it states, as some
+            algorithms do as published.
         ValueError
             If what is PUBLIC about the fit is impossible: nothing was charged.
         LedgerError
@@ -629,15 +633,13 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price, before = declared_price(estimator), getattr(estimator, "spent_", None)
+        price, before = declared_price(paid_step(estimator)), receipt_of(estimator)
         self._rule.require_room(self._look(), Row.priced(**price))  # before a table is looked at
-        check_tables(estimator, args, kwargs)
+        check_fit(estimator, args, kwargs)
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
-            receipt = getattr(fitted, "spent_", None)
-            fresh = isinstance(receipt, Receipt) and receipt is not before
-            return fitted, receipt if fresh else None
+            return fitted, receipt_of(fitted, before)
 
         return charged(self, price, label, work)
 

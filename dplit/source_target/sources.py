@@ -181,6 +181,8 @@ class NoisyAverageSet(PrivateSources):
     Privacy: `sources_` (and `spread_`) are epsilon-DP, (epsilon, delta)-DP or rho-zCDP, for
     `neighboring` source tables of any size, if no parameter was chosen by looking at the sources.
     The target is public and not protected.
+    This holds whatever is done with `sources_`, for every `metric` of `SourceTargetKMedoids` too. The
+    averages themselves are Euclidean: their sensitivity is that of the public ball.
 
     The noise grows with the ball. A ball around the target alone is public too, and where noise is
     large it pays to give that one.
@@ -322,6 +324,8 @@ class NeighborNoisyAverages(PrivateSources):
     Privacy: `sources_` are epsilon-DP, (epsilon, delta)-DP or rho-zCDP, for `neighboring` source
     tables of any size, if no parameter was chosen by looking at the sources. The target is public
     and not protected.
+    This holds whatever is done with `sources_`, for every `metric` of `SourceTargetKMedoids` too. The
+    means themselves are Euclidean: their sensitivity is that of the public ball.
 
     Parameters
     ----------

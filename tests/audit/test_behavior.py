@@ -22,9 +22,18 @@ import test_k_tuples
 import test_label_shift
 import test_nonconvex
 import test_source_target
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dplit
-from dplit import KNoisyCenters, MaxCoverKMeans, NoisyLloyd, PrivacyBudget, source_target
+from dplit import (
+    BoundedScaler,
+    KNoisyCenters,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    PrivacyBudget,
+    source_target,
+)
 from dplit import adaptation as cnvx_adap
 from dplit import adaptation as discrepancy
 from dplit import adaptation as local_discrepancy
@@ -46,7 +55,7 @@ from dplit.inputs.tables import as_table
 from dplit.k_tuples import kmeans as stable
 from dplit.k_tuples import noisy_centers as k_noisy_centers
 from dplit.k_tuples import paper as k_tuples
-from dplit.ledger import choose_n_clusters
+from dplit.ledger import choose_n_clusters, record_wise
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover import paper as max_cover
 from dplit.mechanisms import (
@@ -352,6 +361,10 @@ FUNCTIONS = {
     "PrivacyBudget.fit": lambda rows, noise: vars(
         BUDGETS[noise.neighboring].fit(model_of(noise), rows)
     ).get("cluster_centers_"),
+    "PrivacyBudget.fit of a pipeline": lambda rows, noise: [
+        {name: value for name, value in vars(step).items() if name.endswith("_")}
+        for step in BUDGETS[noise.neighboring].fit(a_pipeline(noise), rows)
+    ],
 }
 REPLACED = {
     "adapt_regression": lambda table, noise: cnvx_adap.adapt_regression(
@@ -433,6 +446,20 @@ def a_scorer(model, rows):
     return np.where(rows[:, 0] == 1e100, np.nan, loss)
 
 
+def a_step(row):
+    """The same, as a step of a pipeline: of three columns, the last overflows."""
+    print("a line for each call")
+    warnings.warn(f"a record is at {row}", stacklevel=1)
+    if np.abs(row).max() in (1e150, 1e-8):
+        raise ArithmeticError(f"a record is at {row}")
+    return np.column_stack([row, row[:, 0] ** 2])
+
+
+def a_pipeline(noise):
+    steps = FunctionTransformer(record_wise(a_step, otherwise=0.5)), BoundedScaler(-1.0, 1.0)
+    return make_pipeline(*steps, model_of(noise))
+
+
 def shown(search):
     return search.best_params_, [model.cluster_centers_ for model in search.estimators_]
 
@@ -455,14 +482,17 @@ AS_THEY_ARE = {  # they are handed tables of every kind
     *("noisy_average_set", "neighbor_noisy_averages", "private_quantile", "private_radius"),
     *("private_loss", "choose_n_clusters", "PrivacyBudget.search", "PrivacyBudget.fit"),
 }
+FRAMES = tuple(name for name in IN_MEMORY if name not in ("list", "fractions"))  # a public refusal
 NO_BRANCHES = {  # they make a noise of their own
     *("private_quantile", "private_radius", "private_loss", "choose_n_clusters"),
-    *("PrivacyBudget.search", "PrivacyBudget.fit"),
+    *("PrivacyBudget.search", "PrivacyBudget.fit", "PrivacyBudget.fit of a pipeline"),
 }
 TARGETS = ESTIMATORS | {
     name: (bh.asking(ask), 2, BOTH, IN_MEMORY if name in AS_THEY_ARE else ARRAYS)
     for name, ask in FUNCTIONS.items()
 }
+name = "PrivacyBudget.fit of a pipeline"
+TARGETS[name] = *TARGETS[name][:3], FRAMES
 for name in TUPLE_FUNCTIONS:  # their number is public
     TARGETS[name] = *TARGETS[name][:2], ONLY_REPLACE, ARRAYS
 TARGETS |= {name: (bh.asking(ask), 3, ONLY_REPLACE, ARRAYS) for name, ask in REPLACED.items()}

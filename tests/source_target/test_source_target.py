@@ -46,7 +46,7 @@ from dplit.inputs import PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, gauge, watch
 from dplit.mechanisms import noise as mechanisms
-from dplit.source_target import averages, cell_sensitivity
+from dplit.source_target import averages, cell_sensitivity, distances
 from dplit.source_target import sources as private_sources
 from dplit.source_target.sources import _Support
 
@@ -867,8 +867,8 @@ def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside
     def change(some, j):
         return min(cost(np.r_[np.delete(some, i), j]) for i in range(3)) - cost(some)
 
-    for cells in (m._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
-        monkeypatch.setattr(m, "_CELLS", cells)
+    for cells in (distances._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
+        monkeypatch.setattr(distances, "_CELLS", cells)
         for columns in (np.arange(n), np.arange(1, n, 2)):
             promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
             others = np.flatnonzero(~np.isin(columns, start))

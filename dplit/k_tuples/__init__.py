@@ -1,7 +1,9 @@
 """Paper 2: k-tuple clustering (Cohen, Kaplan, Mansour, Stemmer, Tsfadia, ICML 2021)."""
 
 from ..inputs.contracts import face
-from .averages import KAverages, average_tuples, private_average
+from .averages import (
+    KAverages, average_tuples, private_average, rotated_average, rotated_releases,
+)
 from .kmeans import KTupleGaussianMixture, KTupleKMeans, parts_of, stability_needed, tuples_of
 from .noisy_centers import KNoisyCenters, h_index, printed_loss, printed_separation
 from .paper import (
@@ -19,7 +21,8 @@ __all__ = [
     "average_tuples", "canonical", "count_unpartitioned", "exact_plan", "h_index",
     "joint_failure_bound", "majority", "noise_factor", "one_tuple_movement", "paper_parameters",
     "paper_plan", "parts_of", "printed_loss", "printed_separation", "private_average",
-    "private_test_partition", "rare_success", "ratio_bound", "scaled_centers", "separations",
+    "private_test_partition", "rare_success", "ratio_bound", "rotated_average",
+    "rotated_releases", "scaled_centers", "separations",
     "smallest_separation", "stability_needed", "stable_geometry", "stable_movement",
     "stable_plan", "stable_tuple_mean", "success_probability", "tuples_of",
 ]

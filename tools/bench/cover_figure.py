@@ -18,7 +18,7 @@ from bench.store import BOOK
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
 from dplit.accounting import Table
 from dplit.geometry import uniform_in_ball
-from dplit.max_cover import grid_fits
+from dplit.max_cover import grid_fits, stencil
 from dplit.plotting import Kept
 
 kept = Kept(BOOK / "max_cover_figure_1.json")
@@ -35,12 +35,15 @@ def load(name):
     return SETS[name][0]()
 
 
+PAIRS = 2**24  # of a row and a node that may cover it: a minute for each fit
+
+
 def published_dimension(n):
-    """ln(n) / 2 as published, or the most that can be counted with balls from 1 / n on, if that is less. PUBLIC."""
-    fits = (
-        d for d in range(max(1, int(math.log(n) / 2)), 0, -1) if grid_fits(d, 1 / n, 1.0, False, n)
-    )
-    return next(fits)  # fmt: skip
+    """ln(n) / 2 as published, or the most that can be counted in a minute with balls from 1 / n on, if that is less. PUBLIC."""
+    for d in range(max(1, int(math.log(n) / 2)), 1, -1):
+        if grid_fits(d, 1 / n, 1.0, False, n) and n * len(stencil(d, 1.0, snap=False)) <= PAIRS:
+            return d
+    return 1
 
 
 def fit(way, bunch, k, seed):

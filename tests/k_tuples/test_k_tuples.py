@@ -609,6 +609,44 @@ def test_the_rotated_box_has_a_short_diagonal():
     assert turned < 0.005 and turned < straight / 2
 
 
+def test_the_bound_of_theorem_4_8_is_the_published_product():
+    given = {"radius": 512.0, "min_radius": 0.5, "epsilon": 0.5, "delta": 1e-6, "beta": 0.05}
+    bound = k_tuples.averages_bound(10_000, 3, 2, 100, 4.0, **given)
+    logs = math.log(100 / 1e-6) * math.log(512 / (0.5 * 0.05)) * math.sqrt(math.log(2 * 3 / 0.05))
+    assert bound == pytest.approx(4.0 * 2 * 3 * 100 * logs / (0.5 * 10_000))
+    double = lambda *sizes: k_tuples.averages_bound(*sizes, **given) / bound  # noqa: E731
+    assert double(20_000, 3, 2, 100, 4.0) == pytest.approx(0.5)
+    assert double(10_000, 3, 2, 100, 8.0) == pytest.approx(2)
+    assert double(10_000, 6, 2, 100, 4.0) == pytest.approx(
+        2 * math.sqrt(math.log(240) / math.log(120))
+    )
+    assert double(10_000, 3, 4, 100, 4.0) == double(10_000, 6, 2, 100, 4.0)
+    small = k_tuples.averages_bound(10_000, 3, 2, 100, 0.1, **given)  # r_min takes over
+    assert small == k_tuples.averages_bound(10_000, 3, 2, 100, 0.5, **given) == bound / 8
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 60, 64, 200, 5000])
+def test_advanced_composition_is_paid_in_full_and_never_worse_than_a_sum(k):
+    epsilon, slack = 0.25, DELTA / 8
+    each = k_tuples.advanced_epsilon(epsilon, slack, k)
+    cost = each * math.sqrt(2 * k * math.log(1 / slack)) + k * each * math.expm1(each)
+    assert each == epsilon / k if k <= 60 else cost == pytest.approx(epsilon, rel=1e-9)
+    assert min(cost, k * each) <= epsilon * (1 + 1e-9) and each >= epsilon / k
+    # a second witness: k coins of this price, composed exactly, cost no more
+    exact = Receipt([Release("x", "laplace", epsilon=each, times=k)], "replace", slack)
+    assert exact.epsilon_at(slack) <= epsilon * (1 + 1e-6)
+
+
+def test_the_composed_separation_grows_like_the_root_of_k():
+    ratios = {}
+    for k in (2, 8, 256, 1024, 4096):
+        price = (k, 1.0, DELTA, 0.05)
+        ratios[k] = k_tuples.printed_separation(*price) / k_tuples.composed_separation(*price)
+    assert ratios[2] == pytest.approx(1) and ratios[8] == pytest.approx(1)
+    assert ratios[1024] / ratios[256] == pytest.approx(2, rel=0.02)
+    assert ratios[4096] / ratios[1024] == pytest.approx(2, rel=0.02)
+
+
 def test_average_tuples_is_where_the_first_choice_succeeds():
     moves = 2 * 1080
     n = k_tuples.average_tuples(2, 1, moves, 5 / 12, 2048.0, 0.1, 0.05 / 4)

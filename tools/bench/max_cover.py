@@ -239,6 +239,8 @@ def methods(n, k, public):
         "variant='paper'": max_cover(
             variant="paper", n_components=cover_figure.published_dimension(n)
         ),
+        # the smaller grid of earlier tables: three dimensions, and balls from 1 / 1000
+        "variant='paper', n_public=1000": max_cover(variant="paper", n_public=1000),
         "MaxCoverKMeans": max_cover(),
         "  without recentring": max_cover(shares=(0.0, 0.33, 0.11, 0.56)),
         "  n_lloyd=2": max_cover(n_lloyd=2),

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Exponents', 'Ladder', 'proxy_bounds', 'coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_exponent',
            'grid_set_cover', 'cover_radii', 'max_cover', 'candidate_weights', 'cluster_candidates', 'Covers',
-           'public_draws', 'PrintedPrices', 'printed_prices', 'printed_covers', 'printed_max_cover']
+           'public_draws', 'PrintedPrices', 'printed_prices', 'printed_picks', 'printed_covers', 'printed_max_cover']
 
 # %% ../../nbs/max_cover/paper.ipynb #27244fa1
 import math
@@ -419,12 +419,16 @@ def printed_prices(given):
     return PrintedPrices(covers, weights, delta, averages / parts, delta / parts)
 
 
+def printed_picks(n_clusters, ratio):
+    """k ln(ceil(1 / g)) choices for each radius, rounded up, at least k (ours: the formula gives 0 for g >= 1). PUBLIC."""
+    return max(n_clusters, math.ceil(n_clusters * math.log(math.ceil(1 / ratio))))
+
+
 def printed_covers(given, n_columns=math.inf):
-    """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, k ln(1 / ratio) choices, at least k. PUBLIC."""
+    """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, the printed number of choices. PUBLIC."""
     n, ratio = given.n_public, given.ratio or 1.0
     d = min(given.n_components or math.inf, n_columns, max(1, int(math.log(n) / 2)))
-    n_picks = given.n_clusters * max(1, math.ceil(math.log(1 / ratio)))
-    return Covers(d, 1 / n, ratio, n_picks, snap=False)
+    return Covers(d, 1 / n, ratio, printed_picks(given.n_clusters, ratio), snap=False)
 
 # %% ../../nbs/max_cover/paper.ipynb #3e4dd07f
 def printed_max_cover(rows, given, noise):

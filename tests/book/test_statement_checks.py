@@ -463,7 +463,7 @@ def test_algorithm_1_is_what_is_printed():
     assert (
         len(picks)
         == len(seen["candidates"])
-        == k * math.ceil(math.log(1 / 0.9)) * math.ceil(math.log(2 * n, 1.9))
+        == max(k, math.ceil(k * math.log(2))) * math.ceil(math.log(2 * n, 1.9))
     )
     (weights,) = [e for e in events if e.label == "weights"]  # step 3
     owner = cdist(seen["points"], seen["candidates"]).argmin(axis=1)

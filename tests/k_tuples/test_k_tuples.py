@@ -538,6 +538,115 @@ def test_releases_of_the_average_move_as_little_as_declared():
         assert max(ratios) <= 1 + 1e-9
 
 
+def rotated(Q, seed=0, **changed):
+    options = {
+        "radius": 64.0,
+        "min_radius": 0.5,
+        "moves": 2,
+        "epsilon": 2.0,
+        "delta": 1e-4,
+        "beta": 0.1,
+    }
+    return k_tuples.rotated_average(Q, noise=Noise(seed), **{**options, **changed})
+
+
+def test_the_rotated_average_is_near_and_odd_parts_give_points_of_the_box():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        Q = rng.normal(size=(20_000, d)) * 0.2 + np.linspace(-20, 30, d)
+        assert np.linalg.norm(rotated(Q) - Q.mean(axis=0)) < 0.3
+    for odd in (Q[:0], Q[:1], Q * 1e90):
+        assert np.linalg.norm(rotated(odd)) <= 64 * math.sqrt(5) * 2
+
+
+@pytest.mark.parametrize("d, epsilon, delta", [(1, 1.0, 1e-6), (3, 0.5, 1e-8), (16, 2.0, 1e-5)])
+def test_the_rotated_average_costs_what_it_says(d, epsilon, delta):
+    noise = Noise(0, neighboring="replace")
+    given = {"radius": 4.0, "min_radius": 0.5, "moves": 3, "beta": 0.1, "noise": noise}
+    k_tuples.rotated_average(np.zeros((50, d)), epsilon=epsilon, delta=delta, **given)
+    assert Receipt(noise.releases, "replace", delta).epsilon == pytest.approx(epsilon, rel=1e-4)
+    kinds = [(r.label, r.times) for r in noise.releases]
+    assert sum(times for label, times in kinds if label != "sum and count") == 2 * d
+    each, mu = k_tuples.rotated_releases(d, epsilon, delta)
+    assert each / mu == pytest.approx(
+        math.sqrt(2 / d)
+    )  # so each choice costs about epsilon / sqrt(d)
+    assert {r.epsilon for r in noise.releases if r.epsilon} == {each} and noise.releases[
+        -1
+    ].mu == mu
+
+
+def test_releases_of_the_rotated_average_move_as_little_as_declared():
+    """Two of the points exchanged for others, anywhere: every score and the sums move by their sensitivity at most, and by most of it."""
+    rng, ratios = np.random.default_rng(0), {}
+    for seed in range(30):
+        Q = rng.normal(size=(rng.integers(2, 30), 2)) * 10.0 ** rng.uniform(-2, 3)
+        R = np.vstack([Q[2:], rng.standard_cauchy((2 * (seed % 2), 2)) * 30])
+        events = []
+        with watch(lambda e, events=events: events.append(e) or e.outcome):
+            rotated(Q, seed)
+        replayed = list(events)
+
+        def hand_out(event, replayed=replayed):
+            first = replayed.pop(0)
+            moved = audit._movement(first, event) / first.sensitivity
+            ratios[event.label] = max(ratios.get(event.label, 0.0), moved)
+            return first.outcome
+
+        with watch(hand_out):
+            rotated(R, seed)
+    assert max(ratios.values()) <= 1 + 1e-9 and min(ratios.values()) >= 0.4
+
+
+def test_the_rotated_box_has_a_short_diagonal():
+    """Points along single axes: the error is far below that of an average by coordinates at the same budget."""
+    rng, d = np.random.default_rng(0), 48
+    Q = np.eye(d)[rng.integers(d, size=100_000)] * rng.choice([-1.0, 1.0], size=(100_000, 1)) + 0.4
+    given = {"radius": 8.0, "min_radius": 0.05, "moves": 1}
+    straight = average(Q, epsilon=2.0, mu=gaussian_mu(2.0, 1e-6), **given)
+    turned = rotated(Q, epsilon=4.0, delta=1e-6, **given)
+    straight, turned = (np.linalg.norm(a - Q.mean(axis=0)) for a in (straight, turned))
+    assert turned < 0.005 and turned < straight / 2
+
+
+def test_the_bound_of_theorem_4_8_is_the_published_product():
+    given = {"radius": 512.0, "min_radius": 0.5, "epsilon": 0.5, "delta": 1e-6, "beta": 0.05}
+    bound = k_tuples.averages_bound(10_000, 3, 2, 100, 4.0, **given)
+    logs = math.log(100 / 1e-6) * math.log(512 / (0.5 * 0.05)) * math.sqrt(math.log(2 * 3 / 0.05))
+    assert bound == pytest.approx(4.0 * 2 * 3 * 100 * logs / (0.5 * 10_000))
+    double = lambda *sizes: k_tuples.averages_bound(*sizes, **given) / bound  # noqa: E731
+    assert double(20_000, 3, 2, 100, 4.0) == pytest.approx(0.5)
+    assert double(10_000, 3, 2, 100, 8.0) == pytest.approx(2)
+    assert double(10_000, 6, 2, 100, 4.0) == pytest.approx(
+        2 * math.sqrt(math.log(240) / math.log(120))
+    )
+    assert double(10_000, 3, 4, 100, 4.0) == double(10_000, 6, 2, 100, 4.0)
+    small = k_tuples.averages_bound(10_000, 3, 2, 100, 0.1, **given)  # r_min takes over
+    assert small == k_tuples.averages_bound(10_000, 3, 2, 100, 0.5, **given) == bound / 8
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 60, 64, 200, 5000])
+def test_advanced_composition_is_paid_in_full_and_never_worse_than_a_sum(k):
+    epsilon, slack = 0.25, DELTA / 8
+    each = k_tuples.advanced_epsilon(epsilon, slack, k)
+    cost = each * math.sqrt(2 * k * math.log(1 / slack)) + k * each * math.expm1(each)
+    assert each == epsilon / k if k <= 60 else cost == pytest.approx(epsilon, rel=1e-9)
+    assert min(cost, k * each) <= epsilon * (1 + 1e-9) and each >= epsilon / k
+    # a second witness: k coins of this price, composed exactly, cost no more
+    exact = Receipt([Release("x", "laplace", epsilon=each, times=k)], "replace", slack)
+    assert exact.epsilon_at(slack) <= epsilon * (1 + 1e-6)
+
+
+def test_the_composed_separation_grows_like_the_root_of_k():
+    ratios = {}
+    for k in (2, 8, 256, 1024, 4096):
+        price = (k, 1.0, DELTA, 0.05)
+        ratios[k] = k_tuples.printed_separation(*price) / k_tuples.composed_separation(*price)
+    assert ratios[2] == pytest.approx(1) and ratios[8] == pytest.approx(1)
+    assert ratios[1024] / ratios[256] == pytest.approx(2, rel=0.02)
+    assert ratios[4096] / ratios[1024] == pytest.approx(2, rel=0.02)
+
+
 def test_average_tuples_is_where_the_first_choice_succeeds():
     moves = 2 * 1080
     n = k_tuples.average_tuples(2, 1, moves, 5 / 12, 2048.0, 0.1, 0.05 / 4)

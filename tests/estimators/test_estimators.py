@@ -44,9 +44,9 @@ from dplit import (
 from dplit.estimators import lloyd
 from dplit.geometry import clip_to_ball
 from dplit.inputs import AbstainedWarning, PrivacyWarning
-from dplit.max_cover import kmeans as max_cover
+from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Noise
-from dplit.private_evolution import paper as private_evolution
+from dplit.private_evolution import paper as private_evolution_paper
 
 K, RADIUS = 3, 4.0
 COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -865,13 +865,13 @@ def test_good_public_centers_help_where_rows_say_little():
 
 
 def test_public_centers_are_weighed_like_the_candidates_of_the_covers(monkeypatch):
-    seen, real = [], max_cover.candidate_weights
+    seen, real = [], max_cover_kmeans.candidate_weights
 
     def watched(points, candidates, *more):
         seen.append(candidates)
         return real(points, candidates, *more)
 
-    monkeypatch.setattr(max_cover, "candidate_weights", watched)
+    monkeypatch.setattr(max_cover_kmeans, "candidate_weights", watched)
     for init in (None, PILOT):
         model = MaxCoverKMeans(
             **COMMON, finest=0.2, init=init, zoom=False, shares=(0, 0.4, 0.1, 0.5)
@@ -889,10 +889,10 @@ def test_public_centers_are_candidates_of_the_first_vote():
         seen.append(population.copy())
         return np.ones(len(population))
 
-    with mock.patch.object(private_evolution, "dp_nn_histogram", histogram):
+    with mock.patch.object(private_evolution_paper, "dp_nn_histogram", histogram):
         for given in (start, None):
             ask = {"mu": 1.0, "n_total": 9, "noise": Noise(0), "start": given}
-            private_evolution.private_evolution(rows, 2, 4, 1, **ask)
+            private_evolution_paper.private_evolution(rows, 2, 4, 1, **ask)
     assert np.array_equal(seen[0][:2], start) and np.array_equal(seen[0][2:], seen[1][2:])
 
 

@@ -14,8 +14,7 @@ from dplit.accounting import gaussian_mu
 from dplit.datasets import kmeans_loss, make_isotropic_blobs
 from dplit.estimators import LARGEST_GRID
 from dplit.mechanisms import Noise, watch
-from dplit.private_evolution import kmeans as pe_means
-from dplit.private_evolution import quadtree
+from dplit.private_evolution import kmeans, quadtree
 from dplit.private_evolution.votes import grid_radius, vote_grid
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
@@ -230,7 +229,7 @@ def test_always_k_centers_in_the_ball(n, k, epsilon, d):
 def test_the_quadtree_pays(d, epsilon, most):
     X, lost = in_unit_ball(3000, d, 10, seed=3), []
     for has in (quadtree.has_quadtree, lambda *sizes: False):
-        with mock.patch.object(pe_means, "has_quadtree", has):
+        with mock.patch.object(kmeans, "has_quadtree", has):
             public = dict(PUBLIC, epsilon=epsilon, zoom=False)
             fits = [PEMeans(10, **public | {"random_state": s}).fit(X) for s in range(12)]
         lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))

@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, inputs
+from dplit import GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, inputs
 from dplit.accounting import Receipt
 from dplit.command_line import command as command_line_command
 from dplit.command_line import files as command_line_files
-from dplit.command_line import reports
+from dplit.command_line import options, reports
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
 from dplit.inputs.ranges import Column
@@ -426,6 +426,89 @@ def test_where_no_list_is_declared_the_page_speaks_of_none(tmp_path, monkeypatch
     assert here(tmp_path, monkeypatch, *line) == 0
     page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
     assert "taken because 33 columns are more than 32" in page.words
+
+
+# ---------------------------------------------------------------- pure differential privacy
+
+
+def test_the_methods_that_can_be_asked_for_are_those_that_there_are():
+    assert options.NAMES == tuple(command_line_command.METHODS)
+
+
+@pytest.mark.parametrize(("method", "noise"), [("GridKMeans", "laplace"), ("NoisyLloyd", "knorm")])
+def test_without_a_delta_all_is_pure(table, tmp_path, monkeypatch, capsys, method, noise):
+    """A ledger whose limit has delta = 0 takes it, and receipt, ledger and page say so."""
+    PrivacyBudget.open(tmp_path / "pure.ledger", 1.0, 0.0).close()
+    more = ["--delta", 0, "--method", method, "--ledger", tmp_path / "pure.ledger"]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *more)) == 0
+    said = capsys.readouterr()
+    text = (tmp_path / "out" / "receipt.json").read_text()
+    receipt = Receipt.from_dict(json.loads(text))
+    assert receipt.delta == 0 and 0.999 < receipt.epsilon <= 1 and receipt.private
+    releases = json.loads(text)["releases"]
+    assert {line["mechanism"] for line in releases} == {noise}
+    assert {(line["mu"], line["delta"]) for line in releases} == {(None, 0.0)}
+    with PrivacyBudget.open(tmp_path / "pure.ledger") as budget:
+        ((row, state),) = [(row, row.state) for row in budget.ledger]
+    assert state == "settled" and row.delta == 0 and row.epsilon == pytest.approx(1)
+    page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert re.search(r"field: pure [01.]+-differential privacy", page.words)
+    assert "plus" not in page.words and "times that of finding it without; and" in page.words
+    everything = said.out + said.err + page.words + text
+    assert not [cell for cell in cells_of(table / "people.csv") if cell in everything]
+
+
+def test_with_a_delta_the_page_says_plus_delta(table, tmp_path, monkeypatch):
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out")) == 0
+    page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert re.search(r"\([01.]+, 1e-06\)-differential privacy", page.words)
+    assert "without, plus 1e-06; and" in page.words
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_a_grid_lies_over_all_ranges_and_answers_in_their_units(
+    table, tmp_path, monkeypatch, neighboring
+):
+    """Its cells are those of the cube of scaled rows, not of the larger ball around it."""
+    more = ["--delta", 0, "--method", "GridKMeans", "--seed", 3, "--neighboring", neighboring]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *more)) == 0
+    centers = np.loadtxt(tmp_path / "out" / "centers.csv", delimiter=",", skiprows=1)
+    with open(table / "people.csv", newline="") as file:
+        people = list(csv.DictReader(file))
+    rows = [[float(p["age"]), float(p["income"]), p["region"]] for p in people]
+    scaler = BoundedScaler(low=[0, 0], high=[120, 200_000], categories={2: ["north", "south"]})
+    X = scaler.fit_transform(np.array(rows, dtype=object))
+    price = {"epsilon": 1.0, "neighboring": neighboring, "random_state": 3}
+    model = GridKMeans(2, bounds=(-1.0, 1.0), **price).fit(X)
+    by_hand = scaler.in_units(model.cluster_centers_)
+    assert np.allclose(centers[:, 1:5], by_hand, rtol=1e-8)
+    assert np.ptp(centers[:, 4]) > 0.5  # the regions
+    assert np.allclose(centers[:, 5], model.cluster_sizes_, rtol=1e-8)
+    units = [60.0, 100_000.0]
+    errors = model.cluster_centers_se_[:, :2] * units
+    assert np.allclose(centers[:, 7:9], errors, rtol=1e-8)
+
+
+IMPOSSIBLE = {  # what is asked for, and what is said of it
+    "too many columns": (["--method", "GridKMeans"], 12, "12 columns: GridKMeans counts at most"),
+    "too many clusters": (["--method", "GridKMeans", "--clusters", 10**6], 2, "at most as many"),
+    "a method that needs one": ([], 2, "PEMeans needs 0 < delta < 1"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_cannot_be_pure_is_refused_before_a_charge(table, tmp_path, monkeypatch, case):
+    more, many, told = IMPOSSIBLE[case]
+    values = "|".join(f"v{i}" for i in range(many))
+    (tmp_path / "b.csv").write_text(f"column,low,high,values\nregion,,,{values}\n")
+    PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-5).close()
+    before = (tmp_path / "a.ledger").read_bytes()
+    monkeypatch.setattr(command_line_command, "read_rows", None)  # no row is asked for
+    line = asked(table, tmp_path / "out", "--delta", 0, "--ledger", tmp_path / "a.ledger", *more)
+    line[3] = tmp_path / "b.csv"
+    said = here(table, monkeypatch, *line)
+    assert told in said and not (tmp_path / "out").exists()
+    assert (tmp_path / "a.ledger").read_bytes() == before
 
 
 # ---------------------------------------------------------------- what it refuses

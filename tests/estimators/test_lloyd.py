@@ -9,7 +9,7 @@ from dplit import NoisyLloyd
 from dplit.accounting import gaussian_mu
 from dplit.estimators import lloyd
 from dplit.inputs import PrivacyWarning
-from dplit.mechanisms import watch
+from dplit.mechanisms import Noise, watch
 
 FOUR = np.array([[1.0, 0], [0, 1], [-1, 0], [0.5, 0.5]])
 
@@ -99,3 +99,48 @@ def test_a_round_asks_for_the_sums_of_the_nearest_rows():
     wanted = np.array([rows[home == j].mean(axis=0) for j in range(3)])
     assert np.allclose(model.cluster_centers_, wanted, atol=1e-5)
     assert np.allclose(model.cluster_sizes_, np.bincount(home), rtol=1e-5)
+
+
+def test_the_sensitivity_of_a_round_by_hand():
+    """A row moves a sum by 3 and a count by 3 / 4 of it; two rows move sums by 6, or two counts as well."""
+    assert lloyd.round_sensitivity(3.0, 0.0) == 3
+    assert lloyd.round_sensitivity(3.0, 0.75) == pytest.approx(3.75)
+    assert lloyd.round_sensitivity(3.0, 0.75, "replace") == pytest.approx(6)
+    wide = math.sqrt(3)
+    assert lloyd.round_sensitivity(3.0, wide) == pytest.approx(6)
+    assert lloyd.round_sensitivity(3.0, wide, "replace") == pytest.approx(6 * math.sqrt(2))
+
+
+@pytest.mark.parametrize("n_iter", [1, 2, 5])
+def test_every_round_counts_all_rows_and_the_sizes_agree_with_all_of_them(n_iter):
+    """T sums of k counts: the error of their mean, e sqrt(k / T), and with it that of a size."""
+    rows, k = np.random.default_rng(0).normal(size=(300, 2)), 4
+    known = {"epsilon": 1.0, "delta": 1e-6, "radius": 3.0, "random_state": 0}
+    model = NoisyLloyd(k, n_iter=n_iter, **known).fit(rows)
+    one = NoisyLloyd(k, n_iter=1, **known).fit(rows).cluster_sizes_se_[0] * math.sqrt(n_iter)
+    assert model.n_rows_se_ == pytest.approx(one * math.sqrt(k / n_iter), rel=1e-3)
+    wanted = one * math.sqrt(1 - (1 - 1 / n_iter) / k)
+    assert np.allclose(model.cluster_sizes_se_, wanted, rtol=1e-3)
+
+
+def test_from_the_mean_the_start_is_a_packing_of_a_quarter_of_the_ball(monkeypatch):
+    asked, packing = [], lloyd.sphere_packing
+
+    def note(k, d, radius, rng):
+        asked.append((k, d, radius))
+        return packing(k, d, radius, rng)
+
+    monkeypatch.setattr(lloyd, "sphere_packing", note)
+    known = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "random_state": 0}
+    for init in ("mean", "packing"):
+        NoisyLloyd(3, init=init, n_iter=1, **known).fit(np.zeros((9, 2)))
+    assert asked == [(3, 2, 2.0), (3, 2, 8.0)]
+
+
+def test_pure_noise_under_replace_is_twice_as_large():
+    both = []
+    for relation in ("add_remove", "replace"):
+        known = {"epsilon": 1.0, "delta": 0.0, "radius": 3.0, "neighboring": relation}
+        model = NoisyLloyd(3, **known)._declared()
+        both.append(model._deviations(2, Noise(0, neighboring=relation), model._price()))
+    assert np.allclose(np.divide(*both[::-1]), 2, rtol=1e-3)

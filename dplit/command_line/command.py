@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..ledger.rules import declared_price, Row
+from ..estimators.grid import GridKMeans
 from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
@@ -38,18 +39,22 @@ from .files import check_table, read_names, read_rows
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
-METHODS = {
-    kind.__name__: kind for kind in (PEMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd, KTupleKMeans)
-}
+_KINDS = PEMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd, KTupleKMeans, GridKMeans
+METHODS = {kind.__name__: kind for kind in _KINDS}
 FILES = "centers.csv", "receipt.json", "report.html"
 ROOM = 2**21  # bytes that must be free where they are written
 
 # %% ../../nbs/command_line/command.ipynb #957af046
+def _n_outputs(scaler):
+    """How many columns the scaled table has, each value of a list counted: PUBLIC."""
+    return sum(len(column.outputs) for column in scaler.columns_)
+
+
 def _method(options, scaler):
     """(name, why): what was asked for, or what the number of declared columns decides. PUBLIC."""
     if options.method is not None:
         return options.method, "it was asked for"
-    many = sum(len(column.outputs) for column in scaler.columns_)
+    many = _n_outputs(scaler)
     lists = ", each value of a list counted as one," * any(c.values for c in scaler.columns_)
     counted = f"{many} column{'s' * (many != 1)}{lists} {'is' if many == 1 else 'are'}"
     if many > MANY:
@@ -94,8 +99,11 @@ def _plan(options, source):
     asked = {"epsilon": options.epsilon, "delta": options.delta, "random_state": options.seed}
     asked |= {"neighboring": options.neighboring, "verbose": options.verbose}
     method, why = _method(options, scaler)
-    model = METHODS[method](options.clusters, radius=scaler.radius_, **asked)
-    model.privacy_cost()
+    # scaled rows fill the cube [-1, 1]^d, whose cells are smaller than those of the ball around it
+    grid = METHODS[method] is GridKMeans
+    asked |= {"bounds": (-1.0, 1.0)} if grid else {"radius": scaler.radius_}
+    model = METHODS[method](options.clusters, **asked)
+    model.check_tables(np.zeros((1, _n_outputs(scaler))))
     return scaler, model, why, left_out
 
 
@@ -221,8 +229,8 @@ def _write(folder, result, names):
 def _rehearse(options, source, scaler, model, *said):
     """Write everything once with made-up numbers: what fails without a row fails before the charge."""
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
-    noise.count(0, mu=1.0)
-    made_up, shape = copy.copy(model), (k, sum(len(c.outputs) for c in scaler.columns_))
+    noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
+    made_up, shape = copy.copy(model), (k, _n_outputs(scaler))
     made_up.spent_, made_up.cluster_centers_ = noise.receipt(options.delta), np.zeros(shape)
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 # %% ../../nbs/command_line/options.ipynb #ade56734
-NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans"
+NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
 EXAMPLE = """\
 example:
@@ -34,6 +34,7 @@ _TABLE = (
     "CSV or Parquet, one row for each person: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
     "for standard input"
 )
+_DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
 
@@ -48,7 +49,7 @@ def arguments(parser):
     add("--bounds", type=Path, required=True, help=_BOUNDS)
     add("--clusters", type=int, required=True, help="how many")
     add("--epsilon", type=float, required=True, help="privacy loss")
-    add("--delta", type=float, required=True, help="failure probability")
+    add("--delta", type=float, required=True, help=_DELTA)
     add("--method", choices=NAMES, help=advice)
     add("--ledger", type=Path, help="charge this ledger (python -m dplit ledger FILE --begin)")
     add("--neighboring", choices=("add_remove", "replace"), default="add_remove", help=relation)

@@ -288,10 +288,12 @@ def _sentences(result):
     )
     epsilon, delta = rounded_up(receipt.epsilon), rounded_up(receipt.delta)
     times = rounded_up(math.exp(min(receipt.epsilon, 700)))
+    pure = receipt.delta == 0
+    term = f"pure {epsilon}-differential" if pure else f"({epsilon}, {delta})-differential"
     yield (
-        f"In the words of the field: ({epsilon}, {delta})-differential privacy. Whatever somebody looks "
+        f"In the words of the field: {term} privacy. Whatever somebody looks "
         f"for on this page: the probability of finding it with your row is at most {times} times that "
-        f"of finding it without, plus {delta}; and the other way round."
+        f"of finding it without{'' if pure else f', plus {delta}'}; and the other way round."
     )
     used = "1 column was" if len(result.columns) == 1 else f"{len(result.columns)} columns were"
     yield f"{used} used. All others were left out."

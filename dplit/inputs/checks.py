@@ -6,9 +6,8 @@
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'DoubtWarning', 'shown', 'check_count', 'column_kinds', 'is_float32',
            'as_float32', 'column_kind', 'is_number', 'check_between', 'float_of', 'check_share', 'check_positive',
            'check_numbers', 'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring',
-           'random_streams', 'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta',
-           'check_epsilon_delta', 'warn_after_charge', 'users_level', 'check_radius', 'check_points', 'check_center',
-           'check_memory', 'check_rounds']
+           'random_streams', 'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta', 'warn_after_charge',
+           'users_level', 'check_radius', 'check_points', 'check_center', 'check_memory', 'check_rounds']
 
 # %% ../../nbs/inputs/checks.ipynb #2141267d
 import copy
@@ -308,12 +307,6 @@ def check_delta(delta, name, owner, pure=False):
             f"{name}={number:g} is large: a mechanism may publish that share of all rows in the clear."
         )
     return number
-
-
-def check_epsilon_delta(epsilon, delta, owner, pure=False):
-    """The two PUBLIC floats of `check_epsilon` and `check_delta`; `pure`: delta = 0 is possible for this owner."""
-    _number(epsilon, "epsilon", owner), _number(delta, "delta", owner)
-    return check_epsilon(epsilon, "epsilon", owner), check_delta(delta, "delta", owner, pure)
 
 # %% ../../nbs/inputs/checks.ipynb #22af5611
 def _number(value, name, owner):

@@ -28,7 +28,8 @@ from dplit import (
 )
 from dplit.audit import neighbors, replay
 from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords
-from dplit.inputs import columns as scaling
+from dplit.inputs import columns as inputs_columns
+from dplit.inputs import ranges as inputs_ranges
 from dplit.inputs.columns import category_radius
 from dplit.ledger import choose_n_clusters, squared_distances
 from dplit.mechanisms import private_loss
@@ -173,7 +174,7 @@ def test_every_row_lies_in_the_ball_by_itself_and_some_row_on_its_sphere(kinds, 
 def test_the_ball_of_a_category_is_the_smallest():
     """By the farthest point from any other centre, on a grid around the origin."""
     for m in (1, 2, 3, 7):
-        s, a = scaling.stretch(m)
+        s, a = inputs_columns.stretch(m)
         points = s * (np.eye(m + 1, m) - a)
         assert np.linalg.norm(points, axis=1).max() == pytest.approx(category_radius(m), rel=1e-12)
         for step in (1e-3, -1e-3, 0.5):

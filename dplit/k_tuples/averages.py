@@ -172,7 +172,7 @@ def rotated_releases(n_features: Count, epsilon: Positive, delta: Chance):
 
     return costs(largest_scale(plan, epsilon, delta, "replace"))
 
-
+# %% ../../nbs/k_tuples/averages.ipynb #c40b0012
 def rotated_average(
     Q: Annotated[Array, "q d+"],
     *,

@@ -367,7 +367,7 @@ def advanced_epsilon(epsilon: Annotated[float, between(1e-9, 100)], delta: Chanc
     cost = lambda each: each * root + times * each * math.expm1(each)
     return max(epsilon / times, brentq(lambda each: cost(each) - epsilon, 0, epsilon, xtol=1e-15))
 
-
+# %% ../../nbs/k_tuples/noisy_centers.ipynb #c40c0012
 def composed_separation(n_clusters: Count, epsilon: Positive, delta: Chance, beta: Chance):
     """The remark after Theorem 4.11: `printed_separation` where the noise of the k centers is paid by advanced composition.
 

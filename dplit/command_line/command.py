@@ -398,10 +398,17 @@ def _summary(result):
     return "\n".join(filter(None, (*parts, doubts(result))))
 
 
+def _draw(folder, result):
+    """Write the page, and say on standard error that this takes its time."""
+    say(f"drawing {folder / FILES[2]} ...", sys.stderr)
+    with clock("drawing"):
+        return _write(folder, result, FILES[2:])
+
+
 def _finish(folder, result, failed, came):
     """Draw the report unless a signal came, print the summary, and return 0, or 3 if a file is missing."""
     left_out = {FILES[2]: f"left out, because {signal.Signals(came).name} came"} if came else {}
-    failed |= left_out or _write(folder, result, FILES[2:])
+    failed |= left_out or _draw(folder, result)
     lost = [name for name in FILES[:2] if name in failed]
     for text in (f"{name}:\n{_TEXTS[name](result)}" for name in lost):
         say(text) or say(text, sys.stderr)

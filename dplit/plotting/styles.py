@@ -85,14 +85,17 @@ _SHARP = WeakSet()  # the figures of this module
 _HEAVY = 60_000  # bytes that a figure may take
 
 
-def png(fig):
-    """A figure as PNG with twice the pixels and few colors, and the size it is shown at."""
+def png(fig, colors=(128, 64, 32, 16)):
+    """A figure as PNG with twice the pixels and few colors, and the size it is shown at.
+
+    Of the numbers of colors the first with which it is no heavier than a page of the book can hold, or the last.
+    """
     drawn = io.BytesIO()
     fig.savefig(drawn, format="png", dpi=2 * fig.dpi, bbox_inches="tight")
     picture = Image.open(drawn).convert("RGB")
-    for colors in (128, 64, 32, 16):
+    for many in colors:
         small = io.BytesIO()
-        picture.quantize(colors, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+        picture.quantize(many, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
         if small.tell() <= _HEAVY:
             break
     return small.getvalue(), dict(

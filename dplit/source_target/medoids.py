@@ -573,8 +573,12 @@ def _cost(X, d0, medoids):
 
 
 def _check_public_table(X, name, owner, n_features=None):
-    """PUBLIC rows whose squares do not overflow."""
+    """PUBLIC rows whose squared distances neither overflow nor vanish."""
     rows = check_points(X, name, owner, (None, n_features))
     if np.abs(rows).max() > 1e150:
         raise ValueError(f"{name}: {owner} needs entries up to 1e150; choose other units.")
+    if 0 < np.ptp(rows, axis=0).max() < 1e-150:  # the squares of distances would be 0
+        raise ValueError(
+            f"{name}: {owner} needs rows that differ by 1e-150 or more in some column, or are all equal; choose other units."
+        )
     return rows

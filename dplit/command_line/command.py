@@ -446,7 +446,7 @@ def cluster(options):
     kind of table or the folder is impossible (no row is read); `ValueError` with one sentence if a row
     cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
-    with opened(options.table) as source:
+    with opened(options.table, options.max_bytes) as source:
         return _cluster(options, source)
 
 

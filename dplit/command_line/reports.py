@@ -374,7 +374,7 @@ def _centers_table(result):
         return _table(head, rows, "columns")
     return _table(head, rows)
 
-
+# %% ../../nbs/command_line/reports.ipynb #421b0628
 BEYOND = (
     "A cell beyond its range counts as the nearer end, and one that is not on its list as none of the "
     "values there. What is said of a missing or unreadable cell was decided for its column, and is applied "

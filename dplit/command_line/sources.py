@@ -172,7 +172,7 @@ def _refuse_large(left, most, name):
     if shutil.disk_usage(_folder_of_copies()).free < _RESERVE:
         raise _no_room(name, f"less than {_RESERVE // 2**20} MiB are left")
 
-
+# %% ../../nbs/command_line/sources.ipynb #de10d57d
 def _read_some(stream, name, why):
     try:
         return stream.read(_BLOCK)

@@ -109,6 +109,27 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
+def _stop(number, frame):
+    raise Stopped(number)
+
+
+@contextmanager
+def stopping():
+    """Let SIGTERM and SIGHUP end what is inside by an error, as Ctrl-C does: what is to be removed gets removed.
+
+    Only in the main thread, and only a signal that has its default handler. `held` takes over inside.
+    """
+    before = {}
+    try:
+        for number in SIGNALS if current_thread() is main_thread() else ():
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, _stop)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+# %% ../../nbs/inputs/console.ipynb #c03a95f9
 class _Held:
     """Signals of a command that fits a model: noted, and an error only where `check` is called or inside `stoppable`."""
 
@@ -134,27 +155,6 @@ class _Held:
             yield
         finally:
             self.open = False
-
-
-def _stop(number, frame):
-    raise Stopped(number)
-
-
-@contextmanager
-def stopping():
-    """Let SIGTERM and SIGHUP end what is inside by an error, as Ctrl-C does: what is to be removed gets removed.
-
-    Only in the main thread, and only a signal that has its default handler. `held` takes over inside.
-    """
-    before = {}
-    try:
-        for number in SIGNALS if current_thread() is main_thread() else ():
-            if signal.getsignal(number) is signal.SIG_DFL:
-                before[number] = signal.signal(number, _stop)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ __all__ = ['Bounds', 'Box', 'check_bounds', 'instead_of_bounds', 'box_of', 'cate
 # %% ../../nbs/inputs/ranges.ipynb #06bfaaec
 import math
 from contextlib import suppress
-from itertools import chain
 from numbers import Real
 from typing import Annotated, NamedTuple, Self
 
@@ -19,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
-from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
+from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .checks import shown
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
@@ -208,17 +208,8 @@ def _as_objects(X, owner):
     with suppress(Exception):  # records of different lengths, or one that raises what it likes
         if not is_masked(X):
             listed = isinstance(X, (list, tuple))
-            return _of_records(X) if listed else np.asarray(X, dtype=object)
+            return cells_of_records(X) if listed else np.asarray(X, dtype=object)
     raise UnreadableRecords("X", owner)
-
-
-def _of_records(X):
-    """An array of the cells of a list of records, each as it is: numpy would look into a cell that is a sequence."""
-    length, no_record = len(X[0]), (str, bytes, dict)
-    if any(isinstance(record, no_record) or len(record) != length for record in X) or not length:
-        raise ValueError("a record is none")
-    cells = np.fromiter(chain.from_iterable(X), dtype=object, count=len(X) * length)
-    return cells.reshape(len(X), length)
 
 # %% ../../nbs/inputs/ranges.ipynb #21d236bb
 def category_radius(n_values):

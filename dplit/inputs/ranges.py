@@ -111,7 +111,7 @@ class Box(NamedTuple):
         for column, least, most in zip(known, low.tolist(), high.tolist(), strict=True):
             if not most - least >= (width := max(1e-90, 1e-12 * max(abs(least), abs(most)))):
                 raise ValueError(
-                    f"column {column!r}: low={least!r} must be below high={most!r}, here by {width:.2g} or "
+                    f"column {column!r}: low={least:.17g} must be below high={most:.17g}, here by {width:.2g} or "
                     f"more (1e-12 of the larger end, at least 1e-90): {owner} divides by what lies between."
                     + " (First all low ends, then all high ends.)"
                     * owner.startswith("bounds")

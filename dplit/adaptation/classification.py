@@ -26,6 +26,7 @@ from .nonconvex import algorithm_2, target_names, trust_in, worth_calling
 from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
+from ..inputs.declared import as_of_now
 from ..inputs.checks import shown
 from ..inputs.contracts import between, Count, instance, NotNegative, Positive, PositiveOrInf
 from ..inputs.contracts import Vector, whole, Whole
@@ -673,8 +674,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
+        fitted = as_of_now(self)
+        return fitted.classes_[fitted._scores(X).argmax(axis=1)]
 
     def predict_proba(self, X: "ArrayLike") -> np.ndarray:
         """Probabilities of the classes. NOT private: a function of the rows you pass.
@@ -692,4 +693,4 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             As in `predict`.
         """
-        return special.softmax(self._scores(X), axis=1)
+        return special.softmax(as_of_now(self)._scores(X), axis=1)

@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
+from ..inputs.declared import as_of_now
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
 from ..inputs.contracts import NotNegative, Count, Positive, positive
@@ -535,8 +536,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        fitted = as_of_now(self)
+        return fitted.classes_[fitted.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: "ArrayLike") -> np.ndarray:
         """Probabilities of the classes in the target. NOT private: a function of the rows you pass.
@@ -555,8 +556,9 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             As in `predict`.
         """
         check_is_fitted(self)
+        fitted = as_of_now(self)
         rows = check_rows(X, type(self).__name__)
-        check_fitted_columns(self, X)
-        posterior = self.estimator_.predict_proba(rows)
-        posterior = posterior * (self.target_proportions_ / self.source_proportions_)
+        check_fitted_columns(fitted, X)
+        posterior = fitted.estimator_.predict_proba(rows)
+        posterior = posterior * (fitted.target_proportions_ / fitted.source_proportions_)
         return posterior / posterior.sum(axis=1, keepdims=True)

@@ -25,6 +25,7 @@ from .discrepancy import private_second_moment, trust_region_max
 from .samples import _check_regression, _noisy_gradient, _numbers
 from .samples import _require_columns, _require_run, ASample, on_lattice
 from .samples import PrivateAdaptation, Samples, squared_errors
+from ..inputs.declared import as_of_now
 from ..inputs.contracts import Flag, NotNegative, OpenShare, RandomState, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rounds, Rule, Share, between, positive
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
@@ -575,7 +576,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        return self._rows(X) @ self.coef_
+        fitted = as_of_now(self)
+        return fitted._rows(X) @ fitted.coef_
 
 # %% ../../nbs/adaptation/regression.ipynb #2a4d4a4c
 def _ask_adaptation(estimator, name, owner):

@@ -251,10 +251,17 @@ def _summary(result):
     return "\n".join(filter(None, (*parts, doubts(result))))
 
 
+def _draw(folder, result):
+    """Write the page, and say on standard error that this takes its time."""
+    say(f"drawing {folder / FILES[2]} ...", sys.stderr)
+    with clock("drawing"):
+        return _write(folder, result, FILES[2:])
+
+
 def _finish(folder, result, failed, came):
     """Draw the report unless a signal came, print the summary, and return 0, or 3 if a file is missing."""
     left_out = {FILES[2]: f"left out, because {signal.Signals(came).name} came"} if came else {}
-    failed |= left_out or _write(folder, result, FILES[2:])
+    failed |= left_out or _draw(folder, result)
     lost = [name for name in FILES[:2] if name in failed]
     for text in (f"{name}:\n{_TEXTS[name](result)}" for name in lost):
         say(text) or say(text, sys.stderr)
@@ -292,7 +299,7 @@ def cluster(options):
     kind of table or the folder is impossible (no row is read); `ValueError` with one sentence if a row
     cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
-    with opened(options.table) as source:
+    with opened(options.table, options.max_bytes) as source:
         return _cluster(options, source)
 
 

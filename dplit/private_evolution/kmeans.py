@@ -23,9 +23,9 @@ from .votes import vote_rows
 from ..estimators.zooming import look_prices, shrink, View, zoom
 from ..inputs.declared import with_defaults
 from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, RequiredDelta
-from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rounds, one_of
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, one_of
 from ..inputs.ranges import Bounds
-from ..estimators.base import Verbose
+from ..estimators.base import Passes, Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
@@ -565,8 +565,8 @@ class PEMeans(PrivateKMeans):
         bounds: Bounds = None,
         variant: Annotated[str, one_of("extension", "paper")] = "extension",
         n_components: Count = 32,
-        n_votes: Rounds | None = None,
-        n_refine: Rounds = 3,
+        n_votes: Passes | None = None,
+        n_refine: Passes = 3,
         population: Count = 2000,
         zoom: Flag = True,
         init: Points | None = None,

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Line', 'Number', 'MECHANISMS', 'Program', 'Table', 'by_rules', 'Release', 'together', 'rounded_up', 'total_line',
-           'Receipt', 'largest_scale']
+           'unit_of_privacy', 'Receipt', 'largest_scale']
 
 # %% ../../nbs/accounting/receipts.ipynb #648e2985
 import math
@@ -351,6 +351,12 @@ def _check_related(one, other):
             "these receipts speak of different neighbours (add_remove and replace); "
             "refit one of them with the other's `neighboring`."
         )
+    if one.max_rows_per_person != other.max_rows_per_person:
+        raise ValueError(
+            f"these receipts speak of persons with at most {one.max_rows_per_person} and "
+            f"{other.max_rows_per_person} rows; refit one of them with the other's "
+            "`max_rows_per_person`, or convert a receipt of single rows by `receipt_for_persons`."
+        )
 
 # %% ../../nbs/accounting/receipts.ipynb #a0c87575
 def _known(line):
@@ -371,6 +377,8 @@ MECHANISMS = """
 
 def _as_dict(receipt):
     head, epsilon = asdict(receipt), receipt.epsilon
+    if receipt.max_rows_per_person == 1:  # as schema 1 began
+        del head["max_rows_per_person"]
     lines = [_known(line) for line in head.pop("releases")]
     epsilon = epsilon if epsilon < math.inf else None
     return {"schema": 1, **head, "epsilon": epsilon, "releases": lines}
@@ -382,6 +390,7 @@ def _read(given):
         raise ValueError("this is no receipt of schema 1: read it with a newer version of dplit.")
     lines = given.get("releases", [])
     head = {k: v for k, v in given.items() if k not in ("schema", "epsilon", "releases")}
+    head.setdefault("max_rows_per_person", 1)
     known = [[f.name for f in fields(kind) if f.name != "releases"] for kind in (Release, Receipt)]
     wrong = {k for line in lines for k in {*line} ^ {*known[0]}} | ({*head} ^ {*known[1]})
     if wrong:
@@ -438,7 +447,14 @@ def total_line(receipt):
     why = "; NOT private: drawn from a seed, for teaching and tests"
     if not all(r.private for r in receipt.releases):
         why = "; NOT private: a price for real numbers, which floating point does not keep"
-    return f"{total}, neighbours: {receipt.neighboring}{'' if receipt.private else why}"
+    unit = unit_of_privacy(receipt.max_rows_per_person)
+    return f"{total}, neighbours: {receipt.neighboring}{unit}{'' if receipt.private else why}"
+
+
+def unit_of_privacy(max_rows_per_person):
+    """The unit of privacy, for the end of a line; nothing for single rows."""
+    unit = f"; per person, with at most {max_rows_per_person} rows each"
+    return "" if max_rows_per_person == 1 else unit
 
 # %% ../../nbs/accounting/receipts.ipynb #e9badf2f
 @by_rules
@@ -459,6 +475,9 @@ class Receipt:
         therefore no protection; or if a release is private on paper only.
     title : str
         Whose receipt it is.
+    max_rows_per_person : int
+        The unit of privacy: all rows of a person together, at most this many. What the releases cost
+        is then stated for a person, too. 1: a single row. See `receipt_for_persons`.
 
     Attributes
     ----------
@@ -477,6 +496,7 @@ class Receipt:
     delta: NotNegativeOrInf = 0.0
     private: Flag = True
     title: Text = ""
+    max_rows_per_person: Count = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "private", all(r.private for r in (self, *self.releases)))
@@ -541,7 +561,8 @@ class Receipt:
         """
         _check_related(self, other)
         releases, delta = self.releases + other.releases, self.delta + other.delta
-        return Receipt(releases, self.neighboring, delta, self.private and other.private)
+        both, unit = self.private and other.private, self.max_rows_per_person
+        return Receipt(releases, self.neighboring, delta, both, max_rows_per_person=unit)
 
     def __radd__(self, other: "Receipt | int") -> "Receipt":  # so that sum(receipts) works
         return self if other == 0 else NotImplemented

@@ -18,7 +18,7 @@ from .clusterer import PlannedClusterer
 from ..geometry.neighbors import nearest
 from ..inputs.checks import check_between
 from ..inputs.contracts import Chance, Count, Positive
-from ..inputs.contracts import Table as Array
+from ..inputs.contracts import Table as Array, RowsPerPerson
 from ..mechanisms.noise import ANoise
 from ..inputs.contracts import Center, Flag, RandomState, RequiredDelta, RequiredEpsilon, Rule
 from ..inputs.contracts import between, one_of
@@ -209,6 +209,7 @@ class KAverages(PlannedClusterer):
         variant: Annotated[str, one_of("extension", "paper")] = "extension",
         center: Center = None,
         too_few: Flag = False,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -220,6 +221,7 @@ class KAverages(PlannedClusterer):
         self.variant = variant
         self.center = center
         self.too_few = too_few
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     @classmethod

@@ -3,6 +3,7 @@
 from .blocks import MappedRows, map_blocks
 from .checks import AbstainedWarning, PrivacyWarning
 from .contracts import face
+from .contributions import bound_contributions, contribution_mask
 from .lattice import quantize
 from .numbers import UnreadableRecords
 from .ranges import BoundedScaler, Box, Column
@@ -10,7 +11,8 @@ from .tables import check_rows
 
 __all__ = [
     "AbstainedWarning", "BoundedScaler", "Box", "Column", "MappedRows", "PrivacyWarning",
-    "UnreadableRecords", "check_rows", "map_blocks", "quantize",
+    "UnreadableRecords", "bound_contributions", "check_rows", "contribution_mask", "map_blocks",
+    "quantize",
 ]
 
 face(__name__)

@@ -78,6 +78,11 @@ def record_budget(
     -------
     epsilon, delta : float
         For one record, rounded down.
+
+    Raises
+    ------
+    ValueError
+        If this delta is too small to be computed with, as it is for an epsilon in the hundreds.
     """
     m = max_rows_per_person
     if m == 1:
@@ -87,7 +92,12 @@ def record_budget(
         return each, 0.0
     if gaussian:
         return each, gaussian_delta(each, gaussian_mu(epsilon, delta) / m * (1 - 1e-9))
-    return each, delta / group_factor(each, m)
+    if not (part := delta / group_factor(each, m)) > 1e-300:
+        raise ValueError(
+            f"epsilon={epsilon:g}, max_rows_per_person={m}: the delta of one row would be below 1e-300; "
+            "choose a smaller epsilon, or an estimator with Gaussian noise alone."
+        )
+    return each, part
 
 # %% ../../nbs/accounting/groups.ipynb #cb2aed83
 SomeReceipt = Annotated[Receipt, instance(Receipt, "such as the spent_ of an estimator")]

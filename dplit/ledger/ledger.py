@@ -23,8 +23,9 @@ from .store import on_network_disk, _open_charge, read_all, since, VERSION
 from ..inputs.checks import PrivacyWarning, warn_after_charge
 from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
-from ..inputs.contracts import instance, one_of, positive, Relation
-from ..accounting.receipts import Line, Receipt, rounded_up, Table
+from ..inputs.contracts import instance, one_of, positive, Relation, RowsPerPerson
+from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
+from .units import limits_text, price_in_unit, read_limits, receipt_in_unit, require_unit, said
 from .search import carry_out, check_plan, Plan, Search
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
@@ -34,8 +35,8 @@ _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.
 Composition = Annotated[str, one_of(*_SHARES)]
 
 
-def _limits(epsilon, delta, neighboring, composition):
-    shares = json.dumps(_SHARES[composition or "composed"])
+def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
+    shares = limits_text(_SHARES[composition or "composed"], max_rows_per_person or 1)
     return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", shares, _now())
 
 # %% ../../nbs/ledger/ledger.ipynb #5705a25e
@@ -64,7 +65,7 @@ def _total_line(ledger):
     return (
         f"spent: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g} at delta = "
         f"{ledger.delta:g}, all charges composed; neighbours: "
-        f"{ledger.neighboring or 'not yet named'}\n"
+        f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger.max_rows_per_person)}\n"
         f"left: a pure epsilon of {left.epsilon:.4g}; or a delta of {left.delta:.4g}{more}"
     )
 
@@ -84,11 +85,12 @@ class Pages:
 
     def __init__(self, book, who=""):
         self._book, self._who, self._state = book, who, None
-        self._rule = Rule(*book.limits[1:3], Shares(*json.loads(book.limits.shares)))
+        self._rule = Rule(*book.limits[1:3], *read_limits(book.limits.shares))
 
     epsilon = property(lambda self: self._rule.epsilon)
     delta = property(lambda self: self._rule.delta)
     composition = property(lambda self: self._rule.composition)
+    max_rows_per_person = property(lambda self: self._rule.max_rows_per_person)
     path = property(lambda self: self._book.path)
     neighboring = property(lambda self: self._look().sums.neighboring)
 
@@ -175,6 +177,8 @@ class Ledger(Pages):
             At most 2^60: there is no end to what counts nothing.
         """
         _require_price(epsilon, receipt, "fits")
+        if hasattr(epsilon, "fit"):
+            require_unit(self._rule, Row.priced(**declared_price(epsilon)))
         row, state = _like(epsilon, delta, receipt), self._look()
         after = row if receipt is None else self._rule.closed(row, receipt, first=not state.seen)
         return self._rule.fits(state.total(), after.counts, row.counts)
@@ -310,7 +314,7 @@ class Budget(Ledger):
         """
         bound = gaussian_bound(epsilon, delta, neighboring) if gaussian else None
         row = Row.priced(epsilon, delta, name, label, neighboring, private, fixed, bound)
-        return _reserve(self, row)
+        return _reserve(self, row._replace(max_rows_per_person=self.max_rows_per_person))
 
     @contract
     def charge(
@@ -361,7 +365,9 @@ class Budget(Ledger):
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
             quoted = self.delta / 1000  # fixed when the ledger was opened
+            receipt = receipt_in_unit(receipt, self.max_rows_per_person)
             row = _told(receipt, quoted, epsilon, delta, name, label, neighboring, fixed)
+        row = row._replace(max_rows_per_person=self.max_rows_per_person)
         return _reserve(self, row, final=True)
 
     @contract
@@ -386,6 +392,8 @@ class Budget(Ledger):
             If the receipt is above the charge or speaks of other neighbours: a bug was found. The
             receipt is charged in full.
         """
+        if receipt is not None:
+            receipt = receipt_in_unit(receipt, self.max_rows_per_person)
         wrong = _close(self, entry, "settle", receipt)
         if wrong:
             raise RuntimeError(wrong)
@@ -425,7 +433,7 @@ def _failed(budget, entry, error, price):
         error.add_note("The ledger could not be written: the charge stands there as unsettled.")
 
 # %% ../../nbs/ledger/ledger.ipynb #fa793d4a
-def _compare(budget, wanted, neighboring, composition):
+def _compare(budget, wanted, neighboring, composition, max_rows_per_person):
     """Refuse a ledger with other limits than were asked for."""
     limits = budget._book.limits
     relation = limits.neighboring or (neighboring and budget.neighboring)
@@ -435,7 +443,13 @@ def _compare(budget, wanted, neighboring, composition):
             f"{limits.delta:g}, not {wanted.epsilon:g} and {wanted.delta:g}. A limit cannot be "
             "changed: open it with its own, or begin another ledger for other people."
         )
-    if wanted and composition and wanted.shares != limits.shares:
+    if max_rows_per_person not in (None, budget.max_rows_per_person):
+        raise ValueError(
+            f"ledger {budget.path}: it counts {said(budget.max_rows_per_person)}, not "
+            f"{said(max_rows_per_person)}; that was decided when it was begun. Open it without "
+            "`max_rows_per_person`."
+        )
+    if wanted and composition and _SHARES[composition] != budget._rule.shares:
         raise ValueError(
             f"ledger {budget.path}: its prices are {budget.composition}, not {composition}; that "
             "was decided when it was begun. Open it without `composition`."
@@ -491,6 +505,9 @@ class PrivacyBudget(Budget):
         How prices add up, fixed for ever. "composed", the default: as a privacy filter composes
         them, which is far less than their sum once there are more than a few fits, but sets aside
         parts of delta. "added": epsilons and deltas are added, and all of delta is theirs.
+    max_rows_per_person : int
+        The unit of privacy: the limit is one for persons with at most this many rows each, and the
+        fits have to be (see `dplit.ledger.units`). 1, the default: for single rows. Fixed for ever.
 
     Attributes
     ----------
@@ -537,10 +554,12 @@ class PrivacyBudget(Budget):
         neighboring: Relation | None = None,
         *,
         composition: Composition | None = None,
+        max_rows_per_person: RowsPerPerson = 1,
     ) -> None:
         if hasattr(self, "_book"):
             raise TypeError("a PrivacyBudget cannot be made anew: its limit would change.")
-        super().__init__(Book(None, _limits(epsilon, delta, neighboring, composition)))
+        limits = epsilon, delta, neighboring, composition, max_rows_per_person
+        super().__init__(Book(None, _limits(*limits)))
 
     @classmethod
     @contract
@@ -552,6 +571,7 @@ class PrivacyBudget(Budget):
         neighboring: Relation | None = None,
         *,
         composition: Composition | None = None,
+        max_rows_per_person: RowsPerPerson | None = None,
         who: str | None = None,
         patience: Annotated[float, between(0, 2**31)] = 30.0,
     ) -> Self:
@@ -561,7 +581,7 @@ class PrivacyBudget(Budget):
         ----------
         path : str or Path
             Of the file. It is made if it is not there and the limits are given.
-        epsilon, delta, neighboring, composition : optional
+        epsilon, delta, neighboring, composition, max_rows_per_person : optional
             As for `PrivacyBudget`. A ledger that exists must have these limits; without `epsilon`
             it may have any, and must exist.
         who : str, optional
@@ -586,10 +606,11 @@ class PrivacyBudget(Budget):
         neither = epsilon is None is delta
         if epsilon is None and not neither:
             raise ValueError("epsilon=None: PrivacyBudget.open needs both numbers of a limit.")
-        wanted = None if neither else _limits(epsilon, delta or 0.0, neighboring, composition)
+        limits = epsilon, delta or 0.0, neighboring, composition, max_rows_per_person
+        wanted = None if neither else _limits(*limits)
         path, budget = _file_of(path, wanted), cls.__new__(cls)
         Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
-        _compare(budget, wanted, neighboring, composition)
+        _compare(budget, wanted, neighboring, composition, max_rows_per_person)
         return budget
 
     @contract
@@ -629,7 +650,8 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price, before = declared_price(estimator), getattr(estimator, "spent_", None)
+        price = price_in_unit(declared_price(estimator), self.max_rows_per_person)
+        before = getattr(estimator, "spent_", None)
         self._rule.require_room(self._look(), Row.priced(**price))  # before a table is looked at
         check_tables(estimator, args, kwargs)
 

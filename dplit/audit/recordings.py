@@ -17,7 +17,15 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import clone
 
-from ..inputs.contracts import Count, Function, Radius, RandomState, Relation, RowsPerPerson, Rule
+from dplit.inputs.contracts import (
+    Count,
+    Function,
+    Radius,
+    RandomState,
+    Relation,
+    RowsPerPerson,
+    Rule,
+)
 from ..inputs.contracts import whole
 from ..inputs.checks import check_memory
 from ..mechanisms.journal import watch
@@ -81,7 +89,10 @@ def neighbors(
         zoo = [
             (name + how, D, rows)
             for name, D, row in zoo
-            for how, rows in ((f", at {min(m, 4)} places", places * row), ("", np.tile(row, (m, 1))))
+            for how, rows in (
+                (f", at {min(m, 4)} places", places * row),
+                ("", np.tile(row, (m, 1))),
+            )
             if neighboring == "add_remove" or len(D) >= m
         ]
     if neighboring == "replace":

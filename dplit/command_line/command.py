@@ -35,7 +35,14 @@ from ..accounting.receipts import total_line, Table
 from .reports import _read, doubts, report, Result, together
 from ..inputs.ranges import BoundedScaler
 from .options import MANY
-from .files import _Block, _separator, check_persons, check_table, read_names, read_rows
+from dplit.command_line.files import (
+    _Block,
+    _separator,
+    check_persons,
+    check_table,
+    read_names,
+    read_rows,
+)
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #487717c0

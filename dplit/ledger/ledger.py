@@ -25,7 +25,14 @@ from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
 from ..inputs.contracts import instance, one_of, positive, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
-from .units import limits_text, price_in_unit, read_limits, receipt_in_unit, require_unit, said
+from dplit.ledger.units import (
+    limits_text,
+    price_in_unit,
+    read_limits,
+    receipt_in_unit,
+    require_unit,
+    said,
+)
 from .search import carry_out, check_plan, Plan, Search
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965

@@ -126,7 +126,9 @@ class Plan(NamedTuple):
                 "does, where bounds are declared)."
             )
         if len(units) > 1:
-            raise ValueError(f"search over {name}: give one max_rows_per_person for all candidates.")
+            raise ValueError(
+                f"search over {name}: give one max_rows_per_person for all candidates."
+            )
         bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
         price = {
             "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),

@@ -92,7 +92,7 @@ def record_budget(
         return each, 0.0
     if gaussian:
         return each, gaussian_delta(each, gaussian_mu(epsilon, delta) / m * (1 - 1e-9))
-    if not (part := delta / group_factor(each, m)) > 1e-300:
+    if not (part := delta / group_factor(each, m) * (1 - 1e-12)) > 1e-300:
         raise ValueError(
             f"epsilon={epsilon:g}, max_rows_per_person={m}: the delta of one row would be below 1e-300; "
             "choose a smaller epsilon, or an estimator with Gaussian noise alone."

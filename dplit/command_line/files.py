@@ -86,6 +86,8 @@ def _block(cells, scaler, kept=None):
     """Scaled rows of {name: cells}, of all records or of those that are `kept`. PRIVATE."""
     if kept is not None:
         cells = {c.name: list(compress(cells[c.name], kept)) for c in scaler.columns_}
+        if not np.any(kept):
+            return np.empty((0, _width(scaler)))
 
     def read(own, c):
         if c.values:

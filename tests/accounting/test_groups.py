@@ -103,9 +103,7 @@ def test_the_bound_for_every_fit_is_true_of_random_chains_and_tight(m):
     e, delta, chance = 0.3, 1e-4, 0.0
     laws = [np.array([chance := math.exp(e) * chance + delta, 1 - chance]) for _ in range(m)]
     laws = [np.array([0.0, 1.0]), *laws]
-    assert all(
-        hockey_stick(e, p, q) <= delta * (1 + 1e-9) for p, q in itertools.pairwise(laws)
-    )
+    assert all(hockey_stick(e, p, q) <= delta * (1 + 1e-9) for p, q in itertools.pairwise(laws))
     exact = hockey_stick(m * e, laws[0], laws[-1])
     assert math.isclose(exact, group_cost(e, delta, m)[1], rel_tol=1e-9)
 

@@ -136,7 +136,7 @@ def _summed_up(receipt, m, delta, epsilon):
     private = all(line.private for line in receipt.releases)
     return Release(whole, "other", epsilon=epsilon, delta=delta, private=private)
 
-
+# %% ../../nbs/accounting/groups.ipynb #9a0e1102
 def receipt_for_persons(
     receipt: SomeReceipt, max_rows_per_person: RowsPerPerson, delta: Share
 ) -> Receipt:

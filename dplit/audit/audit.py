@@ -193,9 +193,10 @@ def _check_cover(first, second, left, neighboring):
     return found
 
 
-def _differences(first, event, neighboring, covered, rows):
-    """Sentences if an event on a neighbour is not what the recorded one declares and pays for: with `rows` rows of a person."""
-    found, moved = [], _movement(first, event)
+def _differences(first, event, estimator, covered):
+    """Sentences if an event on a neighbour is not what the recorded one declares and pays for, by all rows of a person."""
+    found, moved, rows = [], _movement(first, event), rows_per_person(estimator)
+    neighboring = getattr(estimator, "neighboring", "add_remove")
     if not moved <= rows * first.sensitivity * (1 + 1e-9):
         ratio = moved / first.sensitivity
         found.append(f"{event.label}: moved {ratio:.3g} times the declared sensitivity")
@@ -220,8 +221,6 @@ def _declared(event):
 def _compare(before, estimator, data, seed, fit, near=True):
     """Replay a recording on other data; sentences about every difference. Values may move freely if the data are not `near`."""
     recorded, found, covered = list(before.events), [], {}
-    neighboring = getattr(estimator, "neighboring", "add_remove")
-    rows = rows_per_person(estimator)
 
     def hand_out_again(event):
         if not recorded:
@@ -231,7 +230,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
         if _declared(first) != _declared(event):
             found.append(f"{event.label}: declared otherwise than in the recording")
             return event.outcome
-        found.extend(_differences(first, event, neighboring, covered, rows) if near else [])
+        found.extend(_differences(first, event, estimator, covered) if near else [])
         return first.outcome
 
     after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
@@ -250,7 +249,7 @@ def check_receipt(estimator, recording):
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]
-    found, delta = [], getattr(estimator, "delta", None) or 0.0
+    found, rows, delta = [], rows_per_person(estimator), getattr(estimator, "delta", None) or 0.0
     if spent.delta > delta:
         found.append(f"receipt quoted at delta = {spent.delta:.3g}, claimed {delta:.3g}")
     if estimator.epsilon is None:  # a claim in zCDP
@@ -261,10 +260,8 @@ def check_receipt(estimator, recording):
     claimed = getattr(estimator, "neighboring", spent.neighboring)
     if spent.neighboring != claimed:
         found.append(f"receipt for {spent.neighboring}, claimed {claimed}")
-    rows = rows_per_person(estimator)
     if spent.max_rows_per_person != rows:
-        told = f"persons with at most {spent.max_rows_per_person} rows"
-        found.append(f"receipt for {told}, claimed {rows}")
+        found.append(f"receipt for {spent.max_rows_per_person} rows of a person, claimed {rows}")
     # what each passage really cost, by its own sensitivity and scale, beside what is written down
     neighbors = 2 if spent.neighboring == "replace" else 1
     written = sum(r.rho for r in spent.releases if r.exponent is None)
@@ -274,8 +271,7 @@ def check_receipt(estimator, recording):
     for event in recording.events:
         if event.mechanism == "cover":
             exponent = rows * event.sensitivity / event.scale
-            most = spent.epsilon if rows > 1 else covers.get(event.label, 0.0)  # one line for all
-            if exponent > most * (1 + 1e-6):
+            if exponent > covers.get(event.label, spent.epsilon * (rows > 1)) * (1 + 1e-6):
                 found.append(f"{event.label}: a dearer choice than the receipt says")
     return found
 

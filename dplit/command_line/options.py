@@ -38,7 +38,7 @@ _PERSONS = (
 )
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing], or JSON"
 
-
+# %% ../../nbs/command_line/options.ipynb #9a0e1106
 def arguments(parser):
     """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument

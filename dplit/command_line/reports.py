@@ -230,7 +230,7 @@ NOT_PROTECTED = (
     "count of them, if all of them are charged to it.",
 )
 
-# %% ../../nbs/command_line/reports.ipynb #e63c5966
+# %% ../../nbs/command_line/reports.ipynb #9a0e1107
 def _not_protected(receipt):
     """`NOT_PROTECTED`, or where persons are protected: what that does not cover."""
     if (m := receipt.max_rows_per_person) == 1:
@@ -263,7 +263,7 @@ def _unit_words(m):
         "your": "your rows",
     }
 
-
+# %% ../../nbs/command_line/reports.ipynb #e63c5966
 def _sentences(result):
     """What the receipt says, for a reader who has never seen one."""
     receipt, k = result.receipt, len(result.centers)

@@ -50,6 +50,30 @@ def person_of(cell):
         pass
     return None
 
+# %% ../../nbs/inputs/contributions.ipynb #9a0e1109
+def _hash(person):
+    """64 bits of a person's id."""
+    return int.from_bytes(blake2b(person.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+
+
+def _places(codes):
+    """Which of the rows with its code each row is: 0, 1, 2, ..., in their order."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]] if len(codes) else np.zeros(0, dtype=bool)
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0))
+    places = np.empty(len(codes), dtype=np.int64)
+    places[order] = np.arange(len(codes)) - starts
+    return places
+
+
+def _mixed(hashes, places):
+    """The public hash h(id, j): splitmix64 of the id's hash and the place."""
+    x = hashes + np.uint64(0x9E3779B97F4A7C15) * (places.astype(np.uint64) + np.uint64(1))
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
 # %% ../../nbs/inputs/contributions.ipynb #02d2dcc6
 class Persons:
     """PRIVATE ids of rows, read block by block: whose each row is, and which of that person's rows.
@@ -113,30 +137,6 @@ class Persons:
         kept = np.zeros(len(codes), dtype=bool)
         kept[order] = _places(codes[order]) < max_rows_per_person
         return kept & (codes >= 0)
-
-
-def _hash(person):
-    """64 bits of a person's id."""
-    return int.from_bytes(blake2b(person.encode("utf-8", "replace"), digest_size=8).digest(), "big")
-
-
-def _places(codes):
-    """Which of the rows with its code each row is: 0, 1, 2, ..., in their order."""
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.r_[True, ordered[1:] != ordered[:-1]] if len(codes) else np.zeros(0, dtype=bool)
-    starts = np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0))
-    places = np.empty(len(codes), dtype=np.int64)
-    places[order] = np.arange(len(codes)) - starts
-    return places
-
-
-def _mixed(hashes, places):
-    """The public hash h(id, j): splitmix64 of the id's hash and the place."""
-    x = hashes + np.uint64(0x9E3779B97F4A7C15) * (places.astype(np.uint64) + np.uint64(1))
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 # %% ../../nbs/inputs/contributions.ipynb #c0a8e491
 def names_no_person(kind):

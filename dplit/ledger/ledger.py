@@ -25,14 +25,8 @@ from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
 from ..inputs.contracts import instance, one_of, positive, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
-from dplit.ledger.units import (
-    limits_text,
-    price_in_unit,
-    read_limits,
-    receipt_in_unit,
-    require_unit,
-    said,
-)
+from .units import compare_limits, limits_text, price_in_unit, read_limits
+from .units import receipt_in_unit, require_unit
 from .search import carry_out, check_plan, Plan, Search
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
@@ -72,7 +66,7 @@ def _total_line(ledger):
     return (
         f"spent: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g} at delta = "
         f"{ledger.delta:g}, all charges composed; neighbours: "
-        f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger.max_rows_per_person)}\n"
+        f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
         f"left: a pure epsilon of {left.epsilon:.4g}; or a delta of {left.delta:.4g}{more}"
     )
 
@@ -399,8 +393,7 @@ class Budget(Ledger):
             If the receipt is above the charge or speaks of other neighbours: a bug was found. The
             receipt is charged in full.
         """
-        if receipt is not None:
-            receipt = receipt_in_unit(receipt, self.max_rows_per_person)
+        receipt = receipt_in_unit(receipt, self.max_rows_per_person)
         wrong = _close(self, entry, "settle", receipt)
         if wrong:
             raise RuntimeError(wrong)
@@ -440,34 +433,6 @@ def _failed(budget, entry, error, price):
         error.add_note("The ledger could not be written: the charge stands there as unsettled.")
 
 # %% ../../nbs/ledger/ledger.ipynb #fa793d4a
-def _compare(budget, wanted, neighboring, composition, max_rows_per_person):
-    """Refuse a ledger with other limits than were asked for."""
-    limits = budget._book.limits
-    relation = limits.neighboring or (neighboring and budget.neighboring)
-    if wanted and (wanted.epsilon, wanted.delta) != (limits.epsilon, limits.delta):
-        raise ValueError(
-            f"ledger {budget.path}: its limit is epsilon = {limits.epsilon:g}, delta = "
-            f"{limits.delta:g}, not {wanted.epsilon:g} and {wanted.delta:g}. A limit cannot be "
-            "changed: open it with its own, or begin another ledger for other people."
-        )
-    if max_rows_per_person not in (None, budget.max_rows_per_person):
-        raise ValueError(
-            f"ledger {budget.path}: it counts {said(budget.max_rows_per_person)}, not "
-            f"{said(max_rows_per_person)}; that was decided when it was begun. Open it without "
-            "`max_rows_per_person`."
-        )
-    if wanted and composition and _SHARES[composition] != budget._rule.shares:
-        raise ValueError(
-            f"ledger {budget.path}: its prices are {budget.composition}, not {composition}; that "
-            "was decided when it was begun. Open it without `composition`."
-        )
-    if neighboring and neighboring != relation:
-        raise ValueError(
-            f"ledger {budget.path}: it counts {relation or 'no named'} neighbours, not "
-            f"{neighboring}; open it without `neighboring`, or begin another ledger."
-        )
-
-
 def _file_of(path, wanted):
     """The absolute path of a ledger, made if it is not there."""
     path = place_of(path, "ledger")
@@ -485,6 +450,11 @@ def _file_of(path, wanted):
             )
         create(path, wanted)
     return path
+
+
+def _price_for(budget, estimator):
+    """What a fit costs, in the unit of the ledger where that can be said exactly."""
+    return price_in_unit(declared_price(estimator), budget.max_rows_per_person)
 
 
 def _opened_again(kind, path, limits, who, patience):
@@ -513,8 +483,7 @@ class PrivacyBudget(Budget):
         them, which is far less than their sum once there are more than a few fits, but sets aside
         parts of delta. "added": epsilons and deltas are added, and all of delta is theirs.
     max_rows_per_person : int
-        The unit of privacy: the limit is one for persons with at most this many rows each, and the
-        fits have to be (see `dplit.ledger.units`). 1, the default: for single rows. Fixed for ever.
+        The unit of privacy: persons with at most this many rows each; see `dplit.ledger.units`.
 
     Attributes
     ----------
@@ -565,8 +534,8 @@ class PrivacyBudget(Budget):
     ) -> None:
         if hasattr(self, "_book"):
             raise TypeError("a PrivacyBudget cannot be made anew: its limit would change.")
-        limits = epsilon, delta, neighboring, composition, max_rows_per_person
-        super().__init__(Book(None, _limits(*limits)))
+        limits = _limits(epsilon, delta, neighboring, composition, max_rows_per_person)
+        super().__init__(Book(None, limits))
 
     @classmethod
     @contract
@@ -610,14 +579,13 @@ class PrivacyBudget(Budget):
             If the file is damaged, no ledger, written by a newer dplit, locked, or on a disk that
             other machines share: SQLite's locks do not hold there.
         """
-        neither = epsilon is None is delta
-        if epsilon is None and not neither:
+        if epsilon is None is not delta:
             raise ValueError("epsilon=None: PrivacyBudget.open needs both numbers of a limit.")
         limits = epsilon, delta or 0.0, neighboring, composition, max_rows_per_person
-        wanted = None if neither else _limits(*limits)
+        wanted = None if epsilon is None else _limits(*limits)
         path, budget = _file_of(path, wanted), cls.__new__(cls)
         Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
-        _compare(budget, wanted, neighboring, composition, max_rows_per_person)
+        compare_limits(budget, wanted, neighboring, composition, max_rows_per_person)
         return budget
 
     @contract
@@ -657,8 +625,7 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price = price_in_unit(declared_price(estimator), self.max_rows_per_person)
-        before = getattr(estimator, "spent_", None)
+        price, before = _price_for(self, estimator), getattr(estimator, "spent_", None)
         self._rule.require_room(self._look(), Row.priced(**price))  # before a table is looked at
         check_tables(estimator, args, kwargs)
 
@@ -734,14 +701,10 @@ class PrivacyBudget(Budget):
 
         return charged(self, plan.price, label, work)
 
-    def __copy__(self):
+    def __copy__(self, memo=None):
         return self
 
-    def __deepcopy__(self, memo):
-        return self
-
-    def __sklearn_clone__(self):
-        return self
+    __deepcopy__ = __sklearn_clone__ = __copy__
 
     def __reduce__(self):
         if self.path is None:

@@ -115,30 +115,25 @@ class Plan(NamedTuple):
         settings = tuple(settings)
         models = tuple(clone(estimator).set_params(**setting) for setting in settings)
         prices = [declared_price(model) for model in models]
-        name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
-        units = {price["max_rows_per_person"] for price in prices}
+        name, same = prices[0]["name"], ("neighboring", "max_rows_per_person")
+        said = {tuple(price[one] for one in same) for price in prices}
         if scorer is None and bound is None:
             bound = _squared_radius(models[0])
-        if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
+        if len(said) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
-                f"search over {name}: give one neighbouring relation for all candidates, and a "
+                f"search over {name}: give one neighbouring relation and one max_rows_per_person for all candidates, and a "
                 f"public bound > 0 on the loss of a row (bound={shown(bound)}; the number of columns "
                 "does, where bounds are declared)."
-            )
-        if len(units) > 1:
-            raise ValueError(
-                f"search over {name}: give one max_rows_per_person for all candidates."
             )
         bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
         price = {
             "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
             "delta": math.fsum(price["delta"] for price in prices),
             "name": f"search over {len(models)} {name}",
-            "neighboring": relations.pop(),
             "private": all(price["private"] for price in prices),
             "fixed": all(price["fixed"] for price in prices),
             "bound": None,
-            "max_rows_per_person": units.pop(),
+            **dict(zip(same, said.pop(), strict=True)),
         }
         if all(price["bound"] for price in prices):
             parts = [Spending.claim(epsilon), *(price["bound"] for price in prices)]

@@ -196,7 +196,7 @@ def test_a_receipt_says_its_unit_and_is_kept_with_it():
     assert Receipt.from_dict(one.to_dict()) == one
     assert (person + person).max_rows_per_person == 3
     assert (person + person).mu == pytest.approx(person.mu * math.sqrt(2))
-    with pytest.raises(ValueError, match="persons with at most 3 and 1 rows"):
+    with pytest.raises(ValueError, match="different persons. rows .3 and 1."):
         person + one
     with pytest.raises(ValueError, match="already"):
         receipt_for_persons(person, 2, 1e-6)

@@ -10,6 +10,7 @@ import pytest
 from dplit import PrivacyBudget
 from dplit.accounting import Receipt
 from dplit.command_line import command, files, sources
+from dplit.command_line.persons import keeping
 from dplit.inputs import BoundedScaler, bound_contributions
 
 ASK = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6, "--seed", 0]
@@ -60,16 +61,16 @@ def test_a_csv_file_gives_the_rows_of_the_library(folder, monkeypatch, m, small_
         monkeypatch.setattr(files, "BLOCK", 7)
         frame = visits(persons=40)
         frame.to_csv(folder / "t.csv", index=False)
-    rows = files.read_rows(folder / "t.csv", scaler(), ("id", m))
+    rows = files.read_rows(folder / "t.csv", scaler(), keeping(("id", m)))
     assert np.allclose(rows, expected(frame, m))
 
 
 def test_a_large_file_gives_the_same_rows_block_by_block(folder, monkeypatch):
     visits(persons=40).to_csv(folder / "t.csv", index=False)
-    plain = files.read_rows(folder / "t.csv", scaler(), ("id", 2))
+    plain = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
     monkeypatch.setattr(files, "BLOCK", 11)
     monkeypatch.setattr(files, "LARGE", 10)
-    rows = files.read_rows(folder / "t.csv", scaler(), ("id", 2))
+    rows = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
     assert hasattr(rows, "compute") and np.array_equal(rows.compute(), plain)
 
 
@@ -86,15 +87,15 @@ def test_parquet_and_a_folder_of_parts_give_the_same_rows(folder, kind):
     if kind == "categories":
         table = table.with_columns(pl.col("id").cast(pl.String).cast(pl.Categorical))
     table.write_parquet(folder / "t.parquet")
-    rows = files.read_rows(folder / "t.parquet", scaler(), ("id", 3))
+    rows = files.read_rows(folder / "t.parquet", scaler(), keeping(("id", 3)))
     assert np.allclose(rows, expected(frame, 3))
     (folder / "parts").mkdir()
     for i, start in enumerate(range(0, len(frame), 300)):
         table[start : start + 300].write_parquet(folder / "parts" / f"{i}.parquet")
     with sources.opened(folder / "parts") as source:
-        assert np.allclose(files.read_rows(source, scaler(), ("id", 3)), rows)
+        assert np.allclose(files.read_rows(source, scaler(), keeping(("id", 3))), rows)
     frame.to_csv(folder / "again.csv", index=False)  # 7.0 beside an empty cell
-    assert np.allclose(files.read_rows(folder / "again.csv", scaler(), ("id", 3)), rows)
+    assert np.allclose(files.read_rows(folder / "again.csv", scaler(), keeping(("id", 3))), rows)
 
 
 def test_all_rows_of_a_person_move_at_most_m_rows_of_the_table(folder):
@@ -102,8 +103,8 @@ def test_all_rows_of_a_person_move_at_most_m_rows_of_the_table(folder):
     frame = visits()
     for person in (0, 7, 100):
         frame[frame["id"] != person].to_csv(folder / "less.csv", index=False)
-        without = files.read_rows(folder / "less.csv", scaler(), ("id", 3))
-        whole = files.read_rows(folder / "t.csv", scaler(), ("id", 3))
+        without = files.read_rows(folder / "less.csv", scaler(), keeping(("id", 3)))
+        whole = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 3)))
         own = expected(frame[frame["id"] == person], 3)
         assert 1 <= len(own) <= 3 and len(whole) == len(without) + len(own)
         others = whole[[not (row == own).all(axis=1).any() for row in whole]]
@@ -116,9 +117,9 @@ def test_cells_of_rows_that_are_left_out_are_not_read(folder):
     frame["age"] = frame["age"].astype(object)
     frame.loc[~frame.index.isin(kept), "age"] = "unreadable"
     frame.to_csv(folder / "t.csv", index=False)
-    assert len(files.read_rows(folder / "t.csv", scaler(), ("id", 1))) == len(kept)
+    assert len(files.read_rows(folder / "t.csv", scaler(), keeping(("id", 1)))) == len(kept)
     with pytest.raises(ValueError, match="cannot be used"):
-        files.read_rows(folder / "t.csv", scaler(), ("id", 2))
+        files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
 
 
 def test_a_table_without_an_id_has_no_rows(folder):
@@ -126,7 +127,7 @@ def test_a_table_without_an_id_has_no_rows(folder):
     frame["id"] = ""
     frame.to_csv(folder / "t.csv", index=False)
     with pytest.raises(ValueError, match="cannot be used"):
-        files.read_rows(folder / "t.csv", scaler(), ("id", 2))
+        files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
 
 
 # ---------------------------------------------------------------- the command

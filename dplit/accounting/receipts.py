@@ -349,8 +349,7 @@ def _check_related(one, other):
     for name, what in (("neighboring", "neighbours"), ("max_rows_per_person", "persons' rows")):
         if (mine := getattr(one, name)) != (its := getattr(other, name)):
             raise ValueError(
-                f"these receipts speak of different {what} ({mine} and {its}); refit one of them with "
-                f"the other's `{name}`."
+                f"these receipts speak of different {what} ({mine} and {its}); refit one of them with the other's `{name}`."
             )
 
 # %% ../../nbs/accounting/receipts.ipynb #a0c87575
@@ -371,9 +370,9 @@ MECHANISMS = """
 
 
 def _as_dict(receipt):
-    head, epsilon = asdict(receipt), receipt.epsilon  # of single rows as schema 1 began
-    head = {k: v for k, v in head.items() if (k, v) != ("max_rows_per_person", 1)}
-    lines = [_known(line) for line in head.pop("releases")]
+    # of single rows as schema 1 began
+    head = {k: v for k, v in asdict(receipt).items() if (k, v) != ("max_rows_per_person", 1)}
+    lines, epsilon = [_known(line) for line in head.pop("releases")], receipt.epsilon
     epsilon = epsilon if epsilon < math.inf else None
     return {"schema": 1, **head, "epsilon": epsilon, "releases": lines}
 
@@ -441,8 +440,7 @@ def total_line(receipt):
     why = "; NOT private: drawn from a seed, for teaching and tests"
     if not all(r.private for r in receipt.releases):
         why = "; NOT private: a price for real numbers, which floating point does not keep"
-    unit = unit_of_privacy(receipt)
-    return f"{total}, neighbours: {receipt.neighboring}{unit}{'' if receipt.private else why}"
+    return f"{total}, neighbours: {receipt.neighboring}{unit_of_privacy(receipt)}{'' if receipt.private else why}"
 
 
 def unit_of_privacy(stated):

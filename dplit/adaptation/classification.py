@@ -31,7 +31,7 @@ from ..inputs.checks import shown
 from ..inputs.contracts import between, Count, instance, NotNegative, Positive, PositiveOrInf
 from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
-from ..inputs.contracts import Rounds, Rule, Share
+from ..inputs.contracts import Rounds, Rule, Share, RowsPerPerson
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
 from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
@@ -555,6 +555,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         variant: Variant = "profiled",
         protect: Protect = "target",
         private: Flag = True,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -574,6 +575,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         self.variant = variant
         self.protect = protect
         self.private = private
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_public(self):

@@ -28,7 +28,7 @@ from ..estimators.base import PrivateEstimator
 from ..geometry.balls import clip_to_ball
 from ..inputs.blocks import MappedRows
 from ..inputs.checks import shown, warn_after_charge
-from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare
+from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare, RowsPerPerson
 from ..inputs.contracts import Positive, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
 from ..inputs.declared import as_of_now, PARAMETERS, RELEASED
@@ -339,6 +339,7 @@ class CovariateShift(PrivateEstimator):
         order: Order = 2,
         caution: NotNegative = 3.0,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
@@ -347,6 +348,7 @@ class CovariateShift(PrivateEstimator):
         self.order = order
         self.caution = caution
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_tables(self, Xt, yt=None, *, Xs, ys):

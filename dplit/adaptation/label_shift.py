@@ -27,7 +27,7 @@ from ..inputs.declared import as_of_now
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
 from ..inputs.contracts import NotNegative, Count, Positive, positive
-from ..inputs.contracts import Table as Matrix, Vector
+from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
@@ -383,11 +383,13 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         *,
         epsilon: RequiredEpsilon = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_common(self):

@@ -34,7 +34,7 @@ from ..inputs.checks import check_between, check_choice
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
 from ..inputs.contracts import Count, instance, NotNegativeOrInf, Positive
-from ..inputs.contracts import PositiveOrInf, Vector
+from ..inputs.contracts import PositiveOrInf, Vector, RowsPerPerson
 from ..inputs.lattice import lattice, quantize
 from ..inputs.tables import Rows
 from ..mechanisms.noise import ANoise
@@ -458,6 +458,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         variant: Variant = "profiled",
         protect: Protect = "target",
         private: Flag = True,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -476,6 +477,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.variant = variant
         self.protect = protect
         self.private = private
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_public(self):

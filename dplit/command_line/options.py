@@ -32,14 +32,18 @@ return codes:
 
 
 _TABLE = (
-    "CSV or Parquet, one row for each person: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
+    "CSV or Parquet, one row for each person (or see --person-column): a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
     "for standard input"
 )
 _DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
 _MOST = "bytes that are copied of a pipe or out of a compressed file, at most (default: 64 GiB)"
+_PERSONS = (
+    "the unit of privacy: epsilon and delta are stated for all rows of a person together, at most M; without "
+    "--person-column, the table must have no more of anybody (default: 1)"
+)
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
-
+# %% ../../nbs/command_line/options.ipynb #9a0e1106
 def arguments(parser):
     """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument
@@ -56,6 +60,13 @@ def arguments(parser):
     add("--ledger", type=Path, help="charge this ledger (python -m dplit ledger FILE --begin)")
     add("--neighboring", choices=("add_remove", "replace"), default="add_remove", help=relation)
     add("--max-bytes", type=int, default=MOST, metavar="N", help=_MOST)
+    add(
+        "--person-column",
+        metavar="COLUMN",
+        help="whose each row is: some rows of those with more than --max-rows-per-person are left out by a "
+        "public rule, and rows without an id; needs add_remove",
+    )
+    add("--max-rows-per-person", type=int, metavar="M", help=_PERSONS)
     add("--verbose", action="store_true", help="print each release as it is made")
     add("--seed", type=int, help="repeatable noise, for teaching: NOT private")
     add("--out", type=Path, required=True, help="folder for the results")
@@ -110,6 +121,8 @@ def parse(argv=None):
     add.add_argument("--json", action="store_true", help="for machines, receipts included")
     told = dict(nargs=2, type=float, metavar=("EPSILON", "DELTA"))
     add.add_argument("--begin", **told, help="make the file, with this limit")
+    unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
+    add.add_argument("--max-rows-per-person", type=int, metavar="M", help=unit)
 
     argv = sys.argv[1:] if argv is None else argv
     named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help"))

@@ -310,18 +310,52 @@ NOT_PROTECTED = (
     "count of them, if all of them are charged to it.",
 )
 
+# %% ../../nbs/command_line/reports.ipynb #9a0e1107
+def _not_protected(receipt):
+    """`NOT_PROTECTED`, or where persons are protected: what that does not cover."""
+    if (m := receipt.max_rows_per_person) == 1:
+        return NOT_PROTECTED
+    person = (
+        f"A person with several ids, or with more than {m} rows where nothing brought the table to that bound: "
+        "whoever has twice as many is protected half as well."
+    )
+    return tuple(person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
+
+
+def _unit_words(m):
+    """What is hidden, in the words of a report: a row, or all rows of a person."""
+    if m == 1:
+        return {
+            "hidden": "each single row",
+            "one": "any one row",
+            "others": "any one row replaced by any other",
+            "rest": "all other rows",
+            "used": "yours was",
+            "your": "your row",
+        }
+    whose = f"the rows of any one person (at most {m})"
+    return {
+        "hidden": f"all rows of a person together (at most {m})",
+        "one": whose,
+        "others": f"{whose} replaced by as many others",
+        "rest": "all rows of all others",
+        "used": "yours were",
+        "your": "your rows",
+    }
+
 # %% ../../nbs/command_line/reports.ipynb #e63c5966
 def _sentences(result):
     """What the receipt says, for a reader who has never seen one."""
     receipt, k = result.receipt, len(result.centers)
+    unit = _unit_words(receipt.max_rows_per_person)
     relation = (
-        "with and without any one row"
+        f"with and without {unit['one']}"
         if receipt.neighboring == "add_remove"
-        else "with any one row replaced by any other"
+        else f"with {unit['others']}"
     )
     yield (
-        f"The table was clustered into {k} groups by {result.method}, with random noise that hides each "
-        f"single row. Compared are the table {relation}."
+        f"The table was clustered into {k} groups by {result.method}, with random noise that hides "
+        f"{unit['hidden']}. Compared are the table {relation}."
     )
     if result.why:
         yield f"That method was taken because {result.why}. This choice used no private data."
@@ -332,7 +366,7 @@ def _sentences(result):
         )
     best = min(math.ceil(1000 * right_guesses(receipt)) / 10, 100)
     yield (
-        "Suppose somebody knows all other rows, and bets whether yours was used. Without this page he is "
+        f"Suppose somebody knows {unit['rest']}, and bets whether {unit['used']} used. Without this page he is "
         f"right in 50 of 100 such bets. With it he is right in at most {best:g} of 100, however "
         "clever he is and whatever else he knows."
     )
@@ -342,7 +376,7 @@ def _sentences(result):
     term = f"pure {epsilon}-differential" if pure else f"({epsilon}, {delta})-differential"
     yield (
         f"In the words of the field: {term} privacy. Whatever somebody looks "
-        f"for on this page: the probability of finding it with your row is at most {times} times that "
+        f"for on this page: the probability of finding it with {unit['your']} is at most {times} times that "
         f"of finding it without{'' if pure else f', plus {delta}'}; and the other way round."
     )
     used = "1 column was" if len(result.columns) == 1 else f"{len(result.columns)} columns were"
@@ -459,7 +493,7 @@ def report(result):
         "" if result.receipt.private else "<p class=warn>NOT private: for teaching and tests.</p>"
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in _sentences(result))
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in NOT_PROTECTED)
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result.receipt))
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',

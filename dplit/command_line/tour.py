@@ -103,7 +103,8 @@ def tour(options):
 # %% ../../nbs/command_line/tour.ipynb #3b1f6a90
 def ledger(options):
     """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger."""
-    with PrivacyBudget.open(options.file, *(options.begin or ())) as budget:
+    unit = {"max_rows_per_person": options.max_rows_per_person}
+    with PrivacyBudget.open(options.file, *(options.begin or ()), **unit) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
     if not (printed or options.begin):
         raise OSError(f"ledger {options.file}: it could not be printed.")

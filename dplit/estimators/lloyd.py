@@ -25,7 +25,7 @@ from ..mechanisms.noise import count_weight, mean_in_ball
 from ..inputs.blocks import map_blocks
 from ..inputs.checks import check_points, shown
 from ..inputs.contracts import Center, ChanceOrOne, Count, DeltaOrZero, Flag, NotNegative
-from ..inputs.contracts import Radius
+from ..inputs.contracts import Radius, RowsPerPerson
 from ..inputs.contracts import RandomState, Relation, REQUIRED, RequiredEpsilon, RequiredRadius
 from ..inputs.contracts import Rule, numbers, positive
 from ..inputs.lattice import lattice
@@ -271,6 +271,7 @@ class NoisyLloyd(PrivateKMeans):
         n_iter: Passes = 5,
         init: Start = "packing",
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -283,6 +284,7 @@ class NoisyLloyd(PrivateKMeans):
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

@@ -99,6 +99,10 @@ PARAMETERS = {
     "neighboring": """neighboring : {"add_remove", "replace"}
     Which datasets count as neighbors: those that differ by one record more or less, or those in
     which one record is replaced.""",
+    "max_rows_per_person": """max_rows_per_person : int
+    PUBLIC unit of privacy: a person may have at most this many rows, in all private tables of a fit
+    together, and epsilon and delta are stated for all of them at once (group privacy). A table is
+    brought to it by `bound_contributions`. Default 1: each row is protected by itself.""",
     "verbose": """verbose : bool or int
     Whether `fit` prints each release as it is made: what the receipt will list, and nothing else.""",
     "random_state": """random_state : None, int or Generator

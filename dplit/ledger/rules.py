@@ -24,6 +24,7 @@ from ..accounting.gaussian import gaussian_epsilon, gaussian_mu
 from ..accounting.filters import check_menu, Depth, PrivacyCost, Shares, Spending, spending_of
 from ..accounting.filters import sum_up, Sums
 from ..accounting.mixtures import failure_delta
+from .units import require_unit
 from ..inputs.checks import check_delta, check_epsilon, PrivacyWarning
 from ..inputs.contracts import Exponent, Function, instance, Rule as Asks, Share
 
@@ -82,7 +83,8 @@ def declared_price(estimator):
     dict
         `epsilon`, `delta`, `name`, `neighboring`, `private` (False if the noise comes from a seed),
         and what is promised of the receipt: `fixed` if it does not depend on what is answered, and
-        a `bound` (a Spending, or None) for what it counts, whatever is answered.
+        a `bound` (a Spending, or None) for what it counts, whatever is answered. And the unit of
+        privacy, `max_rows_per_person`.
 
     Raises
     ------
@@ -130,6 +132,7 @@ def declared_price(estimator):
         private=cost.private,
         fixed=cost.fixed,
         bound=gaussian_bound(*related) if cost.gaussian_only else None,
+        max_rows_per_person=cost.max_rows_per_person,
     )
 
 # %% ../../nbs/ledger/rules.ipynb #637b05a8
@@ -212,6 +215,7 @@ class Row(NamedTuple):
     promise: str  # of the receipt: "", "fixed" or "bounded"
     counts: Spending
     receipt: str = ""
+    max_rows_per_person: int = 1  # checked before it is written, and not written
 
     @classmethod
     def priced(
@@ -224,12 +228,14 @@ class Row(NamedTuple):
         private=True,
         fixed=False,
         bound=None,
+        max_rows_per_person=1,
     ):
         """What to reserve for a price; the parameters are those of `PrivacyBudget.reserve`."""
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         said = name, label, epsilon, delta, neighboring or ""
-        return cls(*said, int(private), promise, counts)
+        row = cls(*said, int(private), promise, counts)
+        return row._replace(max_rows_per_person=max_rows_per_person)
 
     @property
     def is_bound(self):
@@ -444,6 +450,7 @@ class Rule(NamedTuple):
     epsilon: float
     delta: float
     shares: Shares
+    max_rows_per_person: int = 1
 
     @property
     def composition(self):
@@ -482,6 +489,7 @@ class Rule(NamedTuple):
 
     def require_room(self, state, row):
         """Refuse a charge that is for other neighbors than those before, or more than is left (BudgetExceeded)."""
+        require_unit(self, row)
         name, counted = row.estimator, state.sums.neighboring
         if row.neighboring and counted not in (None, row.neighboring):
             raise ValueError(

@@ -33,7 +33,7 @@ from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import ANoise
 from ..geometry.projections import gaussian_projection
 from ..inputs.checks import check_count
-from ..inputs.contracts import Point, Points, Positive, positive, Radius
+from ..inputs.contracts import Point, Points, Positive, positive, Radius, RowsPerPerson
 from ..inputs.blocks import MappedRows
 from ..inputs.tables import PartitionedRows
 
@@ -572,6 +572,7 @@ class PEMeans(PrivateKMeans):
         init: Points | None = None,
         n_public: Count | None = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -590,6 +591,7 @@ class PEMeans(PrivateKMeans):
         self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

@@ -368,9 +368,8 @@ def told_to(asked, receipt):
     told, counts = Spending.of(receipt), asked.counts
     if _is_seen_twice(asked, receipt):
         told = replaced(told)
-    if is_gaussian(told) and is_gaussian(counts) and 0 < counts.delta != told.delta:
-        told = quoted_at(told, counts.delta)
-    return told
+    both = is_gaussian(told) and is_gaussian(counts) and told.mu_squared <= counts.mu_squared
+    return quoted_at(told, counts.delta) if both and 0 < counts.delta < told.delta else told
 
 # %% ../../nbs/ledger/rules.ipynb #82e1fc85
 def problem(asked, receipt):
@@ -633,12 +632,12 @@ class Rule(NamedTuple):
 
     def next_fit(self, total):
         """What one more fit may cost, of each kind."""
-        delta = self.delta / 10
+        delta = float(f"{self.delta / 10:.3g}")
 
         def most(price):
             row = lambda e: self.counted(Row.priced(e, *price(e)[:1], "next", bound=price(e)[1]))
             room = lambda e: self.admits(Spending.total([total, row(e).counts]))
-            return _largest(room, self.epsilon)
+            return _largest(room, self.epsilon) * (1 - 1e-11)
 
         pure = most(lambda e: (0.0, None))
         if not delta:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 from numpy.typing import ArrayLike
 
 from .charging import charged, _close, require_room, _reserve
+from .parallel import fit_in_parallel
 from .planning import quote as _quote
 from .rules import Asked, Charge, check_tables, declared_price, NextFit
 from .rules import gaussian_bound, _like, Model, Price, PriceDelta, Row, Rule
@@ -651,6 +652,8 @@ class PrivacyBudget(Budget):
             return found, found.spent_
 
         return charged(self, plan.price, label, work)
+
+    parallel = fit_in_parallel
 
     def __copy__(self):
         return self

@@ -98,11 +98,9 @@ def replaced(counts):
                 "it, and settle with the receipt. Nothing was charged."
             )
         return claim
-    double = replace(claim, fits=counts.fits, mu_squared=4 * counts.mu_squared, own=0.0)
-    if counts.fits > 1 or not counts.delta:
-        least = min(double.mu_squared, claim.mu_squared if counts.fits == 1 else math.inf)
-        return replace(double, mu_squared=least)
-    return quoted_at(double, counts.delta)
+    pure = claim.mu_squared if counts.fits == 1 and not counts.delta else math.inf
+    mu_squared = min(4 * counts.mu_squared, pure)
+    return replace(claim, fits=counts.fits, mu_squared=mu_squared, own=0.0)
 
 # %% ../../nbs/ledger/rules.ipynb #9abbf312
 def declared_price(estimator):
@@ -315,6 +313,10 @@ def _like(price, delta, receipt):
     if receipt is not None:
         bound = gaussian_bound(price, delta)
         promise = {"fixed": True} if receipt.mu is None else {"bound": bound}
+        if (
+            receipt.neighboring == "add_remove"
+        ):  # where replaced records are counted, a group of two
+            promise["neighboring"] = "add_remove"
     return Row.priced(price, delta, "fits", **promise)
 
 # %% ../../nbs/ledger/rules.ipynb #f94edc94
@@ -601,8 +603,9 @@ class Rule(NamedTuple):
             raise ValueError(
                 f"{name} protects replaced records, this budget counts added or removed ones, and a "
                 "guarantee for the former says nothing of the latter. Fit it with "
-                'neighboring="add_remove"; or open one budget for all fits of these people with '
-                'neighboring="replace", which counts add_remove fits too, at the cost of a group of two.'
+                'neighboring="add_remove" where it takes that; or keep one budget for all fits of these '
+                'people with neighboring="replace", which counts add_remove fits as groups of two, and '
+                "charge to it the receipts of this one first."
             )
         total = state.total(row.counts)
         if self.admits(total, _HAIR):

@@ -266,19 +266,18 @@ def _till(options, model):
 
 
 def _rehearsed(options, scaler, model, why, left_out, budget):
-    """What a run would cost and what would be left, from PUBLIC facts: `--dry-run`."""
-    names = ", ".join(column.name for column in scaler.columns_)
+    """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     price = declared_price(model)
-    said = [
-        f"{options.clusters} clusters by {price['name']}, because {why}, of the columns {names}.",
-        f"left out, because no range is declared: {', '.join(left_out)}" if left_out else "",
-        f"It would cost epsilon = {price['epsilon']:g}, delta = {price['delta']:g}, neighboring: "
-        f"{price['neighboring']}" + ("." if price["private"] else "; NOT private, with a seed."),
-        str(budget.quote(model)) if budget else "No ledger is named: nothing would be charged.",
-        "Nothing was read of any row, charged or written. Whether every cell can be read is known only to "
-        "`python -m dplit check`.",
-    ]
-    say("\n".join(filter(None, said)))
+    said = [f"{options.clusters} clusters by {price['name']}, because {why}"]
+    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += (
+        [str(budget.quote(model))]
+        if budget
+        else [
+            f"It would cost epsilon = {price['epsilon']:g}, delta = {price['delta']:g}; no ledger is named."
+        ]
+    )
+    say("\n".join([*said, "No row was read; `python -m dplit check` says whether all can be."]))
     return 0
 
 # %% ../../nbs/command_line/command.ipynb #c5667abd

@@ -12,22 +12,20 @@ import os
 import uuid
 from typing import Annotated, Any, Self
 
-from numpy.typing import ArrayLike
-
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote as _quote
-from .rules import Asked, Charge, check_tables, declared_price, NextFit
-from .rules import gaussian_bound, _like, Model, Price, PriceDelta, Row, Rule
-from .rules import SomeReceipt, Spent, _told, _user
+from .admission import Model, NextFit, Rule, Spent
+from .rules import Asked, Charge, check_tables, declared_price, gaussian_bound
+from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from ..inputs.console import place_of
-from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag, Function
-from ..inputs.contracts import instance, one_of, positive, Relation
+from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
+from ..inputs.contracts import instance, one_of, Relation
 from ..accounting.receipts import Line, Receipt, rounded_up, Table
-from .search import carry_out, check_plan, Plan, Search
+from .search import search_among
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
 _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)}
@@ -423,20 +421,19 @@ def _opened_again(kind, path, limits, who, patience):
 class PrivacyBudget(Budget):
     """A limit on what many fits may cost together, by everyone who shares its ledger.
 
-    Held in memory. `PrivacyBudget.open` keeps the ledger in a file, which outlives the process and
-    which all threads and processes of a machine may share.
+    Held in memory. `PrivacyBudget.open` keeps the ledger in a file, which all processes share.
 
     Parameters
     ----------
     epsilon, delta : float
         The limit, both dimensionless. delta = 0 admits pure mechanisms only.
     neighboring : {"add_remove", "replace"}, optional
-        The relation that the limit speaks of; by default that of the first charge which names one.
-        A budget for "replace" charges add_remove fits too, at the cost of a group of two.
+        Of the limit; by default that of the first charge which names one. A budget for "replace"
+        charges add_remove fits too, at the cost of a group of two.
     composition : {"composed", "added"}, optional
-        How prices add up, fixed for ever. "composed", the default: as a privacy filter composes
-        them, which is far less than their sum once there are more than a few fits; of delta, half
-        is kept for plain addition, and a part for composing. "added": epsilons and deltas are added, and all of delta is theirs.
+        How costs add up, fixed for ever. "composed", the default: as a privacy filter composes them,
+        far less than their sum once there are some fits, or by addition, for which half of delta is
+        kept. "added": epsilons and deltas are added, and all of delta is theirs.
 
     Attributes
     ----------
@@ -455,9 +452,9 @@ class PrivacyBudget(Budget):
     spent : Spent(epsilon, delta)
         What all charges cost together, composed: the epsilon at the delta of the limit.
     remaining : Spent(epsilon, delta)
-        What is left: the pure epsilon that can still be added, or the delta that can.
+        The pure epsilon that can still be added, or the delta that can.
     next_fit : NextFit(pure, gaussian, other, delta)
-        The balance: what one more fit may cost, of each kind. See also `fits` and `quote`.
+        What is left: what one more fit may cost, of each kind. See also `fits` and `quote`.
 
     Raises
     ------
@@ -589,70 +586,7 @@ class PrivacyBudget(Budget):
 
         return charged(self, price, label, work)
 
-    @contract
-    def search(
-        self,
-        estimator: Any,
-        grid: dict | list,
-        X: ArrayLike,
-        scorer: Function | None = None,
-        *,
-        epsilon: Price,
-        bound: Annotated[float, positive("the largest loss of a row")] | None = None,
-        label: Line = "",
-    ) -> Search:
-        """Fit every candidate of a grid, choose one privately, and pay for all of it.
-
-        The candidates are fitted to all rows, and the choice among them is one more release: the
-        exponential mechanism over their losses on the PRIVATE rows. Nothing is held out.
-
-        Parameters
-        ----------
-        estimator : estimator with a method `privacy_cost`
-            Each candidate costs its own.
-        grid : dict of str -> list, or list of such dicts
-            PUBLIC parameters to try, as scikit-learn's `ParameterGrid` reads them.
-        X : array_like of shape (n, d)
-            PRIVATE rows.
-        scorer : callable, optional
-            From a fitted candidate and rows, which it may not change, to one loss for each row. Must be
-            record-wise: what it says of a row may depend on that row and on PUBLIC or released numbers
-            only. It is tried on rows of zeros once a candidate is fitted; of the PRIVATE rows no error,
-            warning or printed text of it gets out. Default: the squared distance to the nearest of
-            `cluster_centers_`.
-        epsilon : float
-            What the choice may cost beside the fits, dimensionless.
-        bound : float, optional
-            PUBLIC: a row's loss counts as 0 below 0, and as `bound` above it or where the scorer fails
-            on the row or returns NaN, in the loss's units.
-            Default, with the default scorer: the square of the estimator's radius, or the number of
-            columns for which it declares `bounds` (needed if these are one number for all columns).
-        label : str
-            PUBLIC words for the ledger.
-
-        Returns
-        -------
-        Search
-            `best_estimator_` and `best_params_`, all `estimators_` (they are paid for), and
-            `spent_`, one receipt for everything.
-
-        Raises
-        ------
-        BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
-            As for `fit`; nothing is charged unless everything can be paid. A scorer that fails on rows
-            of zeros is refused after the charge, with the fitted candidates in the error's
-            `estimators_`.
-        """
-        plan = Plan.of(estimator, grid, scorer, epsilon, bound)
-        require_room(self, Row.priced(**plan.price))
-        check_plan(plan, X)
-
-        def work():
-            found = carry_out(plan, X)
-            return found, found.spent_
-
-        return charged(self, plan.price, label, work)
-
+    search = search_among
     parallel = fit_in_parallel
 
     def __copy__(self):

@@ -10,10 +10,8 @@ from functools import partial, reduce
 from typing import Any
 
 from ..accounting.receipts import Line, Receipt
-from ..inputs.contracts import contract
-from .charging import charged, noted, require_room
+from .charging import charged, close_with, method_of_budget, noted, require_room
 from .rules import check_tables, declared_price, problem, Row, told_to, _worse
-from .charging import close_with
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts):
@@ -98,7 +96,7 @@ def _settle_all(budget, plan, prices, entry, receipts):
         raise RuntimeError(f"part {name!r}: {what}")
 
 
-@contract
+@method_of_budget("parallel")
 def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     """Charge once for fits of disjoint tables, then fit each, then keep a receipt of each.
 

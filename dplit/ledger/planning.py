@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .rules import BudgetExceeded, check_price, _like, NextFit, Spent
+from .admission import BudgetExceeded, NextFit, Spent
+from .rules import check_price, _like
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005

@@ -68,8 +68,9 @@ from dplit.ledger import (
     squared_distances,
     worst_settled_delta,
 )
+from dplit.ledger.admission import Rule
 from dplit.ledger.ledger import _SHARES
-from dplit.ledger.rules import Rule, _told, gaussian_bound
+from dplit.ledger.rules import _told, gaussian_bound
 from dplit.ledger.search import STEPS, Plan, bounded_loss
 from dplit.ledger.store import SCHEMA, on_network_disk
 

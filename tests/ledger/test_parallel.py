@@ -10,7 +10,8 @@ from test_ledger import FORK, LIMITS, Planned, Spender, fail, gaussians, in_a_fi
 
 from dplit import BudgetExceeded, KTupleKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
-from dplit.ledger.rules import Rule, _like, replaced, replaced_pair
+from dplit.ledger.admission import Rule
+from dplit.ledger.rules import _like, replaced, replaced_pair
 
 everywhere = pytest.mark.parametrize("make", [in_memory, in_a_file])
 
@@ -123,7 +124,7 @@ def test_a_guarantee_for_replaced_records_says_nothing_of_added_ones():
     """It may publish how many there are."""
     budget = PrivacyBudget(**LIMITS)
     budget.charge(0.1, neighboring="add_remove")
-    adapted = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0)
+    adapted = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=[0, 1])
     for model in (Replacing(), adapted):
         with pytest.raises(ValueError, match="says nothing") as refused:
             budget.fit(model, None, None, None)

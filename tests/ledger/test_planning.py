@@ -10,7 +10,8 @@ from scipy import special
 from dplit import BudgetExceeded, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import Shares, Spending, worst_adaptive_delta
 from dplit.accounting.filters import SHARES
-from dplit.ledger.rules import Row, Rule, gaussian_bound, quoted_at
+from dplit.ledger.admission import Rule
+from dplit.ledger.rules import Row, gaussian_bound, quoted_at
 
 BEFORE = Shares(3 / 4, 1 / 8, 1 / 16, 1 / 16)  # of ledgers that were begun before version 0.4
 README = {"epsilon": 4.0, "delta": 1e-5}

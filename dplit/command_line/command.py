@@ -264,7 +264,7 @@ def _till(options, model):
     require_room(budget, Row.priced(**declared_price(model)))
     return budget
 
-
+# %% ../../nbs/command_line/command.ipynb #957af04b
 def _rehearsed(options, scaler, model, why, left_out, budget):
     """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     price = declared_price(model)

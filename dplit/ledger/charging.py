@@ -16,7 +16,7 @@ from ..accounting.filters import Spending
 from ..accounting.receipts import Line
 from ..inputs.checks import PrivacyWarning, warn_after_charge
 from ..inputs.contracts import contract
-from .admission import BudgetExceeded
+from .admission import admitted, BudgetExceeded
 from .rules import problem, Row
 from .store import _append, LedgerError, _open_charge
 
@@ -43,7 +43,7 @@ def method_of_budget(name: str) -> Callable[[Method], Method]:
 def require_room(budget, row):
     """Refuse a row that the budget has no room for, before anything is looked at; nothing is written."""
     with budget._book.transaction("DEFERRED") as connection:
-        budget._rule.require_room(budget._read(connection), row, partial(_stated, connection))
+        admitted(budget._rule, budget._read(connection), row, partial(_stated, connection))
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a06
 def _reserve(budget, row, final=False):
@@ -53,7 +53,7 @@ def _reserve(budget, row, final=False):
         with book.transaction() as connection:
             asked, refusal = budget._read(connection), None
             try:
-                row = budget._rule.require_room(asked, row, partial(_stated, connection))
+                row = admitted(budget._rule, asked, row, partial(_stated, connection))
             except BudgetExceeded as error:
                 row, refusal = budget._rule.counted(row, asked.sums.neighboring), error
                 if not row.tells:

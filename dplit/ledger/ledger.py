@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote as _quote
-from .admission import Model, NextFit, Rule, Spent
+from .admission import Model, next_fit, NextFit, Rule, Spent
 from .rules import Asked, Charge, check_tables, declared_price, gaussian_bound
 from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
@@ -69,6 +69,15 @@ def _total_line(ledger):
         f"{ledger.neighboring or 'not yet named'}\n"
         f"left: {ledger.next_fit}{more}"
     )
+
+
+def _as_dict(ledger):
+    rows = zip(ledger.ledger, ledger.receipts, strict=True)
+    charges = [{**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows]
+    left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
+    known = {"spent": _finite(ledger.spent), **left, "seal": ledger._look().seal}
+    limits = {**ledger._book.limits._asdict(), "neighboring": ledger.neighboring}
+    return {"schema": VERSION, **limits, **known, "charges": charges}
 
 # %% ../../nbs/ledger/ledger.ipynb #7fd0172d
 class Pages:
@@ -153,7 +162,7 @@ class Ledger(Pages):
 
     @property
     def next_fit(self) -> NextFit:
-        return self._rule.next_fit(self._look().total())
+        return next_fit(self._rule, self._look().total())
 
     quote = _quote
 
@@ -195,19 +204,7 @@ class Ledger(Pages):
         -------
         dict
         """
-        rows = zip(self.ledger, self.receipts, strict=True)
-        return {
-            "schema": VERSION,
-            **self._book.limits._asdict(),
-            "neighboring": self.neighboring,
-            "spent": _finite(self.spent),
-            "remaining": _finite(self.remaining),
-            "next_fit": _finite(self.next_fit),
-            "seal": self._look().seal,
-            "charges": [
-                {**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows
-            ],
-        }
+        return _as_dict(self)
 
     def __str__(self) -> str:
         title, table = f"Ledger {self.path or 'in memory'}", str(_as_table(self.ledger))

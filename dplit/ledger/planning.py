@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .admission import BudgetExceeded, NextFit, Spent
+from .admission import admitted, BudgetExceeded, next_fit, NextFit, Spent
 from .rules import check_price, _like
 from .charging import _stated
 
@@ -88,7 +88,7 @@ def quote(self, *fits: Any) -> Quote:
     LedgerError, RuntimeError
         As for `fit`.
     """
-    rows, named, refusal, admitted = [_planned(fit) for fit in fits], [], "", 0
+    rows, named, refusal, n = [_planned(fit) for fit in fits], [], "", 0
     with self._book.transaction("DEFERRED") as connection:
         state, stated = self._read(connection), _stated(connection)
     for row in rows:
@@ -96,13 +96,13 @@ def quote(self, *fits: Any) -> Quote:
         counted = self._rule.counted(row, state.sums.neighboring)
         named.append((row.estimator, Spent(counted.epsilon, counted.delta)))
         try:
-            counted = None if refusal else self._rule.require_room(state, row, before)
+            counted = None if refusal else admitted(self._rule, state, row, before)
         except BudgetExceeded as error:
             refusal, counted = str(error), None
         if counted is not None:
-            admitted += 1
+            n += 1
             state = state._replace(sums=state.sums.plus(counted.counts))
             stated = stated[0] + row.epsilon, stated[1] + row.delta
     total = state.total()
-    left = self._rule.spent(total), self._rule.next_fit(total)
-    return Quote(tuple(named), admitted, refusal, *left)
+    left = self._rule.spent(total), next_fit(self._rule, total)
+    return Quote(tuple(named), n, refusal, *left)

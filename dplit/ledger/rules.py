@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Price', 'PriceDelta', 'SomeReceipt', 'Asked', 'SettledMenu', 'check_price', 'gaussian_bound', 'quoted_at',
            'is_gaussian', 'replaced_pair', 'replaced', 'declared_price', 'check_tables', 'line_by_line', 'Row',
-           'Charge', 'told_to', 'problem', 'settled', 'worst_settled_delta']
+           'seen_as', 'Charge', 'told_to', 'problem', 'settled', 'worst_settled_delta']
 
 # %% ../../nbs/ledger/rules.ipynb #c5e0a28a
 import getpass
@@ -274,24 +274,25 @@ class Row(NamedTuple):
         """Whether a refusal would tell of answers: then what was released counts all the same."""
         return bool(self.receipt) and not self.promise and self.counts.fits > 1
 
-    def seen_as(self, relation):
-        """The same row in a ledger that counts another relation, or unchanged if it counts this one."""
-        if (relation, self.neighboring) != ("replace", "add_remove"):
-            return self
-        counts = replaced(self.counts)
-        promise = self.promise if is_gaussian(self.counts) else ""
-        pair = replaced_pair(self.epsilon, self.delta)
-        return self._replace(
-            **dict(zip(("epsilon", "delta"), pair, strict=True)),
-            **{"neighboring": relation, "promise": promise, "counts": counts},
-            estimator=f"{self.estimator} (add_remove, counted as a group of two)",
-        )
-
     @classmethod
     def asked(cls, event):
         """What was reserved."""
         names = cls._fields[:7]
         return cls(*(getattr(event, name) for name in names), spending_of(event.counts))
+
+# %% ../../nbs/ledger/rules.ipynb #dc4ad2a1
+def seen_as(row, relation):
+    """The same row in a ledger that counts another relation, or unchanged if it counts this one."""
+    if (relation, row.neighboring) != ("replace", "add_remove"):
+        return row
+    counts = replaced(row.counts)
+    promise = row.promise if is_gaussian(row.counts) else ""
+    pair = replaced_pair(row.epsilon, row.delta)
+    return row._replace(
+        **dict(zip(("epsilon", "delta"), pair, strict=True)),
+        **{"neighboring": relation, "promise": promise, "counts": counts},
+        estimator=f"{row.estimator} (add_remove, counted as a group of two)",
+    )
 
 # %% ../../nbs/ledger/rules.ipynb #a05a0184
 def _check_asked(value, name, owner):

@@ -6,7 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from test_ledger import FORK, LIMITS, Planned, Spender, fail, gaussians, in_a_file, in_memory
+from test_ledger import (
+    FORK,
+    LIMITS,
+    Planned,
+    Replacing,
+    Spender,
+    fail,
+    gaussians,
+    in_a_file,
+    in_memory,
+)
 
 from dplit import BudgetExceeded, KTupleKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
@@ -20,10 +30,6 @@ class Gaussian(Spender):
     """All its noise is Gaussian."""
 
     states = {"is_upper_bound": True, "gaussian_only": True}
-
-
-class Replacing(Spender):
-    neighboring = "replace"
 
 
 def honest(epsilon=0.25, delta=1e-7):

@@ -42,6 +42,7 @@ FILES = {
     "test_site",
     "test_statement_checks",
     "test_threads",
+    "test_tight_statements",
 }
 SWEEPS = {
     "test_every_planted_bug_is_caught": 13,

@@ -500,7 +500,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         PUBLIC. Directions in which the public sample is flat are taken to curve by this share of
         the largest curvature more.
     variant : {"profiled", "paper"}
-        "paper": Algorithm 2, which releases noisy gradients of the private weights too.
+        "paper": Algorithm 2, as rebuilt from the words of the paper: it releases noisy gradients of
+        the private weights too.
     private : bool
         False: trained to a minimum, without protection.
 

@@ -405,7 +405,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         where there is much, and more where the rounds are few. Without a public sample 0.02 if the
         second moment of the rows was bought, for a tenth of mu^2, else 0.15.
     variant : {"profiled", "paper"}
-        "paper": Algorithm 1, which releases a noisy gradient of the private weights too.
+        "paper": Algorithm 1, as rebuilt from the words of the paper: it releases a noisy gradient of
+        the private weights too.
     private : bool
         False: the exact optimum, without protection.
 

@@ -26,6 +26,7 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
+from ..inputs.doubts import doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers
@@ -460,6 +461,8 @@ class PrivateAdaptation(PrivateEstimator):
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         refuse_words(y, f"y{name[0]}", self._sort, owner)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
+        if public and name == "source":
+            self._warn_of_source(Xs, ys)  # before a charge
         for d in [public.X.shape[1]] if public else columns:
             self._check_model(d, public)
 
@@ -484,10 +487,9 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _warn_if_most_exceed(self, sizes, name, what):
         if len(sizes) and np.median(sizes) > (1 + 1e-6) * getattr(self, name):
-            warn_after_charge(
+            doubt(
                 f"{name}={getattr(self, name)!r}: most of the public {what} exceed it, and are cut to "
-                f"it. {type(self).__name__} will learn little of their sizes; is the unit right?",
-                UserWarning,
+                f"it. {type(self).__name__} will learn little of their sizes; is the unit right?"
             )
 
     def _gate(self, Xt, yt, *, Xs, ys):
@@ -497,8 +499,6 @@ class PrivateAdaptation(PrivateEstimator):
         if Xs is None or _is_empty(Xs):
             Xs, ys = np.zeros((0, target.X.shape[1])), np.zeros(0) if Xs is None else ys
         source = self._sample(Xs, ys, "source", target.X.shape[1])
-        if self.protect == "target":
-            self._warn_of_source(Xs, ys)
         n, m = len(target), len(source)
         _check_any(type(self).__name__, n, m)
         alpha = 0.0 if m == 0 else 1.0 if n == 0 else self._share(n, target.X.shape[1])
@@ -569,8 +569,9 @@ class PrivateAdaptation(PrivateEstimator):
 
         Warns
         -----
-        UserWarning
-            If most rows or labels of a PUBLIC source exceed the bounds: a unit may be wrong.
+        DoubtWarning
+            If most rows or labels of a PUBLIC source exceed the bounds, before a budget is charged: a
+            unit may be wrong.
         PrivacyWarning
             If delta is above one over the number of private records.
         """

@@ -17,6 +17,7 @@ from .files import _cells_by_name, _is_no_text, _Lines, _numbers, _open_csv
 from .files import _parquet, _words, BLOCK
 from .sources import is_parquet, opened
 from ..inputs.console import say
+from ..inputs.doubts import of_one_value
 
 # %% ../../nbs/command_line/checking.ipynb #1e1ea343
 _LOOKS = {  # of cells that are no numbers
@@ -188,11 +189,12 @@ def check(options):
         scaler, left_out = read_public(options, source)
         most = None if options.all else FEW
         columns, wrong, kept = tally(source, scaler, most)
-    head = "column", "cells", "not read", "outside of range, or on no list"
-    rows = [(c.column.name, c.n, c.lost, c.beyond) for c in columns]
+    head = "column", "weight", "cells", "not read", "outside of range, or on no list"
+    rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept)
     said = [WARNING, "", str(Table(head, rows))]
     said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += filter(None, (of_one_value(c.column) for c in columns))
     said += [f"{_are_none(wrong)}:"] * bool(wrong)
     said += [f"  {place}" for place in wrong[:most]]
     said += [f"  and {len(wrong) - FEW} more (--all lists them)"] * (most == FEW < len(wrong))

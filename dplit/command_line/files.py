@@ -22,6 +22,7 @@ import numpy as np
 from .sources import check_source, is_parquet, Source, suffix, unreadable
 from ..inputs.foreign import quiet
 from ..inputs.checks import column_kind
+from ..inputs.doubts import SEPARATORS
 
 # %% ../../nbs/command_line/files.ipynb #74cc05bb
 class _Block(dict):
@@ -202,6 +203,8 @@ class _Lines:
                 wrong = str(error)
             if cells is not None and len(cells) != len(self.head):
                 wrong = f"it has {len(cells)} cells, and the first line {len(self.head)} names"
+                if len(cells) == 1 and any(sign in cells[0] for sign in SEPARATORS):
+                    wrong += f", separated by {self.separator!r}; this line separates otherwise"
                 cells = None
             yield number, cells, wrong
 

@@ -11,17 +11,19 @@ import sys
 from pathlib import Path
 
 # %% ../../nbs/command_line/options.ipynb #ade56734
-NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans"
+NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
 EXAMPLE = """\
 example:
   python -m dplit cluster people.csv --bounds bounds.csv --clusters 3 --epsilon 1 --delta 1e-6 --out answer
 where bounds.csv has a line for each column that is to be used:
-  column,low,high,values,missing
-  age,0,120,,middle
-  region,,,north|south,
+  column,low,high,values,missing,weight
+  age,0,120,,middle,
+  income,0,200000,,,2
+  region,,,north|south,,
 Every cell of a range must be a number, unless "missing" says what it counts as if it is none: a number,
-low, high, middle, or drop (its row is left out). A run that finds another one stops, and its ledger is
+low, high, middle, or drop (its row is left out). Distances in a column are multiplied by its weight: 1
+for a range, 0.25 for a list, unless it says otherwise. A run that finds another cell stops, and its ledger is
 charged. Look before you pay: python -m dplit check people.csv --bounds bounds.csv
 return codes:
   0 all files are written; 1 nothing was released; 3 released, but a file is not written;
@@ -32,7 +34,8 @@ _TABLE = (
     "CSV or Parquet, one row for each person: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
     "for standard input"
 )
-_BOUNDS = "public ranges: CSV with column,low,high[,values][,missing], or JSON"
+_DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
+_BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
 
 def arguments(parser):
@@ -46,7 +49,7 @@ def arguments(parser):
     add("--bounds", type=Path, required=True, help=_BOUNDS)
     add("--clusters", type=int, required=True, help="how many")
     add("--epsilon", type=float, required=True, help="privacy loss")
-    add("--delta", type=float, required=True, help="failure probability")
+    add("--delta", type=float, required=True, help=_DELTA)
     add("--method", choices=NAMES, help=advice)
     add("--ledger", type=Path, help="charge this ledger (python -m dplit ledger FILE --begin)")
     add("--neighboring", choices=("add_remove", "replace"), default="add_remove", help=relation)

@@ -10,12 +10,14 @@ __all__ = ['MOST_COLUMNS', 'NOT_PROTECTED', 'BEYOND', 'Result', 'plot_columns', 
 import base64
 import html
 import math
+from itertools import chain
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from ..plotting.styles import png, SERIES, style
+from ..inputs.doubts import deciding, ends_of, of_one_value, said_of_deciding, said_of_ends
 from ..accounting.receipts import rounded_up, Receipt
 
 # %% ../../nbs/command_line/reports.ipynb #5e71485c
@@ -86,8 +88,14 @@ def _maybe_empty(result):
 
 
 def doubts(result):
-    """Sentences (PUBLIC) about clusters that may be empty and lists of which hardly anybody has a value, or ""."""
-    return " ".join([*_empty_clusters(result), *_empty_lists(result)])
+    """Sentences (PUBLIC) about what may be a mistake, by what was declared and released alone; or "".
+
+    Clusters that may be empty, lists of which hardly any row has a value, lists of one value, columns in
+    which every cluster lies at an end of the range, and a column that decides alone.
+    """
+    listed = filter(None, map(of_one_value, result.columns))
+    found = (_empty_clusters(result), _empty_lists(result), listed, _ends(result), _alone(result))
+    return " ".join(chain(*found))
 
 
 def _empty_clusters(result):
@@ -132,6 +140,28 @@ def _telling(result):
     ]
     first = np.argsort(apart, kind="stable")[::-1][:MOST_COLUMNS]
     return [pairs[i] for i in sorted(first)]
+
+# %% ../../nbs/command_line/reports.ipynb #3db780b5
+def _ends(result):
+    """Columns in which every cluster that has rows for sure lies at an end of the range."""
+    sure = ~_maybe_empty(result)
+    for column, own in _places(result):
+        if not column.values:
+            errors = result.center_errors
+            errors = None if errors is None else errors[sure][:, own]
+            range_ = np.array([column.low]), np.array([column.high])
+            [end] = ends_of(result.centers[sure][:, own], errors, *range_)
+            if end:
+                yield said_of_ends(column.name, end)
+
+
+def _alone(result):
+    """The column in which these clusters differ, if they agree in all others."""
+    units = np.array([column.unit for column in result.columns for _ in column.outputs])
+    ends = [own.stop for _, own in _places(result)]
+    place = deciding((result.centers / units)[~_maybe_empty(result)], ends)
+    if place is not None:
+        yield said_of_deciding(result.columns[place])
 
 # %% ../../nbs/command_line/reports.ipynb #c27c5083
 def _draw_range(ax, column, centers, errors):
@@ -258,10 +288,12 @@ def _sentences(result):
     )
     epsilon, delta = rounded_up(receipt.epsilon), rounded_up(receipt.delta)
     times = rounded_up(math.exp(min(receipt.epsilon, 700)))
+    pure = receipt.delta == 0
+    term = f"pure {epsilon}-differential" if pure else f"({epsilon}, {delta})-differential"
     yield (
-        f"In the words of the field: ({epsilon}, {delta})-differential privacy. Whatever somebody looks "
+        f"In the words of the field: {term} privacy. Whatever somebody looks "
         f"for on this page: the probability of finding it with your row is at most {times} times that "
-        f"of finding it without, plus {delta}; and the other way round."
+        f"of finding it without{'' if pure else f', plus {delta}'}; and the other way round."
     )
     used = "1 column was" if len(result.columns) == 1 else f"{len(result.columns)} columns were"
     yield f"{used} used. All others were left out."
@@ -316,7 +348,8 @@ def _centers_table(result):
 
 BEYOND = (
     "A cell beyond its range counts as the nearer end, and one that is not on its list as none of the "
-    "values there. What is said of a missing or unreadable cell was decided for its column, and is applied "
+    "values there. Distances in a column are multiplied by its weight, which is 1 where none is named: two "
+    "different values of a list with the weight 0.25 are as far apart as a quarter of a range. What is said of a missing or unreadable cell was decided for its column, and is applied "
     "to each record by itself. How many such cells there are cannot be learnt from this page."
 )
 
@@ -341,7 +374,7 @@ def _found(result):
     if result.sizes is not None:
         sizes = "How many rows each cluster has. Whiskers: two standard errors of the noise."
         parts.append(_picture(plot_sizes(result), sizes))
-    parts += [f"<p class=warn>{doubt}</p>"] if (doubt := doubts(result)) else []
+    parts += [f"<p class=warn>{html.escape(doubt)}</p>"] if (doubt := doubts(result)) else []
     said = [f"<p>{text}</p>"] if (text := together(result)) else []
     return "\n".join([*parts, _centers_table(result), *said])
 

@@ -1,16 +1,17 @@
 """What comes in: public parameters by rules, private tables by one reader, and public ranges of columns."""
 
 from .blocks import MappedRows, map_blocks
-from .checks import AbstainedWarning, PrivacyWarning
+from .checks import AbstainedWarning, DoubtWarning, PrivacyWarning
+from .columns import Column
 from .contracts import face
 from .lattice import quantize
 from .numbers import UnreadableRecords
-from .ranges import BoundedScaler, Box, Column
+from .ranges import BoundedScaler, Box
 from .tables import check_rows
 
 __all__ = [
-    "AbstainedWarning", "BoundedScaler", "Box", "Column", "MappedRows", "PrivacyWarning",
-    "UnreadableRecords", "check_rows", "map_blocks", "quantize",
+    "AbstainedWarning", "BoundedScaler", "Box", "Column", "DoubtWarning", "MappedRows",
+    "PrivacyWarning", "UnreadableRecords", "check_rows", "map_blocks", "quantize",
 ]
 
 face(__name__)

@@ -4,13 +4,14 @@ from ..inputs.contracts import face
 from .choosing import choice_error, choose_n_clusters, penalised_distances, search_prices
 from .admission import BudgetExceeded
 from .ledger import PrivacyBudget
+from .pipelines import record_wise
 from .rules import declared_price, line_by_line, worst_settled_delta
 from .search import squared_distances
 from .store import LedgerError
 
 __all__ = [
     "BudgetExceeded", "LedgerError", "PrivacyBudget", "choice_error", "choose_n_clusters",
-    "declared_price", "line_by_line", "penalised_distances", "search_prices",
+    "declared_price", "line_by_line", "penalised_distances", "record_wise", "search_prices",
     "squared_distances", "worst_settled_delta",
 ]
 

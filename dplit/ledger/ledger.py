@@ -16,11 +16,12 @@ from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote as _quote
 from .admission import Model, next_fit, NextFit, Rule, Spent
-from .rules import Asked, Charge, check_tables, declared_price, gaussian_bound
+from .rules import Asked, Charge, declared_price, gaussian_bound
 from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
+from .pipelines import check_fit, paid_step, receipt_of
 from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation
@@ -540,8 +541,10 @@ class PrivacyBudget(Budget):
 
         Parameters
         ----------
-        estimator : estimator with a method `privacy_cost`
-            A private one. What this method returns, a `PrivacyCost`, is charged.
+        estimator : estimator with a method `privacy_cost`, or Pipeline that ends with one
+            A private one. What this method returns, a `PrivacyCost`, is charged. Steps before it must look
+            at one record at a time: `BoundedScaler`, or `FunctionTransformer` of a function declared
+            `record_wise`.
         *args, **kwargs
             Handed to `estimator.fit`, for example the PRIVATE rows.
         label : str
@@ -557,9 +560,10 @@ class PrivacyBudget(Budget):
         BudgetExceeded
             If not enough is left; the data are not read.
         TypeError
-            If the estimator has no `privacy_cost`: a pipeline or a search fits many times (see
-            `search`), and the `epsilon` of, say, a support vector machine is no privacy cost. Also if
-            it may cost more than it states, as some algorithms do as published.
+            If the estimator has no `privacy_cost`: a search fits many times (see `search`), and the
+            `epsilon` of, say, a support vector machine is no privacy cost. If a step of a pipeline may look
+            at more than one record. Also if the estimator may cost more than it states, as some
+            algorithms do as published.
         ValueError
             If what is PUBLIC about the fit is impossible: nothing was charged.
         LedgerError
@@ -571,15 +575,13 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price, before = declared_price(estimator), getattr(estimator, "spent_", None)
+        price, before = declared_price(paid_step(estimator)), receipt_of(estimator)
         require_room(self, Row.priced(**price))  # before a table is looked at
-        check_tables(estimator, args, kwargs)
+        check_fit(estimator, args, kwargs)
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
-            receipt = getattr(fitted, "spent_", None)
-            fresh = isinstance(receipt, Receipt) and receipt is not before
-            return fitted, receipt if fresh else None
+            return fitted, receipt_of(fitted, before)
 
         return charged(self, price, label, work)
 

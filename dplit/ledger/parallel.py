@@ -9,9 +9,10 @@ __all__ = ['joint_price', 'fit_in_parallel']
 from functools import partial, reduce
 from typing import Any
 
-from ..accounting.receipts import Line, Receipt
+from ..accounting.receipts import Line
 from .charging import charged, close_with, method_of_budget, noted, require_room
-from .rules import check_tables, declared_price, problem, Row, told_to, _worse
+from .pipelines import check_fit, paid_step, receipt_of
+from .rules import declared_price, problem, Row, told_to, _worse
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts):
@@ -33,7 +34,7 @@ def _planned(parts):
                 "whose records lies in another part, and an estimator of its own. To ask one table "
                 "twice is sequential composition: budget.fit, twice."
             )
-    prices = [declared_price(model) for model in models]
+    prices = [declared_price(paid_step(model)) for model in models]
     for name, price in zip(parts, prices, strict=True):
         if price["neighboring"] != "add_remove":
             raise ValueError(
@@ -63,7 +64,7 @@ def _fit_all(plan):
     """({name: fitted}, {name: fresh receipt}): fits part after part; an error says in which part it happened."""
     done, receipts = {}, {}
     for name, model, *tables in plan:
-        before = getattr(model, "spent_", None)
+        before = receipt_of(model)
         try:
             done[name] = model.fit(*tables)
         except BaseException as error:
@@ -73,8 +74,8 @@ def _fit_all(plan):
                 "were fitted before it are in the `estimators_` of this error."
             )
             raise
-        receipt = getattr(done[name], "spent_", None)
-        if isinstance(receipt, Receipt) and receipt is not before:
+        receipt = receipt_of(done[name], before)
+        if receipt is not None:
             receipts[name] = receipt
     return done, receipts
 
@@ -133,6 +134,6 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     price = joint_price(prices)
     require_room(self, Row.priced(**price))
     for _, model, *tables in plan:
-        check_tables(model, tables, {})
+        check_fit(model, tables, {})
     settle = partial(_settle_all, self, plan, prices)
     return charged(self, price, label, partial(_fit_all, plan), settle)

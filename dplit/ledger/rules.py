@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 from typing import Annotated, Any, NamedTuple
 
 from ..accounting.receipts import Receipt
+from .pipelines import paid_step
 from ..accounting.gaussian import gaussian_epsilon, gaussian_mu
 from ..accounting.filters import check_menu, Depth, PrivacyCost, Spending, spending_of
 from ..accounting.filters import sum_up, Sums
@@ -305,7 +306,7 @@ Asked = Annotated[Any, Asks(_check_asked, "A price, or an estimator.", "float or
 def _like(price, delta, receipt):
     """What to reserve for a fit like this: an estimator, a price, or one with such a receipt."""
     if hasattr(price, "fit"):
-        return Row.priced(**declared_price(price))
+        return Row.priced(**declared_price(paid_step(price)))
     if price is None:
         price, delta = check_price(receipt.epsilon, receipt.delta, "a fit with this receipt")
     promise = {}

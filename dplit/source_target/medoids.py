@@ -4,27 +4,32 @@
 
 # %% auto #0
 __all__ = ['Sources', 'Targets', 'Indices', 'Cap', 'source_distance', 'stc_cost', 'error_probability', 'greedy_medoids',
-           'swap_medoids', 'blocks_of', 'SourceTargetKMedoids']
+           'swap_medoids', 'SourceTargetKMedoids']
 
 # %% ../../nbs/source_target/medoids.ipynb #5a00a8cf
 import math
-from itertools import pairwise
 
 from typing import Annotated, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.contracts import Count, Whole
 from ..inputs.declared import declare, rules_of, settle
 from ..inputs.numbers import check_arrays
 from ..estimators.base import PublicEstimator
-from ..geometry.neighbors import nearest_distance
+from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
-from ..inputs.checks import check_points
 from ..inputs.contracts import Exponent, Rule, Share, Table, between, each
-from ..inputs.tables import check_same_columns, keep_columns
+from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
+from ..inputs.tables import keep_columns
+from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
+from .distances import as_distances, blocks_of, check_scale
+from .distances import EUCLIDEAN, EuclideanRows, Metric, MetricParams
+from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -41,7 +46,14 @@ Indices = Annotated[list[int], each(Whole)]
 Cap = Annotated[float, between(0, 1e300)]
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bcb
-def source_distance(Xt: Targets, sources: Sources, cap: Cap | None = None):
+def source_distance(
+    Xt: Targets,
+    sources: Sources,
+    cap: Cap | None = None,
+    *,
+    metric: PointMetric = "euclidean",
+    metric_params: MetricParams | None = None,
+):
     """Distance of each target to its nearest source: all that the objective needs of the sources.
 
     Parameters
@@ -51,13 +63,18 @@ def source_distance(Xt: Targets, sources: Sources, cap: Cap | None = None):
         In the units of Xt; m may be 0.
     cap : float, optional
         The distance of a target where there is no source at all; default twice the largest distance
-        of a target to the mean target, which no two targets exceed.
+        of a target to the mean target, which no two targets exceed; by another metric, a distance
+        that none exceeds.
+    metric, metric_params
+        As of `SourceTargetKMedoids`.
 
     Returns
     -------
     ndarray of shape (n,)
-        In the units of Xt. PRIVATE if the sources are.
+        In the units of Xt, or those of the metric. PRIVATE if the sources are.
     """
+    if metric not in EUCLIDEAN:
+        return RowsByNumber(Xt, metric, metric_params).to_sources(sources, cap)
     if sources is None or len(sources) == 0:
         reach = 2 * np.sqrt(nearest_distance(Xt, Xt.mean(axis=0, keepdims=True)).max())
         return np.full(len(Xt), reach if cap is None else cap)
@@ -66,12 +83,20 @@ def source_distance(Xt: Targets, sources: Sources, cap: Cap | None = None):
     return _Near(sources, Xt).nearest(Xt)
 
 # %% ../../nbs/source_target/medoids.ipynb #ed88ce38
-def stc_cost(Xt: Targets, sources: Sources, medoids: Indices, cap: Cap | None = None):
+def stc_cost(
+    Xt: Targets,
+    sources: Sources,
+    medoids: Indices,
+    cap: Cap | None = None,
+    *,
+    metric: PointMetric = "euclidean",
+    metric_params: MetricParams | None = None,
+):
     """Mean distance of a target to its nearest source or chosen medoid: equation (1).
 
     Parameters
     ----------
-    Xt, sources, cap
+    Xt, sources, cap, metric, metric_params
         As in `source_distance`.
     medoids : array_like of int
         Rows of Xt, by index; there may be none.
@@ -79,13 +104,14 @@ def stc_cost(Xt: Targets, sources: Sources, medoids: Indices, cap: Cap | None = 
     Returns
     -------
     float
-        In the units of Xt. PRIVATE if the sources are.
+        In the units of Xt, or those of the metric. PRIVATE if the sources are.
     """
     if max(medoids, default=0) >= len(Xt):
         raise ValueError("medoids: stc_cost needs numbers of rows of Xt, counted from 0.")
-    distance = source_distance(Xt, sources, cap)
+    measured = {"metric": metric, "metric_params": metric_params}
+    distance = source_distance(Xt, sources, cap, **measured)
     if len(medoids):
-        distance = np.minimum(distance, source_distance(Xt, Xt[medoids]))
+        distance = np.minimum(distance, source_distance(Xt, Xt[medoids], **measured))
     return float(distance.mean())
 
 # %% ../../nbs/source_target/medoids.ipynb #c564e705
@@ -104,12 +130,12 @@ def error_probability(epsilon: Exponent, delta: Share):
     return (1 - delta) / (1 + math.exp(epsilon))
 
 # %% ../../nbs/source_target/medoids.ipynb #b1f28cfc
-def greedy_medoids(X, d0, k, candidates=None):
+def greedy_medoids(X, d0, k, candidates=None, between=cdist):
     """The greedy medoids: each lowers the cost as much as any row can, given those before it.
 
     All gains are kept, and a choice updates them from the rows whose distance it has lowered: exactly
     greedy, in 1 to 3 passes over all pairs, with a block of them in memory. Ties go to the lowest index.
-    `d0` is the distance of each row to its nearest source. Returns the indices of the chosen rows, in order,
+    `d0` is the distance of each row to its nearest source, `between` measures. Returns the indices of the chosen rows, in order,
     and by how much each of the `candidates` (indices, default all) would lower the sum of distances now.
     Nemhauser, Wolsey, Fisher (Math. Program. 1978): at least 1 - 1/e of the best possible gain.
     """
@@ -119,39 +145,43 @@ def greedy_medoids(X, d0, k, candidates=None):
     for rows in blocks_of(
         np.arange(len(X)), max(len(C), 1)
     ):  # who is nearer than to a source gains
-        D = cdist(X[rows], C)
+        D = between(X[rows], C)
         gain -= np.minimum(D, distance[rows, None], out=D).sum(axis=0)
     gain += distance.sum()
     for _ in range(k):
         j = int(np.where(free, gain, -np.inf).argmax())
         chosen.append(candidates[j])
         free[j] = False
-        lower = np.minimum(distance, cdist(C[j : j + 1], X)[0])
+        lower = np.minimum(distance, between(X, C[j : j + 1])[:, 0])
         for rows in blocks_of(np.flatnonzero(lower < distance), len(C)):
-            D = cdist(X[rows], C)
+            D = between(X[rows], C)
             np.clip(D, lower[rows, None], distance[rows, None], out=D)
             gain += D.sum(axis=0) - distance[rows].sum()
         distance = lower
     return np.array(chosen, dtype=np.int64), np.where(free, np.maximum(gain, 0), 0.0)
 
 # %% ../../nbs/source_target/medoids.ipynb #f8e4a7d5
-def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6):
+def swap_medoids(X, d0, medoids, candidates, n_passes=1, tolerance=1e-6, between=cdist):
     """Swaps, until none lowers the cost: a candidate replaces the medoid whose loss it best makes up for.
 
     `d0` is the distance of each row to its nearest source, a medoid that cannot be removed; the others are
     indices of rows. A swap must lower the cost by more than the share `tolerance` of it. In a pass, where few
     rows are near to a candidate, candidates are taken in blocks with about a million near pairs each, most
-    often a single one, and a block is left when none of its swaps helps; else one by one. Returns the new
+    often a single one, and a block is left when none of its swaps helps; else, and by another metric, one by
+    one. Returns the new
     medoids and how many swaps there were. Schubert, Rousseeuw (Inf. Syst. 2021), FasterPAM.
     """
     if not (len(medoids) and len(candidates)):
         return medoids, 0
     n_swaps, quiet, medoids = 0, 0, medoids.copy()
-    state = _two_nearest(X, d0, X[medoids])
+    state = _two_nearest(X, d0, X[medoids], between)
+    step = X, d0, medoids, candidates, state, n_passes, tolerance
+    if between is not cdist:
+        return medoids, _one_by_one(*step, between)
     some, few = np.arange(len(X))[:: 1 + len(X) // 200], candidates[:: 1 + len(candidates) // 500]
     near = np.mean(cdist(X[some], X[few]) < state[3][some, None])  # share of pairs that matter
     if near > _MANY:
-        return medoids, _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance)
+        return medoids, _one_by_one(*step)
     size = max(1, int(_PAIRS / max(len(X) * near, len(medoids) + 1)))
     n_blocks = -(-len(candidates) // size)
     for i in range(n_passes * n_blocks):
@@ -183,7 +213,7 @@ def _descend(swaps, tolerance):
     return n_swaps
 
 # %% ../../nbs/source_target/medoids.ipynb #60c0ffee
-def _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance):
+def _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance, between=cdist):
     """As FasterPAM is printed: a candidate is swapped in at once if that helps; the number of swaps."""
     near, second, d1, d2 = state
     n_swaps, quiet, stale = 0, 0, True
@@ -191,7 +221,7 @@ def _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance):
         j = candidates[i % len(candidates)]
         if stale:
             loss, needed = _losses(state, len(medoids)), -tolerance * d1.sum()
-        new = cdist(X[j : j + 1], X)[0]
+        new = between(X, X[j : j + 1])[:, 0]
         gain, shift = _entries_of(new, d1, d2)
         shift = np.bincount(near, shift, len(medoids) + 1)
         change = shift[1:] + loss
@@ -202,49 +232,8 @@ def _one_by_one(X, d0, medoids, candidates, state, n_passes, tolerance):
             break
         if stale:
             medoids[slot] = j
-            _replace(X, d0, medoids, state, slot, new)
+            _replace(X, d0, medoids, state, slot, new, between)
     return n_swaps
-
-# %% ../../nbs/source_target/medoids.ipynb #c4f71191
-def _two_nearest(X, d0, medoids):
-    """(nearest, second nearest, their distances) for each row, the source being number 0, twice."""
-    near, second = np.empty((2, len(X)), dtype=np.int64)
-    d1, d2 = np.empty((2, len(X)))
-    for rows in blocks_of(np.arange(len(X)), len(medoids) + 2):
-        D, i = np.c_[d0[rows], d0[rows], cdist(X[rows], medoids)], np.arange(len(rows))
-        near[rows] = D.argmin(axis=1)
-        d1[rows] = D[i, near[rows]]
-        D[i, near[rows]] = np.inf
-        second[rows] = D.argmin(axis=1)
-        d2[rows] = D[i, second[rows]]
-    return np.maximum(near - 1, 0), np.maximum(second - 1, 0), d1, d2
-
-
-def _come(state, slot, new):
-    """A medoid comes as number `slot`, at distances `new`: it may be nearer than those that a row has."""
-    near, second, d1, d2 = state
-    first, between = new < d1, (d1 <= new) & (new < d2)
-    second[first], d2[first], near[first], d1[first] = near[first], d1[first], slot, new[first]
-    second[between], d2[between] = slot, new[between]
-
-
-def _replace(X, d0, medoids, state, slot, new):
-    """The state after a medoid, at distances `new`, has taken this place: rows of the one that left start afresh."""
-    left = np.flatnonzero((state[0] == slot + 1) | (state[1] == slot + 1))
-    _come(state, slot + 1, new)
-    for old, found in zip(state, _two_nearest(X[left], d0[left], X[medoids]), strict=True):
-        old[left] = found
-
-
-def _losses(state, k):
-    """What each medoid would cost if it left alone."""
-    near, _, d1, d2 = state
-    return np.bincount(near, d2 - d1, k + 1)[1:]
-
-
-def _entries_of(D, first, second):
-    """The first and the last term of (10), for pairs at distance D."""
-    return np.minimum(D - first, 0), np.minimum(np.maximum(D, first) - second, 0)
 
 # %% ../../nbs/source_target/medoids.ipynb #f4e42afb
 class _Swaps:
@@ -285,62 +274,6 @@ class _Swaps:
         change = np.concatenate([-value, value_now])
         np.add.at(self.table.ravel(), np.concatenate([cell, now]), change)
         self.loss = _losses(state, len(self.medoids))
-
-# %% ../../nbs/source_target/medoids.ipynb #64bafaa0
-_CELLS = 2**17  # distances in one block: 1 MiB
-
-
-def blocks_of(rows, width):
-    """The rows in blocks, so that a table of `width` columns for a block fits the cache."""
-    step = max(8, _CELLS // width)
-    return (rows[at : at + step] for at in range(0, len(rows), step))
-
-
-class _Near:
-    """Exact distances of the near pairs only: a product in single precision says which may be near."""
-
-    def __init__(self, points, rows):
-        self.points, self.middle, d = points, points.mean(axis=0), points.shape[1]
-        self.scale = max(float(np.abs(some - self.middle).max()) for some in (points, rows)) or 1.0
-        P = (points - self.middle) / self.scale
-        self.right = np.vstack([-2 * P.T, np.ones(len(P)), (P**2).sum(axis=1)]).astype(np.float32)
-        self.error = (d + 5) * 4 * d * 2.0**-23  # twice what d + 5 roundings of up to 4 d amount to
-
-    def _rough(self, X):
-        """(rows, their squared distances to all points in units of the scale, up to `error`)."""
-        A = (X - self.middle) / self.scale
-        left = np.column_stack([A, (A**2).sum(axis=1), np.ones(len(A))]).astype(np.float32)
-        for rows in blocks_of(np.arange(len(X)), len(self.points)):
-            yield rows, left[rows] @ self.right
-
-    def _exact(self, X, rows, near):
-        """(row, point, distance) of the marked pairs, row by row."""
-        row, point = np.divmod(np.flatnonzero(near), len(self.points))
-        row += rows[0]
-        apart = X[row] - self.points[point]
-        return row, point, np.sqrt(np.einsum("ij,ij->i", apart, apart))
-
-    def nearest(self, X):
-        """The distance of each row to its nearest point."""
-        out = np.empty(len(X))
-        for rows, rough in self._rough(X):
-            limit = rough.min(axis=1) + np.float32(3 * self.error)
-            row, _, distance = self._exact(X, rows, rough <= limit[:, None])
-            out[rows] = np.minimum.reduceat(distance, np.searchsorted(row, rows))
-        return out
-
-    def within(self, X, reach):
-        """For each row two arrays: which points are nearer than its reach, and how near."""
-        limit = (1.001 * (reach / self.scale) ** 2 + self.error).astype(np.float32)
-        points, distances = [], []
-        for rows, rough in self._rough(X):
-            row, point, distance = self._exact(X, rows, rough < limit[rows, None])
-            near = distance < reach[row]
-            point, distance = point[near].astype(np.int32), distance[near]
-            cuts = np.searchsorted(row[near], [*rows, rows[-1] + 1]).tolist()
-            points += [point[a:b] for a, b in pairwise(cuts)]
-            distances += [distance[a:b] for a, b in pairwise(cuts)]
-        return points, distances
 
 # %% ../../nbs/source_target/medoids.ipynb #5eed0101
 _FEW = 30  # medoids; with more, most pairs are far and `swap_medoids` leaves them out
@@ -419,16 +352,22 @@ def _promised(pairs, state, k, columns):
     return whole + (table[1:] + _losses(state, k)[:, None]).min(axis=0)
 
 # %% ../../nbs/source_target/medoids.ipynb #11e0b4c3
-class SourceTargetKMedoids(PublicEstimator):
+class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
     """k medoids of a PUBLIC target, beside sources that are already there.
 
     Not a private mechanism: hand it sources that are public or released, such as the `sources_` of
-    `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free. A greedy start,
-    exact up to 2000 rows and on that many of them beyond, then swaps until none helps. Up to 30 medoids
-    of at most 2000 rows, all of them candidates, and `n_starts` not given: three greedy starts (ten up to 200 rows) on
-    halves of a sample of 500 rows, swapped in rounds that look at all candidates at
-    once; the best goes on with all rows. Memory O(n d), beside a table of candidates by medoids, about a million near
-    pairs, and all distances of at most 2000 rows, 16 MB.
+    `NoisyAverageSet` or `NeighborNoisyAverages`; whatever it does with them is free, by any metric. The
+    guarantee of the private sources is that of the estimator which released them, and holds for every
+    metric of the target. The released points are averages of coordinates, in a Euclidean ball: the
+    bounds on the cost hold for a metric that is at most L times the Euclidean distance, L times as
+    large (the chapter's theorem on other metrics). Places on the earth are released as unit vectors.
+
+    A greedy start, exact up to 2000 rows and on that many of them beyond, then swaps until none
+    helps. Up to 30 medoids of at most 2000 rows, all of them candidates, and `n_starts` not given: three
+    greedy starts (ten up to 200 rows) on halves of a sample of 500 rows, swapped in rounds that look at
+    all candidates at once; the best goes on with all rows. By another metric than the Euclidean,
+    candidates are looked at one by one. Memory O(n d), beside a table of candidates by medoids, about a
+    million near pairs, and all distances of at most 2000 rows, 16 MB (32 MB by another metric).
 
     Parameters
     ----------
@@ -444,15 +383,27 @@ class SourceTargetKMedoids(PublicEstimator):
         From how many starts to swap: the greedy choice, then random ones from fixed seeds; the best
         is kept. Default 3 up to 1000 rows, else 1, save for few medoids (above).
 
+    metric : str or callable
+        PUBLIC. How far a row of the target is from another, or from a source: a name, or a function of
+        two rows, as `pairwise_distances` of scikit-learn takes it. "haversine": latitude and
+        longitude in radians, distances in radii of the earth. "precomputed": `fit` is given the distances
+        of the rows (n, n) in place of the rows, and those to the sources, (n, m), in place of these;
+        entry (i, j) is how far row i is if j serves it.
+    metric_params : dict, optional
+        PUBLIC. Further arguments of the metric, such as {"p": 3} for "minkowski".
+
     Attributes
     ----------
     medoid_indices_ : ndarray of int64, shape (min(n_clusters, n),)
         Rows of the target.
     cluster_centers_ : ndarray of shape (min(n_clusters, n), d)
-        The same rows, as points.
+        The same rows, as points. None if the metric is "precomputed".
+    labels_ : ndarray of int64, shape (n,)
+        Which medoid is nearest to each row, counted from 0; ties go to the first. A source may be
+        nearer (`source_distance` tells).
     cost_ : float
         Mean distance of a target to its nearest source or medoid, with respect to the sources that
-        were given.
+        were given, in the units of the target or of the metric.
     n_features_in_ : int
 
     Raises
@@ -481,16 +432,27 @@ class SourceTargetKMedoids(PublicEstimator):
         n_passes: Whole = 3,
         n_candidates: Count = 10_000,
         n_starts: Count | None = None,
+        metric: Metric = "euclidean",
+        metric_params: MetricParams | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_passes = n_passes
         self.n_candidates = n_candidates
         self.n_starts = n_starts
+        self.metric = metric
+        self.metric_params = metric_params
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_given
+        return tags
+
+    @property
+    def _is_given(self):
+        return isinstance(self.metric, str) and self.metric == "precomputed"
 
     @one_thread
-    def fit(
-        self, Xt: "ArrayLike", *tables: "ArrayLike", sources: "ArrayLike | None" = None
-    ) -> Self:
+    def fit(self, Xt: "ArrayLike", y: object = None, *, sources: "ArrayLike | None" = None) -> Self:
         """Choose medoids.
 
         Two tables are handed over by name, `fit(Xt=..., sources=...)`, so that they cannot be
@@ -499,11 +461,13 @@ class SourceTargetKMedoids(PublicEstimator):
         Parameters
         ----------
         Xt : array_like of shape (n, d)
-            PUBLIC target, at least one row; no entry beyond 1e150.
-        *tables
-            None: a second table has a name.
+            PUBLIC target, at least one row; no entry beyond 1e150. With metric="precomputed" the
+            distances of its rows, (n, n).
+        y : None
+            Ignored, as scikit-learn asks for. A second table is refused: it has a name.
         sources : array_like of shape (m, d), optional
-            Public or released; m may be 0.
+            Public or released; m may be 0. With metric="precomputed" the distance of each row to each
+            source, (n, m).
 
         Returns
         -------
@@ -516,65 +480,118 @@ class SourceTargetKMedoids(PublicEstimator):
         """
         owner = "SourceTargetKMedoids"
         given = declare(self, rules_of(type(self)))
-        k, n_passes, n_candidates = given.n_clusters, given.n_passes, given.n_candidates
-        if tables:
+        check_scale(given.metric, given.metric_params, owner)
+        if y is not None and (np.ndim(y) > 1 or np.size(y) != np.shape(Xt)[0]):
             raise TypeError(
                 f"{owner}.fit takes two tables by name, fit(Xt=..., sources=...), so that they cannot "
                 "be swapped in silence."
             )
-        X = _check_public_table(Xt, "Xt", owner)
+        X, sources = given._tables(Xt, sources, owner)
         keep_columns(given, Xt)
-        if sources is not None and np.shape(sources)[:1] != (0,):
-            check_same_columns(owner, Xt=Xt, sources=sources)
-            sources = _check_public_table(sources, "sources", owner, X.shape[1])
-        d0, k, n = source_distance(X, sources), min(k, len(X)), len(X)
-        size, cost = min(max(n_candidates, k), n), lambda chosen: _cost(X, d0, chosen)
-        if given.n_starts is None and n_passes and k <= _FEW and size == n <= _HELD:
-            medoids = _few_medoids(X, d0, k, 30 * n_passes)
+        if given.metric in EUCLIDEAN:
+            given._choose(EuclideanRows(X), source_distance(X, sources))
+            given.labels_ = NearestCenter(given.cluster_centers_)(X)
         else:
-            medoids = min(self._ends(X, d0, k, size, n_passes, given.n_starts), key=cost)
-        given.medoid_indices_, given.cluster_centers_ = medoids, X[medoids]
-        given.cost_ = cost(medoids)
+            target = RowsByNumber(X, given.metric, given.metric_params)
+            d0 = target.to_sources(sources)
+            given._choose(target.held() if len(X) <= _HELD else target, d0)
+            given.labels_, distance = target.nearest(given.medoid_indices_)
+            given.cluster_centers_ = None if self._is_given else X[given.medoid_indices_]
+            given.cost_ = float(np.minimum(d0, distance).mean())
         settle(self, given)
         return self
 
+    def _tables(self, Xt, sources, owner):
+        """Target and sources as floats; None where there are no sources."""
+        X = public_table(Xt, "Xt", owner)
+        if self._is_given and len(X) != X.shape[1]:
+            raise ValueError(
+                f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."
+            )
+        if sources is None or 0 in np.shape(sources)[: 1 + self._is_given]:
+            return X, None
+        if not self._is_given:
+            check_same_columns(owner, Xt=Xt, sources=sources)
+        found = public_table(sources, "sources", owner)
+        axis = 0 if self._is_given else 1
+        if found.shape[axis] != X.shape[axis]:
+            what = ("as many rows", "the columns")[axis]
+            raise ValueError(f"sources: {owner} needs a table with {what} as Xt has.")
+        return X, found
+
+    def _choose(self, target, d0):
+        """Medoids of a target, whose rows are `d0` away from their nearest source."""
+        X, n_passes, n = target.points, self.n_passes, len(d0)
+        k = min(self.n_clusters, n)
+        size, cost = min(max(self.n_candidates, k), n), lambda chosen: _cost(target, d0, chosen)
+        few = target.between is cdist and k <= _FEW and size == n <= _HELD
+        if self.n_starts is None and n_passes and few:
+            medoids = _few_medoids(X, d0, k, 30 * n_passes)
+        else:
+            medoids = min(self._ends(target, d0, k, size, n_passes, self.n_starts), key=cost)
+        self.medoid_indices_, self.cluster_centers_ = medoids, X[medoids]
+        self.cost_ = cost(medoids)
+
+    def predict(self, X: "ArrayLike") -> np.ndarray:
+        """Index of the nearest medoid for each row, whether a source is nearer or not. NOT private.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_new, d)
+            With metric="precomputed" the distances of the rows to those of the fit, (n_new, n).
+
+        Returns
+        -------
+        ndarray of int64, shape (n_new,)
+            Ties go to the first medoid.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            If there was no fit, or X is not a finite table with the columns of the fit.
+        """
+        check_is_fitted(self)
+        rows = check_rows(X, type(self).__name__).astype(float, copy=False)
+        check_fitted_columns(self, X)
+        if self._is_given:
+            return as_distances(rows[:, self.medoid_indices_]).argmin(axis=1)
+        if self.metric in EUCLIDEAN:
+            return NearestCenter(self.cluster_centers_)(rows)
+        return nearest_by(rows, self.cluster_centers_, self.metric, self.metric_params)[0]
+
     @classmethod
-    def _ends(cls, X, d0, k, size, n_passes, n_starts):
+    def _ends(cls, target, d0, k, size, n_passes, n_starts):
         """Where swaps end from each start: the greedy choice, then random ones."""
-        n, order = len(X), np.arange(len(X))
+        X, between, n, order = target.points, target.between, len(d0), np.arange(len(d0))
         if n > min(size, 2000):
             order = np.random.default_rng(0).permutation(n)
         few = order[: max(2000, 10 * k)]
-        greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))))
+        greedy, _ = greedy_medoids(X[few], d0[few], k, np.arange(min(size, len(few))), between)
         starts, more = [greedy], n_starts or (3 if n <= 1000 else 1)
         for seed in range(1, more if n_passes else 1):
             starts.append(np.random.default_rng(seed).choice(size, k, replace=False))
-        return [cls._descend(X, d0, order[:size], start, n_passes) for start in starts]
+        return [cls._descend(target, d0, order[:size], start, n_passes) for start in starts]
 
     @staticmethod
-    def _descend(X, d0, sample, start, n_passes):
+    def _descend(target, d0, sample, start, n_passes):
         """Swaps within the sample, then of all rows with those around the medoids; rows of X."""
-        size, k = len(sample), len(start)
-        chosen, _ = swap_medoids(X[sample], d0[sample], start, np.arange(size), n_passes)
+        X, size, k, by = target.points, len(sample), len(start), {"between": target.between}
+        chosen, _ = swap_medoids(X[sample], d0[sample], start, np.arange(size), n_passes, **by)
         medoids, tried = sample[chosen], np.zeros(0, dtype=np.int64)
         for _ in range(n_passes if size < len(X) else 0):
-            around = np.unique(cKDTree(X).query(X[medoids], max(2, size // k))[1])
-            fresh = np.setdiff1d(around, tried)
-            medoids, n_swaps = swap_medoids(X, d0, medoids, fresh) if len(fresh) else (medoids, 0)
+            fresh = np.setdiff1d(target.around(medoids, max(2, size // k)), tried)
+            medoids, n_swaps = (
+                swap_medoids(X, d0, medoids, fresh, **by) if len(fresh) else (medoids, 0)
+            )
             if not n_swaps:
                 break
             tried = np.union1d(tried, fresh)
         return medoids
 
 
-def _cost(X, d0, medoids):
+def _cost(target, d0, medoids):
     """Mean distance of a row to its nearest source or medoid."""
-    return float(np.minimum(d0, source_distance(X, X[medoids])).mean())
-
-
-def _check_public_table(X, name, owner, n_features=None):
-    """PUBLIC rows whose squares do not overflow."""
-    rows = check_points(X, name, owner, (None, n_features))
-    if np.abs(rows).max() > 1e150:
-        raise ValueError(f"{name}: {owner} needs entries up to 1e150; choose other units.")
-    return rows
+    X = target.points
+    if target.between is cdist:
+        return float(np.minimum(d0, source_distance(X, X[medoids])).mean())
+    return float(np.minimum(d0, target.nearest(medoids)[1]).mean())

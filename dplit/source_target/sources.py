@@ -19,6 +19,7 @@ from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Center, DeltaOrZero, Epsilon, Flag, Radius, RandomState, Relation
 from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole
 from ..inputs.declared import ABSENT, PARAMETERS
+from ..inputs.doubts import check_inside
 from ..estimators.base import PrivateEstimator
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import mean_in_ball
@@ -106,8 +107,10 @@ class PrivateSources(PrivateEstimator):
                 f"{owner}.fit takes two tables by name, fit(Xs=..., Xt=...), so that the PRIVATE "
                 "sources and the public target cannot be swapped in silence."
             )
-        n_features = check_points(Xt, "Xt", owner, (None, None)).shape[1]
+        target = check_points(Xt, "Xt", owner, (None, None))
+        n_features = target.shape[1]
         check_center(self.center, "center", owner, n_features)
+        check_inside(target, "Xt", owner, self.radius, self.center)
         if check_columns(Xs, owner, "Xs") not in (None, n_features):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         check_same_columns(owner, Xs=Xs, Xt=Xt)
@@ -160,9 +163,14 @@ class PrivateSources(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a public parameter or Xt is impossible (Xs is not read), or Xs is not a finite table
-            with the columns of Xt (nothing is released). Such a fit leaves the estimator as it was;
-            no message quotes Xs.
+            If a public parameter or Xt is impossible, or all of Xt lies farther than twice the radius
+            from the center (Xs is not read), or Xs is not a finite table with the columns of Xt
+            (nothing is released). Such a fit leaves the estimator as it was; no message quotes Xs.
+
+        Warns
+        -----
+        DoubtWarning
+            If most of Xt lies outside of the ball: before Xs is read, and before a budget is charged.
         """
         return self._fit(*tables, Xs=Xs, Xt=Xt)
 
@@ -173,6 +181,8 @@ class NoisyAverageSet(PrivateSources):
     Privacy: `sources_` (and `spread_`) are epsilon-DP, (epsilon, delta)-DP or rho-zCDP, for
     `neighboring` source tables of any size, if no parameter was chosen by looking at the sources.
     The target is public and not protected.
+    This holds whatever is done with `sources_`, for every `metric` of `SourceTargetKMedoids` too. The
+    averages themselves are Euclidean: their sensitivity is that of the public ball.
 
     The noise grows with the ball. A ball around the target alone is public too, and where noise is
     large it pays to give that one.
@@ -314,6 +324,8 @@ class NeighborNoisyAverages(PrivateSources):
     Privacy: `sources_` are epsilon-DP, (epsilon, delta)-DP or rho-zCDP, for `neighboring` source
     tables of any size, if no parameter was chosen by looking at the sources. The target is public
     and not protected.
+    This holds whatever is done with `sources_`, for every `metric` of `SourceTargetKMedoids` too. The
+    means themselves are Euclidean: their sensitivity is that of the public ball.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from dplit.accounting import Receipt, Release, mixtures, receipts
 from dplit.accounting import filters as fi
 from dplit.accounting import gaussian as ac
 from dplit.inputs import PrivacyWarning
-from dplit.inputs.checks import check_epsilon_delta
+from dplit.inputs.checks import check_delta, check_epsilon
 
 EPSILONS = np.unique(np.r_[1e-6, np.logspace(-3, 2, 26), 300, 720, 1000])
 DELTAS = np.logspace(-12, -3, 10)
@@ -609,15 +609,15 @@ def test_impossible_prices_of_mixtures_are_refused(call):
 )
 def test_epsilon_and_delta_are_checked(epsilon, delta, error):
     with pytest.raises(error, match="Thing"):
-        check_epsilon_delta(epsilon, delta, "Thing")
+        check_epsilon(epsilon, "epsilon", "Thing"), check_delta(delta, "delta", "Thing")
 
 
 def test_weak_parameters_warn():
     with pytest.warns(PrivacyWarning, match="little"):
-        check_epsilon_delta(11, 1e-6, "Thing")
+        check_epsilon(11, "epsilon", "Thing")
     with pytest.warns(PrivacyWarning, match="large"):
-        check_epsilon_delta(1, 0.01, "Thing")
-    assert check_epsilon_delta(1, 0, "Thing", pure=True) == (1.0, 0.0)
+        check_delta(0.01, "delta", "Thing")
+    assert check_delta(0, "delta", "Thing", pure=True) == 0.0
 
 
 # ---------------------------------------------------------------- ways to talk a receipt or a budget into less
@@ -821,7 +821,7 @@ def test_a_warning_points_to_the_user_s_line():
     from dplit import NoisyLloyd
 
     with pytest.warns(PrivacyWarning) as caught:
-        check_epsilon_delta(20.0, 1e-6, "me")
+        check_epsilon(20.0, "epsilon", "me")
         NoisyLloyd(2, epsilon=20.0, delta=1e-6, radius=1.0).fit(np.zeros((9, 1)))
     assert {w.filename for w in caught if w.category is PrivacyWarning} == {__file__}
 

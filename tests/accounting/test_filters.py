@@ -13,7 +13,7 @@ from scipy import special
 
 from dplit import accounting
 from dplit.accounting import Release, Shares, Spending, filters
-from dplit.accounting import gaussian as conversions
+from dplit.accounting import gaussian as accounting_gaussian
 
 
 def gaussian(mu, times=1):
@@ -304,7 +304,7 @@ def test_a_mu_that_dominates_is_found_to_the_safe_side(monkeypatch):
     cut, last = 0.01, 4.0
     grid = np.linspace(0.0, last, 513)
     wanted = np.log(0.5 * np.exp(-grid[:-1] / 2) * (1 + 1e-9) - cut) - math.log1p(-cut)
-    law = conversions.log_gaussian_delta
+    law = accounting_gaussian.log_gaussian_delta
     mu = filters.dominating_mu(curve, last, cut)
     assert asked == grid[:-1].tolist()  # left ends, against the right ends of the other curve
     assert np.all(law(grid[1:], np.asarray(mu)) >= wanted + 0.9e-9)
@@ -339,7 +339,7 @@ def test_a_curve_just_above_the_cut_is_dominated():
     at = np.linspace(0, 2, 513)[256]  # the right end of the last cell that counts
     floor = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99)
     for factor, is_enough in ((1.0, True), (1 - 3e-6, False)):
-        got = float(conversions.log_gaussian_delta(np.asarray(at), np.asarray(mu * factor)))
+        got = float(accounting_gaussian.log_gaussian_delta(np.asarray(at), np.asarray(mu * factor)))
         assert (got >= floor) == is_enough
 
 
@@ -365,4 +365,4 @@ def test_a_gaussian_curve_is_dominated_by_hardly_more_than_its_mu(mu):
 def test_a_curve_that_falls_at_once_is_dominated_too():
     mu = filters.dominating_mu(lambda e: 0.02 if e == 0 else 0.0, 2.0, 0.01)
     floor, at = math.log((0.02 * (1 + 1e-9) - 0.01) / 0.99), np.asarray(2 / 512)
-    assert 0 < mu < 1 and float(conversions.log_gaussian_delta(at, np.asarray(mu))) >= floor
+    assert 0 < mu < 1 and float(accounting_gaussian.log_gaussian_delta(at, np.asarray(mu))) >= floor

@@ -27,7 +27,6 @@ from dplit import (
     estimators,
     source_target,
 )
-from dplit import adaptation as co
 from dplit.accounting import Receipt, Release, gaussian, gaussian_mu
 from dplit.adaptation import (
     LogLoss,
@@ -156,16 +155,16 @@ def test_the_best_weights_are_best_and_leave_hubers_loss(seed):
     w, kappa_2 = rng.normal(size=3), rng.uniform(0, 2)
     loss = (X @ w - y) ** 2 + offset
     rest = {"offset": offset, "kappa_1": kappa_1}
-    a = 1 / co.profile_weights(loss, kappa_1)
-    best = co.joint_objective(a / p, w, X, y, p, **rest)
-    assert best == pytest.approx(p @ co.profiled_loss(loss, kappa_1), rel=1e-12)
+    a = 1 / adaptation.profile_weights(loss, kappa_1)
+    best = adaptation.joint_objective(a / p, w, X, y, p, **rest)
+    assert best == pytest.approx(p @ adaptation.profiled_loss(loss, kappa_1), rel=1e-12)
     assert np.all((a == 1) == (loss <= kappa_1))
-    b = 1 / co.profile_weights(loss, kappa_1, p, kappa_2)
-    with_both = partial(co.joint_objective, w=w, X=X, y=y, p=p, kappa_2=kappa_2, **rest)
+    b = 1 / adaptation.profile_weights(loss, kappa_1, p, kappa_2)
+    with_both = partial(adaptation.joint_objective, w=w, X=X, y=y, p=p, kappa_2=kappa_2, **rest)
     for trial in (a, *(b * rng.uniform(0.8, 1.2, (20, 10)))):
         trial = np.maximum(trial, 1)
         assert with_both(b / p) <= with_both(trial / p) * (1 + 1e-12)
-        assert best <= co.joint_objective(trial / p, w, X, y, p, **rest) * (1 + 1e-12)
+        assert best <= adaptation.joint_objective(trial / p, w, X, y, p, **rest) * (1 + 1e-12)
 
 
 @given(small)
@@ -175,7 +174,7 @@ def test_the_optimum_is_stationary_and_ordinary_where_it_should_be(seed):
     samples = [Sample(X[:5], y[:5], 1.0, p[0], offset[0]), Sample(X[5:], y[5:], 1.0, p[-1])]
     w, _ = adaptation.profiled_regression(samples, 100.0, kappa_1, n_iter=20_000, tolerance=1e-12)
     loss = (X @ w - y) ** 2 + offset
-    q = p * co.profile_weights(loss, kappa_1)
+    q = p * adaptation.profile_weights(loss, kappa_1)
     assert np.linalg.norm(X.T @ (q * (X @ w - y))) < 1e-6
     w, _ = adaptation.profiled_regression(samples, 100.0, math.inf)
     assert np.allclose(w, np.linalg.solve((X.T * p) @ X, X.T @ (p * y)))
@@ -189,8 +188,8 @@ def test_units_of_the_loss_are_only_that():
     rng, X, y, p, offset, kappa_1 = problem(3)
     w, c = rng.normal(size=3), 7.0
     loss = (X @ w - y) ** 2 + offset
-    one = co.profile_weights(loss, kappa_1, p, 0.2)
-    assert np.allclose(one, co.profile_weights(c**2 * loss, c**2 * kappa_1, p, c**2 * 0.2))
+    one = adaptation.profile_weights(loss, kappa_1, p, 0.2)
+    assert np.allclose(one, adaptation.profile_weights(c**2 * loss, c**2 * kappa_1, p, c**2 * 0.2))
 
 
 @given(small, st.floats(0, 4), st.floats(0.1, 2), st.floats(0.01, 5))
@@ -201,25 +200,27 @@ def test_no_pair_of_records_is_farther_apart_than_lemmas_4_and_8(seed, length, Y
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
     residual = length * x[:, 0] - rng.uniform(-Y, Y, 60)
     plain = 2 * residual[:, None] * x
-    profiled = plain * co.profile_weights(residual**2, kappa_1)[:, None]
+    profiled = plain * adaptation.profile_weights(residual**2, kappa_1)[:, None]
 
     def widest(g):
         return max(np.linalg.norm(g - row, axis=1).max() for row in g)
 
-    assert widest(plain) <= co.gradient_diameter(1.0, length, Y) * (1 + 1e-12)
-    assert widest(profiled) <= co.profiled_sensitivity(1.0, length, Y, kappa_1) * (1 + 1e-12)
+    assert widest(plain) <= adaptation.gradient_diameter(1.0, length, Y) * (1 + 1e-12)
+    assert widest(profiled) <= adaptation.profiled_sensitivity(1.0, length, Y, kappa_1) * (
+        1 + 1e-12
+    )
 
 
 def test_golden_figures():
     pairs = [(1, 1, 5.1962), (0.5, 1, 4.4037), (2, 1, 7.0407), (1, 0.2, 2.5844), (4, 1, 10.9433)]
     for length, Y, value in pairs:
-        assert co.gradient_diameter(1.0, length, Y) == pytest.approx(value, abs=1e-4)
-    assert co.profiled_sensitivity(1.0, 1.0, 0.5, 0.5) == pytest.approx(2.8284, abs=1e-4)
-    floors = [co.released_weights_excess(e, 0.0, 0.5, 0.25, 1.0) for e in (0.5, 1, 2, 4)]
+        assert adaptation.gradient_diameter(1.0, length, Y) == pytest.approx(value, abs=1e-4)
+    assert adaptation.profiled_sensitivity(1.0, 1.0, 0.5, 0.5) == pytest.approx(2.8284, abs=1e-4)
+    floors = [adaptation.released_weights_excess(e, 0.0, 0.5, 0.25, 1.0) for e in (0.5, 1, 2, 4)]
     assert floors == pytest.approx([0.0157, 0.0112, 0.0050, 0.0007], abs=1e-4)
-    assert co.gradient_bound(1.0, 2.0, 1.0) == 6.0
-    assert co.descent_bound(2.0, 3.0, 9) == 2.0
-    assert co.profiled_excess_bound(2, 100, 0.5, 1.0, 1.0, 1.0, 1.0) == pytest.approx(0.04)
+    assert adaptation.gradient_bound(1.0, 2.0, 1.0) == 6.0
+    assert adaptation.descent_bound(2.0, 3.0, 9) == 2.0
+    assert adaptation.profiled_excess_bound(2, 100, 0.5, 1.0, 1.0, 1.0, 1.0) == pytest.approx(0.04)
 
 
 # ---------------------------------------------------------------- the door
@@ -628,7 +629,7 @@ def test_without_privacy_it_is_the_optimum_of_both():
     p = np.r_[np.full(40, 0.01), np.full(31, 0.6 / 31)]
 
     def value(w):
-        return p @ co.profiled_loss((X @ w - y) ** 2, 0.3)
+        return p @ adaptation.profiled_loss((X @ w - y) ** 2, 0.3)
 
     rng = np.random.default_rng(0)
     for size in (1e-1, 1e-2, 1e-3):
@@ -748,27 +749,27 @@ def test_where_weights_tie_the_gradient_is_a_subgradient():
     rng, N = np.random.default_rng(3), 6
     X, y, w, p = np.zeros((N, 2)), np.zeros(N), np.array([1.0, 2.0]), np.full(N, 1 / N)
     rest = {"offset": np.zeros(N), "kappa_1": 0.3, "kappa_inf": 2.0}
-    by_u, by_w = co.joint_gradient(1 / p, w, X, y, p, **rest)
-    here = co.joint_objective(1 / p, w, X, y, p, **rest)
+    by_u, by_w = adaptation.joint_gradient(1 / p, w, X, y, p, **rest)
+    here = adaptation.joint_objective(1 / p, w, X, y, p, **rest)
     for _ in range(200):
         du, dw = rng.exponential(size=N) * rng.integers(0, 2, N), rng.normal(size=2)
-        there = co.joint_objective(1 / p + du, w + dw, X, y, p, **rest)
+        there = adaptation.joint_objective(1 / p + du, w + dw, X, y, p, **rest)
         assert there >= here + by_u @ du + by_w @ dw - 1e-9
 
 
 def test_an_infinite_price_moves_no_weight_and_zero_is_no_division():
     loss = np.array([0.0, 1.0, 1e9])
     with np.errstate(all="raise"):
-        assert (co.profile_weights(loss, math.inf, 0.5, 0.3) == 1).all()
-        assert (co.profile_weights(loss, math.inf) == 1).all()
-        assert (co.profile_weights(loss[:1], 1.0, 0.0, 0.3) == 1).all()
+        assert (adaptation.profile_weights(loss, math.inf, 0.5, 0.3) == 1).all()
+        assert (adaptation.profile_weights(loss, math.inf) == 1).all()
+        assert (adaptation.profile_weights(loss[:1], 1.0, 0.0, 0.3) == 1).all()
 
 
 def test_the_ends_of_the_bounds():
-    assert co.released_weights_excess(1.0, 1e-6, 0.5, 4.0, 2.0) == 0
-    assert co.released_weights_excess(1.0, 1e-6, 0.5, math.inf, 2.0) == 0
-    assert np.isclose(co.gradient_diameter(1.0, 1e200, 1.0) / 1e200, 2.0)
-    assert co.gradient_diameter(1.0, 0.0, 1e200) == 4e200
+    assert adaptation.released_weights_excess(1.0, 1e-6, 0.5, 4.0, 2.0) == 0
+    assert adaptation.released_weights_excess(1.0, 1e-6, 0.5, math.inf, 2.0) == 0
+    assert np.isclose(adaptation.gradient_diameter(1.0, 1e200, 1.0) / 1e200, 2.0)
+    assert adaptation.gradient_diameter(1.0, 0.0, 1e200) == 4e200
     with pytest.raises(ValueError, match="1e49"):
         CnvxAdap(**PRICE, **BOUNDS | {"weight_radius": 1e60}).fit(Untouchable(), Untouchable())
     with pytest.raises(ValueError, match="CnvxAdap"):
@@ -868,13 +869,20 @@ def many(n, seed=0):
 
 def test_the_default_share_turns_where_it_says():
     assert (convex._ENOUGH, convex._BORROWED) == (50, 0.1)
-    assert co.default_alpha(500, 10, 1.0) == 0.1 and co.default_alpha(501, 10, 1.0) == 0
-    assert co.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
-    assert co.default_alpha(500, 11, 1.09) == 0.1 and co.default_alpha(1, 1, 50.5) == 0
-    assert co.default_alpha(10**6, 10, 1e-9) == co.default_alpha(1, 10**6, 10.0) == 0.1
+    assert (
+        adaptation.default_alpha(500, 10, 1.0) == 0.1
+        and adaptation.default_alpha(501, 10, 1.0) == 0
+    )
+    assert adaptation.default_alpha(500, 10, np.nextafter(1.0, 2.0)) == 0
+    assert (
+        adaptation.default_alpha(500, 11, 1.09) == 0.1 and adaptation.default_alpha(1, 1, 50.5) == 0
+    )
+    assert (
+        adaptation.default_alpha(10**6, 10, 1e-9) == adaptation.default_alpha(1, 10**6, 10.0) == 0.1
+    )
     for wrong in ({"n": 0}, {"n": 2.5}, {"d": 0}, {"mu": 0.0}, {"mu": math.inf}, {"mu": "1"}):
         with pytest.raises((TypeError, ValueError), match="default_alpha"):
-            co.default_alpha(**{"n": 10, "d": 2, "mu": 1.0} | wrong)
+            adaptation.default_alpha(**{"n": 10, "d": 2, "mu": 1.0} | wrong)
 
 
 @pytest.mark.parametrize(
@@ -1034,7 +1042,7 @@ def releases_of(name, X, y, noise):
         "adapt_without_labels": lambda: adaptation.adapt_without_labels(
             X, Xs, ys, radius=2.0, weight_radius=3.0, **run
         ),
-        "algorithm_1": lambda: co.algorithm_1(private, public, *bounds, **kappas, **run),
+        "algorithm_1": lambda: adaptation.algorithm_1(private, public, *bounds, **kappas, **run),
         "algorithm_2": lambda: adaptation.algorithm_2(loss, *classes, *bounds[:2], **kappas, **run),
         "adapt_regression": lambda: adaptation.adapt_regression(private, public, given_, **run),
         "adapt_classifier": lambda: adaptation.adapt_classifier(*classes, known, **run),
@@ -1179,7 +1187,7 @@ def test_a_weight_exists_for_every_loss(kappa_2):
     loss = np.array([0.0, 5e-324, 1e-170, 1.0, 1e200, 1e300])
     for kappa_1 in (1e-100, 1e-30, 1.0, 1e100, math.inf):
         with np.errstate(all="raise"):
-            found = co.profile_weights(loss, kappa_1, 0.5, min(kappa_2, 1e100))
+            found = adaptation.profile_weights(loss, kappa_1, 0.5, min(kappa_2, 1e100))
         assert ((found >= 0) & (found <= 1)).all() and (np.diff(found) <= 0).all()
 
 

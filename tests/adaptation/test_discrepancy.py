@@ -572,3 +572,21 @@ def test_a_maximum_is_found_where_its_direction_hardly_shows(radius):
     _, w, nu = adaptation.trust_region_max(A, b, 0.0, radius)
     assert adaptation.trust_region_violation(A, b, radius, w, nu) < 1e-9
     assert np.linalg.norm(w) == pytest.approx(radius, rel=1e-9)
+
+
+def test_the_bound_on_the_noise_of_a_moment_by_hand():
+    """2 sqrt 4 entries of sqrt 2 * 5 / 7 * 7^2 / (0.5 * 100) = 0.7 sqrt 2."""
+    found = adaptation.moment_noise_bound(100, 4, 7.0, 0.5)
+    assert found == pytest.approx(2 * 2 * 0.7 * math.sqrt(2), rel=1e-12)
+
+
+@pytest.mark.parametrize("m", [50, 701])
+def test_the_width_of_the_kernel_is_the_median_distance_of_some_rows(m):
+    """Of all rows, or of every second of 701."""
+    rng = np.random.default_rng(0)
+    source, target = rng.normal(size=(m, 2)), rng.normal(size=(40, 2)) + 0.5
+    some = source[:: 2 if m > 600 else 1]
+    squares = ((some[:, None] - some[None]) ** 2).sum(axis=2)
+    gamma = 1 / (2 * np.median(squares))
+    known = adaptation.kernel_mean_matching(source, target, gamma=gamma)
+    assert np.array_equal(adaptation.kernel_mean_matching(source, target), known)

@@ -32,8 +32,7 @@ from test_estimators import (
 )
 from test_estimators import listen as listen_to
 
-from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, audit
-from dplit import adaptation as ls
+from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, adaptation, audit
 from dplit.adaptation import label_shift
 from dplit.audit import SABOTAGE
 from dplit.inputs import foreign
@@ -181,10 +180,10 @@ def test_the_form_and_order_of_the_records_do_not_change_a_bit(name, form):
 
 
 def test_counts_end_at_zero_and_the_source_stands_beside_them():
-    p = ls.shrunk_proportions([-5.0, 30.0, 10.0], [0.5, 0.25, 0.25], 2.0)
+    p = adaptation.shrunk_proportions([-5.0, 30.0, 10.0], [0.5, 0.25, 0.25], 2.0)
     assert p == pytest.approx([3 / 46, 31.5 / 46, 11.5 / 46])
-    assert np.allclose(ls.shrunk_proportions([0.0, -9.0], [0.9, 0.1], 5.0), [0.9, 0.1])
-    assert np.allclose(ls.shrunk_proportions([30.0, 10.0], [0.9, 0.1], 1e-9), [0.75, 0.25])
+    assert np.allclose(adaptation.shrunk_proportions([0.0, -9.0], [0.9, 0.1], 5.0), [0.9, 0.1])
+    assert np.allclose(adaptation.shrunk_proportions([30.0, 10.0], [0.9, 0.1], 1e-9), [0.75, 0.25])
 
 
 def test_counts_without_labels_minimise_what_they_say():
@@ -196,7 +195,7 @@ def test_counts_without_labels_minimise_what_they_say():
         n = max(q.sum(), 1.0)
         ridge = (2 * scale**2 + n / K) / (n / K) ** 2
         objective = lambda h: np.sum((C @ h - q) ** 2) + ridge * np.sum((h - n * s) ** 2)  # noqa: B023, E731
-        found = ls.black_box_counts(C, q, s, scale)
+        found = adaptation.black_box_counts(C, q, s, scale)
         start = np.maximum(n * s, 1e-3)
         brute = optimize.minimize(objective, start, bounds=[(0, None)] * K, tol=1e-14)
         assert found.min() >= 0
@@ -205,7 +204,7 @@ def test_counts_without_labels_minimise_what_they_say():
 
 def test_without_noise_the_shares_are_those_of_the_equation():
     C, p = np.array([[0.8, 0.3], [0.2, 0.7]]), np.array([0.1, 0.9])
-    counts = ls.black_box_counts(C, 1e9 * C @ p, [0.5, 0.5], 1e-3)
+    counts = adaptation.black_box_counts(C, 1e9 * C @ p, [0.5, 0.5], 1e-3)
     assert np.allclose(counts / counts.sum(), p, atol=1e-4)
 
 
@@ -230,11 +229,13 @@ def test_the_bound_holds_for_the_counts_alone():
             bins = rng.choice(K, size=n, p=p)
             h = Noise(seed).histogram(bins, K, epsilon=epsilon)
             exact = np.bincount(bins, minlength=K) / n
-            off.append(np.abs(ls.shrunk_proportions(h, source, 1 / epsilon) - exact).sum())
+            off.append(np.abs(adaptation.shrunk_proportions(h, source, 1 / epsilon) - exact).sum())
         noise = 4 * K / epsilon / n
         assert np.mean(off) <= noise and np.mean(off) > 0.05 * noise
         drawing = math.sqrt((K - 1) / n)
-        assert ls.shift_excess_bound(n, K, 1 / epsilon) == pytest.approx(min(1, drawing + noise))
+        assert adaptation.shift_excess_bound(n, K, 1 / epsilon) == pytest.approx(
+            min(1, drawing + noise)
+        )
 
 
 def test_the_posterior_is_that_of_bayes():
@@ -278,16 +279,18 @@ def test_the_p_value_is_that_of_chance_under_label_shift_and_nearly_0_otherwise(
         for share in np.resize([0.1, 0.5, 0.8], 900):
             rows = rng.multinomial(n, [share, 1 - share])
             C, counts = at_confidence(M, rows, sizes, scale, rng)
-            found.append(ls.counts_p_value(C, counts, sizes, scale))
+            found.append(adaptation.counts_p_value(C, counts, sizes, scale))
         assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
         assert np.mean(np.array(found) < 1e-4) < 0.005
     middle = np.array([0.05, 0.1, 0.35, 0.35, 0.1, 0.05])  # no mixture of the two columns
-    assert ls.counts_p_value(M, 1000 * middle, [400, 400], 1.0) < 1e-10
-    assert ls.counts_p_value(M, 1000 * M @ [0.3, 0.7], [400, 400], 1.0) == pytest.approx(1.0)
+    assert adaptation.counts_p_value(M, 1000 * middle, [400, 400], 1.0) < 1e-10
+    assert adaptation.counts_p_value(M, 1000 * M @ [0.3, 0.7], [400, 400], 1.0) == pytest.approx(
+        1.0
+    )
 
 
 def test_as_many_bins_as_classes_contradict_nothing():
-    assert ls.counts_p_value(np.eye(2), [1000.0, -900.0], [50, 50], 1.0) == 1.0
+    assert adaptation.counts_p_value(np.eye(2), [1000.0, -900.0], [50, 50], 1.0) == 1.0
 
 
 def test_a_single_class_is_weighed_by_hand():
@@ -296,7 +299,7 @@ def test_a_single_class_is_weighed_by_hand():
     from scipy.stats import chi2
 
     by_hand = (60 - 40) ** 2 / 100  # (a - b)^2 / (a + b)
-    found = ls.counts_p_value([[0.5], [0.5]], counts, sizes, scale)
+    found = adaptation.counts_p_value([[0.5], [0.5]], counts, sizes, scale)
     assert found == pytest.approx(chi2.sf(by_hand, 1), rel=1e-3)
 
 
@@ -676,7 +679,7 @@ PUBLIC_NAMES = [
 
 @pytest.mark.parametrize("name", PUBLIC_NAMES)
 def test_every_public_name_explains_itself(name):
-    thing = getattr(ls, name)
+    thing = getattr(adaptation, name)
     assert omissions(thing) == []
     for example in doctest.DocTestFinder(recurse=False).find(thing):
         assert doctest.DocTestRunner().run(example).failed == 0
@@ -685,13 +688,16 @@ def test_every_public_name_explains_itself(name):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: ls.shrunk_proportions([1, 2], [0.5, 0.5, 0.5], 1.0), "source"),
-        (lambda: ls.shrunk_proportions([1, 2], [1.0, 0.0], 1.0), "source"),
-        (lambda: ls.shrunk_proportions([1, 2], [0.5, 0.5], 0.0), "scale"),
-        (lambda: ls.black_box_counts(np.eye(3), [1, 2], [0.5, 0.5], 1.0), "confusion|predicted"),
-        (lambda: ls.black_box_counts(np.eye(2), [1, 2], [0.5, 0.5], -1.0), "scale"),
-        (lambda: ls.shift_excess_bound(0, 2, 1.0), "n=0"),
-        (lambda: ls.shift_excess_bound(10, 2, math.nan), "scale"),
+        (lambda: adaptation.shrunk_proportions([1, 2], [0.5, 0.5, 0.5], 1.0), "source"),
+        (lambda: adaptation.shrunk_proportions([1, 2], [1.0, 0.0], 1.0), "source"),
+        (lambda: adaptation.shrunk_proportions([1, 2], [0.5, 0.5], 0.0), "scale"),
+        (
+            lambda: adaptation.black_box_counts(np.eye(3), [1, 2], [0.5, 0.5], 1.0),
+            "confusion|predicted",
+        ),
+        (lambda: adaptation.black_box_counts(np.eye(2), [1, 2], [0.5, 0.5], -1.0), "scale"),
+        (lambda: adaptation.shift_excess_bound(0, 2, 1.0), "n=0"),
+        (lambda: adaptation.shift_excess_bound(10, 2, math.nan), "scale"),
     ],
 )
 def test_functions_refuse_what_cannot_be(call, match):
@@ -744,13 +750,13 @@ def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
 
 
 def test_the_bound_under_label_shift_takes_every_scale_from_0_to_1e100():
-    assert ls.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
-    assert ls.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
+    assert adaptation.shift_excess_bound(100, 2, 0.0) == pytest.approx(0.1, rel=1e-12)
+    assert adaptation.shift_excess_bound(400, 2, 0.5) == pytest.approx(0.05 + 0.01, rel=1e-12)
     for scale in (30.0, 1e100):
-        assert ls.shift_excess_bound(100, 2, scale) == 1.0  # no share of errors exceeds it
+        assert adaptation.shift_excess_bound(100, 2, scale) == 1.0  # no share of errors exceeds it
     for scale in (-1e-9, 1.5e100):
         with pytest.raises(ValueError, match="scale"):
-            ls.shift_excess_bound(100, 2, scale)
+            adaptation.shift_excess_bound(100, 2, scale)
 
 
 def test_counts_of_less_than_one_row_are_taken_as_one():
@@ -758,7 +764,7 @@ def test_counts_of_less_than_one_row_are_taken_as_one():
     ridge = (2 * scale**2 + 1 / 2) / (1 / 2) ** 2
     best = np.linalg.solve(C.T @ C + ridge * np.eye(2), C.T @ heard + ridge * s)
     assert best.min() > 0
-    assert ls.black_box_counts(C, heard, s, scale) == pytest.approx(best, rel=1e-9)
+    assert adaptation.black_box_counts(C, heard, s, scale) == pytest.approx(best, rel=1e-9)
 
 
 def test_a_rare_class_makes_fewer_parts_of_the_confusion():
@@ -781,9 +787,9 @@ def test_a_rare_class_makes_fewer_parts_of_the_confusion():
 
 def test_shares_are_pulled_towards_those_of_the_source_whatever_they_add_up_to():
     counts, source = np.array([30.0, 10.0, 20.0]), np.array([1.0, 1.0, 2.0])
-    found = ls.shrunk_proportions(counts, source, 5.0)
+    found = adaptation.shrunk_proportions(counts, source, 5.0)
     assert found == pytest.approx((counts + 3 * 5.0 * source / 4) / 75, rel=1e-12)
-    assert found == pytest.approx(ls.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12)
+    assert found == pytest.approx(adaptation.shrunk_proportions(counts, source / 4, 5.0), rel=1e-12)
 
 
 def test_rows_of_few_values_under_label_shift_raise_no_alarm():

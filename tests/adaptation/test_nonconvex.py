@@ -29,9 +29,6 @@ from test_estimators import (
 from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, NCnvxAdap, PrivacyBudget, adaptation, audit
-from dplit import adaptation as lo
-from dplit import adaptation as nc
-from dplit import adaptation as ncnvx_adap
 from dplit.accounting import gaussian, gaussian_epsilon, gaussian_mu
 from dplit.adaptation import Sample, classification, noisy_gradient, on_lattice, profile_weights
 from dplit.adaptation.classification import fisher_information
@@ -54,17 +51,17 @@ ESTIMATORS = {
     "logistic, ridge and discrepancy": partial(MAKE, kappa_inf=0.5, discrepancy=0.2),
     "logistic, target alone": partial(MAKE, alpha=0.0),
     "softmax": partial(MAKE, classes=[0, 1, 2]),
-    "network": partial(MAKE, loss=lo.NetworkLoss(2, clip=0.5)),
-    "network, three classes": partial(MAKE, loss=lo.NetworkLoss(2, 3), classes=[0, 1, 2]),
+    "network": partial(MAKE, loss=adaptation.NetworkLoss(2, clip=0.5)),
+    "network, three classes": partial(MAKE, loss=adaptation.NetworkLoss(2, 3), classes=[0, 1, 2]),
     "source protected": partial(MAKE, protect="source", alpha=0.7),
     "as printed": partial(MAKE, variant="paper", kappa_2=0.1, kappa_inf=0.2),
 }
 every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 LOSSES = {
-    "logistic": lo.LogLoss(),
-    "softmax": lo.LogLoss(4),
-    "network": lo.NetworkLoss(3),
-    "network, many classes": lo.NetworkLoss(3, 3),
+    "logistic": adaptation.LogLoss(),
+    "softmax": adaptation.LogLoss(4),
+    "network": adaptation.NetworkLoss(3),
+    "network, many classes": adaptation.NetworkLoss(3, 3),
 }
 each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
@@ -148,9 +145,11 @@ def test_constants_hold_on_the_ball(loss, weight_radius):
         for kappa_1 in (0.05, 0.5, 5.0):
             reach = loss.reach(radius, weight_radius, kappa_1)
             pulled = rows * profile_weights(values, kappa_1)[:, None]
-            if isinstance(loss, lo.LogLoss):  # a network's gradients are clipped to it
+            if isinstance(loss, adaptation.LogLoss):  # a network's gradients are clipped to it
                 assert np.linalg.norm(pulled, axis=1).max() <= reach * (1 + 1e-12)
-                assert reach <= lo.Loss.reach(loss, radius, weight_radius, kappa_1) * (1 + 1e-12)
+                assert reach <= adaptation.Loss.reach(loss, radius, weight_radius, kappa_1) * (
+                    1 + 1e-12
+                )
     assert 0.1 < longest <= 1 + 1e-12
 
 
@@ -158,16 +157,16 @@ def test_constants_hold_on_the_ball(loss, weight_radius):
 @settings(max_examples=200, deadline=None)
 def test_no_probability_pulls_more_than_its_reach(kappa_1, loss):
     pull = -math.expm1(-loss) * min(1.0, math.sqrt(kappa_1 / loss))
-    assert pull <= lo.log_reach(kappa_1) * (1 + 1e-12)
+    assert pull <= adaptation.log_reach(kappa_1) * (1 + 1e-12)
 
 
 def test_the_reach_has_its_closed_form():
     losses = np.linspace(1e-4, 60, 400_001)
     for kappa_1 in (0.01, 0.3, 1.0, 1.3, 4.0):
         brute = np.max(-np.expm1(-losses) * np.minimum(1, np.sqrt(kappa_1 / losses)))
-        assert lo.log_reach(kappa_1) == pytest.approx(brute, rel=1e-6)
-    assert lo.log_reach(0.25) == pytest.approx(0.638 * 0.5, rel=1e-3)
-    assert lo.log_reach(math.inf) == 1.0
+        assert adaptation.log_reach(kappa_1) == pytest.approx(brute, rel=1e-6)
+    assert adaptation.log_reach(0.25) == pytest.approx(0.638 * 0.5, rel=1e-3)
+    assert adaptation.log_reach(math.inf) == 1.0
 
 
 @each_loss
@@ -197,15 +196,15 @@ def test_the_fisher_information_is_what_the_model_expects(loss):
             value, row = loss(w, x[None], np.array([k]))
             expected = expected + math.exp(-value[0]) * np.outer(row[0], row[0]) / 40
     assert np.allclose(H, expected, atol=1e-12)
-    if isinstance(loss, lo.LogLoss):  # there it is the second derivative
+    if isinstance(loss, adaptation.LogLoss):  # there it is the second derivative
         h = 1e-5
-        slope = lambda v: ncnvx_adap.profiled_gradient(loss, v, [sample], math.inf)[1]  # noqa: E731
+        slope = lambda v: adaptation.profiled_gradient(loss, v, [sample], math.inf)[1]  # noqa: E731
         second = [(slope(w + h * e) - slope(w - h * e)) / (2 * h) for e in np.eye(len(w))]
         assert np.allclose(H, second, atol=1e-7)
 
 
 def test_a_loss_shows_itself_and_survives_clone_and_pickle():
-    loss = lo.NetworkLoss(5, 3, clip=0.25)
+    loss = adaptation.NetworkLoss(5, 3, clip=0.25)
     assert repr(loss) == "NetworkLoss(n_classes=3, n_hidden=5, clip=0.25, scale=2.0)"
     model = clone(NCnvxAdap(loss=loss))
     assert repr(model.loss) == repr(loss) == repr(pickle.loads(pickle.dumps(loss)))
@@ -213,13 +212,13 @@ def test_a_loss_shows_itself_and_survives_clone_and_pickle():
 
 @pytest.mark.parametrize("bad", [0, 1, -3, 2.0, True, "2", None])
 def test_impossible_losses_are_refused(bad):
-    for make in (lo.LogLoss, partial(lo.NetworkLoss, 3)):
+    for make in (adaptation.LogLoss, partial(adaptation.NetworkLoss, 3)):
         with pytest.raises((TypeError, ValueError)):
             make(bad)
     with pytest.raises((TypeError, ValueError)):
-        lo.NetworkLoss(bad if bad != 1 else 0)
+        adaptation.NetworkLoss(bad if bad != 1 else 0)
     with pytest.raises(ValueError):
-        lo.NetworkLoss(3, clip=0.0)
+        adaptation.NetworkLoss(3, clip=0.0)
 
 
 # ---------------------------------------------------------------- problem (7) and its theorems
@@ -229,7 +228,7 @@ def test_the_soft_maximum_is_between_its_bounds_and_flat_enough():
     rng = np.random.default_rng(6)
     for mu in (1.0, 100.0, 1e6):
         q = rng.uniform(size=50)
-        assert 0 <= nc.soft_maximum(q, mu) - q.max() <= math.log(50) / mu * (1 + 1e-12)
+        assert 0 <= adaptation.soft_maximum(q, mu) - q.max() <= math.log(50) / mu * (1 + 1e-12)
     s = special.softmax(mu := 3.0 * q)
     assert np.linalg.norm(np.diag(s) - np.outer(s, s), 2) <= 0.5 and mu.shape == (50,)
 
@@ -240,18 +239,18 @@ def test_the_objective_is_huber_after_the_best_weights(seed):
     rng = np.random.default_rng(seed)
     values, p, kappa_1 = rng.exponential(size=6), rng.dirichlet(np.ones(6)), rng.uniform(0.05, 2)
     best = np.maximum(1, np.sqrt(values / kappa_1)) / p
-    value, slope = nc.smoothed_objective(values, best, p, kappa_1=kappa_1)
+    value, slope = adaptation.smoothed_objective(values, best, p, kappa_1=kappa_1)
     from dplit.adaptation import profiled_loss
 
     assert value == pytest.approx(p @ profiled_loss(values, kappa_1), rel=1e-12)
     free = best > 1 / p * (1 + 1e-12)
     assert np.allclose(slope[free], 0, atol=1e-12) and np.all(slope >= -1e-12)
     other = np.maximum(best * rng.uniform(0.5, 2, size=6), 1 / p)
-    assert nc.smoothed_objective(values, other, p, kappa_1=kappa_1)[0] >= value - 1e-12
+    assert adaptation.smoothed_objective(values, other, p, kappa_1=kappa_1)[0] >= value - 1e-12
 
 
 def test_sensitivities_of_lemma_5_1_hold_and_are_nearly_reached():
-    rng, loss, p, Lambda = np.random.default_rng(7), lo.LogLoss(), 0.1, 30.0
+    rng, loss, p, Lambda = np.random.default_rng(7), adaptation.LogLoss(), 0.1, 30.0
     B, G, _ = loss.constants(1.0, Lambda)
     worst = np.zeros(2)
     for _ in range(3000):
@@ -270,17 +269,17 @@ def test_sensitivities_of_lemma_5_1_hold_and_are_nearly_reached():
 
 def test_the_number_of_steps_is_the_best_one():
     beta, gap, one = 0.3, 0.8, 1e-5
-    T = nc.best_n_iter(beta, gap, one)
-    bounds = [nc.stationarity_bound(beta, gap, t * one, t) for t in range(1, 5 * T)]
+    T = adaptation.best_n_iter(beta, gap, one)
+    bounds = [adaptation.stationarity_bound(beta, gap, t * one, t) for t in range(1, 5 * T)]
     assert abs(int(np.argmin(bounds)) + 1 - T) <= 1
     assert min(bounds) == pytest.approx(math.sqrt(96 * beta * gap * one), rel=1e-3)
-    assert nc.best_n_iter(beta, gap, 1e9) == 1
+    assert adaptation.best_n_iter(beta, gap, 1e9) == 1
 
 
 def test_smoothness_tends_to_that_of_the_loss():
-    constants = lo.LogLoss().constants(1.0, 5.0)
+    constants = adaptation.LogLoss().constants(1.0, 5.0)
     found = [
-        nc.objective_smoothness(
+        adaptation.objective_smoothness(
             constants,
             np.full(2 * n, 0.5 / n),
             kappa_2=0.1,
@@ -296,7 +295,7 @@ def test_smoothness_tends_to_that_of_the_loss():
 def test_profiled_curvature_from_above_is_that_of_the_loss():
     from dplit.adaptation import profiled_loss
 
-    rng, loss = np.random.default_rng(8), lo.LogLoss()
+    rng, loss = np.random.default_rng(8), adaptation.LogLoss()
     beta = loss.constants(1.0, 9.0)[2]
     for _ in range(400):
         x = rng.normal(size=(1, 3))
@@ -318,7 +317,7 @@ def test_without_weights_training_is_logistic_regression():
     for k in (2, 3):
         y = (X @ W[:k].T + rng.gumbel(size=(300, k))).argmax(axis=1)
         sample = sample_of(X, y, 1 / 300, radius=3.0)
-        ours = ncnvx_adap.train(lo.LogLoss(k), [sample], 1e3, math.inf, ridge=0.01)
+        ours = adaptation.train(adaptation.LogLoss(k), [sample], 1e3, math.inf, ridge=0.01)
         theirs = LogisticRegression(C=1 / (2 * 0.01 * 300), fit_intercept=False, tol=1e-10)
         theirs.fit(X, y)
         assert np.allclose(ours.reshape(theirs.coef_.shape), theirs.coef_, atol=1e-4)
@@ -327,8 +326,8 @@ def test_without_weights_training_is_logistic_regression():
 @pytest.mark.parametrize("weight_radius", [0.3, 2.0, 50.0])
 def test_training_ends_where_small_steps_no_longer_help(weight_radius):
     samples = [sample_of(Xs, ys, 0.4 / 80, 0.1), sample_of(Xt, yt, 0.6 / 61)]
-    w = ncnvx_adap.train(lo.LogLoss(), samples, weight_radius, 0.3, tolerance=1e-13)
-    gradient = ncnvx_adap.profiled_gradient(lo.LogLoss(), w, samples, 0.3)[1]
+    w = adaptation.train(adaptation.LogLoss(), samples, weight_radius, 0.3, tolerance=1e-13)
+    gradient = adaptation.profiled_gradient(adaptation.LogLoss(), w, samples, 0.3)[1]
     moved = w - gradient
     moved *= min(1.0, weight_radius / np.linalg.norm(moved))
     assert np.linalg.norm(w) <= weight_radius * (1 + 1e-6)
@@ -342,7 +341,7 @@ def test_the_network_learns_what_no_line_can():
     known = {"radius": 1.5, "weight_radius": 40.0, "classes": [0, 1], "private": False}
     line, net = (
         NCnvxAdap(loss=loss, random_state=0, **known).fit(X, y).score(X, y)
-        for loss in (None, lo.NetworkLoss(8))
+        for loss in (None, adaptation.NetworkLoss(8))
     )
     assert line < 0.65 and net > 0.95
 
@@ -401,7 +400,7 @@ def test_exploring_finds_nothing(name):
 @pytest.mark.parametrize("halved", [False, True])
 def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(halved):
     # confidence 0.999; two records whose gradients point in opposite directions
-    loss, w, y, sides = lo.LogLoss(), np.zeros(1), np.ones(1, dtype=int), []
+    loss, w, y, sides = adaptation.LogLoss(), np.zeros(1), np.ones(1, dtype=int), []
     reach = loss.reach(1.0, 1.0, math.inf) / 2  # at w = 0 every gradient has half the length
     for seed, x in enumerate((1.0, -1.0)):
         X, noise = np.array([[x]]), Noise(seed, neighboring="replace")
@@ -448,7 +447,7 @@ def test_the_receipt_is_the_theorem(make):
     for release in spent.releases:
         assert release.mu * release.scale == pytest.approx(release.sensitivity)
     if not printed:
-        loss = lo.LogLoss(len(model.classes)) if model.loss is None else model.loss
+        loss = adaptation.LogLoss(len(model.classes)) if model.loss is None else model.loss
         kappa_1 = model.kappa_1 or math.log(loss.n_classes)
         bounds = (math.prod(lattice(b)) for b in (RADIUS, 3.0))
         reach = loss.reach(*bounds, kappa_1)
@@ -499,19 +498,19 @@ def said(count, rest=lambda event: event.value):
 
 
 def test_the_guard_decides_by_what_is_asked_for():
-    assert ncnvx_adap.least_right(100, 0.0, 2) == pytest.approx(57.5)
-    assert ncnvx_adap.least_right(200, 7.0, 10) == pytest.approx(200 * 0.235 - 7)
-    assert ncnvx_adap.guarded_gain(50, 100) == 1.0 and ncnvx_adap.guarded_gain(98, 100) == 0.01
-    assert ncnvx_adap.guarded_gain(-9, 100) == 4.0 and ncnvx_adap.guarded_gain(250, 100) == 0.01
+    assert adaptation.least_right(100, 0.0, 2) == pytest.approx(57.5)
+    assert adaptation.least_right(200, 7.0, 10) == pytest.approx(200 * 0.235 - 7)
+    assert adaptation.guarded_gain(50, 100) == 1.0 and adaptation.guarded_gain(98, 100) == 0.01
+    assert adaptation.guarded_gain(-9, 100) == 4.0 and adaptation.guarded_gain(250, 100) == 0.01
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"n_classes": 1}, {"scale": -1.0}, {"scale": "1"}])
 def test_the_guard_refuses_what_is_impossible(wrong):
     with pytest.raises((TypeError, ValueError), match="least_right"):
-        ncnvx_adap.least_right(**{"n": 10, "scale": 1.0, "n_classes": 2} | wrong)
+        adaptation.least_right(**{"n": 10, "scale": 1.0, "n_classes": 2} | wrong)
     for right, n in (("1", 3), (1.0, 0), (math.nan, 3)):
         with pytest.raises((TypeError, ValueError), match="guarded_gain"):
-            ncnvx_adap.guarded_gain(right, n)
+            adaptation.guarded_gain(right, n)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -552,7 +551,7 @@ def test_the_count_is_of_records_that_the_model_of_the_source_gets_right():
 def test_the_guard_lets_the_target_go_alone_as_often_as_its_noise_says():
     mu, n, fits = gaussian_mu(1.0, 1e-5), len(Xt), 600
     scale = 1 / (mu * math.sqrt(0.05))
-    least, seen = ncnvx_adap.least_right(n, scale, 2), []
+    least, seen = adaptation.least_right(n, scale, 2), []
     look = said(None, lambda event: event.value)
     for seed in range(fits):
         with watch(lambda event: event.outcome if "right" in event.label else look(event)):
@@ -607,7 +606,11 @@ PUBLIC["alpha"] = [*NOT_NEGATIVE, (1.5, ValueError), (None, ValueError)]
 PUBLIC["n_iter"] = [(0, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)]
 PUBLIC["variant"] = PUBLIC["protect"] = [(v, ValueError) for v in (None, "tight", 1, [])]
 PUBLIC["private"] = [(v, TypeError) for v in (None, 1, "yes")]
-PUBLIC["loss"] = [("log", TypeError), (lo.LogLoss(3), ValueError), (lo.LogLoss, TypeError)]
+PUBLIC["loss"] = [
+    ("log", TypeError),
+    (adaptation.LogLoss(3), ValueError),
+    (adaptation.LogLoss, TypeError),
+]
 PUBLIC["classes"] = [
     (v, ValueError)
     for v in (None, [], [1], [1, 1], "ab", [[0, 1]], [0, float("nan")], {0: 1}, 2, [1, "a"])
@@ -826,8 +829,8 @@ def test_printed_weights_never_move_and_cost_noise():
     rng = np.random.default_rng(13)
     private = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
     public = sample_of(rng.normal(size=(500, 2)), rng.integers(2, size=500), 0.5 / 500)
-    run = nc.algorithm_2(
-        lo.LogLoss(),
+    run = adaptation.algorithm_2(
+        adaptation.LogLoss(),
         private,
         public,
         RADIUS,
@@ -855,7 +858,7 @@ def test_a_gradient_is_three_passes_over_the_data():
             times.append(time.process_time() - start)
         return min(times)
 
-    gradient = clock(lambda: ncnvx_adap.profiled_gradient(lo.LogLoss(), w, [big], 0.5))
+    gradient = clock(lambda: adaptation.profiled_gradient(adaptation.LogLoss(), w, [big], 0.5))
     one_pass = clock(lambda: (big.X * 1.5).sum(axis=0))  # reads the table, and writes it once
     assert gradient < 6 * one_pass  # on a busy machine; about 2 on an idle one
 
@@ -863,9 +866,9 @@ def test_a_gradient_is_three_passes_over_the_data():
 # ---------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("name", lo.__all__)
+@pytest.mark.parametrize("name", adaptation.__all__)
 def test_every_public_name_explains_itself(name):
-    thing = getattr(lo, name)
+    thing = getattr(adaptation, name)
     assert omissions(thing) == []
     for example in doctest.DocTestFinder(recurse=False).find(thing):
         assert doctest.DocTestRunner().run(example).failed == 0
@@ -891,7 +894,7 @@ def test_help_says_what_is_public():
 )
 def test_an_impossible_network_is_refused(parameters, error):
     with pytest.raises(error, match=f"{next(iter(parameters))}.*NetworkLoss"):
-        lo.NetworkLoss(**parameters)
+        adaptation.NetworkLoss(**parameters)
 
 
 def test_the_printed_algorithm_wants_a_finite_price():
@@ -900,12 +903,12 @@ def test_the_printed_algorithm_wants_a_finite_price():
 
 
 def test_methods_of_losses_explain_themselves_by_the_first_line_and_the_rest_of_loss():
-    doc = lo.LogLoss.n_parameters.__doc__
+    doc = adaptation.LogLoss.n_parameters.__doc__
     assert (
         doc.startswith("D = d")
-        and doc.split("\n")[1:] == lo.Loss.n_parameters.__doc__.split("\n")[1:]
+        and doc.split("\n")[1:] == adaptation.Loss.n_parameters.__doc__.split("\n")[1:]
     )
-    assert lo.NetworkLoss.scores.__doc__ == lo.Loss.scores.__doc__
+    assert adaptation.NetworkLoss.scores.__doc__ == adaptation.Loss.scores.__doc__
 
 
 def rings_alone(epsilon, seed, n=400):
@@ -914,7 +917,12 @@ def rings_alone(epsilon, seed, n=400):
     y, angle = rng.integers(2, size=n + 2000), rng.uniform(0, 2 * math.pi, size=n + 2000)
     length = 0.4 + 0.45 * y + rng.normal(scale=0.09, size=n + 2000)
     X = np.column_stack([length * np.cos(angle), length * np.sin(angle), np.full(n + 2000, 0.5)])
-    known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "loss": lo.NetworkLoss(8)}
+    known = {
+        "radius": 1.5,
+        "weight_radius": 30.0,
+        "classes": [0, 1],
+        "loss": adaptation.NetworkLoss(8),
+    }
     model = NCnvxAdap(**known, epsilon=epsilon, delta=1e-5, random_state=seed).fit(X[:n], y[:n])
     return model.score(X[n:], y[n:]), sum(line.times for line in model.spent_.releases)
 
@@ -923,7 +931,7 @@ def test_a_network_learns_from_private_records_alone(monkeypatch):
     assert np.mean([rings_alone(10.0, seed)[0] for seed in range(3)]) > 0.9
     assert rings_alone(10.0, 0)[1] == 100 > rings_alone(1.0, 0)[1] >= rings_alone(0.1, 0)[1] == 20
     # steps of 1 / beta lead nowhere: its beta is hundreds of times too large where it starts
-    monkeypatch.setattr(lo.NetworkLoss, "convex", True)
+    monkeypatch.setattr(adaptation.NetworkLoss, "convex", True)
     assert np.mean([rings_alone(10.0, seed)[0] for seed in range(3)]) < 0.7
 
 
@@ -1096,7 +1104,7 @@ def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
     )
     for right in (-1.5e300, 1.5e300):
         with pytest.raises(ValueError, match="guarded_gain"):
-            lo.guarded_gain(right, 30)
+            adaptation.guarded_gain(right, 30)
 
 
 def test_the_head_start_forgets_how_much_the_public_sample_weighs():
@@ -1163,19 +1171,19 @@ def test_the_confusion_matrix_is_of_what_the_source_calls_each_class():
 
 def test_names_change_only_where_released_counts_are_three_deviations_apart():
     counts = np.array([[10.0, 20.0], [10.0 + 3 * math.sqrt(2) * 5, 40.0]])
-    assert ncnvx_adap.target_names(counts, 5.0).tolist() == [0, 1]
-    assert ncnvx_adap.target_names(counts + [[0, 0], [1, 0]], 5.0).tolist() == [1, 1]
-    assert ncnvx_adap.worth_calling(25, 5.0, 3) and not ncnvx_adap.worth_calling(21, 5.0, 3)
-    assert not ncnvx_adap.worth_calling(10**9, 5.0, 2)
+    assert adaptation.target_names(counts, 5.0).tolist() == [0, 1]
+    assert adaptation.target_names(counts + [[0, 0], [1, 0]], 5.0).tolist() == [1, 1]
+    assert adaptation.worth_calling(25, 5.0, 3) and not adaptation.worth_calling(21, 5.0, 3)
+    assert not adaptation.worth_calling(10**9, 5.0, 2)
 
 
 def test_trust_is_what_is_left_of_what_the_source_knows_beyond_guessing():
-    assert ncnvx_adap.trust_in(70, 100, 0.9, 2) == pytest.approx(0.5**0.5)
+    assert adaptation.trust_in(70, 100, 0.9, 2) == pytest.approx(0.5**0.5)
     assert (
-        ncnvx_adap.trust_in(40, 100, 0.4, 5) == 1.0 and ncnvx_adap.trust_in(19, 100, 0.4, 5) == 0.0
+        adaptation.trust_in(40, 100, 0.4, 5) == 1.0 and adaptation.trust_in(19, 100, 0.4, 5) == 0.0
     )
     # a source that hardly knows its own records: at least a twentieth is asked of it
-    assert ncnvx_adap.trust_in(52, 100, 0.5, 2) == pytest.approx(0.4**0.5)
+    assert adaptation.trust_in(52, 100, 0.5, 2) == pytest.approx(0.4**0.5)
 
 
 def test_a_record_that_fails_the_model_is_in_no_bin_and_never_right():

@@ -17,10 +17,17 @@ from test_estimators import ESTIMATORS, STARTED
 from test_mechanisms import Counted
 
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget
-from dplit import audit as recording
-from dplit import audit as sabotage
 from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
-from dplit.audit import SABOTAGE, audit, dense_pairs, weighing
+from dplit.audit import (
+    SABOTAGE,
+    audit,
+    dense_pairs,
+    neighbors,
+    record,
+    sabotage,
+    walks,
+    weighing,
+)
 from dplit.estimators import PrivateKMeans
 from dplit.inputs import quantize
 from dplit.inputs.lattice import lattice
@@ -38,7 +45,7 @@ def fresh(name):
 @pytest.mark.parametrize("name", ATTACKED)
 def test_replay_finds_nothing(name, neighboring):
     model = fresh(name).set_params(neighboring=neighboring)
-    pairs = recording.neighbors(DIMENSIONS, model.radius, neighboring=neighboring, n_random=8)
+    pairs = neighbors(DIMENSIONS, model.radius, neighboring=neighboring, n_random=8)
     assert not audit.replay(model, pairs, seeds=range(8))
 
 
@@ -103,17 +110,14 @@ def is_caught(bug, model, zoo, **how):
     """Whether the tool made for a bug notices it, or the fit breaks before anything is released."""
     found = audit.catch(bug, model, zoo, **how)
     if bug == "NaN passes" and not found:
-        with sabotage.sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
-            broken = recording.record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
+        with sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
+            broken = record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
         return bool(broken.public["refusal"] and not broken.events)
     return bool(found)
 
 
 def zoo(neighboring, radius=4.0):
-    return [
-        make(DIMENSIONS, radius, neighboring=neighboring)
-        for make in (recording.neighbors, recording.walks)
-    ]
+    return [make(DIMENSIONS, radius, neighboring=neighboring) for make in (neighbors, walks)]
 
 
 HARMLESS = {
@@ -264,7 +268,7 @@ def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
     rows = np.zeros((20, 300))
     assert not audit.weigh(wide, rows, 80)
     for bug, says in zip(RARE, ("at one place", "at one place"), strict=True):
-        with sabotage.sabotage(bug, wide) as (broken, fit, _):
+        with sabotage(bug, wide) as (broken, fit, _):
             found = audit.weigh(broken, rows, 80, fit=fit)
         assert any(says in sentence for sentence in found), found
 
@@ -284,13 +288,13 @@ def test_rare_faults_are_seen_in_every_estimator_with_enough_draws(name, bug):
     """As many fits in 40 columns as hold 100,000 draws on fine lattices: on coarse ones the atom is none."""
     model = fresh(name).set_params(radius=4.0)
     rows = np.random.default_rng(0).normal(size=(60, 40)) / 3
-    events = recording.record(model, rows, 0).events
+    events = record(model, rows, 0).events
     fine = sum(
         np.size(e.value) for e in events if e.mechanism in weighing._ADDITIVE and e.scale > 1e4
     )
     if not fine:
         pytest.skip("only votes: on whole numbers of scale 4 the atom is none")
-    with sabotage.sabotage(bug, model) as (broken, fit, _):
+    with sabotage(bug, model) as (broken, fit, _):
         assert audit.weigh(broken, rows, -(-100_000 // fine), fit=fit)
 
 
@@ -307,14 +311,14 @@ def test_weighing_raises_no_false_alarm(name, seed):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_a_walk_steps_from_neighbour_to_neighbour(neighboring):
-    for name, walk in recording.walks(2, 1.0, n_rows=40, neighboring=neighboring):
+    for name, walk in walks(2, 1.0, n_rows=40, neighboring=neighboring):
         for D, E in itertools.pairwise(walk):
             if neighboring == "add_remove":
                 assert len(E) == len(D) + 1 and np.array_equal(E[:-1], D), name
             else:
                 assert E.shape == D.shape and (E != D).any(axis=1).sum() <= 1, name
     with pytest.raises(ValueError, match="neighboring"):
-        recording.walks(2, 1.0, neighboring="swap")
+        walks(2, 1.0, neighboring="swap")
 
 
 class ThresholdOnRows(BaseEstimator):
@@ -333,7 +337,7 @@ class ThresholdOnRows(BaseEstimator):
 
 @pytest.mark.parametrize("many", [2, 11, 100, 263, 300])
 def test_straddling_finds_the_very_neighbours(many):
-    ((_, walk), *_) = recording.walks(2, 1.0)
+    ((_, walk), *_) = walks(2, 1.0)
     ((sentence, D, E),) = audit.straddling(ThresholdOnRows(many), walk)
     assert (len(D), len(E)) == (many - 1, many) and "crowded_" in sentence
     assert audit.replay(ThresholdOnRows(many), [("found", D, E)], seeds=[0])
@@ -353,9 +357,9 @@ class DearerBranch(ThresholdOnRows):
 
 
 def test_exploring_opens_branches_that_honest_noise_leaves_closed():
-    paths = recording.walks(2, 1.0, n_rows=30)
+    paths = walks(2, 1.0, n_rows=30)
     dear = DearerBranch(many=200)
-    assert not audit.replay(dear, recording.neighbors(2, 1.0)[:-1], seeds=range(3))
+    assert not audit.replay(dear, neighbors(2, 1.0)[:-1], seeds=range(3))
     found = audit.explore(dear, paths)
     assert any("releases cost epsilon" in f and "outcomes large" in f for f in found), found
     assert any("releases cost epsilon" in f and "outcomes small" in f for f in found), found
@@ -390,7 +394,7 @@ def test_sabotage_leaves_nothing_behind():
         samplers.race,
     )
     for bug in SABOTAGE:
-        with sabotage.sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
+        with sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
             pass
     assert before == (
         samplers.gaussian_int,
@@ -400,7 +404,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.__init__,
         samplers.race,
     )
-    with pytest.raises(ValueError, match="choose one of"), sabotage.sabotage("no such bug", None):
+    with pytest.raises(ValueError, match="choose one of"), sabotage("no such bug", None):
         pass
 
 
@@ -428,7 +432,7 @@ def pair(model, neighboring, bug):
 
 def bound(model, bug=None, n_runs=1000, seed=0):
     with (
-        sabotage.sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
+        sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
             broken,
             fit,
             neighboring,
@@ -499,7 +503,7 @@ def test_lengths_are_releases_too():
 
 
 def test_brute_force_sensitivity_finds_the_worst_pair():
-    pairs = recording.neighbors(2, 1.0, n_random=20)[:-1]  # without the row of NaN
+    pairs = neighbors(2, 1.0, n_random=20)[:-1]  # without the row of NaN
     clipped = lambda X: quantize(X, 1.0).sum(axis=0) * lattice(1.0)[0]  # noqa: E731
     assert 0.999 < audit.brute_force_sensitivity(clipped, pairs) <= 1.0 + 1e-6
     assert audit.brute_force_sensitivity(lambda X: X.sum(axis=0), pairs) > 1e6
@@ -507,7 +511,7 @@ def test_brute_force_sensitivity_finds_the_worst_pair():
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_the_zoo_holds_neighbours(neighboring):
-    pairs = recording.neighbors(3, 2.0, neighboring=neighboring)
+    pairs = neighbors(3, 2.0, neighboring=neighboring)
     assert len(pairs) >= 8
     for name, D, E in pairs:
         if neighboring == "add_remove":
@@ -515,7 +519,7 @@ def test_the_zoo_holds_neighbours(neighboring):
         else:
             assert E.shape == D.shape and np.array_equal(E[1:], D[1:]), name
     with pytest.raises(ValueError, match="neighboring"):
-        recording.neighbors(3, 2.0, neighboring="swap")
+        neighbors(3, 2.0, neighboring="swap")
 
 
 # ---------------------------------------------------------------- budgets in real use
@@ -649,11 +653,11 @@ class HalfVote(Honest):
     ],
 )
 def test_replay_catches_what_people_write(broken):
-    assert audit.replay(broken(), recording.neighbors(2, 1.0)[:-1], seeds=range(20))
+    assert audit.replay(broken(), neighbors(2, 1.0)[:-1], seeds=range(20))
 
 
 def test_replay_accuses_no_honest_estimator():
-    pairs = recording.neighbors(2, 3.0)
+    pairs = neighbors(2, 3.0)
     assert not audit.replay(Honest(), pairs)
     many_rounds = NoisyLloyd(2, epsilon=4.0, delta=1e-5, radius=3.0, n_iter=30)
     assert not audit.replay(many_rounds, pairs[:6])
@@ -669,7 +673,7 @@ class Threaded(Honest):
 
 
 def test_replay_sees_releases_made_in_other_threads():
-    assert not audit.replay(Threaded(), recording.neighbors(2, 1.0))
+    assert not audit.replay(Threaded(), neighbors(2, 1.0))
 
 
 A_CLOSE_VOTE = np.resize([[-1.0, 0.0], [1.0, 0.0]], (25, 2))
@@ -695,11 +699,11 @@ def test_replay_lets_choices_at_their_price_pass():
 
 def test_sabotage_says_where_it_does_not_apply():
     with pytest.raises(ValueError, match="radius"):
-        with sabotage.sabotage("scaled by the data", Honest()):
+        with sabotage("scaled by the data", Honest()):
             pass
     with (
         pytest.raises(ValueError, match="neighboring"),
-        sabotage.sabotage("add_remove sensitivity, replace claimed", Honest()),
+        sabotage("add_remove sensitivity, replace claimed", Honest()),
     ):
         pass
 
@@ -777,7 +781,7 @@ class SharpRace(Greedy):
             return super().fit(X)
 
 
-LINE = [(n, D[:, :1], E[:, :1]) for n, D, E in recording.neighbors(2, 1.0)[:-1]]
+LINE = [(n, D[:, :1], E[:, :1]) for n, D, E in neighbors(2, 1.0)[:-1]]
 
 
 def test_replay_accuses_no_honest_cover():
@@ -864,7 +868,7 @@ class PaidOnce(Groups):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_replay_accuses_no_honest_groups(neighboring):
-    pairs = recording.neighbors(2, 1.0, neighboring=neighboring)[:-1]
+    pairs = neighbors(2, 1.0, neighboring=neighboring)[:-1]
     assert not audit.replay(Groups(neighboring=neighboring), pairs, seeds=range(6))
 
 
@@ -876,7 +880,7 @@ def test_replay_accuses_no_honest_groups(neighboring):
     ],
 )
 def test_replay_says_what_is_wrong_with_groups(broken, neighboring, finding):
-    pairs = recording.neighbors(2, 1.0, neighboring=neighboring)[:-1]
+    pairs = neighbors(2, 1.0, neighboring=neighboring)[:-1]
     found = audit.replay(broken(neighboring=neighboring), pairs, seeds=range(6))
     assert any(finding in sentence for sentence in found), found
 
@@ -925,7 +929,7 @@ class CheapTheorem(OneTheorem):
 def test_a_procedure_is_one_line_of_the_receipt_and_its_releases_are_seen():
     model = OneTheorem(random_state=0).fit(np.zeros((9, 2)))
     assert [r.label for r in model.spent_.releases] == ["both"] and model.spent_.epsilon == 1.0
-    pairs = recording.neighbors(2, 1.0)[:-1]
+    pairs = neighbors(2, 1.0)[:-1]
     assert not audit.replay(OneTheorem(), pairs, seeds=range(6))
     found = audit.replay(CheapTheorem(), pairs, seeds=range(2))
     assert any("more went through the door than the receipt says" in sentence for sentence in found)

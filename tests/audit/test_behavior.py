@@ -22,20 +22,21 @@ import test_k_tuples
 import test_label_shift
 import test_nonconvex
 import test_source_target
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dplit
-from dplit import KNoisyCenters, MaxCoverKMeans, NoisyLloyd, PrivacyBudget, source_target
-from dplit import adaptation as cnvx_adap
-from dplit import adaptation as discrepancy
-from dplit import adaptation as local_discrepancy
-from dplit import adaptation as losses
-from dplit import adaptation as ncnvx_adap
-from dplit import adaptation as nonconvex
-from dplit import adaptation as samples
-from dplit import estimators as zoom
-from dplit import k_tuples as k_averages
-from dplit import k_tuples as private_scales
-from dplit import k_tuples as stable_tuples
+from dplit import (
+    BoundedScaler,
+    KNoisyCenters,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    PrivacyBudget,
+    adaptation,
+    estimators,
+    k_tuples,
+    source_target,
+)
 from dplit.adaptation import convex
 from dplit.audit import observations as bh
 from dplit.estimators import lloyd
@@ -43,12 +44,12 @@ from dplit.inputs import check_rows, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.inputs.numbers import check_arrays
 from dplit.inputs.tables import as_table
-from dplit.k_tuples import kmeans as stable
-from dplit.k_tuples import noisy_centers as k_noisy_centers
-from dplit.k_tuples import paper as k_tuples
-from dplit.ledger import choose_n_clusters
+from dplit.k_tuples import kmeans as k_tuples_kmeans
+from dplit.k_tuples import noisy_centers
+from dplit.k_tuples import paper as k_tuples_paper
+from dplit.ledger import choose_n_clusters, record_wise
 from dplit.max_cover import kmeans as max_cover_kmeans
-from dplit.max_cover import paper as max_cover
+from dplit.max_cover import paper as max_cover_paper
 from dplit.mechanisms import (
     Noise,
     loss_parts,
@@ -59,8 +60,8 @@ from dplit.mechanisms import (
     quantile_cell,
 )
 from dplit.mechanisms.noise import LatticeRows
-from dplit.private_evolution import kmeans as pe_means
-from dplit.private_evolution import paper as private_evolution
+from dplit.private_evolution import kmeans as private_evolution_kmeans
+from dplit.private_evolution import paper as private_evolution_paper
 
 BOTH, ONLY_REPLACE = ("add_remove", "replace"), ("replace",)
 CENTERS = np.array([[0.5, 0.0], [-0.5, 0.25]])
@@ -145,14 +146,14 @@ def engine(function, name):
 
 def sample_of(table, label=lambda y: np.clip(y, -1, 1)):
     X, y = quantize(np.asarray(table[:, 1:]), RADIUS), label(np.asarray(table[:, 0], dtype=float))
-    return samples.Sample(X, y, lattice(RADIUS)[0], p=0.02)
+    return adaptation.Sample(X, y, lattice(RADIUS)[0], p=0.02)
 
 
 PUBLIC = sample_of(np.random.default_rng(0).normal(size=(20, 3)))
 CLASSES = sample_of(np.random.default_rng(0).normal(size=(20, 3)), lambda y: (y > 0).astype(int))
-REGRESSION = cnvx_adap.Regression((1.0, 2.0, 1.0), 0.5, n_iter=2)
-CLASSIFICATION = ncnvx_adap.Classification(
-    losses.LogLoss(), (1.0, 2.0), 0.5, 0.0, np.zeros(2), n_iter=2
+REGRESSION = adaptation.Regression((1.0, 2.0, 1.0), 0.5, n_iter=2)
+CLASSIFICATION = adaptation.Classification(
+    adaptation.LogLoss(), (1.0, 2.0), 0.5, 0.0, np.zeros(2), n_iter=2
 )
 
 
@@ -165,8 +166,8 @@ def plain_tuples(rows):
     return check_arrays("a fit", T=(tuples(rows), "n k d"))[0]
 
 
-PLAN = k_tuples.PartitionPlan(4, 1.0, 1.0, 0.1, 1, 1e-6, 2.0)
-STABLE = stable.StablePrices(1e-6, 0.5, 0.5, 0.5, 0.5)
+PLAN = k_tuples_paper.PartitionPlan(4, 1.0, 1.0, 0.1, 1, 1e-6, 2.0)
+STABLE = k_tuples_kmeans.StablePrices(1e-6, 0.5, 0.5, 0.5, 0.5)
 
 
 def grouped(rows, noise):
@@ -238,34 +239,36 @@ FUNCTIONS = {
     ),
     "max_cover_k_means": engine(max_cover_kmeans.max_cover_k_means, "MaxCoverKMeans"),
     "printed_max_cover": lambda rows, noise: engine(
-        max_cover.printed_max_cover, "MaxCoverKMeans as printed"
+        max_cover_paper.printed_max_cover, "MaxCoverKMeans as printed"
     )(check_rows(rows, "a fit", ensure_min_samples=0), noise),
-    "candidate_weights": lambda rows, noise: max_cover.candidate_weights(
+    "candidate_weights": lambda rows, noise: max_cover_paper.candidate_weights(
         np.clip(rows, -0.5, 0.5), CENTERS, 1.0, noise
     ),
-    "Covers.choose": lambda rows, noise: max_cover.Covers(2, 0.2, 2.0, 3, False).choose(
+    "Covers.choose": lambda rows, noise: max_cover_paper.Covers(2, 0.2, 2.0, 3, False).choose(
         np.clip(rows, -0.5, 0.5), 0.1, noise
     ),
-    "zoom": lambda rows, noise: zoom.zoom(rows, RADIUS, n_total=50.0, mu=1.0, noise=noise),
-    "residual_radius": lambda rows, noise: pe_means.residual_radius(
+    "zoom": lambda rows, noise: estimators.zoom(rows, RADIUS, n_total=50.0, mu=1.0, noise=noise),
+    "residual_radius": lambda rows, noise: private_evolution_kmeans.residual_radius(
         np.clip(rows, -9, 9), CENTERS, radius=RADIUS, mu=1.0, sum_mu=1.0, n_total=9.0, noise=noise
     ),
-    "refine_step": lambda rows, noise: pe_means.refine_step(
+    "refine_step": lambda rows, noise: private_evolution_kmeans.refine_step(
         rows,
         CENTERS,
-        pe_means.nearest_labels(rows, CENTERS, RADIUS),
+        private_evolution_kmeans.nearest_labels(rows, CENTERS, RADIUS),
         radius=RADIUS,
         n_total=9.0,
         mu=1.0,
         noise=noise,
     ),
-    "pe_means": engine(pe_means.pe_means, "PEMeans"),
-    "printed_pe_means": engine(private_evolution.printed_pe_means, "PEMeans as printed"),
-    "printed_hdpe_means": engine(private_evolution.printed_hdpe_means, "HDPEMeans as printed"),
-    "dp_nn_histogram": lambda rows, noise: private_evolution.dp_nn_histogram(
+    "pe_means": engine(private_evolution_kmeans.pe_means, "PEMeans"),
+    "printed_pe_means": engine(private_evolution_paper.printed_pe_means, "PEMeans as printed"),
+    "printed_hdpe_means": engine(
+        private_evolution_paper.printed_hdpe_means, "HDPEMeans as printed"
+    ),
+    "dp_nn_histogram": lambda rows, noise: private_evolution_paper.dp_nn_histogram(
         np.clip(rows, -0.5, 0.5), CENTERS, n_total=9.0, noise=noise, **MU
     ),
-    "private_evolution": lambda rows, noise: private_evolution.private_evolution(
+    "private_evolution": lambda rows, noise: private_evolution_paper.private_evolution(
         np.clip(rows, -0.5, 0.5), 2, 4, 2, n_total=9.0, noise=noise, **MU
     ),
     "quadtree_votes": lambda rows, noise: dplit.private_evolution.quadtree_votes(
@@ -281,12 +284,12 @@ FUNCTIONS = {
         noise=noise,
         label="sums",
     ),
-    "private_average": lambda rows, noise: k_averages.private_average(
+    "private_average": lambda rows, noise: k_tuples.private_average(
         rows, radius=RADIUS, min_radius=0.1, moves=1, epsilon=1.0, mu=0.5, beta=0.1, noise=noise
     ),
     "cell_means": lambda rows, noise: moments_of(rows, noise)[0],
     "second_moments": lambda rows, noise: moments_of(rows, noise)[1],
-    "private_test_close_tuples": lambda rows, noise: k_tuples.private_test_close_tuples(
+    "private_test_close_tuples": lambda rows, noise: k_tuples_paper.private_test_close_tuples(
         plain_tuples(rows),
         plain_tuples(rows),
         epsilon_1=1.0,
@@ -300,7 +303,7 @@ FUNCTIONS = {
             np.resize(tuples(rows), (20, 2, 1)), PLAN, separation=7.0, noise=noise
         )
     ][:0],
-    "stable_tuple_mean": lambda rows, noise: stable_tuples.stable_tuple_mean(
+    "stable_tuple_mean": lambda rows, noise: k_tuples.stable_tuple_mean(
         np.resize(tuples(rows), (400, 2, 1)),
         separation=30.0,
         outliers=0.05,
@@ -310,13 +313,13 @@ FUNCTIONS = {
         noise=noise,
     ),
     "printed_noisy_centers": lambda rows, noise: [
-        k_noisy_centers.printed_noisy_centers(
+        noisy_centers.printed_noisy_centers(
             np.resize(plain_tuples(rows), (4000, 2, 1)),
             test_k_tuples.ESTIMATORS["KNoisyCenters as printed"]()._declared(),
             noise,
         )
     ][:0],
-    "scaled_centers": lambda rows, noise: private_scales.scaled_centers(
+    "scaled_centers": lambda rows, noise: k_tuples.scaled_centers(
         lambda safe: np.clip(total(rows)[None], -1, 1) / safe[:, None],
         np.clip(np.abs(total(rows)[:1]), 1e-9, 1e9),
         (1, 2),
@@ -352,19 +355,23 @@ FUNCTIONS = {
     "PrivacyBudget.fit": lambda rows, noise: vars(
         BUDGETS[noise.neighboring].fit(model_of(noise), rows)
     ).get("cluster_centers_"),
+    "PrivacyBudget.fit of a pipeline": lambda rows, noise: [
+        {name: value for name, value in vars(step).items() if name.endswith("_")}
+        for step in BUDGETS[noise.neighboring].fit(a_pipeline(noise), rows)
+    ],
 }
 REPLACED = {
-    "adapt_regression": lambda table, noise: cnvx_adap.adapt_regression(
+    "adapt_regression": lambda table, noise: adaptation.adapt_regression(
         sample_of(table), PUBLIC, REGRESSION, noise, 1.0
     ),
     "algorithm_1": lambda table, noise: convex.algorithm_1(
         sample_of(table), PUBLIC, 1.0, 2.0, 1.0, kappa_1=0.5, n_iter=2, noise=noise, mu=1.0
     ),
-    "adapt_classifier": lambda table, noise: ncnvx_adap.adapt_classifier(
+    "adapt_classifier": lambda table, noise: adaptation.adapt_classifier(
         sample_of(table, lambda y: (y > 0).astype(int)), CLASSES, CLASSIFICATION, noise, 1.0
     ),
-    "algorithm_2": lambda table, noise: nonconvex.algorithm_2(
-        losses.LogLoss(),
+    "algorithm_2": lambda table, noise: adaptation.algorithm_2(
+        adaptation.LogLoss(),
         sample_of(table, lambda y: (y > 0).astype(int)),
         CLASSES,
         1.0,
@@ -374,16 +381,16 @@ REPLACED = {
         noise=noise,
         mu=1.0,
     )[:3],
-    "noisy_gradient": lambda table, noise: samples.noisy_gradient(
+    "noisy_gradient": lambda table, noise: adaptation.noisy_gradient(
         lambda block, at: block * block, table, bound=1.0, noise=noise, mu=1.0
     ),
-    "private_discrepancy": lambda table, noise: discrepancy.private_discrepancy(
+    "private_discrepancy": lambda table, noise: adaptation.private_discrepancy(
         np.clip(table[:, 0], 0, 1).sum() / max(len(table), 1), 1.0, len(table), noise=noise, mu=1.0
     ),
-    "private_second_moment": lambda table, noise: discrepancy.private_second_moment(
+    "private_second_moment": lambda table, noise: adaptation.private_second_moment(
         table, radius=RADIUS, noise=noise, mu=1.0
     ),
-    "private_local_discrepancy": lambda table, noise: local_discrepancy.private_local_discrepancy(
+    "private_local_discrepancy": lambda table, noise: adaptation.private_local_discrepancy(
         table[:, 1:],
         table[:, 0],
         [[0.0, 0.0], [0.5, 0.1]],
@@ -395,7 +402,7 @@ REPLACED = {
         noise=noise,
         epsilon=1.0,
     ),
-    "adapt_without_labels": lambda table, noise: local_discrepancy.adapt_without_labels(
+    "adapt_without_labels": lambda table, noise: adaptation.adapt_without_labels(
         table[:, 1:],
         PUBLIC.X * PUBLIC.step,
         PUBLIC.y,
@@ -433,14 +440,28 @@ def a_scorer(model, rows):
     return np.where(rows[:, 0] == 1e100, np.nan, loss)
 
 
+def a_step(row):
+    """The same, as a step of a pipeline: of three columns, the last overflows."""
+    print("a line for each call")
+    warnings.warn(f"a record is at {row}", stacklevel=1)
+    if np.abs(row).max() in (1e150, 1e-8):
+        raise ArithmeticError(f"a record is at {row}")
+    return np.column_stack([row, row[:, 0] ** 2])
+
+
+def a_pipeline(noise):
+    steps = FunctionTransformer(record_wise(a_step, otherwise=0.5)), BoundedScaler(-1.0, 1.0)
+    return make_pipeline(*steps, model_of(noise))
+
+
 def shown(search):
     return search.best_params_, [model.cluster_centers_ for model in search.estimators_]
 
 
 def moments_of(rows, noise):
     Q = quantize(np.asarray(rows, dtype=float), RADIUS)
-    found, inside = stable.cell_means(Q, CENTERS, RADIUS, STABLE, noise)
-    return found, stable.second_moments(found, inside, 0.5, noise)
+    found, inside = k_tuples_kmeans.cell_means(Q, CENTERS, RADIUS, STABLE, noise)
+    return found, k_tuples_kmeans.second_moments(found, inside, 0.5, noise)
 
 
 # --- all targets ---
@@ -455,14 +476,17 @@ AS_THEY_ARE = {  # they are handed tables of every kind
     *("noisy_average_set", "neighbor_noisy_averages", "private_quantile", "private_radius"),
     *("private_loss", "choose_n_clusters", "PrivacyBudget.search", "PrivacyBudget.fit"),
 }
+FRAMES = tuple(name for name in IN_MEMORY if name not in ("list", "fractions"))  # a public refusal
 NO_BRANCHES = {  # they make a noise of their own
     *("private_quantile", "private_radius", "private_loss", "choose_n_clusters"),
-    *("PrivacyBudget.search", "PrivacyBudget.fit"),
+    *("PrivacyBudget.search", "PrivacyBudget.fit", "PrivacyBudget.fit of a pipeline"),
 }
 TARGETS = ESTIMATORS | {
     name: (bh.asking(ask), 2, BOTH, IN_MEMORY if name in AS_THEY_ARE else ARRAYS)
     for name, ask in FUNCTIONS.items()
 }
+name = "PrivacyBudget.fit of a pipeline"
+TARGETS[name] = *TARGETS[name][:3], FRAMES
 for name in TUPLE_FUNCTIONS:  # their number is public
     TARGETS[name] = *TARGETS[name][:2], ONLY_REPLACE, ARRAYS
 TARGETS |= {name: (bh.asking(ask), 3, ONLY_REPLACE, ARRAYS) for name, ask in REPLACED.items()}

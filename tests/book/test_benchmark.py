@@ -17,6 +17,7 @@ from bench import (
     benchmark,
     chapters,
     classification,
+    cover_figure,
     gan,
     growth,
     kmeans,
@@ -29,6 +30,7 @@ from bench import (
     regression,
     shifts,
     source_target,
+    stc_figure,
     store,
     tables,
 )
@@ -200,6 +202,35 @@ def test_the_noise_of_an_average_has_the_scale_it_is_priced_at():
     found = [balcan.averages(X, labels, 1, e, rng, False)[0] * 1000 for _ in range(4000)]
     # sensitivity of a sum in l1: sqrt(d) R; standard deviation of Laplace noise: sqrt(2) scale
     assert np.std(found) == pytest.approx(np.sqrt(2) * 2 / (e * share), rel=0.05)
+
+
+def test_the_rival_of_figure_1_averages_by_noisy_avg(blobs):
+    """Enough budget: centers near the blobs; little: NoisyAVG gives up, and centers are random points of the ball."""
+    price = {"delta": 1e-4, "seed": 0}
+    plenty, little = (balcan.with_noisy_avg(blobs, 3, epsilon=e, **price) for e in (4.0, 0.01))
+    assert loss(blobs, plenty) < loss(blobs, little) / 4
+    assert max(np.linalg.norm(c, axis=1).max() for c in (plenty, little)) <= 1 + 1e-9
+
+
+def test_lines_of_figure_1_hold():
+    """The published grid at the true number of rows, and lines of the file measured again."""
+    fits = [cover_figure.published_dimension(n) for n in (1797, 10_000, 50_000)]
+    assert fits == [3, 3, 3]  # ln(n) / 2 would be 3, 4, 5
+    for way, k in (("Balcan et al., pure", 10), ("max cover", 5)):
+        kept = cover_figure.figure_1("digits", way, k, 5)
+        again = cover_figure.fit(way, cover_figure.load("digits"), k, 1)
+        assert datasets.kmeans_loss(cover_figure.load("digits").data, again) == pytest.approx(
+            kept[1]
+        )
+
+
+def test_lines_of_the_source_target_figures_hold():
+    kept = stc_figure.stc_costs("synthetic 1", 9100)
+    Xs, Xt, *ball = stc_figure.draw("synthetic 1", 9100)
+    released = stc_figure.ways(Xs, Xt, *ball, 9100)
+    for way in ("ignored", "Balcan et al., epsilon 3.00", "NNA, ours, epsilon 3"):
+        fit = SourceTargetKMedoids(5, n_starts=1).fit(Xt=Xt, sources=released[way]())
+        assert stc_cost(Xt, Xs, fit.medoid_indices_) == pytest.approx(kept[way][1], rel=1e-6)
 
 
 def test_the_direct_reading_is_the_printed_algorithm(blobs):
@@ -662,13 +693,13 @@ def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
 
 
 def test_every_published_table_is_there_and_is_read_by_the_chapter():
-    chapters = [
-        ROOT / "nbs" / f"{name}.ipynb" for name in ("examples/benchmarks", "examples/beyond_memory")
-    ]
-    benchmarks, beyond = (path.read_text(encoding="utf8") for path in chapters)
+    names = "examples/benchmarks", "examples/beyond_memory", "estimators/grid", "estimators/lloyd"
+    chapters = [ROOT / "nbs" / f"{name}.ipynb" for name in names]
+    benchmarks, *others = (path.read_text(encoding="utf8") for path in chapters)
     for part in publish.PARTS:
         assert store.read(store.BOOK / f"{part}.csv"), part
-        assert f'read(\\"{part}\\")' in benchmarks or f"{part}.csv" in beyond, part
+        here = any(f"{part}.csv" in chapter for chapter in others)
+        assert here or f'read(\\"{part}\\")' in benchmarks, part
 
 
 def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):

@@ -30,14 +30,12 @@ from dplit import (
     adaptation,
     audit,
     datasets,
+    geometry,
+    k_tuples,
+    max_cover,
+    private_evolution,
+    source_target,
 )
-from dplit import geometry as estimators
-from dplit import k_tuples as stable_tuples
-from dplit import max_cover as grid_cover
-from dplit import max_cover as max_cover_kmeans
-from dplit import max_cover as mc
-from dplit import private_evolution as vote_search
-from dplit import source_target as so
 from dplit.accounting import (
     Receipt,
     Release,
@@ -55,9 +53,8 @@ from dplit.geometry import gaussian_projection, jl_failure, nearest, uniform_in_
 from dplit.inputs import quantize
 from dplit.inputs.checks import check_neighboring
 from dplit.inputs.lattice import lattice
-from dplit.k_tuples import averages as k_averages
-from dplit.k_tuples import clusterer as tuple_clusterer
-from dplit.k_tuples import noisy_centers as k_noisy_centers
+from dplit.k_tuples import averages as k_tuples_averages
+from dplit.k_tuples import clusterer, noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.max_cover import paper as max_cover_paper
 from dplit.mechanisms import Noise, gauge, lattice_law, watch
@@ -370,7 +367,7 @@ def test_every_node_that_covers_a_point_is_in_the_stencil_of_its_corner(d, ratio
     """Lemma 7 by brute force over all nodes around random points; Lemma 8's count of them."""
     rng, unit = np.random.default_rng(d), 0.3
     reach = unit * math.sqrt(d) * (1 + 1 / ratio)  # r + t sqrt(d), with t = ratio r / sqrt(d)
-    offsets = set(map(tuple, grid_cover.stencil(d, ratio, snap=False).tolist()))
+    offsets = set(map(tuple, max_cover.stencil(d, ratio, snap=False).tolist()))
     high, used = math.ceil(reach / unit) + 1, set()
     nodes = np.array(list(itertools.product(range(-high, high + 2), repeat=d)))
     for p in rng.uniform(0, unit, size=(400, d)):  # the corner below is 0
@@ -393,14 +390,14 @@ def choices_of_a_level(points, radius, n_picks, exponent, script):
         chance[0] *= special.softmax(exponent * counts)[key]
         return key
 
-    mc.grid_set_cover(points, radius, n_picks, choose)
+    max_cover.grid_set_cover(points, radius, n_picks, choose)
     return chance[0]
 
 
 def test_the_choices_of_a_level_cost_what_lemma_17_says():
     """Every sequence of three choices from seven nodes, with and without a row: under the curve (1), and under the printed price."""
     points, radius, worst = np.array([[-0.6], [0.1], [0.2], [0.55], [1.0]]), 0.5, 0.0
-    size = grid_cover.GridCover(points, radius).size
+    size = max_cover.GridCover(points, radius).size
     scripts = list(itertools.product(range(size), repeat=3))
     for row, exponent in ((0, 0.5), (4, 1.5)):
         with_row, without = (
@@ -416,7 +413,7 @@ def test_the_choices_of_a_level_cost_what_lemma_17_says():
                 worst = max(worst, stick(p, q, share * exponent) / delta)
     assert worst > 0.5
     for epsilon, delta in ((0.5, 1e-2), (2.0, 0.05)):
-        exponent = mc.paper_exponent(epsilon, delta)
+        exponent = max_cover.paper_exponent(epsilon, delta)
         # epsilon = (e / 2) epsilon_E ln(1 / delta_E), and e' = epsilon_E / 2
         assert math.e / 2 * (2 * exponent) * math.log(1 / delta) == pytest.approx(epsilon)
         assert cover_delta(epsilon, exponent) <= delta
@@ -424,7 +421,7 @@ def test_the_choices_of_a_level_cost_what_lemma_17_says():
 
 def line_by_line(X, model):
     """Algorithm 1 as printed, followed from what passed through the door: (events, candidates, heads, means released)."""
-    seen, honest = {}, (mc.max_cover, mc.cluster_candidates)
+    seen, honest = {}, (max_cover.max_cover, max_cover.cluster_candidates)
 
     def covers(*args, **named):
         seen["points"], seen["radii"], seen["candidates"] = (
@@ -463,7 +460,7 @@ def test_algorithm_1_is_what_is_printed():
     assert (
         len(picks)
         == len(seen["candidates"])
-        == k * math.ceil(math.log(1 / 0.9)) * math.ceil(math.log(2 * n, 1.9))
+        == max(k, math.ceil(k * math.log(2))) * math.ceil(math.log(2 * n, 1.9))
     )
     (weights,) = [e for e in events if e.label == "weights"]  # step 3
     owner = cdist(seen["points"], seen["candidates"]).argmin(axis=1)
@@ -502,7 +499,7 @@ def test_a_clustering_costs_by_its_pairs_what_the_projection_keeps():
     """Theorem 15's other half: the cost of a clustering changes by a factor within those of its pairs' squared distances."""
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(60, 12)) / 9, rng.integers(3, size=60)
-    low = estimators.project(X, gaussian_projection(12, 4, rng), radius=1.0, divisor=2.0)
+    low = geometry.project(X, gaussian_projection(12, 4, rng), radius=1.0, divisor=2.0)
     low *= 2.0  # undo the scaling
     cost = lambda Z: sum(  # noqa: E731
         ((Z[groups == j] - Z[groups == j].mean(axis=0)) ** 2).sum() for j in range(3)
@@ -534,7 +531,7 @@ def test_the_printed_prices_of_algorithm_1_add_up_to_its_theorem():
         assert spent.epsilon <= epsilon and spent.delta_at(epsilon) <= delta
         model = MaxCoverKMeans(2, finest=0.2, **how).fit(np.ones((9, 2)))
         bought = {r.label: r for r in model.spent_.releases}
-        plan = partial(max_cover_kmeans.max_cover_releases, 1.0, epsilon, delta, model.shares)
+        plan = partial(max_cover.max_cover_releases, 1.0, epsilon, delta, model.shares)
         planned = plan(zoom=True, counted=True)
         stretch = [(bought[r.label].mu or bought[r.label].epsilon or bought[r.label].exponent)
                    / (r.mu or r.epsilon or r.exponent) for r in planned]  # fmt: skip
@@ -611,7 +608,7 @@ def test_balls_around_a_tuple_are_far_and_no_wider_ones_are(k, d):
 def test_points_are_all_points_and_partition_does_not_depend_on_the_tuple():
     """Definitions 3.4 and 3.5: nk points, cut alike by every tuple if Delta > 4, and by two tuples differently below."""
     T = far_tuples(40, 4.1)
-    points = tuple_clusterer.check_tuples(T.tolist(), "me").reshape(-1, 2)
+    points = clusterer.check_tuples(T.tolist(), "me").reshape(-1, 2)
     assert points.shape == (120, 2)
     assert Counter(map(tuple, points)) == Counter(tuple(p) for X in T for p in X)
     parts = [nearest(points, X) for X in T]
@@ -820,7 +817,7 @@ def test_running_times_by_counting_distances():
             (partial(KAverages, radius=2.0, min_radius=0.01, too_few=True), kt.exact_plan),
         ):
             looked.clear()
-            with mock.patch.object(k_averages, "nearest", part_of):
+            with mock.patch.object(k_tuples_averages, "nearest", part_of):
                 make(**KIND).fit(T)
             assert sum(looked) == plan_of(n, 1.0, 1e-6, 0.05).m * n * k**2
     assert parts == [n * k * k]
@@ -831,7 +828,7 @@ def test_running_times_by_counting_distances():
 
 def averaged(T, chosen):
     """Fit KAverages so that its balls are around tuple `chosen`: the parts that it averages, and what it thinks may move."""
-    parts, moves, honest = [], [], k_averages.private_average
+    parts, moves, honest = [], [], k_tuples_averages.private_average
 
     def look(Q, **named):
         parts.append(Q)
@@ -847,7 +844,7 @@ def averaged(T, chosen):
         return np.int64(2**40) if event.label == "passes" else event.outcome
 
     model = KAverages(**KIND, radius=128.0, min_radius=1.0, too_few=True)
-    with mock.patch.object(k_averages, "private_average", look):
+    with mock.patch.object(k_tuples_averages, "private_average", look):
         through_the_door(partial(model.fit, T), hand_out)
     return parts, moves[0]
 
@@ -876,7 +873,7 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
     """Error over max(r, r_min) d^1.5 moves / (epsilon q) is below one constant while the spread grows a hundredfold, and the sum's noise aside nothing else matters; far fewer points fail."""
     rng, price = np.random.default_rng(d), {"moves": 3, "epsilon": 1.5, "mu": 2.0, "beta": 0.05}
     ball, small, ratios, failed = {"radius": 64.0, "min_radius": 0.05}, 0.05, [], []
-    enough = k_averages.average_tuples(
+    enough = k_tuples_averages.average_tuples(
         1, d, price["moves"], price["epsilon"], *ball.values(), price["beta"]
     )
     for r in (0.005, 0.05, 0.5, 5.0):
@@ -884,15 +881,16 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
         for seed in range(15):
             Q = middle + uniform_in_ball(2 * enough, d, r, rng=seed)
             error = np.linalg.norm(
-                k_averages.private_average(Q, noise=Noise(seed), **ball, **price) - Q.mean(axis=0)
+                k_tuples_averages.private_average(Q, noise=Noise(seed), **ball, **price)
+                - Q.mean(axis=0)
             )
             ratios.append(
                 error * price["epsilon"] * len(Q) / (max(r, small) * d**1.5 * price["moves"])
             )
             few = Q[: max(1, enough // 40)]
-            away = k_averages.private_average(few, noise=Noise(seed), **ball, **price) - few.mean(
-                axis=0
-            )
+            away = k_tuples_averages.private_average(
+                few, noise=Noise(seed), **ball, **price
+            ) - few.mean(axis=0)
             failed.append(np.linalg.norm(away) > 10 * max(r, small))
     logs = math.log(d * 64 / (small * price["beta"]))
     assert np.quantile(ratios, 0.95) < 8 * logs and np.mean(failed) > 0.5
@@ -903,7 +901,7 @@ def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_poi
 def test_printed_centres_are_nearest_to_their_own(d):
     """Theorem 4.11 with KNoisyCenters itself: 25 fits at the printed separation, each fails with probability 0.05 at most; at a fiftieth of it most fail."""
     n, k, beta = KNoisyCenters.min_tuples(1.0, 1e-6, 0.05, "paper"), 2, 0.05
-    separation = k_noisy_centers.printed_separation(k, 1.0, 1e-6, beta)
+    separation = noisy_centers.printed_separation(k, 1.0, 1e-6, beta)
     kept, chosen, honest = {}, [], kt.private_test_partition
 
     def look(*args, **named):
@@ -917,7 +915,7 @@ def test_printed_centres_are_nearest_to_their_own(d):
             model = KNoisyCenters(
                 epsilon=1.0, delta=1e-6, beta=beta, variant="paper", separation=share * separation, random_state=seed
             )  # fmt: skip
-            with mock.patch.object(k_noisy_centers, "private_test_partition", look):
+            with mock.patch.object(noisy_centers, "private_test_partition", look):
                 released = model.fit(T).centers_
             own = None if released is None else cdist(released, chosen[-1]).argmin(axis=1)
             good.append(own is not None and len(set(own.tolist())) == k)
@@ -950,8 +948,8 @@ def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private
     assert any(np.allclose(released[0], c, rtol=1e-9) for c in by_hand)
     assert np.allclose(released[1], wide * released[0], rtol=1e-9)
     # Theorem 4.12 budgets epsilon / (4 k) for a scale that moves by this factor
-    assert k_noisy_centers.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
-    assert k_noisy_centers.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
+    assert noisy_centers.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
+    assert noisy_centers.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
 
 
 def test_stable_data_are_clustered_and_data_without_clusters_are_not():
@@ -972,9 +970,7 @@ def test_the_stable_mean_hands_on_a_set_and_no_order(separation):
     mu, eta = gaussian_mu(2.0, 1e-5), 1e-5
     how = {"separation": separation, "outliers": 0.1, "mu": mu, "eta": eta, "beta": 0.05}
     for seed in range(12):
-        centers = stable_tuples.stable_tuple_mean(
-            T, noise=Noise(seed, neighboring="replace"), **how
-        )
+        centers = k_tuples.stable_tuple_mean(T, noise=Noise(seed, neighboring="replace"), **how)
         assert np.array_equal(centers, centers[np.lexsort(centers.T[::-1])])
 
 
@@ -988,8 +984,8 @@ def test_algorithm_2_counts_nearest_members_and_keeps_the_largest(n_elite):
     X = uniform_in_ball(400, 3, rng=rng)
     centers = uniform_in_ball(4, 3, rng=rng)
     population = np.vstack([centers, pe.variations(centers, 10, rng, step=0.2)])
-    Q = vote_search.vote_grid(X)
-    grid = np.rint(population * vote_search.grid_radius(3))
+    Q = private_evolution.vote_grid(X)
+    grid = np.rint(population * private_evolution.grid_radius(3))
     votes = np.bincount(cdist(Q, grid).argmin(axis=1), minlength=len(population))
     for total in (1, 120, 399, 400, 10**6):
         with silent():
@@ -1006,7 +1002,7 @@ def test_algorithm_2_counts_nearest_members_and_keeps_the_largest(n_elite):
 
 def test_algorithm_1_of_private_evolution_is_what_is_printed():
     """Round by round: the votes of the population, the halving rule, selection by weighted k-means, centres kept with their mutants."""
-    Q, k, L, T, mu = vote_search.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.03
+    Q, k, L, T, mu = private_evolution.vote_grid(uniform_in_ball(300, 2, rng=0)), 3, 16, 6, 0.03
     votes, chosen, children = [], [], []
     honest = pe.dp_nn_histogram, pe.select, pe.variations
 
@@ -1047,7 +1043,7 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
     X = np.repeat(np.eye(30)[:3], 100, axis=0) + 0.05 * np.random.default_rng(0).normal(
         size=(300, 30)
     )
-    heads, views, honest, projected = [], [], pe.private_evolution, estimators.project
+    heads, views, honest, projected = [], [], pe.private_evolution, geometry.project
 
     def evolve(*args, **named):
         heads.append(honest(*args, **named))
@@ -1110,7 +1106,7 @@ def private_laws(costs, epsilon, delta):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (1.0, 0.0), (2.0, 1e-3)])
 def test_no_private_choice_is_surer_than_the_lower_bounds_say(epsilon, delta):
     """Observations 4.2 and 5.8: the best private algorithm on the two neighbours of the proof, over all of them; it reaches (2)."""
-    claimed = so.error_probability(epsilon, delta)
+    claimed = source_target.error_probability(epsilon, delta)
     cases = []
     points = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [-0.5, 0.0]])
     cases.append((points[[0, 0, 1, 2]], points[[3, 0]], points[[3]], 2, 1 / (2 * 2 + 4)))
@@ -1126,7 +1122,7 @@ def test_no_private_choice_is_surer_than_the_lower_bounds_say(epsilon, delta):
         choices = list(itertools.combinations(range(len(target)), k))
         bad = []
         for sources in (S, other):
-            costs = np.array([so.stc_cost(target, sources, c) for c in choices])
+            costs = np.array([source_target.stc_cost(target, sources, c) for c in choices])
             bad.append(costs >= costs.min() + regret * (1 - 1e-9))
         assert np.all(bad[0] | bad[1])
         chance = private_laws(bad, epsilon, delta)
@@ -1141,13 +1137,16 @@ def test_only_the_nearest_sources_matter():
         target, S = rng.normal(size=(6, 2)), rng.normal(size=(15, 2))
         nearest_only = S[np.unique(cdist(target, S).argmin(axis=1))]
         assert np.array_equal(
-            so.source_distance(target, S), so.source_distance(target, nearest_only)
+            source_target.source_distance(target, S),
+            source_target.source_distance(target, nearest_only),
         )
         for size in range(4):
             for c in itertools.combinations(range(6), size):
-                assert so.stc_cost(target, S, c) == so.stc_cost(target, nearest_only, c)
+                assert source_target.stc_cost(target, S, c) == source_target.stc_cost(
+                    target, nearest_only, c
+                )
         fewer = np.delete(nearest_only, 0, axis=0)
-        assert so.stc_cost(target, S, ()) < so.stc_cost(target, fewer, ())
+        assert source_target.stc_cost(target, S, ()) < source_target.stc_cost(target, fewer, ())
 
 
 @pytest.mark.parametrize("m", [3, 40])
@@ -1169,7 +1168,7 @@ def test_the_spread_is_the_mean_distance_to_the_t_nearest_sources(m):
             t=t, epsilon=1.0, radius=radius, n_cells=4, spread=True, random_state=0
         )
         few = few.fit(Xs=S, Xt=target)
-        cells = target[so.target_cells(target, 4)]
+        cells = target[source_target.target_cells(target, 4)]
     weights = np.bincount(cdist(target, cells).argmin(axis=1), minlength=4) / 30
     of_cells = np.sort(cdist(cells, S), axis=1)[:, :t].mean(axis=1)
     assert m < t or few.spread_ == pytest.approx(weights @ of_cells, abs=1e-4)
@@ -1215,7 +1214,9 @@ def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread
             worst = max(worst, movement(pair))
             assert movement(pair) <= 1 + 1e-12
             if pair[0].mechanism == "gaussian" and not spread:  # 5.12: sums, so t times (3)
-                assert pair[0].sensitivity == pytest.approx(t * so.nas_sensitivity(n_cells, t, D))
+                assert pair[0].sensitivity == pytest.approx(
+                    t * source_target.nas_sensitivity(n_cells, t, D)
+                )
                 assert model.spent_.rho == pytest.approx(0.5, rel=1e-9)
     assert worst > 0.999
 
@@ -1256,7 +1257,7 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         (limit, 2 * limit) if price.get("variant") else (math.ceil(0.3 / lattice(radius)[0]),) * 2
     )
     norm = {"gaussian": 2, "laplace": 1, "knorm": "K"}[pair[0].mechanism]
-    assert pair[0].sensitivity == so.cell_sensitivity(reach, share, 2, norm, neighboring)
+    assert pair[0].sensitivity == source_target.cell_sensitivity(reach, share, 2, norm, neighboring)
     assert worst > 0.99
 
 
@@ -1279,28 +1280,28 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
         spread = exact.fit(Xs=S, Xt=target).spread_
     assert (spread < 1e-4) == copies
     if kind == "gaussian":
-        sigma = so.nas_sigma(n, t, 30.0, 1e-5)
+        sigma = source_target.nas_sigma(n, t, 30.0, 1e-5)
         assert sigma == pytest.approx(
             math.sqrt(18 * n * math.log(1e5) * math.log(1.25e5 * (n + 1))) / (t * 30.0)
         )
     else:
-        sigma = so.nas_sensitivity(n, t) / math.sqrt(16.0)
+        sigma = source_target.nas_sensitivity(n, t) / math.sqrt(16.0)
     bounds = [
-        so.printed_noise_bound(sigma, 2, gamma, n),
-        so.mean_noise_bound(sigma, 2, gamma, np.full(n, 1 / n)),
+        source_target.printed_noise_bound(sigma, 2, gamma, n),
+        source_target.mean_noise_bound(sigma, 2, gamma, np.full(n, 1 / n)),
     ]
     if kind == "laplace":
-        bounds = [so.laplace_noise_bound(30.0, 2, gamma, n, t)]
+        bounds = [source_target.laplace_noise_bound(30.0, 2, gamma, n, t)]
         assert bounds[0] == pytest.approx(n * 2 / (t * 30.0) * math.log(n * 2 / gamma))
     choices = [c for k in range(1, 4) for c in itertools.combinations(range(n), k)]
     true, above, largest = (
-        np.array([so.stc_cost(target, S, c) for c in choices]),
+        np.array([source_target.stc_cost(target, S, c) for c in choices]),
         np.zeros(len(bounds)),
         0.0,
     )
     for seed in range(40):
         released = NoisyAverageSet(random_state=seed, **how).fit(Xs=S, Xt=target).sources_
-        diff = np.abs(true - [so.stc_cost(target, released, c) for c in choices]).max()
+        diff = np.abs(true - [source_target.stc_cost(target, released, c) for c in choices]).max()
         largest = max(largest, diff)
         above += diff > spread + np.array(bounds)
     assert np.all(stats.binom.sf(above - 1, 40, gamma) > 1e-5)
@@ -1311,7 +1312,7 @@ def test_printed_noise_of_theorem_5_3_is_enough():
     for n, t, epsilon, delta in itertools.product(
         (1, 40, 6000), (1, 150), (1e-3, 0.01, 1.0, 30.0), (1e-9, 1e-3)
     ):
-        mu = so.nas_sensitivity(n, t) / so.nas_sigma(n, t, epsilon, delta)
+        mu = source_target.nas_sensitivity(n, t) / source_target.nas_sigma(n, t, epsilon, delta)
         assert gaussian_delta(epsilon, mu) <= delta  # beyond epsilon <= 1 / sqrt(n) too
 
 
@@ -1324,7 +1325,7 @@ def test_laplace_noise_exceeds_its_bound_as_rarely_as_lemma_5_9_says(d):
         t=t, epsilon=3.0, radius=0.5, n_cells="all", variant="paper", random_state=0
     )
     (event,) = through_the_door(partial(model.fit, Xs=target, Xt=target))[1]
-    largest = so.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
+    largest = source_target.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
         d
     )  # of one number: |Z| <= sqrt(d) max
     first = math.ceil(largest * t / event.step)  # a geometric series from here on, on both sides
@@ -1344,11 +1345,11 @@ def test_nna_costs_no_more_than_its_bound_and_that_is_reached():
         )
         S = np.vstack([np.tile(cells[0] - [r, 0], (5, 1)), np.tile([1.0, 0.0], (5, 1))])
         released = cells[:1] + [[r, 0.0]]
-        diff = so.diff_bound(target, S, released, D)
-        assert diff <= so.nna_bound(r, lost, D) * (1 + 1e-12) and diff > 0.6 * so.nna_bound(
-            r, lost, D
-        )
-    assert so.nna_bound(0.25, 0.1, 2.0) == pytest.approx(0.7)
+        diff = source_target.diff_bound(target, S, released, D)
+        assert diff <= source_target.nna_bound(r, lost, D) * (
+            1 + 1e-12
+        ) and diff > 0.6 * source_target.nna_bound(r, lost, D)
+    assert source_target.nna_bound(0.25, 0.1, 2.0) == pytest.approx(0.7)
 
 
 # ---------------------------------------------------------------- domain adaptation

@@ -33,8 +33,7 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.__main__ import main
-from dplit.command_line import files as table_files
-from dplit.command_line import sources
+from dplit.command_line import files, sources
 from dplit.inputs import BoundedScaler
 
 N = 300
@@ -284,8 +283,8 @@ def test_a_folder_of_parquet_parts_is_one_table(tmp_path):
     (folder / ".part-0.parquet.crc").write_text("...")
     together = parts(tmp_path / "together", whole) / "part-0.parquet"
     with sources.opened(folder) as source:
-        rows = table_files.read_rows(source, scaler())
-    assert np.array_equal(rows, table_files.read_rows(together, scaler()))
+        rows = files.read_rows(source, scaler())
+    assert np.array_equal(rows, files.read_rows(together, scaler()))
     assert command(tmp_path, folder) == (0, ["settled"])
 
 
@@ -319,8 +318,8 @@ def test_a_parquet_file_may_be_packed_and_its_names_may_hold_dots(tmp_path, monk
     parquet.write_table(table, tmp_path / "t.parquet", compression=codec)
     for reader in ("polars", "pyarrow"):
         pytest.importorskip(reader)
-        monkeypatch.setattr(table_files, "find_spec", lambda name, one=reader: name == one or None)
-        assert len(table_files.read_rows(tmp_path / "t.parquet", scaler())) == N
+        monkeypatch.setattr(files, "find_spec", lambda name, one=reader: name == one or None)
+        assert len(files.read_rows(tmp_path / "t.parquet", scaler())) == N
 
 
 def test_a_file_at_standard_input_is_read(tmp_path):
@@ -367,7 +366,7 @@ def test_a_type_of_parquet_is_answered_or_refused_before_a_charge(
     parquet = pytest.importorskip("pyarrow.parquet")
     for reader in readers:
         pytest.importorskip(reader)
-    monkeypatch.setattr(table_files, "find_spec", lambda name: name in readers or None)
+    monkeypatch.setattr(files, "find_spec", lambda name: name in readers or None)
     text, cells, good = COLUMNS[kind]
     column = pa.array(cells * N, type=eval(f"pa.{text}"))
     table = pa.table({"x": column, "y": pa.array([1.0] * N)})
@@ -416,7 +415,7 @@ PRIVATE = {  # what only a row can tell
 
 
 def scaler():
-    columns = table_files._Block(x=np.empty(0), y=np.empty(0))
+    columns = files._Block(x=np.empty(0), y=np.empty(0))
     return BoundedScaler(low=0, high=9).fit(columns)
 
 
@@ -424,11 +423,11 @@ def scaler():
 def test_all_private_reasons_of_a_file_are_one_sentence_and_one_exception(tmp_path, name):
     text = CSV + PRIVATE[name] + CSV.split("\n", 1)[1] if name in PRIVATE else "x,y\n"
     (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert table_files.read_names(tmp_path / "t.csv") == ["x", "y"]
+    assert files.read_names(tmp_path / "t.csv") == ["x", "y"]
     with pytest.raises(ValueError) as caught:
-        table_files.read_rows(tmp_path / "t.csv", scaler())
+        files.read_rows(tmp_path / "t.csv", scaler())
     assert type(caught.value) is ValueError and caught.value.__context__ is None
-    assert str(caught.value) == f"{tmp_path / 't.csv'}: {table_files._UNUSABLE}"
+    assert str(caught.value) == f"{tmp_path / 't.csv'}: {files._UNUSABLE}"
 
 
 def test_a_private_reason_is_charged_and_told_in_that_sentence(tmp_path):
@@ -436,7 +435,7 @@ def test_a_private_reason_is_charged_and_told_in_that_sentence(tmp_path):
     said, states = command(tmp_path, tmp_path / "t.csv")
     assert states == ["failed"]
     first, second = said.split("\n")
-    assert first == f"dplit: {tmp_path / 't.csv'}: {table_files._UNUSABLE}"
+    assert first == f"dplit: {tmp_path / 't.csv'}: {files._UNUSABLE}"
     assert second.startswith("The budget was charged epsilon = 1")
 
 
@@ -445,17 +444,17 @@ def test_a_cell_of_parquet_that_is_no_number_is_told_in_the_same_sentence(tmp_pa
     for cells in ([1.0, None], [1.0, np.nan], [1.0, np.inf], ["1", "one"], ["1", ""]):
         polars.DataFrame({"x": cells, "y": [1.0, 2.0]}).write_parquet(tmp_path / "t.parquet")
         with pytest.raises(ValueError) as caught:
-            table_files.read_rows(tmp_path / "t.parquet", scaler())
-        assert str(caught.value) == f"{tmp_path / 't.parquet'}: {table_files._UNUSABLE}"
+            files.read_rows(tmp_path / "t.parquet", scaler())
+        assert str(caught.value) == f"{tmp_path / 't.parquet'}: {files._UNUSABLE}"
 
 
 def test_cells_beyond_the_largest_float_are_finite_and_clipped(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1e400,-1e400\n1e308,-1e308\n" + "9" * 400 + ",0e999\n")
-    rows = table_files.read_rows(tmp_path / "t.csv", scaler())
+    rows = files.read_rows(tmp_path / "t.csv", scaler())
     assert rows.tolist() == [[1.0, -1.0]] * 3
-    assert table_files._floats([D("-1e400"), 2.0])[0] == -np.finfo(float).max
+    assert files._floats([D("-1e400"), 2.0])[0] == -np.finfo(float).max
     with pytest.raises(ValueError):
-        table_files._floats([D("Infinity")])
+        files._floats([D("Infinity")])
 
 
 FINITE = {  # a number's text, and what it becomes within the range from 0 to 9
@@ -482,10 +481,10 @@ def test_a_finite_number_is_read_however_long_its_text_is(tmp_path, monkeypatch,
     else:
         polars = pytest.importorskip("polars")
         pytest.importorskip(kind)
-        monkeypatch.setattr(table_files, "find_spec", lambda name: name == kind or None)
+        monkeypatch.setattr(files, "find_spec", lambda name: name == kind or None)
         polars.DataFrame({"x": list(FINITE), "y": [1.0] * len(FINITE)}).write_parquet(path)
     limits = csv.field_size_limit(), sys.get_int_max_str_digits()
-    assert table_files.read_rows(path, scaler())[:, 0].tolist() == list(FINITE.values())
+    assert files.read_rows(path, scaler())[:, 0].tolist() == list(FINITE.values())
     assert limits == (csv.field_size_limit(), sys.get_int_max_str_digits())
 
 
@@ -503,9 +502,9 @@ def test_a_line_is_read_by_the_rules_of_csv():
             want = next(csv.reader([line], delimiter=separator, strict=True))
         except csv.Error:
             with pytest.raises(csv.Error):
-                table_files._cells(line, separator)
+                files._cells(line, separator)
         else:
-            assert table_files._cells(line + rng.choice(["", "\n", "\r\n"]), separator) == want
+            assert files._cells(line + rng.choice(["", "\n", "\r\n"]), separator) == want
 
 
 def test_a_word_may_be_anything_and_of_any_length(tmp_path):
@@ -521,9 +520,9 @@ def test_a_word_may_be_anything_and_of_any_length(tmp_path):
         "b",
     ]
     (tmp_path / "t.csv").write_text("x\n" + "".join(f"{word}\n" for word in words))
-    columns = table_files._Block(x=np.empty(0))
+    columns = files._Block(x=np.empty(0))
     listed = BoundedScaler(categories={"x": ["1", "b"]}).fit(columns)
-    rows = table_files.read_rows(tmp_path / "t.csv", listed)
+    rows = files.read_rows(tmp_path / "t.csv", listed)
     assert [tuple(row == rows.max()) for row in rows] == [
         (word.startswith("1."), word == "b") for word in words
     ]

@@ -233,7 +233,8 @@ def test_to_drop_is_refused_under_replacement_before_a_charge(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method", ["PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans"]
+    "method",
+    ["PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"],
 )
 def test_what_is_charged_and_said_does_not_depend_on_holes(tmp_path, capsys, method):
     found = []

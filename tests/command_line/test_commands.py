@@ -21,15 +21,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from dplit import MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
-from dplit import inputs as scaling
+from dplit import GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, inputs
 from dplit.accounting import Receipt
-from dplit.command_line import command as commands
-from dplit.command_line import files as table_files
-from dplit.command_line import reports as report
+from dplit.command_line import command as command_line_command
+from dplit.command_line import files as command_line_files
+from dplit.command_line import options, reports
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
-from dplit.inputs.ranges import Column
+from dplit.inputs.columns import Column
 from dplit.mechanisms import Noise
 
 ROOT = Path(__file__).parent.parent.parent
@@ -149,7 +148,7 @@ def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
 
     code, again, _ = run(table, *asked(table, tmp_path / "two", "--seed", 0))
     assert code == 0 and again.replace("two", "one") == said
-    for name in commands.FILES:
+    for name in command_line_command.FILES:
         files = [(tmp_path / run_ / name).read_bytes() for run_ in ("one", "two")]
         assert files[0] == files[1]
 
@@ -158,7 +157,7 @@ def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
         + told
         + "".join(
             re.sub(r"base64,[^\"]*", "", (tmp_path / "one" / name).read_text())
-            for name in commands.FILES
+            for name in command_line_command.FILES
         )
     )
     assert not [cell for cell in cells_of(table / "people.csv") if cell in everything]
@@ -209,7 +208,7 @@ def test_wine_with_ranges_written_from_meaning(tmp_path, monkeypatch):
     assert all(name in (tmp_path / "out" / "report.html").read_text() for name in left_out)
 
 
-@pytest.mark.parametrize("method", commands.METHODS)
+@pytest.mark.parametrize("method", command_line_command.METHODS)
 def test_every_method_works(table, tmp_path, monkeypatch, method):
     price = ["--method", method, "--seed", 0, "--epsilon", 4]
     assert here(table, monkeypatch, *asked(table, tmp_path / "out", *price)) == 0
@@ -230,8 +229,10 @@ def test_the_receipt_says_whom_it_protects(table, tmp_path, monkeypatch, neighbo
 
 
 def same_rows(path, other, bounds):
-    scaler = commands._scaler(commands.read_bounds(bounds), ["age", "income", "region"])
-    one, two = (commands.read_rows(p, scaler) for p in (path, other))
+    scaler = command_line_command._scaler(
+        command_line_command.read_bounds(bounds), ["age", "income", "region"]
+    )
+    one, two = (command_line_command.read_rows(p, scaler) for p in (path, other))
     assert isinstance(one, np.ndarray) and np.array_equal(one, two)
 
 
@@ -246,26 +247,31 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path, monkeypatch):
     }.items():
         other = tmp_path / f"{name}.csv"
         other.write_bytes(changed.encode())
-        assert commands.read_names(other) == ["name", "age", "income", "region"], name
+        assert command_line_command.read_names(other) == ["name", "age", "income", "region"], name
         same_rows(table / "people.csv", other, table / "bounds.csv")
     frame = pytest.importorskip("polars").read_csv(table / "people.csv")
     frame.write_parquet(tmp_path / "people.parquet")
-    assert commands.read_names(tmp_path / "people.parquet") == frame.columns
+    assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
     same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
     if find_spec("pyarrow"):
         without_polars = lambda name: None if name == "polars" else find_spec(name)  # noqa: E731
-        monkeypatch.setattr(table_files, "find_spec", without_polars)
-        assert commands.read_names(tmp_path / "people.parquet") == frame.columns
+        monkeypatch.setattr(command_line_files, "find_spec", without_polars)
+        assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
         same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
 
 
 def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):
     array = pytest.importorskip("dask.array")
     names = ["age", "income", "region"]
-    scaler = commands._scaler(commands.read_bounds(table / "bounds.csv"), names)
-    whole = commands.read_rows(table / "people.csv", scaler)
-    monkeypatch.setattr(table_files, "LARGE", 1000), monkeypatch.setattr(table_files, "BLOCK", 300)
-    parts = commands.read_rows(table / "people.csv", scaler)
+    scaler = command_line_command._scaler(
+        command_line_command.read_bounds(table / "bounds.csv"), names
+    )
+    whole = command_line_command.read_rows(table / "people.csv", scaler)
+    (
+        monkeypatch.setattr(command_line_files, "LARGE", 1000),
+        monkeypatch.setattr(command_line_files, "BLOCK", 300),
+    )
+    parts = command_line_command.read_rows(table / "people.csv", scaler)
     assert isinstance(parts, array.Array) and parts.numblocks == (7, 1)
     assert np.array_equal(parts.compute(), whole)
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": scaler.radius_, "random_state": 0}
@@ -278,32 +284,32 @@ def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, mon
     parquet = SimpleNamespace(read_schema=lambda path: schema)
     monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(parquet=parquet))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
-    monkeypatch.setattr(table_files, "find_spec", lambda name: name == "pyarrow")
+    monkeypatch.setattr(command_line_files, "find_spec", lambda name: name == "pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="two of its 3 columns"):
-        commands.read_names(tmp_path / "a.parquet")
+        command_line_command.read_names(tmp_path / "a.parquet")
 
 
 def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(table_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(command_line_files, "find_spec", lambda name: None)
     with pytest.raises(OSError, match="install polars"):
-        commands.read_names(tmp_path / "a.parquet")
+        command_line_command.read_names(tmp_path / "a.parquet")
 
 
 def test_bounds_in_json(tmp_path, table):
     given = {"age": [0, 120], "income": {"low": 0, "high": 200000}, "region": ["north", "south"]}
     (tmp_path / "bounds.json").write_text(json.dumps(given))
-    assert commands.read_bounds(tmp_path / "bounds.json") == commands.read_bounds(
-        table / "bounds.csv"
-    )
+    assert command_line_command.read_bounds(
+        tmp_path / "bounds.json"
+    ) == command_line_command.read_bounds(table / "bounds.csv")
 
 
 @pytest.mark.parametrize("line", ["income,0,200,000", "income,0,5,120,"])
 def test_a_bound_with_a_comma_in_it_is_no_other_bound(tmp_path, line):
     (tmp_path / "bounds.csv").write_text(f"column,low,high\n{line}\n")
     with pytest.raises(ValueError, match="column 'income' has a cell too many; write 200000"):
-        commands.read_bounds(tmp_path / "bounds.csv")
+        command_line_command.read_bounds(tmp_path / "bounds.csv")
 
 
 AS_MADE = {  # by pandas, spreadsheets and people: (the table, the bounds)
@@ -386,13 +392,13 @@ def test_a_row_that_is_no_text_changes_neither_a_refusal_nor_a_charge(
         assert states["clean"] == states["odd"] and not states["odd"][1]
     else:
         assert states["clean"] == (0, ["settled"]) and states["odd"][1] == ["failed"]
-        assert table_files._UNUSABLE in states["odd"][0]
+        assert command_line_files._UNUSABLE in states["odd"][0]
 
 
 def test_a_spreadsheet_is_told_to_be_one(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"PK\3\4 ...")
     with pytest.raises(ValueError, match="a spreadsheet, or compressed; save it as CSV"):
-        commands.read_names(tmp_path / "t.csv")
+        command_line_command.read_names(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(("many", "method"), [(32, "PEMeans"), (33, "HDPEMeans")])
@@ -422,6 +428,89 @@ def test_where_no_list_is_declared_the_page_speaks_of_none(tmp_path, monkeypatch
     assert "taken because 33 columns are more than 32" in page.words
 
 
+# ---------------------------------------------------------------- pure differential privacy
+
+
+def test_the_methods_that_can_be_asked_for_are_those_that_there_are():
+    assert options.NAMES == tuple(command_line_command.METHODS)
+
+
+@pytest.mark.parametrize(("method", "noise"), [("GridKMeans", "laplace"), ("NoisyLloyd", "knorm")])
+def test_without_a_delta_all_is_pure(table, tmp_path, monkeypatch, capsys, method, noise):
+    """A ledger whose limit has delta = 0 takes it, and receipt, ledger and page say so."""
+    PrivacyBudget.open(tmp_path / "pure.ledger", 1.0, 0.0).close()
+    more = ["--delta", 0, "--method", method, "--ledger", tmp_path / "pure.ledger"]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *more)) == 0
+    said = capsys.readouterr()
+    text = (tmp_path / "out" / "receipt.json").read_text()
+    receipt = Receipt.from_dict(json.loads(text))
+    assert receipt.delta == 0 and 0.999 < receipt.epsilon <= 1 and receipt.private
+    releases = json.loads(text)["releases"]
+    assert {line["mechanism"] for line in releases} == {noise}
+    assert {(line["mu"], line["delta"]) for line in releases} == {(None, 0.0)}
+    with PrivacyBudget.open(tmp_path / "pure.ledger") as budget:
+        ((row, state),) = [(row, row.state) for row in budget.ledger]
+    assert state == "settled" and row.delta == 0 and row.epsilon == pytest.approx(1)
+    page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert re.search(r"field: pure [01.]+-differential privacy", page.words)
+    assert "plus" not in page.words and "times that of finding it without; and" in page.words
+    everything = said.out + said.err + page.words + text
+    assert not [cell for cell in cells_of(table / "people.csv") if cell in everything]
+
+
+def test_with_a_delta_the_page_says_plus_delta(table, tmp_path, monkeypatch):
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out")) == 0
+    page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert re.search(r"\([01.]+, 1e-06\)-differential privacy", page.words)
+    assert "without, plus 1e-06; and" in page.words
+
+
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_a_grid_lies_over_all_ranges_and_answers_in_their_units(
+    table, tmp_path, monkeypatch, neighboring
+):
+    """Its cells are those of the cube of scaled rows, not of the larger ball around it."""
+    more = ["--delta", 0, "--method", "GridKMeans", "--seed", 3, "--neighboring", neighboring]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *more)) == 0
+    centers = np.loadtxt(tmp_path / "out" / "centers.csv", delimiter=",", skiprows=1)
+    with open(table / "people.csv", newline="") as file:
+        people = list(csv.DictReader(file))
+    rows = [[float(p["age"]), float(p["income"]), p["region"]] for p in people]
+    scaler = BoundedScaler(low=[0, 0], high=[120, 200_000], categories={2: ["north", "south"]})
+    X = scaler.fit_transform(np.array(rows, dtype=object))
+    price = {"epsilon": 1.0, "neighboring": neighboring, "random_state": 3}
+    model = GridKMeans(2, bounds=(-1.0, 1.0), **price).fit(X)
+    by_hand = scaler.in_units(model.cluster_centers_)
+    assert np.allclose(centers[:, 1:5], by_hand, rtol=1e-8)
+    assert np.ptp(centers[:, 4]) > 0.5  # the regions
+    assert np.allclose(centers[:, 5], model.cluster_sizes_, rtol=1e-8)
+    units = [60.0, 100_000.0]
+    errors = model.cluster_centers_se_[:, :2] * units
+    assert np.allclose(centers[:, 7:9], errors, rtol=1e-8)
+
+
+IMPOSSIBLE = {  # what is asked for, and what is said of it
+    "too many columns": (["--method", "GridKMeans"], 12, "12 columns: GridKMeans counts at most"),
+    "too many clusters": (["--method", "GridKMeans", "--clusters", 10**6], 2, "at most as many"),
+    "a method that needs one": ([], 2, "PEMeans needs 0 < delta < 1"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_cannot_be_pure_is_refused_before_a_charge(table, tmp_path, monkeypatch, case):
+    more, many, told = IMPOSSIBLE[case]
+    values = "|".join(f"v{i}" for i in range(many))
+    (tmp_path / "b.csv").write_text(f"column,low,high,values\nregion,,,{values}\n")
+    PrivacyBudget.open(tmp_path / "a.ledger", 1.0, 1e-5).close()
+    before = (tmp_path / "a.ledger").read_bytes()
+    monkeypatch.setattr(command_line_command, "read_rows", None)  # no row is asked for
+    line = asked(table, tmp_path / "out", "--delta", 0, "--ledger", tmp_path / "a.ledger", *more)
+    line[3] = tmp_path / "b.csv"
+    said = here(table, monkeypatch, *line)
+    assert told in said and not (tmp_path / "out").exists()
+    assert (tmp_path / "a.ledger").read_bytes() == before
+
+
 # ---------------------------------------------------------------- what it refuses
 
 WRONG_BOUNDS = {
@@ -445,7 +534,9 @@ def test_a_wrong_bound_is_refused_by_name_and_nothing_is_written(
     table, tmp_path, monkeypatch, line, told
 ):
     (tmp_path / "bad.csv").write_text(f"column,low,high,values\n{line}\n")
-    monkeypatch.setattr(commands, "read_rows", lambda *_: pytest.fail("the table was read"))
+    monkeypatch.setattr(
+        command_line_command, "read_rows", lambda *_: pytest.fail("the table was read")
+    )
     problem = here(table, monkeypatch, *asked(table, tmp_path / "out", bounds=tmp_path / "bad.csv"))
     assert isinstance(problem, str) and told in problem and "\n" not in problem
     assert not (tmp_path / "out").exists()
@@ -459,7 +550,7 @@ def test_a_wrong_bound_is_refused_by_name_and_nothing_is_written(
 def test_wrong_json_is_refused(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises((TypeError, ValueError), match="age|JSON"):
-        commands.read_bounds(tmp_path / "bad.json")
+        command_line_command.read_bounds(tmp_path / "bad.json")
 
 
 @pytest.mark.parametrize(
@@ -470,7 +561,9 @@ def test_wrong_json_is_refused(tmp_path, text):
 def test_an_impossible_price_is_refused_before_the_table_is_read(
     table, tmp_path, monkeypatch, change
 ):
-    monkeypatch.setattr(commands, "read_rows", lambda *_: pytest.fail("the table was read"))
+    monkeypatch.setattr(
+        command_line_command, "read_rows", lambda *_: pytest.fail("the table was read")
+    )
     problem = here(table, monkeypatch, *asked(table, tmp_path / "out", *change))
     assert isinstance(problem, str) and not (tmp_path / "out").exists()
 
@@ -509,7 +602,7 @@ def test_a_spoiled_row_is_refused_and_not_quoted(table, tmp_path, row):
 def test_a_number_is_written_in_plain_digits():
     """What Python's float, or numpy, reads as a number and nobody wrote as one."""
     plain = ["1", " 2.5\t", "-3e2", "+.5", "4.", "1E-3"]
-    assert table_files._floats(plain).tolist() == [1, 2.5, -300, 0.5, 4, 0.001]
+    assert command_line_files._floats(plain).tolist() == [1, 2.5, -300, 0.5, 4, 0.001]
     for cell in (
         "1_0",
         "1\0",
@@ -523,9 +616,9 @@ def test_a_number_is_written_in_plain_digits():
         "",
     ):
         with pytest.raises(ValueError, match="could not|a cell is no finite number"):
-            table_files._floats(["1", cell])
+            command_line_files._floats(["1", cell])
     mixed = [True, 2, Decimal("2.5"), "3"]
-    assert table_files._floats(mixed).tolist() == [1, 2, 2.5, 3]
+    assert command_line_files._floats(mixed).tolist() == [1, 2, 2.5, 3]
 
 
 ODD = {
@@ -548,7 +641,9 @@ def test_a_type_of_parquet_that_is_no_number_is_refused_unread_and_uncharged(
     frame = polars.DataFrame({"y": [1.0], "x": ODD[kind]})
     frame.write_parquet(tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text(f"column,low,high,values\n{bounds}\ny,0,9,\n")
-    monkeypatch.setattr(commands, "read_rows", lambda *_: pytest.fail("the table was read"))
+    monkeypatch.setattr(
+        command_line_command, "read_rows", lambda *_: pytest.fail("the table was read")
+    )
     PrivacyBudget.open(tmp_path / "l", 1.0, 1e-5).close()
     line = asked(tmp_path, tmp_path / "out", "--ledger", "l", table="a.parquet", bounds="b.csv")
     told = here(tmp_path, monkeypatch, *line)
@@ -568,11 +663,11 @@ def test_types_of_parquet_that_are_numbers_or_words_are_read(tmp_path):
     }
     polars.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
     four = [*columns][:4]
-    scaler = commands._scaler(
+    scaler = command_line_command._scaler(
         {"low": dict.fromkeys(four, 0), "high": dict.fromkeys(four, 2), "categories": {"kind": ["a", "b"]}},
         [*columns],
     )  # fmt: skip
-    rows = scaler.in_units(commands.read_rows(tmp_path / "a.parquet", scaler))
+    rows = scaler.in_units(command_line_command.read_rows(tmp_path / "a.parquet", scaler))
     assert np.allclose(rows, [[1, 1.5, 1, 1.5, 1, 0], [0, 2, 2, 2, 0, 1]])
 
 
@@ -583,35 +678,42 @@ def test_a_list_of_yes_and_no_is_found_however_it_is_written(tmp_path, listed):
     polars.DataFrame({"a": cells}).write_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("a\n1\n0.0\n2\n")
     (tmp_path / "b.csv").write_text(f"column,low,high,values\na,,,{listed}\n")
-    scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["a"])
+    scaler = command_line_command._scaler(
+        command_line_command.read_bounds(tmp_path / "b.csv"), ["a"]
+    )
     for table in ["t.parquet"] + ["t.csv"] * listed.startswith("1"):
-        shares = scaler.in_units(commands.read_rows(tmp_path / table, scaler))
+        shares = scaler.in_units(command_line_command.read_rows(tmp_path / table, scaler))
         assert np.allclose(shares, [[1, 0], [0, 1], [0, 0]]), table
 
 
 def test_of_two_spellings_in_a_list_the_exact_one_is_taken():
     for listed in (("1", "1.0"), ("1.0", "1")):
-        assert [*table_files._words(["1", "1.0", " 1 ", "2"], listed)] == ["1", "1.0", "1", None]
+        assert [*command_line_files._words(["1", "1.0", " 1 ", "2"], listed)] == [
+            "1",
+            "1.0",
+            "1",
+            None,
+        ]
     versions = ("v1.0", "10.0.0.0", "3.0.0", "3")  # no numbers, but for the last
-    assert [*table_files._words(["v1", "10.0.0", "3.0"], versions)] == [None, None, "3"]
+    assert [*command_line_files._words(["v1", "10.0.0", "3.0"], versions)] == [None, None, "3"]
 
 
 def test_a_record_is_a_line_unless_a_quote_goes_on(table, tmp_path):
     """A quote that is not closed would swallow the rows of others, and is refused; a quoted line break moves no row."""
     text = (table / "people.csv").read_text()
     (tmp_path / "open.csv").write_text(text + '"Bob,50,40000,north\n' + text.split("\n", 1)[1])
-    scaler = commands._scaler(
-        commands.read_bounds(table / "bounds.csv"), ["age", "income", "region"]
+    scaler = command_line_command._scaler(
+        command_line_command.read_bounds(table / "bounds.csv"), ["age", "income", "region"]
     )
     with pytest.raises(ValueError, match="quotes closed") as caught:
-        commands.read_rows(tmp_path / "open.csv", scaler)
+        command_line_command.read_rows(tmp_path / "open.csv", scaler)
     assert "Bob" not in str(caught.value) and caught.value.__context__ is None
-    plain = commands.read_rows(table / "people.csv", scaler)
+    plain = command_line_command.read_rows(table / "people.csv", scaler)
     (tmp_path / "broken.csv").write_text(text.replace("person-7,", '"person\n\n, ""7""",'))
-    assert np.array_equal(commands.read_rows(tmp_path / "broken.csv", scaler), plain)
+    assert np.array_equal(command_line_command.read_rows(tmp_path / "broken.csv", scaler), plain)
     (tmp_path / "more.csv").write_text(text.replace("person-7,", "person\n7,"))
     with pytest.raises(ValueError, match="each record must have a cell for each name"):
-        commands.read_rows(tmp_path / "more.csv", scaler)
+        command_line_command.read_rows(tmp_path / "more.csv", scaler)
 
 
 def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):
@@ -621,8 +723,10 @@ def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):
     for name, ward in {"without": [1, 2, 3] * 5, "with": [1, 2, 3] * 5 + [None]}.items():
         frame = polars.DataFrame({"ward": ward, "age": [50.0] * len(ward)})
         frame.write_parquet(tmp_path / f"{name}.parquet")
-        scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["ward", "age"])
-        rows[name] = commands.read_rows(tmp_path / f"{name}.parquet", scaler)
+        scaler = command_line_command._scaler(
+            command_line_command.read_bounds(tmp_path / "b.csv"), ["ward", "age"]
+        )
+        rows[name] = command_line_command.read_rows(tmp_path / f"{name}.parquet", scaler)
     assert np.array_equal(rows["without"], rows["with"][:-1]) and len(rows["with"]) == 16
     many = polars.DataFrame({"c": [2**53 + 1, 2**53 + 3, None]})
     scaler = BoundedScaler(categories={"c": [2**53 + 1, 2**53 + 3]}).fit(many)
@@ -638,8 +742,10 @@ def test_a_whole_number_of_a_category_may_be_written_as_pandas_writes_it(tmp_pat
         (["1", "1.0", "v.0"], [0, 1, None, None, None, 2, None, None]),
     ):
         scaler = BoundedScaler(low={"age": 0}, high={"age": 120}, categories={"ward": values})
-        scaler.fit(table_files._Block({"ward": np.empty(0), "age": np.empty(0)}))
-        shares = scaler.in_units(commands.read_rows(tmp_path / "wards.csv", scaler))[:, :-1]
+        scaler.fit(command_line_files._Block({"ward": np.empty(0), "age": np.empty(0)}))
+        shares = scaler.in_units(command_line_command.read_rows(tmp_path / "wards.csv", scaler))[
+            :, :-1
+        ]
         assert [row.argmax() if row.max() > 0.5 else None for row in shares] == found
 
 
@@ -648,8 +754,10 @@ def test_a_file_s_name_is_no_pattern(tmp_path):
     (tmp_path / "b.csv").write_text("column,low,high\nage,0,100\n")
     for name, age in {"people[1]": 1.0, "people1": 99.0}.items():
         polars.DataFrame({"age": [age]}).write_parquet(tmp_path / f"{name}.parquet")
-    scaler = commands._scaler(commands.read_bounds(tmp_path / "b.csv"), ["age"])
-    assert commands.read_rows(tmp_path / "people[1].parquet", scaler)[0, 0] < -0.9
+    scaler = command_line_command._scaler(
+        command_line_command.read_bounds(tmp_path / "b.csv"), ["age"]
+    )
+    assert command_line_command.read_rows(tmp_path / "people[1].parquet", scaler)[0, 0] < -0.9
 
 
 def test_a_table_without_names_is_not_quoted(table, tmp_path, monkeypatch):
@@ -673,14 +781,14 @@ def test_a_table_without_names_is_not_quoted(table, tmp_path, monkeypatch):
 def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
     (tmp_path / "b.json").write_text(entry)
     with pytest.raises(ValueError, match="age"):
-        commands.read_bounds(tmp_path / "b.json")
+        command_line_command.read_bounds(tmp_path / "b.json")
 
 
 def test_no_two_columns_of_the_centres_have_one_name():
-    columns = tuple(scaling.Column(name, 0, 1) for name in ("cluster", "size", "x"))
+    columns = tuple(inputs.Column(name, 0, 1) for name in ("cluster", "size", "x"))
     sizes, centers = np.ones(2), np.zeros((2, 3))
-    result = report.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
-    head, rows = commands._lines(result)
+    result = reports.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
+    head, rows = command_line_command._lines(result)
     assert len(set(head)) == len(head) == len(rows[0]) == 9
 
 
@@ -772,7 +880,7 @@ def test_right_guesses_are_those_of_the_gaussian():
         noise = Noise(0)
         noise.count(0, mu=mu)
         exact = (1 + math.erf(mu / 2 / math.sqrt(2))) / 2
-        assert report.right_guesses(noise.receipt(1e-6)) == pytest.approx(exact, rel=1e-6)
+        assert reports.right_guesses(noise.receipt(1e-6)) == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_reader_is_told_no_fewer_right_guesses_than_there_may_be():
@@ -787,7 +895,7 @@ def test_a_reader_is_told_no_fewer_right_guesses_than_there_may_be():
             why="",
             columns=(),
         )
-        text = " ".join(report._sentences(result))
+        text = " ".join(reports._sentences(result))
         said = float(re.search(r"right in at most ([\d.]+) of 100", text)[1])
         exact = 50 * (1 + math.erf(mu / 2 / math.sqrt(2)))
         assert exact <= said <= min(exact + 0.1001, 100)
@@ -799,14 +907,14 @@ def test_names_are_text_and_never_a_program(tmp_path):
     noise.count(0, mu=0.1)
     evil = "<img src=x onerror=alert(1)>"
     column = Column(evil, values=(evil, "&"))
-    result = report.Result(
+    result = reports.Result(
         evil, "PEMeans", (column,), (evil,), np.full((2, 2), 0.5), None, None, noise.receipt(1e-6)
     )
-    page = Page(report.report(result))
+    page = Page(reports.report(result))
     assert evil in page.words and len(page.pictures) == 1
     assert all(address.startswith("data:") for address in page.addresses)
     with pytest.raises(ValueError, match="sizes"):
-        report.plot_sizes(result)
+        reports.plot_sizes(result)
 
 
 def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
@@ -817,15 +925,15 @@ def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
     centers = np.full((2, 61), 0.4)
     telling = {"c3": 3, "sex": 31, "c58": 60}
     centers[0, [*telling.values()]] = 500.0, 0.9, 500.0
-    result = report.Result(
+    result = reports.Result(
         "people", "PEMeans", tuple(columns), (), centers, None, None, noise.receipt(1e-6)
     )
-    panels = [ax for ax in report.plot_columns(result).axes if ax.get_visible()]
+    panels = [ax for ax in reports.plot_columns(result).axes if ax.get_visible()]
     drawn = [ax.get_title() for ax in panels]
-    assert len(drawn) == report.MOST_COLUMNS and telling.keys() <= {*drawn}
+    assert len(drawn) == reports.MOST_COLUMNS and telling.keys() <= {*drawn}
     assert drawn == [c.name for c in columns if c.name in drawn]  # in the order of the table
     assert panels[drawn.index("c58")].lines[0].get_xdata()[0] == 500.0
-    words = Page(report.report(result)).words
+    words = Page(reports.report(result)).words
     assert "24 of 60 columns" in words and "c57" in words
 
 
@@ -837,14 +945,14 @@ def test_clusters_that_may_be_empty_are_named_and_choose_no_picture():
     centers = np.full((4, 30), 0.5)
     centers[0, :24], centers[1, :24] = 0.4, 0.6  # as far apart as the real clusters get
     centers[2:, 24:] = [[0.0], [1.0]]
-    result = report.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
-    assert report.doubts(result) == "" and result.sizes is None
+    result = reports.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
+    assert reports.doubts(result) == "" and result.sizes is None
     result = result._replace(sizes=np.array([21.0, 900, 19, -5]), errors=np.full(4, 10.0))
-    assert report.doubts(result).startswith("Clusters 3 and 4 have no more rows than")
-    assert [column.name for column, _ in report._telling(result)] == [f"c{i}" for i in range(24)]
-    assert report.doubts(result) in Page(report.report(result)).words
+    assert reports.doubts(result).startswith("Clusters 3 and 4 have no more rows than")
+    assert [column.name for column, _ in reports._telling(result)] == [f"c{i}" for i in range(24)]
+    assert reports.doubts(result) in Page(reports.report(result)).words
     one = result._replace(sizes=np.array([19.0, 900, 900, 900]))
-    assert report.doubts(one).startswith("Cluster 1 has no more rows")
+    assert reports.doubts(one).startswith("Cluster 1 has no more rows")
 
 
 def test_a_list_that_nobody_is_on_is_pointed_at():
@@ -854,12 +962,12 @@ def test_a_list_that_nobody_is_on_is_pointed_at():
     columns = Column("age", 0.0, 1.0), Column("region", values=("North", "South"))
     centers = np.array([[0.5, 0.1, 0.3], [0.4, 0.0, 0.0], [0.3, 1.0, 0.0]])
     sizes, errors = np.array([900.0, 900, 1]), np.full(3, 10.0)
-    result = report.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
-    said = report.doubts(result)
+    result = reports.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
+    said = reports.doubts(result)
     assert said.startswith("Cluster 3 has no more rows")
     assert "column 'region' most rows of every cluster have none of the declared values" in said
     centers[0, 1] = 0.25
-    assert "region" not in report.doubts(result)
+    assert "region" not in reports.doubts(result)
 
 
 def test_a_name_of_a_group_may_begin_with_an_underscore():
@@ -867,21 +975,21 @@ def test_a_name_of_a_group_may_begin_with_an_underscore():
     noise.count(0, mu=0.1)
     columns = (Column("region", values=("_north", "south")),)
     centers = np.array([[0.2, 0.8], [0.7, 0.3]])
-    result = report.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6))
-    [ax] = report.plot_columns(result).axes
+    result = reports.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6))
+    [ax] = reports.plot_columns(result).axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_north", "south"]
 
 
 def test_signs_in_quoted_names_separate_nothing_and_names_of_bounds_have_room(tmp_path):
     (tmp_path / "t.csv").write_text('"Income (gross, p.a.)";"Age, completed";x\n30000;40;1\n')
     names = ["Income (gross, p.a.)", "Age, completed", "x"]
-    assert commands.read_names(tmp_path / "t.csv") == names
+    assert command_line_command.read_names(tmp_path / "t.csv") == names
     (tmp_path / "b.csv").write_text("column, low, high\nage, 0, 120\n")
-    known = commands.read_bounds(tmp_path / "b.csv")
+    known = command_line_command.read_bounds(tmp_path / "b.csv")
     assert known["low"] == {"age": 0.0} and known["high"] == {"age": 120.0}
     (tmp_path / "t.csv").write_text('"age;x\n1;2\n')
     with pytest.raises(OSError, match="t.csv: a quote in its first line, .*, is not closed"):
-        commands.read_names(tmp_path / "t.csv")
+        command_line_command.read_names(tmp_path / "t.csv")
 
 
 def test_a_picture_that_cannot_be_drawn_is_refused_before_the_fits(tmp_path):
@@ -905,7 +1013,8 @@ def test_a_wide_table_is_shown_on_its_side(table, tmp_path, monkeypatch, capsys)
     assert here(tmp_path, monkeypatch, *line) == 0
     said = capsys.readouterr().out.splitlines()
     assert (
-        max(len(row) for row in said if row.startswith(("cluster", "c0", "size"))) < commands.WIDE
+        max(len(row) for row in said if row.startswith(("cluster", "c0", "size")))
+        < command_line_command.WIDE
     )
     assert [row.split()[0] for row in said if re.match(r"c\d\d ", row)] == names
     assert len((tmp_path / "out" / "centers.csv").read_text().splitlines()) == 3

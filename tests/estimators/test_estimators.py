@@ -25,6 +25,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -41,12 +42,11 @@ from dplit import (
     PrivacyBudget,
     estimators,
 )
-from dplit.estimators import lloyd
 from dplit.geometry import clip_to_ball
 from dplit.inputs import AbstainedWarning, PrivacyWarning
-from dplit.max_cover import kmeans as max_cover
+from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Noise
-from dplit.private_evolution import paper as private_evolution
+from dplit.private_evolution import paper as private_evolution_paper
 
 K, RADIUS = 3, 4.0
 COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -287,8 +287,9 @@ def test_a_budget_charges_every_fit_first_and_refuses_unread(make):
 def test_a_budget_refuses_what_fits_many_times_or_is_not_private(make):
     budget = PrivacyBudget(10.0, 1e-3)
     search = GridSearchCV(make(), {"n_clusters": [2, 3]})
-    for other in (search, make_pipeline(make()), SVR()):  # the epsilon of SVR is no price
-        with pytest.raises(TypeError, match="cannot be charged"):
+    scaled = make_pipeline(StandardScaler(), make())  # a mean of all rows is not paid for
+    for other in (search, scaled, SVR()):  # the epsilon of SVR is no price
+        with pytest.raises(TypeError, match="cannot be charged|StandardScaler.* is refused"):
             budget.fit(other, Untouchable())
     assert budget.ledger == ()
 
@@ -865,13 +866,13 @@ def test_good_public_centers_help_where_rows_say_little():
 
 
 def test_public_centers_are_weighed_like_the_candidates_of_the_covers(monkeypatch):
-    seen, real = [], max_cover.candidate_weights
+    seen, real = [], max_cover_kmeans.candidate_weights
 
     def watched(points, candidates, *more):
         seen.append(candidates)
         return real(points, candidates, *more)
 
-    monkeypatch.setattr(max_cover, "candidate_weights", watched)
+    monkeypatch.setattr(max_cover_kmeans, "candidate_weights", watched)
     for init in (None, PILOT):
         model = MaxCoverKMeans(
             **COMMON, finest=0.2, init=init, zoom=False, shares=(0, 0.4, 0.1, 0.5)
@@ -889,58 +890,11 @@ def test_public_centers_are_candidates_of_the_first_vote():
         seen.append(population.copy())
         return np.ones(len(population))
 
-    with mock.patch.object(private_evolution, "dp_nn_histogram", histogram):
+    with mock.patch.object(private_evolution_paper, "dp_nn_histogram", histogram):
         for given in (start, None):
             ask = {"mu": 1.0, "n_total": 9, "noise": Noise(0), "start": given}
-            private_evolution.private_evolution(rows, 2, 4, 1, **ask)
+            private_evolution_paper.private_evolution(rows, 2, 4, 1, **ask)
     assert np.array_equal(seen[0][:2], start) and np.array_equal(seen[0][2:], seen[1][2:])
-
-
-# ---------------------------------------------------------------- clusters without rows
-
-
-FOUR = np.array([[1.0, 0], [0, 1], [-1, 0], [0.5, 0.5]])
-
-
-def relocated(counts):
-    return lloyd.relocate_empty(FOUR, np.array(counts), 10.0, 4.0, np.random.default_rng(0))
-
-
-def test_a_center_without_rows_shares_the_largest_cluster():
-    made = relocated([100.0, 9.9, 400.0, 10.0])
-    side = made[2] - FOUR[2]
-    assert np.linalg.norm(side) == pytest.approx(4e-3)
-    assert made[1] == pytest.approx(FOUR[2] - side)  # both at once, on opposite sides
-    assert np.array_equal(made[[0, 3]], FOUR[[0, 3]])
-    # 400 are halved twice before 150 are
-    made = relocated([150.0, 0.0, 400.0, 0.0])
-    assert np.linalg.norm(made[1:] - FOUR[2], axis=1).max() < 9e-3
-    assert np.array_equal(made[0], FOUR[0])
-    # the largest is too small to be split, or none is empty
-    for counts in ([159.9, 0.0, 70.0, 0.0], [400.0, 10.0, 400.0, 10.0]):
-        assert np.array_equal(relocated(counts), FOUR)
-    assert FOUR[1].tolist() == [0, 1]  # what was handed in is left alone
-
-
-def test_relocation_draws_the_same_whatever_the_counts_and_stays_in_the_ball():
-    after = []
-    for counts in np.array([[900.0, 0, 0], [900.0] * 3]):
-        rng = np.random.default_rng(0)
-        made = lloyd.relocate_empty(np.eye(3, 2) * 4.0, counts, 1.0, 4.0, rng)
-        assert np.linalg.norm(made, axis=1).max() <= 4.0 * (1 + 1e-12)
-        after.append(rng.random())
-    assert after[0] == after[1]
-
-
-def test_no_center_of_noisy_lloyd_stays_where_no_row_is():
-    rows = np.tile([[-1.0], [1.0]], (500, 1)) + np.random.default_rng(0).normal(size=(1000, 1)) / 20
-    model = NoisyLloyd(3, epsilon=20.0, delta=1e-3, radius=10.0, init=[[-1.0], [1.0], [9.0]])
-    for seed in range(5):
-        with pytest.warns(PrivacyWarning):
-            made = model.set_params(random_state=seed).fit(rows).cluster_centers_
-        assert np.abs(made).max() < 1.5
-    with pytest.warns(PrivacyWarning):  # a single round has none after it
-        assert 9.0 in model.set_params(n_iter=1).fit(rows).cluster_centers_
 
 
 # ---------------------------------------------------------------- float32

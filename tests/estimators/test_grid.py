@@ -2,11 +2,13 @@
 
 import itertools
 import math
+import tracemalloc
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, special
 from sklearn.cluster import KMeans
 
 from dplit import GridKMeans, PrivacyBudget, datasets
@@ -23,6 +25,7 @@ from dplit.estimators import (
     weighted_centers,
 )
 from dplit.estimators.base import PrivateEstimator
+from dplit.estimators.grid import _of_cells
 from dplit.inputs.lattice import lattice, quantize
 from dplit.ledger import declared_price
 from dplit.mechanisms import Noise, watch
@@ -69,7 +72,7 @@ def test_cells_that_no_record_can_be_in_are_left_out_and_no_others(d):
         for place in itertools.product(range(9), repeat=d)
     ]
     assert np.array_equal((grid.place >= 0).ravel(), met)
-    assert sorted(grid.place[grid.place >= 0]) == list(range(len(grid.points)))
+    assert np.array_equal(np.unique(grid.place), np.arange(-(d > 1), len(grid.points)))
 
 
 def test_cells_are_those_of_the_middle_and_a_center_moves_the_grid():
@@ -102,6 +105,56 @@ def test_a_grid_has_about_as_many_cells_as_were_asked_for_and_never_too_many(d):
             assert wanted / 2.2 < found < wanted * 2.2
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_corner_is_as_far_from_the_middle_of_its_cell_as_can_be(d):
+    grid = CellGrid.over(d, 5, 3.0, norm=np.inf)
+    corner = np.full((1, d), 3.0)
+    away = np.linalg.norm(corner - grid.points[grid.cells(corner)])
+    assert away == pytest.approx(math.sqrt(d) * 3 / 5, rel=1e-6)
+    assert away <= grid.half_diagonal <= away * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_a_fine_grid_has_the_intervals_that_the_volume_of_the_ball_asks_for(d):
+    """Where cells that stick out of the ball are few, as many cells as were asked for times the cube's volume over the ball's."""
+    for wanted in (LARGEST_GRID // 40, LARGEST_GRID // 5):
+        share = math.pi ** (d / 2) / special.gamma(d / 2 + 1) / 2**d
+        n_bins = round((wanted / share) ** (1 / d))
+        found = np.count_nonzero(CellGrid.over(d, n_bins).place >= 0)
+        if found <= 1.2 * wanted:
+            assert bins_for(wanted, d) == n_bins
+        else:
+            assert bins_for(wanted, d) < n_bins
+            least = CellGrid.over(d, bins_for(wanted, d) + 1)
+            assert len(least.points) > 1.2 * wanted
+        assert bins_for(wanted, d, np.inf) == round(wanted ** (1 / d))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("where", [{}, {"radius": None, "bounds": (-4, 4)}])
+def test_a_grid_of_few_records_has_room_for_the_clusters_and_no_more(d, where):
+    norm = 2 if not where else np.inf
+    for k in range(1, 40):
+        ask = PURE | {"n_clusters": k, "epsilon": 0.01, "n_public": 1} | where
+        model = GridKMeans(**ask).fit(np.zeros((1, d)))
+        n_bins = bins_for(max(grid_cells(1, model.grid_counts_se_, k, d), k), d, norm)
+        while len(CellGrid.over(d, n_bins, norm=norm).points) < k:
+            n_bins += 1
+        assert model.n_bins_ == n_bins and model.cluster_centers_.shape == (k, d)
+
+
+def test_the_memory_that_is_told_holds_the_largest_grid():
+    for d in (1, 2, 3):
+        model = GridKMeans(**PURE | {"epsilon": 0.1}, n_bins=most_bins(d))._declared()
+        tracemalloc.start()
+        try:
+            GridKMeans(**PURE | {"epsilon": 0.1}, n_bins=most_bins(d)).fit(np.zeros((1, d)))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak / 4 < model._memory(d) < 20 * peak, d
+
+
 # ---------------------------------------------------------------- the rule
 
 
@@ -122,6 +175,11 @@ def test_the_rule_is_where_bias_and_noise_balance():
 def test_the_rule_stays_in_its_range_whatever_the_numbers():
     for n, sigma, k, d in itertools.product((1e-9, 1.0, 1e90), (1e-90, 1e90), (1, 10**6), (1, 12)):
         assert 1 <= grid_cells(n, sigma, k, d) <= LARGEST_GRID
+
+
+def test_the_rule_by_hand_where_records_are_few():
+    """2 = 5 * 0.4 records for a deviation: (2^2 * 1000^3)^(1/5) = 83.3 cells."""
+    assert grid_cells(0.4, 1.0, 1000, 1) == 83
 
 
 # ---------------------------------------------------------------- counts and centers
@@ -176,7 +234,48 @@ def test_centers_of_weighted_points_are_those_of_repeated_points():
     assert few.shape == (3, 2) and points[7] in few
 
 
+@pytest.mark.parametrize("unit", [1e-305, 1e305])
+def test_the_unit_of_weights_and_of_points_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    points, weights = blobs(n=60), rng.uniform(0, 100, size=60)
+    found = weighted_centers(points, weights, 4)
+    assert np.allclose(found, weighted_centers(points, weights * unit, 4), rtol=1e-9)
+    assert np.allclose(found, weighted_centers(points * unit, weights, 4) / unit, rtol=1e-9)
+
+
+def test_sizes_and_errors_of_cells_by_hand():
+    """Cells at 0, 2 and 10 with 30, 10 and 1 counts about the centers 1 and 9, and noise of 2."""
+    points, counts = np.array([[0.0, 0.0], [2.0, 1.0], [10.0, 0.0]]), np.array([30.0, 10.0, 1.0])
+    sizes, errors, scale = _of_cells(points, counts, np.array([[1.0, 0.0], [9.0, 0.0]]), 2.0)
+    assert sizes.tolist() == [40, 1] and np.allclose(errors, [2 * math.sqrt(2), 2])
+    # squared distances of a column, summed over the cells: 1 + 1 and 0 + 1
+    assert np.allclose(scale[0], [2 / 40 * math.sqrt(2), 2 / 40]) and np.all(scale[1] == np.inf)
+
+
+def test_the_bound_by_hand():
+    """10 = 5 sqrt 4; the noise is 10^2 (2 * 3 / sqrt(1/4) + 3 * 7) = 3300."""
+    asked = 100.0, 4.0, 2, 3.0, 5.0, 10.0, 0.25
+    wanted = (math.sqrt((10 + 10) ** 2 + 3300) + 10) ** 2
+    assert grid_loss_bound(*asked, dropped=7.0) == pytest.approx(wanted, rel=1e-12)
+
+
 # ---------------------------------------------------------------- what it costs
+
+
+def test_two_shares_are_never_more_than_the_whole():
+    """As exact numbers: half of all differences of floats are rounded up."""
+    for epsilon in np.random.default_rng(0).uniform(0.01, 10, size=200):
+        count, cells = GridKMeans(**PURE | {"epsilon": float(epsilon)})._declared()._prices()
+        parts = Fraction(count["epsilon"]), Fraction(cells["epsilon"])
+        assert sum(parts) <= Fraction(epsilon) and float(sum(parts)) > epsilon * (1 - 1e-12)
+
+
+def test_a_budget_whose_smallest_share_no_noise_can_have_is_refused():
+    least = 20 * 2.0**-26
+    GridKMeans(**PURE | {"epsilon": least * 1.01}).privacy_cost()
+    for epsilon in (least * 0.99, least / 15):
+        with pytest.raises(ValueError, match="millions of times"):
+            GridKMeans(**PURE | {"epsilon": epsilon}).privacy_cost()
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])

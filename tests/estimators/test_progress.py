@@ -11,7 +11,7 @@ import pytest
 
 import dplit
 from dplit import audit
-from dplit.inputs import console as output
+from dplit.inputs import console
 
 KINDS = [
     dplit.NoisyLloyd,
@@ -82,8 +82,8 @@ class Terminal(io.StringIO):
 def test_a_clock_shows_seconds_on_a_terminal_after_a_while_and_goes(monkeypatch, seconds, file):
     pytest.importorskip("tqdm")
     said = file()
-    monkeypatch.setattr(output, "CLOCK", output.CLOCK | {"delay": 0.5, "file": said})
-    with output.clock("reading"):
+    monkeypatch.setattr(console, "CLOCK", console.CLOCK | {"delay": 0.5, "file": said})
+    with console.clock("reading"):
         time.sleep(seconds)
     shown = {line.strip() for line in said.getvalue().split("\r")} - {""}
     if seconds and file is Terminal:
@@ -94,7 +94,7 @@ def test_a_clock_shows_seconds_on_a_terminal_after_a_while_and_goes(monkeypatch,
 
 def test_without_tqdm_there_is_no_clock(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with output.clock("reading"):
+    with console.clock("reading"):
         pass
     assert capsys.readouterr() == ("", "")
 
@@ -115,12 +115,12 @@ def test_the_clock_counts_nothing_and_ends_with_the_work(monkeypatch):
             self.closed = True
 
     monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
-    with pytest.raises(KeyError), output.clock("reading"):
+    with pytest.raises(KeyError), console.clock("reading"):
         time.sleep(0.7)
         raise KeyError
     (bar,) = bars
     assert set(bar.told) == {0} and bar.options["delay"] == 2 and bar.closed
-    assert bar.options.keys() == {*output.CLOCK, "desc", "disable"}
+    assert bar.options.keys() == {*console.CLOCK, "desc", "disable"}
     told = len(bar.told)
     time.sleep(0.5)
     assert len(bar.told) == told

@@ -12,11 +12,10 @@ from dplit import HDPEMeans, MaxCoverKMeans, PEMeans
 from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.audit import neighbors, replay
 from dplit.datasets import kmeans_loss, make_clipped_gaussians, make_isotropic_blobs
-from dplit.estimators import rows_beyond, tail_end, zoom
-from dplit.estimators import zooming as room
-from dplit.max_cover import kmeans as max_cover
+from dplit.estimators import rows_beyond, tail_end, zoom, zooming
+from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Noise, watch
-from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import kmeans as private_evolution_kmeans
 
 LABELS = {"mean to zoom in on", "distances to zoom by"}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
@@ -47,8 +46,8 @@ def test_looks_cost_what_the_view_says(neighboring, factor):
     view = zoom(blobs() + 0.3, factor, n_total=4000, mu=0.7, noise=noise)
     parts = [r.mu for r in noise.releases for _ in range(r.times)]
     assert gdp_composition(parts) == pytest.approx(view.mu, rel=1e-12)
-    assert len(parts) in {2 * t for t in range(1, room.LOOKS + 1)}
-    assert view.mu**2 <= room.LOOKS * (room.MEAN + room.DISTANCES) * 0.7**2 * (1 + 1e-12)
+    assert len(parts) in {2 * t for t in range(1, zooming.LOOKS + 1)}
+    assert view.mu**2 <= zooming.LOOKS * (zooming.MEAN + zooming.DISTANCES) * 0.7**2 * (1 + 1e-12)
 
 
 @BOTH
@@ -70,8 +69,8 @@ def test_the_receipt_is_exact_however_many_looks(make, neighboring, n_public):
 
 def test_a_look_is_not_bought_with_few_rows():
     noise = Noise(0)
-    scale = noise.histogram_scale(mu=room.look_prices(1.0).distances)
-    for n, bought in ((0.99 * room.FEW * scale, False), (1.01 * room.FEW * scale, True)):
+    scale = noise.histogram_scale(mu=zooming.look_prices(1.0).distances)
+    for n, bought in ((0.99 * zooming.FEW * scale, False), (1.01 * zooming.FEW * scale, True)):
         view = zoom(np.zeros((20, 2)), 1.0, n_total=n, mu=1.0, noise=noise)
         assert bool(noise.releases) == bought == (view.mu > 0)
 
@@ -112,10 +111,10 @@ def test_replay_finds_nothing(neighboring):
 def test_one_row_may_flip_the_decision():
     """Just so many rows at the end of the ball that they are seen, or not: then neighbours look differently often, at the same price."""
     model = PEMeans(2, epsilon=20.0, delta=1e-6, radius=9.0, n_refine=1)
-    scale = Noise(0).histogram_scale(mu=room.look_prices(gaussian_mu(20.0, 1e-6)).distances)
+    scale = Noise(0).histogram_scale(mu=zooming.look_prices(gaussian_mu(20.0, 1e-6)).distances)
     near = np.random.default_rng(0).normal(size=(300, 2)) / 9
     flips = []
-    for h in range(math.floor((room.SEEN - 1) * scale), math.ceil((room.SEEN + 1) * scale)):
+    for h in range(math.floor((zooming.SEEN - 1) * scale), math.ceil((zooming.SEEN + 1) * scale)):
         D = np.vstack([near, np.tile([[8.5, 0.0]], (h, 1))])
         E = np.vstack([D, [[8.5, 0.0]]])
         first, second = (model.set_params(random_state=3).fit(rows).spent_ for rows in (D, E))
@@ -156,12 +155,12 @@ def test_the_tail_by_hand():
 
 def test_the_bound_on_what_is_beyond_holds_and_that_for_half_the_noise_fails():
     """2000 draws, at most 5 % allowed: false alarm below 1e-6, and half the noise is exceeded in a third of them."""
-    rng, scale, b = np.random.default_rng(0), 40.0, room.BINS
-    truth = np.r_[np.full(b // 2, 2000.0), np.full(b // 2, (room.SEEN - 0.5) * scale)]
+    rng, scale, b = np.random.default_rng(0), 40.0, zooming.BINS
+    truth = np.r_[np.full(b // 2, 2000.0), np.full(b // 2, (zooming.SEEN - 0.5) * scale)]
     failures = np.zeros(2)
     for _ in range(2000):
         counts = truth + np.rint(scale * rng.normal(size=b))
-        last = np.flatnonzero(counts > room.SEEN * scale)[-1]
+        last = np.flatnonzero(counts > zooming.SEEN * scale)[-1]
         bounds = [rows_beyond(b - 1 - last, b, share * scale, 0.05) for share in (1.0, 0.5)]
         failures += truth[last + 1 :].sum() > np.array(bounds)
     assert failures[0] <= stats.binom.isf(1e-6, 2000, 0.05) < failures[1]
@@ -209,10 +208,10 @@ def test_a_group_that_was_overlooked_still_pulls_a_centre():
     seen = []
 
     def ball(*args, **ask):
-        seen.append(room.View(np.zeros(2), 1.0, 0.01))
+        seen.append(zooming.View(np.zeros(2), 1.0, 0.01))
         return seen[-1]
 
-    with mock.patch.object(pe_means, "zoom", ball), silent():
+    with mock.patch.object(private_evolution_kmeans, "zoom", ball), silent():
         model = PEMeans(9, epsilon=9.0, delta=1e-6, radius=100.0, random_state=0).fit(X)
     nearest = np.linalg.norm(model.cluster_centers_ - far[0], axis=1).min()
     assert seen and nearest < 0.2
@@ -280,7 +279,7 @@ def test_max_cover_looks_twice_and_its_averages_pay(neighboring, how):
     for X in (blobs(500), np.zeros((3, 2)), blobs(500) * 250, np.full((1, 2), 9.0)):
         receipts.append(MaxCoverKMeans(2, **ask).fit(X).spent_)
     assert len({(r.epsilon, *((line.label, line.times, line.mu) for line in r.releases)) for r in receipts}) == 1  # fmt: skip
-    assert looks(receipts[0]) == max_cover.LOOKS
+    assert looks(receipts[0]) == max_cover_kmeans.LOOKS
     plain = MaxCoverKMeans(2, **ask, zoom=False).fit(blobs(500)).spent_
     assert receipts[0].epsilon == pytest.approx(plain.epsilon, rel=1e-9)
     with_it, without = gaussians(receipts[0]), gaussians(plain)
@@ -377,6 +376,6 @@ def test_rows_that_were_undercounted_are_zoomed_in_on():
 @pytest.mark.parametrize("m", [1, 5, 20])
 def test_rows_beyond_the_bound_are_seen_but_for_a_chance_of_beta(m, beta):
     """A union over 24 edges; so many rows in m bins, evenly, are all unseen only if their noise adds up to minus this."""
-    missing = rows_beyond(m, 24, 40.0, beta) / 40.0 - m * room.SEEN
+    missing = rows_beyond(m, 24, 40.0, beta) / 40.0 - m * zooming.SEEN
     chance = stats.norm.sf(missing / math.sqrt(m))
     assert 0.01 * beta / 24 < chance <= beta / 24

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from dplit import BoundedScaler, PEMeans, PrivacyBudget
-from dplit.command_line.command import DroppingScaler
+from dplit.command_line.bounds import DroppingScaler
 from dplit.inputs.numbers import UnreadableRecords
 
 NAN, INF = math.nan, math.inf

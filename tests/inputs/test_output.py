@@ -16,9 +16,8 @@ import pytest
 import dplit
 from dplit import CnvxAdap, KNoisyCenters, PrivacyBudget
 from dplit.__main__ import main
-from dplit.command_line import command as commands
-from dplit.inputs import AbstainedWarning, PrivacyWarning
-from dplit.inputs import console as output
+from dplit.command_line import command as command_line_command
+from dplit.inputs import AbstainedWarning, PrivacyWarning, console
 
 ROOT = Path(__file__).parent.parent.parent
 X = np.random.default_rng(0).uniform(0, 9, size=(300, 2))
@@ -53,7 +52,7 @@ def written(folder):
     return sorted(os.listdir(out)) if out.exists() else []
 
 
-ALL = sorted(commands.FILES)
+ALL = sorted(command_line_command.FILES)
 
 
 def shell(folder, after, **environment):
@@ -130,16 +129,16 @@ def test_a_verbose_fit_outlives_any_stdout(monkeypatch, kind, error):
 
 @pytest.mark.parametrize("error", [*ERRORS, KeyboardInterrupt(), MemoryError()], ids=repr)
 def test_a_report_that_cannot_be_drawn_loses_nothing(folder, monkeypatch, capsys, error):
-    drawn = commands.report
+    drawn = command_line_command.report
 
     def once(result):
-        monkeypatch.setattr(commands, "report", fail)
+        monkeypatch.setattr(command_line_command, "report", fail)
         return drawn(result)
 
     def fail(result):
         raise error
 
-    monkeypatch.setattr(commands, "report", once)  # the first is of made-up numbers
+    monkeypatch.setattr(command_line_command, "report", once)  # the first is of made-up numbers
     assert main(line(folder)) == 3
     said, told = capsys.readouterr()
     assert "do not run this again; not written: report.html" in told and "centers.csv" in said
@@ -150,7 +149,7 @@ def test_a_report_that_cannot_be_drawn_at_all_is_refused_before_the_charge(folde
     def fail(result):
         raise RuntimeError("no fonts")
 
-    monkeypatch.setattr(commands, "report", fail)
+    monkeypatch.setattr(command_line_command, "report", fail)
     said = main(line(folder))
     assert "report.html cannot be made there (RuntimeError: no fonts); no row was read" in said
     assert states(folder) == [] and not (folder / "out").exists()
@@ -169,7 +168,7 @@ def test_results_that_cannot_be_written_are_printed(folder, monkeypatch, capsys)
     monkeypatch.setattr(Path, "write_text", full)
     assert main(line(folder)) == 3
     said, told = capsys.readouterr()
-    assert fitted == [*commands.FILES] and states(folder) == ["settled"]
+    assert fitted == [*command_line_command.FILES] and states(folder) == ["settled"]
     head = f"cluster,{NAMES[0]},{NAMES[1]}"
     assert head in said and '"schema"' in said.split("receipt.json:\n")[1]
     text = said.split("receipt.json:\n")[1]
@@ -180,7 +179,7 @@ def test_results_that_cannot_be_written_are_printed(folder, monkeypatch, capsys)
 
 def test_a_folder_without_room_is_refused_before_the_charge(folder, monkeypatch):
     full = lambda dir: open("/dev/full", "wb", buffering=0)  # noqa: E731
-    monkeypatch.setattr(output.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(console.tempfile, "TemporaryFile", full)
     assert "nothing can be written there (No space left on device)" in main(line(folder))
     assert states(folder) == [] and not (folder / "out").exists()
 
@@ -194,14 +193,14 @@ def test_a_folder_that_takes_no_files_is_refused_before_the_charge(folder, out):
 @pytest.mark.parametrize("step", ["_result", "_write", "_lines"])
 def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, capsys, step):
     """Ctrl-C at some step between the last release and the ledger's entry: only the report is left out."""
-    original = getattr(commands, step)
+    original = getattr(command_line_command, step)
 
     def interrupted(*args, **kwargs):
         if states(folder):
             signal.raise_signal(signal.SIGINT)
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(commands, step, interrupted)
+    monkeypatch.setattr(command_line_command, step, interrupted)
     assert main(line(folder)) == 3
     assert states(folder) == ["settled"] and written(folder) == ALL[:2]
     assert "not written: report.html (left out, because SIGINT came)" in capsys.readouterr().err
@@ -210,7 +209,7 @@ def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, capsys
 
 @pytest.mark.parametrize("step", ["read_rows", "_rehearse"])
 def test_an_interrupt_before_anything_was_released_stops(folder, monkeypatch, capsys, step):
-    monkeypatch.setattr(commands, step, lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(command_line_command, step, lambda *_: signal.raise_signal(signal.SIGINT))
     assert main(line(folder)) == 130
     told = capsys.readouterr().err
     assert told.startswith("dplit: interrupted.") and not (folder / "out").exists()
@@ -327,14 +326,14 @@ def test_a_second_signal_stops_neither_the_note_of_a_failure_nor_the_last_file(f
 
 def test_a_signal_that_is_handled_or_ignored_stays_so(folder, monkeypatch):
     """As under nohup; and in another thread than the first no handler can be set."""
-    called, original = [], commands.read_rows
+    called, original = [], command_line_command.read_rows
 
     def read_rows(*args):
         for number in (signal.SIGHUP, signal.SIGTERM):
             signal.raise_signal(number)
         return original(*args)
 
-    monkeypatch.setattr(commands, "read_rows", read_rows)
+    monkeypatch.setattr(command_line_command, "read_rows", read_rows)
     handlers = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: lambda *_: called.append(1)}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
@@ -345,7 +344,7 @@ def test_a_signal_that_is_handled_or_ignored_stays_so(folder, monkeypatch):
             signal.signal(number, handler)
     assert states(folder) == ["settled"] and written(folder) == ALL
     codes = []
-    monkeypatch.setattr(commands, "read_rows", original)
+    monkeypatch.setattr(command_line_command, "read_rows", original)
     told = line(folder)
     told[told.index("--out") + 1] = str(folder / "second")
     thread = Thread(target=lambda: codes.append(main(told)))
@@ -366,8 +365,8 @@ def test_a_clock_that_cannot_be_shown_is_not_shown(monkeypatch):
     for bar in (Bar, None):
         monkeypatch.setitem(sys.modules, "tqdm", type(sys)("tqdm"))
         sys.modules["tqdm"].tqdm = bar
-        monkeypatch.setattr(output, "Thread", output.Thread)
-        with output.clock("reading"):
+        monkeypatch.setattr(console, "Thread", console.Thread)
+        with console.clock("reading"):
             result = 1
         assert result == 1
 

@@ -21,8 +21,7 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.inputs import MappedRows, check_rows, map_blocks
-from dplit.inputs import blocks as estimators
+from dplit.inputs import MappedRows, blocks, check_rows, map_blocks
 from dplit.mechanisms import Noise
 
 COMMON = {"n_clusters": 3, "radius": 4.0, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -92,7 +91,7 @@ def test_releases_are_the_same_bits_wherever_the_rows_lie(
     for chunks in CHUNKS.values():
         assert fit(da.from_array(X, chunks=chunks)) == expected
     monkeypatch.setattr(
-        estimators, "KEPT_BYTES", 0
+        blocks, "KEPT_BYTES", 0
     )  # as if the rows were too many to keep anything of them
     assert fit(X) == expected
 
@@ -295,7 +294,7 @@ def test_dask_is_imported_by_nobody_but_its_user():
 )
 def test_a_fit_holds_a_block_and_not_the_rows(name, tmp_path, monkeypatch):
     """Five times the rows, the same memory."""
-    monkeypatch.setattr(estimators, "KEPT_BYTES", 0)
+    monkeypatch.setattr(blocks, "KEPT_BYTES", 0)
     monkeypatch.setattr("os.cpu_count", lambda: 2)  # one block for each thread
     quick = {"n_votes": 1, "population": 20} if "PE" in name else {}
     peaks = []

@@ -28,8 +28,9 @@ from dplit import (
 )
 from dplit.audit import neighbors, replay
 from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords
-from dplit.inputs import ranges as scaling
-from dplit.inputs.ranges import category_radius
+from dplit.inputs import columns as inputs_columns
+from dplit.inputs import ranges as inputs_ranges
+from dplit.inputs.columns import category_radius
 from dplit.ledger import choose_n_clusters, squared_distances
 from dplit.mechanisms import private_loss
 
@@ -94,7 +95,7 @@ def test_columns_of_a_frame_are_found_by_name(kind):
 def test_categories_become_one_column_for_each_value(kind):
     table = frame(kind, ("region", "age"))
     scaler = BoundedScaler({"age": 0}, {"age": 120}, categories=REGION).fit(table)
-    s = 1 / math.sqrt(2)
+    s = 1 / math.sqrt(2) / 4  # the weight of a list, if nothing else is declared
     found = scaler.transform(table)
     assert np.allclose(found[:, :2], [[s, -s], [-s, -s], [-s, -s]], rtol=0, atol=1e-15)
     assert np.allclose(found[:, 2], np.array(SCALED)[:, 0])
@@ -102,7 +103,7 @@ def test_categories_become_one_column_for_each_value(kind):
     assert scaler.inverse_transform(found).tolist() == [["north", 31.5], [None, 77.25], [None, 0.0]]
     assert scaler.in_units(found)[0].tolist() == [1.0, 0.0, 31.5]
     assert scaler.columns_ == (
-        Column("region", values=("north", "south")),
+        Column("region", values=("north", "south"), weight=0.25),
         Column("age", 0.0, 120.0),
     )
     for container in ("pandas", "polars"):
@@ -173,7 +174,7 @@ def test_every_row_lies_in_the_ball_by_itself_and_some_row_on_its_sphere(kinds, 
 def test_the_ball_of_a_category_is_the_smallest():
     """By the farthest point from any other centre, on a grid around the origin."""
     for m in (1, 2, 3, 7):
-        s, a = scaling._stretch(m)
+        s, a = inputs_columns.stretch(m)
         points = s * (np.eye(m + 1, m) - a)
         assert np.linalg.norm(points, axis=1).max() == pytest.approx(category_radius(m), rel=1e-12)
         for step in (1e-3, -1e-3, 0.5):

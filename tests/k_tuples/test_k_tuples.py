@@ -33,20 +33,17 @@ from dplit import (
     KNoisyCenters,
     PrivacyBudget,
     StableTupleMean,
+    accounting,
     geometry,
     k_tuples,
 )
-from dplit import accounting as mixtures
 from dplit.accounting import Receipt, Release, gaussian_mu, receipts, subsampled
 from dplit.audit import audit
 from dplit.inputs import UnreadableRecords
 from dplit.inputs.lattice import lattice
-from dplit.k_tuples import averages as k_averages
-from dplit.k_tuples import clusterer as tuple_clusterer
-from dplit.k_tuples import noisy_centers as k_noisy_centers
+from dplit.k_tuples import averages, clusterer, noisy_centers, stable_tuples
 from dplit.k_tuples import paper as kt
-from dplit.k_tuples import scales as private_scales
-from dplit.k_tuples import stable_tuples
+from dplit.k_tuples import scales as k_tuples_scales
 from dplit.mechanisms import Noise, watch
 
 DELTA = math.exp(-28)
@@ -102,7 +99,7 @@ def test_exact_accounting_needs_1926_and_an_h_index_126():
     plan = kt.exact_plan(1926, 1.0, DELTA, 0.05)
     failure = kt.joint_failure_bound(plan.m, plan.epsilon_1, plan.epsilon_2, plan.ell, plan.beta)
     assert failure <= plan.failure and (1 + math.e) * plan.failure <= 0.75 * DELTA * (1 + 1e-12)
-    assert mixtures.failure_delta(1.0, plan.failure) == pytest.approx(0.75 * DELTA)
+    assert accounting.failure_delta(1.0, plan.failure) == pytest.approx(0.75 * DELTA)
     amplified = subsampled(plan.epsilon_1, 0.0, plan.m, 1926)[0]
     assert amplified + plan.epsilon_2 == pytest.approx(plan.epsilon) == 0.5
 
@@ -434,9 +431,9 @@ def test_geometry_thresholds():
 
 def test_scaled_noise_has_its_law_and_hits_the_centre_without_noise():
     center, scales = np.array([[0.0, 3.0], [50.0, -1.0], [7.0, 90.0]]), np.array([3.0, 8.0, 20.0])
-    buy = partial(private_scales.scaled_centers, lambda safe: center / safe[:, None], scales, (3, 2), shift=0.01, stretch=0.002, mu=0.1, eta=1e-9)  # fmt: skip
+    buy = partial(k_tuples_scales.scaled_centers, lambda safe: center / safe[:, None], scales, (3, 2), shift=0.01, stretch=0.002, mu=0.1, eta=1e-9)  # fmt: skip
     runs = np.array([buy(noise=Noise(s)) for s in range(300)])
-    factor, mu_scales, mu_centers = private_scales.noise_factor(0.01, 0.002, 3, 0.1, 1e-9)
+    factor, mu_scales, mu_centers = k_tuples_scales.noise_factor(0.01, 0.002, 3, 0.1, 1e-9)
     spread = 0.002 * math.sqrt(3) / mu_scales
     sigma = factor * scales
     z = (runs - center) / sigma[:, None]
@@ -454,7 +451,7 @@ def test_a_released_scale_is_below_the_true_one_as_rarely_as_claimed():
     scales, eta = np.array([1.0, 2.0, 4.0]), 0.2
     seen = []
     buy = partial(
-        private_scales.scaled_centers,
+        k_tuples_scales.scaled_centers,
         scales=scales,
         shape=(3, 1),
         shift=0.1,
@@ -536,6 +533,115 @@ def test_releases_of_the_average_move_as_little_as_declared():
         with watch(hand_out):
             average(R, seed)
         assert max(ratios) <= 1 + 1e-9
+
+
+def rotated(Q, seed=0, **changed):
+    options = {
+        "radius": 64.0,
+        "min_radius": 0.5,
+        "moves": 2,
+        "epsilon": 2.0,
+        "delta": 1e-4,
+        "beta": 0.1,
+    }
+    return k_tuples.rotated_average(Q, noise=Noise(seed), **{**options, **changed})
+
+
+def test_the_rotated_average_is_near_and_odd_parts_give_points_of_the_box():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        Q = rng.normal(size=(20_000, d)) * 0.2 + np.linspace(-20, 30, d)
+        assert np.linalg.norm(rotated(Q) - Q.mean(axis=0)) < 0.3
+    for odd in (Q[:0], Q[:1], Q * 1e90):
+        assert np.linalg.norm(rotated(odd)) <= 64 * math.sqrt(5) * 2
+
+
+@pytest.mark.parametrize("d, epsilon, delta", [(1, 1.0, 1e-6), (3, 0.5, 1e-8), (16, 2.0, 1e-5)])
+def test_the_rotated_average_costs_what_it_says(d, epsilon, delta):
+    noise = Noise(0, neighboring="replace")
+    given = {"radius": 4.0, "min_radius": 0.5, "moves": 3, "beta": 0.1, "noise": noise}
+    k_tuples.rotated_average(np.zeros((50, d)), epsilon=epsilon, delta=delta, **given)
+    assert Receipt(noise.releases, "replace", delta).epsilon == pytest.approx(epsilon, rel=1e-4)
+    kinds = [(r.label, r.times) for r in noise.releases]
+    assert sum(times for label, times in kinds if label != "sum and count") == 2 * d
+    each, mu = k_tuples.rotated_releases(d, epsilon, delta)
+    assert each / mu == pytest.approx(
+        math.sqrt(2 / d)
+    )  # so each choice costs about epsilon / sqrt(d)
+    assert {r.epsilon for r in noise.releases if r.epsilon} == {each} and noise.releases[
+        -1
+    ].mu == mu
+
+
+def test_releases_of_the_rotated_average_move_as_little_as_declared():
+    """Two of the points exchanged for others, anywhere: every score and the sums move by their sensitivity at most, and by most of it."""
+    rng, ratios = np.random.default_rng(0), {}
+    for seed in range(30):
+        Q = rng.normal(size=(rng.integers(2, 30), 2)) * 10.0 ** rng.uniform(-2, 3)
+        R = np.vstack([Q[2:], rng.standard_cauchy((2 * (seed % 2), 2)) * 30])
+        events = []
+        with watch(lambda e, events=events: events.append(e) or e.outcome):
+            rotated(Q, seed)
+        replayed = list(events)
+
+        def hand_out(event, replayed=replayed):
+            first = replayed.pop(0)
+            moved = audit._movement(first, event) / first.sensitivity
+            ratios[event.label] = max(ratios.get(event.label, 0.0), moved)
+            return first.outcome
+
+        with watch(hand_out):
+            rotated(R, seed)
+    assert max(ratios.values()) <= 1 + 1e-9 and min(ratios.values()) >= 0.4
+
+
+def test_the_rotated_box_has_a_short_diagonal():
+    """Points along single axes: the error is far below that of an average by coordinates at the same budget."""
+    rng, d = np.random.default_rng(0), 48
+    Q = np.eye(d)[rng.integers(d, size=100_000)] * rng.choice([-1.0, 1.0], size=(100_000, 1)) + 0.4
+    given = {"radius": 8.0, "min_radius": 0.05, "moves": 1}
+    straight = average(Q, epsilon=2.0, mu=gaussian_mu(2.0, 1e-6), **given)
+    turned = rotated(Q, epsilon=4.0, delta=1e-6, **given)
+    straight, turned = (np.linalg.norm(a - Q.mean(axis=0)) for a in (straight, turned))
+    assert turned < 0.005 and turned < straight / 2
+
+
+def test_the_bound_of_theorem_4_8_is_the_published_product():
+    given = {"radius": 512.0, "min_radius": 0.5, "epsilon": 0.5, "delta": 1e-6, "beta": 0.05}
+    bound = k_tuples.averages_bound(10_000, 3, 2, 100, 4.0, **given)
+    logs = math.log(100 / 1e-6) * math.log(512 / (0.5 * 0.05)) * math.sqrt(math.log(2 * 3 / 0.05))
+    assert bound == pytest.approx(4.0 * 2 * 3 * 100 * logs / (0.5 * 10_000))
+    double = lambda *sizes: k_tuples.averages_bound(*sizes, **given) / bound  # noqa: E731
+    assert double(20_000, 3, 2, 100, 4.0) == pytest.approx(0.5)
+    assert double(10_000, 3, 2, 100, 8.0) == pytest.approx(2)
+    assert double(10_000, 6, 2, 100, 4.0) == pytest.approx(
+        2 * math.sqrt(math.log(240) / math.log(120))
+    )
+    assert double(10_000, 3, 4, 100, 4.0) == double(10_000, 6, 2, 100, 4.0)
+    small = k_tuples.averages_bound(10_000, 3, 2, 100, 0.1, **given)  # r_min takes over
+    assert small == k_tuples.averages_bound(10_000, 3, 2, 100, 0.5, **given) == bound / 8
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 60, 64, 200, 5000])
+def test_advanced_composition_is_paid_in_full_and_never_worse_than_a_sum(k):
+    epsilon, slack = 0.25, DELTA / 8
+    each = k_tuples.advanced_epsilon(epsilon, slack, k)
+    cost = each * math.sqrt(2 * k * math.log(1 / slack)) + k * each * math.expm1(each)
+    assert each == epsilon / k if k <= 60 else cost == pytest.approx(epsilon, rel=1e-9)
+    assert min(cost, k * each) <= epsilon * (1 + 1e-9) and each >= epsilon / k
+    # a second witness: k coins of this price, composed exactly, cost no more
+    exact = Receipt([Release("x", "laplace", epsilon=each, times=k)], "replace", slack)
+    assert exact.epsilon_at(slack) <= epsilon * (1 + 1e-6)
+
+
+def test_the_composed_separation_grows_like_the_root_of_k():
+    ratios = {}
+    for k in (2, 8, 256, 1024, 4096):
+        price = (k, 1.0, DELTA, 0.05)
+        ratios[k] = k_tuples.printed_separation(*price) / k_tuples.composed_separation(*price)
+    assert ratios[2] == pytest.approx(1) and ratios[8] == pytest.approx(1)
+    assert ratios[1024] / ratios[256] == pytest.approx(2, rel=0.02)
+    assert ratios[4096] / ratios[1024] == pytest.approx(2, rel=0.02)
 
 
 def test_average_tuples_is_where_the_first_choice_succeeds():
@@ -1045,7 +1151,7 @@ def test_the_last_division_of_an_exact_mean_rounds_whatever_share_moves():
         ]
         extra = abs(means[0] - means[1]) - abs(float(exact[0] - exact[1]))
         worst, shared = (
-            max(worst, extra / private_scales._ROUNDING),
+            max(worst, extra / k_tuples_scales._ROUNDING),
             max(shared, extra * one.sum() / 1e-6),
         )
     assert 0.2 < worst <= 1 < shared  # a slack multiplied by the share would not have covered it
@@ -1066,7 +1172,7 @@ def test_tuples_far_from_the_origin_move_as_little_as_declared(name, offset):
 
 def test_centres_are_brought_into_the_lattice_s_reach_before_they_move():
     far, safe = np.array([[1e15, 0.0], [1e15 + 8, -1e15]]), np.ones(2)
-    center_of, _ = private_scales._one_tuple(far, True)
+    center_of, _ = k_tuples_scales._one_tuple(far, True)
     assert np.abs(center_of(safe)).max() == 2.0**30
     assert np.abs(stable_tuples._scaled_mean(far[None], np.ones(1, int), safe)).max() == 2.0**30
 
@@ -1316,13 +1422,13 @@ def test_tails_on_the_lattice_are_below_what_is_promised():
         test, own, *_ = KNoisyCenters(epsilon=epsilon, delta=delta)._price()
         step, limit = lattice(1.0)
         steps = (limit + 1) / test * (1 + 1e-15)
-        least = math.ceil(math.log(1 / (2 * own * private_scales._HAIR)) * steps)
+        least = math.ceil(math.log(1 / (2 * own * k_tuples_scales._HAIR)) * steps)
         assert math.exp(-least / steps) / (1 + math.exp(-1 / steps)) <= own
         mu, eta = stable_tuples._stable_price(epsilon, delta)
         for reach in (901.0, 1.0, 0.01):  # rounding: half a step of the value, half of the noise
             step, limit = lattice(reach)
             steps = (limit + 1) / mu
-            least = math.floor(-special.ndtri(eta * private_scales._HAIR / 2) * steps) + 1
+            least = math.floor(-special.ndtri(eta * k_tuples_scales._HAIR / 2) * steps) + 1
             assert special.ndtr(-(least - 1) / steps) <= eta / 2
 
 
@@ -1429,7 +1535,7 @@ def prices_of(noise, kind):
 def test_thirds_of_an_average_add_up_to_its_price():
     noise = Noise(0, neighboring="replace")
     Q = np.random.default_rng(0).normal(size=(50, 2))
-    k_averages.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
+    averages.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
     assert prices_of(noise, "mu") == [pytest.approx(0.2)]
     by_label = {}
     for r in noise.releases:
@@ -1440,7 +1546,7 @@ def test_thirds_of_an_average_add_up_to_its_price():
 
 
 def test_average_tuples_is_the_printed_number():
-    got = k_averages.average_tuples(3, 2, 15, 0.5, 10.0, 0.25, 0.01)
+    got = averages.average_tuples(3, 2, 15, 0.5, 10.0, 0.25, 0.01)
     assert got == math.ceil(4 * 15 / (0.5 / 6) * math.log(81 * 2 * 3 / 0.01)) == 7770
 
 
@@ -1450,8 +1556,8 @@ TUPLES = np.tile(np.array([[0.0, 0.0], [30.0, 40.0]]), (60, 1, 1))
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("more, passed", [(-1e-5, False), (1e-5, True)])
 def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
-    calls, scaled = [], private_scales.scaled_centers
-    monkeypatch.setattr(k_noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
+    calls, scaled = [], k_tuples_scales.scaled_centers
+    monkeypatch.setattr(noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
     model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
     test, own, mu, eta = model._price()
     assert (test, own, eta) == (0.5, 0.5e-3, 0.25e-3)
@@ -1478,17 +1584,17 @@ def test_averages_of_parts_are_bought_for_a_group(monkeypatch, variant):
         ask["noise"].count(len(Q), mu=1e-3)
         return np.zeros(Q.shape[1])
 
-    monkeypatch.setattr(k_averages, "private_average", average)
-    monkeypatch.setattr(k_averages, "private_test_partition", lambda T, *args, **kw: T[0])
+    monkeypatch.setattr(averages, "private_average", average)
+    monkeypatch.setattr(averages, "private_test_partition", lambda T, *args, **kw: T[0])
     k, epsilon, delta, beta, n = 2, 1.0, 1e-3, 0.05, 1800
     T = np.tile(np.array([[0.0], [30.0]]), (n, 1, 1))
     KAverages(epsilon=epsilon, delta=delta, beta=beta, radius=50.0, min_radius=1.0, variant=variant, too_few=True, random_state=0).fit(T)  # fmt: skip
-    plan = tuple_clusterer._plan_of(variant)(n, epsilon, delta, beta)
+    plan = clusterer._plan_of(variant)(n, epsilon, delta, beta)
     moves, rest = k * (plan.ell + 1), epsilon / 2
-    mu = mixtures.gaussian_mu(rest / 6, delta / 4)
+    mu = accounting.gaussian_mu(rest / 6, delta / 4)
     if variant == "paper":
         small = delta / (8 * k * math.exp(epsilon / 2) * (plan.ell + 1))
-        mu = 2 * moves * mixtures.gaussian_mu(rest / 6 / (2 * moves), small)
+        mu = 2 * moves * accounting.gaussian_mu(rest / 6 / (2 * moves), small)
     assert len(asked) == k
     for ask in asked:
         assert ask["moves"] == moves and ask["mu"] == pytest.approx(mu, rel=1e-12)
@@ -1513,7 +1619,7 @@ def test_the_ratio_bound_is_this_fraction(separation):
 def test_a_tuple_is_said_to_move_a_little_farther_than_it_can(separation):
     with mpmath.workdps(40):
         omega = (mpmath.mpf(separation) + 2) / (mpmath.mpf(separation) - 2)
-        shift, stretch = private_scales.one_tuple_movement(separation)
+        shift, stretch = k_tuples_scales.one_tuple_movement(separation)
         assert 1 < shift / ((1 + omega) / separation) < 1 + 1e-8
         assert 1 < stretch / mpmath.log(omega) < 1 + 1e-8
 
@@ -1525,7 +1631,7 @@ def test_an_average_of_skewed_columns_is_that_of_each(moves):
     price = {"moves": moves, "epsilon": 1e6, "mu": 1e6, "beta": 0.1}
     for seed in range(5):
         noise = Noise(seed, neighboring="replace")
-        found = k_averages.private_average(Q, radius=9.0, min_radius=0.1, noise=noise, **price)
+        found = averages.private_average(Q, radius=9.0, min_radius=0.1, noise=noise, **price)
         assert np.allclose(found, Q.mean(axis=0), atol=0.01)
     *_, total, count = noise.releases
     # a row may go from one corner of its box to the opposite one, and out of one count into another

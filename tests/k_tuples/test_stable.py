@@ -25,9 +25,7 @@ from dplit.accounting import gaussian_mu, gdp_composition
 from dplit.datasets import kmeans_loss
 from dplit.inputs import quantize
 from dplit.inputs.lattice import lattice
-from dplit.k_tuples import kmeans as stable
-from dplit.k_tuples import scales as private_scales
-from dplit.k_tuples import stable_tuples
+from dplit.k_tuples import kmeans, scales, stable_tuples
 from dplit.mechanisms import Noise, watch
 
 KINDS = pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
@@ -51,18 +49,18 @@ def test_one_row_changes_one_tuple(neighboring):
         R = np.vstack([Q, other]) if neighboring == "add_remove" else np.vstack([other, Q[1:]])
         if neighboring == "add_remove":
             R = rng.permutation(R)  # the order means nothing
-        parts = [stable.parts_of(S, 7, neighboring, np.random.default_rng(trial)) for S in (Q, R)]
-        tuples = [stable.tuples_of(S, p, 7, 2, 5) for S, p in zip((Q, R), parts, strict=True)]
+        parts = [kmeans.parts_of(S, 7, neighboring, np.random.default_rng(trial)) for S in (Q, R)]
+        tuples = [kmeans.tuples_of(S, p, 7, 2, 5) for S, p in zip((Q, R), parts, strict=True)]
         assert np.any(tuples[0] != tuples[1], axis=(1, 2)).sum() <= 1
 
 
 def test_parts_are_of_like_size_and_a_key_changes_them():
     Q = np.arange(40_000, dtype=float).reshape(-1, 2)
-    one, two = (stable.parts_of(Q, 20, "add_remove", np.random.default_rng(s)) for s in (0, 1))
+    one, two = (kmeans.parts_of(Q, 20, "add_remove", np.random.default_rng(s)) for s in (0, 1))
     sizes = np.bincount(one, minlength=20)
     # chi-square with 19 degrees of freedom: above 60 by chance once in 10^5
     assert ((sizes - 1000) ** 2 / 1000).sum() < 60 and abs(np.mean(one == two) - 0.05) < 0.01
-    same = stable.parts_of(np.zeros((20_000, 2)), 20, "add_remove", np.random.default_rng(0))
+    same = kmeans.parts_of(np.zeros((20_000, 2)), 20, "add_remove", np.random.default_rng(0))
     assert np.bincount(same, minlength=20).min() > 800  # equal rows are spread too
 
 
@@ -70,8 +68,8 @@ def test_radii_are_quantiles():
     counts = np.zeros((2, 17))
     counts[0, 4], counts[0, 9] = 100, 2
     counts[1, 16] = 10
-    assert np.allclose(stable.cell_radii(counts.ravel(), 2), [2.0**-6, 1.0])
-    assert np.all(np.isin(stable.cell_radii(-np.ones(34), 2), 2.0 ** (np.arange(17) / 2 - 8)))
+    assert np.allclose(kmeans.cell_radii(counts.ravel(), 2), [2.0**-6, 1.0])
+    assert np.all(np.isin(kmeans.cell_radii(-np.ones(34), 2), 2.0 ** (np.arange(17) / 2 - 8)))
 
 
 @KINDS
@@ -122,8 +120,8 @@ def test_a_part_by_position_under_add_remove_is_caught():
     by_place = lambda Q, t, neighboring, rng: np.arange(len(Q)) % t  # noqa: E731
     pairs = [("one more in front", X, np.vstack([[[3.0, 3.0]], X]))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stable, "parts_of", by_place)
-        tuples = [stable.tuples_of(Q, by_place(Q, 60, "", None), 60, 3, 0) for Q in pairs[0][1:]]
+        patch.setattr(kmeans, "parts_of", by_place)
+        tuples = [kmeans.tuples_of(Q, by_place(Q, 60, "", None), 60, 3, 0) for Q in pairs[0][1:]]
         assert np.any(tuples[0] != tuples[1], axis=(1, 2)).sum() > 10
 
 
@@ -154,9 +152,9 @@ def test_covariances_are_near_when_rows_are_many():
 
 
 def test_stability_needed_is_equation_1():
-    phi = stable.stability_needed(10.0)
+    phi = kmeans.stability_needed(10.0)
     assert 1 / phi**2 - 1 == pytest.approx(8 * 2 * 22**2)
-    assert math.isclose(stable.stability_needed(10.0, 3.0), 1 / math.sqrt(1 + 8 * 4 * 22**2))
+    assert math.isclose(kmeans.stability_needed(10.0, 3.0), 1 / math.sqrt(1 + 8 * 4 * 22**2))
 
 
 def test_a_tuple_is_a_function_of_its_part_bit_for_bit():
@@ -168,18 +166,18 @@ def test_a_tuple_is_a_function_of_its_part_bit_for_bit():
     parts, runs = np.arange(len(Q)) % 2, []
     for threads in (1, 2, 4, 2):
         with threadpool_limits(threads):
-            runs.append(stable.tuples_of(Q, parts, 2, 6, 11))
+            runs.append(kmeans.tuples_of(Q, parts, 2, 6, 11))
     assert all(np.array_equal(runs[0], run) for run in runs[1:])
     order, other = rng.permutation(len(Q)), np.where(parts == 0, 0, 1)
-    assert np.array_equal(stable.tuples_of(Q[order], other[order], 2, 6, 11), runs[0])
+    assert np.array_equal(kmeans.tuples_of(Q[order], other[order], 2, 6, 11), runs[0])
     changed = np.where((parts == 1)[:, None], Q[::-1] / 2, Q).round()
-    assert np.array_equal(stable.tuples_of(changed, parts, 2, 6, 11)[0], runs[0][0])
+    assert np.array_equal(kmeans.tuples_of(changed, parts, 2, 6, 11)[0], runs[0][0])
 
 
 def test_k_means_runs_inside_one_thread():
     seen = []
 
-    class Spy(stable.KMeans):
+    class Spy(kmeans.KMeans):
         def fit(self, X):
             seen.append([pool["num_threads"] for pool in stable_pools()])
             return super().fit(X)
@@ -187,8 +185,8 @@ def test_k_means_runs_inside_one_thread():
     from threadpoolctl import threadpool_info as stable_pools
 
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(4):
-        patch.setattr(stable, "KMeans", Spy)
-        stable.tuples_of(groups(), np.zeros(900, int), 1, 3, 0)
+        patch.setattr(kmeans, "KMeans", Spy)
+        kmeans.tuples_of(groups(), np.zeros(900, int), 1, 3, 0)
     assert seen and all(threads == 1 for pools in seen for threads in pools)
 
 
@@ -333,14 +331,14 @@ def test_tuples_need_as_many_distinct_rows_as_clusters():
     two, three = [[1.0, 5.0], [7.0, 2.0]], [[1.0, 5.0], [7.0, 2.0], [7.0, 30.0]]
     Q = np.array(two * 4 + three * 3 + [[9.0, 4.0]])
     parts = np.repeat([0, 1, 2], [8, 9, 1])
-    T = stable.tuples_of(Q, parts, 4, 3, 0)
+    T = kmeans.tuples_of(Q, parts, 4, 3, 0)
     assert not T[0].any() and not T[2].any() and not T[3].any()
     assert np.allclose(sorted(T[1].tolist()), three)
 
 
 def test_the_stability_that_tuples_need():
-    assert stable.stability_needed(6.0) == pytest.approx(1 / math.sqrt(1 + 16 * 14**2), rel=1e-15)
-    assert stable.stability_needed(10.0, 2.0) == pytest.approx(1 / math.sqrt(1 + 24 * 22**2), rel=1e-15)  # fmt: skip
+    assert kmeans.stability_needed(6.0) == pytest.approx(1 / math.sqrt(1 + 16 * 14**2), rel=1e-15)
+    assert kmeans.stability_needed(10.0, 2.0) == pytest.approx(1 / math.sqrt(1 + 24 * 22**2), rel=1e-15)  # fmt: skip
 
 
 STABLE_PRICE = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "n_tuples": 300, "separation": 12.0}
@@ -350,10 +348,10 @@ STABLE_PRICE = {"epsilon": 1.0, "delta": 1e-6, "radius": 8.0, "n_tuples": 300, "
 @pytest.mark.parametrize("rough", [None, np.array([[-3.0, 0.0], [3.0, 0.0]])])
 def test_a_stable_start_is_paid_and_said(monkeypatch, rough):
     asked, starts = [], []
-    monkeypatch.setattr(stable, "tuples_of", lambda Q, parts, t, k, seed: np.zeros((t, k, 2)))
-    monkeypatch.setattr(stable, "stable_tuple_mean", lambda T, **kw: asked.append(kw) or rough)
-    cell_means = stable.cell_means
-    monkeypatch.setattr(stable, "cell_means", lambda Q, start, *args: starts.append(start) or cell_means(Q, start, *args))  # fmt: skip
+    monkeypatch.setattr(kmeans, "tuples_of", lambda Q, parts, t, k, seed: np.zeros((t, k, 2)))
+    monkeypatch.setattr(kmeans, "stable_tuple_mean", lambda T, **kw: asked.append(kw) or rough)
+    cell_means = kmeans.cell_means
+    monkeypatch.setattr(kmeans, "cell_means", lambda Q, start, *args: starts.append(start) or cell_means(Q, start, *args))  # fmt: skip
     model = KTupleKMeans(2, **STABLE_PRICE, outliers=0.15, share=0.4, random_state=0)
     model.fit(np.random.default_rng(0).normal(size=(900, 2)))
     ((ask,), (start,)) = asked, starts
@@ -382,9 +380,9 @@ def test_distances_are_counted_in_those_between_centers(start):
     rng = np.random.default_rng(0)
     near = np.rint(start[0] / step) + rng.integers(-900, 900, size=(50, 2))  # a few steps away
     Q = np.vstack([quantize(rng.normal(size=(300, 2)), radius), near])
-    events, price = [], stable.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
+    events, price = [], kmeans.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
     with watch(lambda event: events.append(event) or event.value):
-        stable.cell_means(Q, start, radius, price, Noise(0))
+        kmeans.cell_means(Q, start, radius, price, Noise(0))
     (seen,) = [e.value for e in events if e.label == "distances"]
     apart = [2.0 * limit] if len(start) == 1 else [max(math.dist(*start) / step, 2.0**10)] * 2
     wanted = np.zeros((len(start), 17), dtype=int)
@@ -408,7 +406,7 @@ def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
     good, best = s * (n - math.floor(outliers * n)), (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
 
     def factor(moved, rest):
-        return private_scales.noise_factor(*stable_tuples.stable_movement(moved, separation), k, rest, eta / 2)[0]  # fmt: skip
+        return scales.noise_factor(*stable_tuples.stable_movement(moved, separation), k, rest, eta / 2)[0]  # fmt: skip
 
     for share in np.linspace(0.1, 0.98, 45):  # of the price, for the weight
         low = good + (special.ndtri(eta / 2) + special.ndtri(beta)) * G / (share * mu)
@@ -431,10 +429,10 @@ def test_second_moments_are_those_of_the_cells_in_any_unit(unit):
     start = np.array([[-27.0, 0.0], [27.0, 0.0]]) * unit
     spread = np.array([[3.0, 0.9], [0.6, 1.5]]) * unit
     Q = np.vstack([c + rng.normal(size=(3000, 2)) @ spread for c in start])
-    price = stable.StablePrices(**dict.fromkeys(stable.StablePrices.__annotations__, 1e7))
-    found, inside = stable.cell_means(quantize(Q, radius), start, radius, price, Noise(0))
+    price = kmeans.StablePrices(**dict.fromkeys(kmeans.StablePrices.__annotations__, 1e7))
+    found, inside = kmeans.cell_means(quantize(Q, radius), start, radius, price, Noise(0))
     noise = Noise(0)
-    weights, matrices = stable.second_moments(found, inside, 1e7, noise)
+    weights, matrices = kmeans.second_moments(found, inside, 1e7, noise)
     (release,) = noise.receipt(1e-9).releases
     assert release.sensitivity == pytest.approx(1.0, rel=1e-6)
     assert np.allclose(weights, 0.5, atol=1e-3)
@@ -470,5 +468,5 @@ def test_a_plan_of_tuples_counts_bad_ones_whole():
 def test_rows_of_no_part_are_in_no_tuple():
     Q = np.rint(np.random.default_rng(0).normal(size=(90, 2)) * 1000)
     parts = np.repeat([0, 1, 2], 30)
-    inside = stable.tuples_of(Q[parts < 2], parts[parts < 2], 2, 3, seed=0)
-    assert np.array_equal(stable.tuples_of(Q, parts, 2, 3, seed=0), inside)
+    inside = kmeans.tuples_of(Q[parts < 2], parts[parts < 2], 2, 3, seed=0)
+    assert np.array_equal(kmeans.tuples_of(Q, parts, 2, 3, seed=0), inside)

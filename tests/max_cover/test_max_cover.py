@@ -16,8 +16,7 @@ from sklearn.cluster import KMeans
 from test_estimators import Untouchable
 from test_mechanisms import rejects, wrong_laws
 
-from dplit import MaxCoverKMeans, PEMeans, audit, geometry
-from dplit import max_cover as face
+from dplit import MaxCoverKMeans, PEMeans, audit, geometry, max_cover
 from dplit.accounting import Receipt, cover_exponent, gaussian_mu
 from dplit.datasets import kmeans_loss, make_clipped_gaussians
 from dplit.estimators import Clusters, reconciled
@@ -31,12 +30,12 @@ from dplit.geometry import (
 )
 from dplit.inputs import MappedRows, PrivacyWarning, map_blocks, quantize
 from dplit.inputs.lattice import lattice
-from dplit.max_cover import grid as grid_cover
+from dplit.max_cover import grid as max_cover_grid
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover import paper as mc
 from dplit.max_cover.paper import Covers
 from dplit.mechanisms import Noise, count_weight, lattice_law, watch
-from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import kmeans as private_evolution_kmeans
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 EXTENSION = partial(MaxCoverKMeans, **COMMON, finest=0.2)
@@ -89,10 +88,10 @@ def same_counts(cover, expected):
 def test_counts_are_those_of_brute_force_after_every_removal(
     d, radius, ratio, snap, n, dense, monkeypatch
 ):
-    monkeypatch.setattr(grid_cover, "_CHUNK", 1000)
-    monkeypatch.setattr(grid_cover, "_DENSE", grid_cover._DENSE if dense else 0)
+    monkeypatch.setattr(max_cover_grid, "_CHUNK", 1000)
+    monkeypatch.setattr(max_cover_grid, "_DENSE", max_cover_grid._DENSE if dense else 0)
     points, rng = rows_in_ball(n, d, seed=n), np.random.default_rng(d)
-    cover = grid_cover.GridCover(points, radius, ratio, snap)
+    cover = max_cover_grid.GridCover(points, radius, ratio, snap)
     nodes, covers = brute_force(points, radius, ratio, snap, cover.nodes.high)
     live = np.ones(len(points), dtype=bool)
     assert cover.size == len(nodes)
@@ -112,7 +111,7 @@ def test_counts_are_those_of_brute_force_after_every_removal(
 @pytest.mark.parametrize(("d", "radius", "ratio"), KINDS)
 def test_no_node_outside_the_grid_covers_a_point_of_the_ball(d, radius, ratio, snap):
     points = np.vstack([rows_in_ball(30, d), np.eye(d), -np.eye(d)])
-    high = grid_cover._grid(d, radius, ratio, snap)[1:3][1]
+    high = max_cover_grid._grid(d, radius, ratio, snap)[1:3][1]
     nodes, covers = brute_force(points, radius, ratio, snap, high + 2)
     outside = np.abs(nodes).max(axis=1) > high
     assert outside.any() and not covers[:, outside].any() and covers.any(axis=1).all()
@@ -120,7 +119,7 @@ def test_no_node_outside_the_grid_covers_a_point_of_the_ball(d, radius, ratio, s
 
 def test_an_empty_cover_has_no_counts_and_stays_empty():
     for snap in (True, False):
-        cover = grid_cover.GridCover(np.zeros((0, 2)), 0.3, 1.0, snap)
+        cover = max_cover_grid.GridCover(np.zeros((0, 2)), 0.3, 1.0, snap)
         same_counts(cover, np.zeros(cover.size, dtype=int))
         cover.remove(0)
         assert cover.live().shape == (0,) and not cover.histogram[1:].any()
@@ -132,7 +131,7 @@ SIZES += [(4, 0.5, 6265), (5, 0.5, 69325), (2, 2, 13), (3, 2, 81), (4, 2, 321), 
 
 @pytest.mark.parametrize(("d", "ratio", "size"), SIZES)
 def test_stencils_are_as_large_as_counted_by_hand(d, ratio, size):
-    offsets = grid_cover.stencil(d, ratio)
+    offsets = max_cover_grid.stencil(d, ratio)
     assert len(offsets) == size == len(np.unique(offsets, axis=0))
     assert np.array_equal(np.sort(offsets, axis=0), np.sort(-offsets, axis=0))
 
@@ -146,7 +145,7 @@ def test_stencils_of_the_paper_are_the_pairs_of_lemma_7(d, size):
     assert len(V) * 2**d == size
     pairs = {tuple(a + (2 * a - 1) * b for a, b in zip(s, v, strict=True)) for s in S for v in V}
     assert (
-        pairs == set(map(tuple, grid_cover.stencil(d, 1.0, snap=False).tolist()))
+        pairs == set(map(tuple, max_cover_grid.stencil(d, 1.0, snap=False).tolist()))
         and len(pairs) == size
     )
 
@@ -166,7 +165,7 @@ def test_one_node_covers_any_ball_of_the_radius(d, snap):
         edge *= radius * (1 - 1e-9) / np.linalg.norm(edge, axis=1, keepdims=True)
         ball = np.vstack([ball, middle + edge])
         ball = ball[np.linalg.norm(ball, axis=1) <= 1]
-        assert grid_cover.GridCover(ball, radius, ratio, snap).coverage().counts.max(
+        assert max_cover_grid.GridCover(ball, radius, ratio, snap).coverage().counts.max(
             initial=0
         ) == len(ball)
 
@@ -174,14 +173,14 @@ def test_one_node_covers_any_ball_of_the_radius(d, snap):
 def test_one_node_does_not_cover_much_larger_balls():
     ball = np.array([[-1.0], [1.0]])  # a ball of radius 1 needs a cover radius of 1
     for snap in (True, False):
-        assert grid_cover.GridCover(ball, 0.4, 1.0, snap).coverage().counts.max() == 1
+        assert max_cover_grid.GridCover(ball, 0.4, 1.0, snap).coverage().counts.max() == 1
 
 
 @SNAP
 @pytest.mark.parametrize(("d", "radius", "ratio"), KINDS)
 def test_covered_points_are_near_their_node(d, radius, ratio, snap):
     points = rows_in_ball(300, d)
-    cover = grid_cover.GridCover(points, radius, ratio, snap)
+    cover = max_cover_grid.GridCover(points, radius, ratio, snap)
     reach = radius * (1 + ratio * (1.5 if snap else 1.0))
     farthest = 0.0
     for key in cover.coverage().keys[::7]:
@@ -219,7 +218,7 @@ def joint_law(covers, n_picks, exponent):
 def joint_p(n_runs, snap, seed=0, exponent=0.8):
     """Chi-square tests of three picks in a row from a tiny grid: with their law, and with the law if covered points stayed."""
     points, radius = np.array([[-0.6], [0.1], [0.2], [0.6], [0.55], [1.0]]), 0.5
-    high = grid_cover.GridCover(points, radius, 1.0, snap).nodes.high
+    high = max_cover_grid.GridCover(points, radius, 1.0, snap).nodes.high
     nodes, covers = brute_force(points, radius, 1.0, snap, high)
     law = joint_law(covers, 3, exponent)
     choose, seen = Noise(seed).cover(exponent), dict.fromkeys(law, 0)
@@ -261,9 +260,9 @@ def test_three_picks_in_a_row_have_their_joint_law_in_many_runs(snap, exponent):
 @SNAP
 def test_a_pick_has_the_law_of_the_exponential_mechanism_over_every_node(snap, dense, monkeypatch):
     # false-alarm rate 1e-6 a case; 10,000 draws reject what others printed and programmed
-    monkeypatch.setattr(grid_cover, "_DENSE", grid_cover._DENSE if dense else 0)
+    monkeypatch.setattr(max_cover_grid, "_DENSE", max_cover_grid._DENSE if dense else 0)
     points, n = rows_in_ball(6, 2, seed=4), 10_000
-    cover = grid_cover.GridCover(points, 1.0, 2.0, snap)
+    cover = max_cover_grid.GridCover(points, 1.0, 2.0, snap)
     _, covers = brute_force(points, 1.0, 2.0, snap, cover.nodes.high)
     counts, choose = covers.sum(axis=0), Noise(5).cover(0.3)
     drawn = np.bincount([choose(cover) for _ in range(n)], minlength=cover.size)
@@ -315,9 +314,9 @@ def test_rows_that_were_covered_are_gone_on_all_later_levels():
 def broken(name):
     """A way to lose the privacy of the covers."""
     remove, cover, build = (
-        grid_cover.GridCover.remove,
+        max_cover_grid.GridCover.remove,
         mc.grid_set_cover,
-        grid_cover.GridCover.__init__,
+        max_cover_grid.GridCover.__init__,
     )
 
     def forgetful(points, radii, n_picks, choose, **how):
@@ -344,9 +343,9 @@ def broken(name):
 
     patches = {
         "every level starts anew": (mc, "max_cover", forgetful),
-        "a row stays after it was covered": (grid_cover.GridCover, "remove", last_stays),
-        "a row counts twice": (grid_cover.GridCover, "__init__", twice),
-        "a row moves the others": (grid_cover.GridCover, "__init__", centred),
+        "a row stays after it was covered": (max_cover_grid.GridCover, "remove", last_stays),
+        "a row counts twice": (max_cover_grid.GridCover, "__init__", twice),
+        "a row moves the others": (max_cover_grid.GridCover, "__init__", centred),
     }
     with mock.patch.object(*patches[name]):
         yield
@@ -465,7 +464,22 @@ def test_the_printed_plan_is_the_papers():
     assert plan(n_public=1000) == mc.Covers(
         3, 1e-3, 1.0, 4, snap=False
     )  # floor(ln(n) / 2), 1 / n, k
-    assert plan(n_public=2).d == 1 and plan(n_public=1000, ratio=0.1).n_picks == 12  # k ceil(ln 10)
+    assert plan(n_public=2).d == 1 and plan(n_public=1000, ratio=0.1).n_picks == 10  # 4 ln 10 = 9.2
+
+
+@pytest.mark.parametrize("k, ratio, n_picks", [
+    (10, 0.3, 14),  # not k ceil(ln(1 / g)) = 20, nor k ln(1 / g) = 12.04
+    (64, 0.2, 104),  # not 128
+    (10, 0.7, 10),  # k ln 2 = 6.9, below k
+    (10, 1.0, 10), (10, 2.0, 10),  # k ln 1 = 0
+])  # fmt: skip
+def test_the_published_number_of_choices(k, ratio, n_picks):
+    assert mc.printed_picks(k, ratio) == n_picks == mc.printed_covers(PAPER(k, ratio=ratio)).n_picks
+    # the least whole number from k on whose k-th root of e^ is ceil(1 / g), found by counting
+    enough = (m for m in range(k, 1000) if math.exp(m / k) >= math.ceil(1 / ratio))
+    assert n_picks == next(enough)
+    # what Lemma 9 wants of it: so many greedy choices miss a share of at most g
+    assert (1 - 1 / k) ** n_picks <= ratio
 
 
 # ---------------------------------------------------------------- noise
@@ -679,34 +693,34 @@ def test_advised_radii_and_dimensions_fit(d, n_public):
     refused = 0
     for finest in np.geomspace(1e-6, 0.5, 40):
         try:
-            grid_cover.check_grid(d, finest, n_public=n_public)
+            max_cover_grid.check_grid(d, finest, n_public=n_public)
         except ValueError as error:
             refused += 1
             advice = str(error).split("what fits: ")[1]
             if "n_components=" in advice:
                 fitting = int(advice.split("n_components=")[1].split(" ")[0].rstrip("."))
-                grid_cover.check_grid(fitting, finest, n_public=n_public)
+                max_cover_grid.check_grid(fitting, finest, n_public=n_public)
                 with pytest.raises(ValueError):
-                    grid_cover.check_grid(fitting + 1, finest, n_public=n_public)
+                    max_cover_grid.check_grid(fitting + 1, finest, n_public=n_public)
             if "finest=" in advice:
                 fitting = float(advice.split("finest=")[1].split(" ")[0].rstrip("."))
-                grid_cover.check_grid(d, fitting, n_public=n_public)
+                max_cover_grid.check_grid(d, fitting, n_public=n_public)
     assert refused or d < 3
 
 
 @pytest.mark.parametrize(("d", "ratio"), [(8, 1.0), (7, 0.5), (9, 1.0), (20, 1.0), (500, 1.0)])
 def test_a_refusal_lists_no_stencil_too_large_for_memory(d, ratio):
-    def guarded(e, ratio, snap, honest=grid_cover.stencil):
+    def guarded(e, ratio, snap, honest=max_cover_grid.stencil):
         reach = math.sqrt(e) * (1 + 1 / ratio)
         volume = math.exp(ball_volume_log(e, reach))  # about as many offsets
         assert 8 * e * volume < 2**28, f"a stencil of {8 * e * volume:.0e} bytes in {e} dimensions"
         return honest(e, ratio, snap)
 
     with (
-        mock.patch.object(grid_cover, "stencil", guarded),
+        mock.patch.object(max_cover_grid, "stencil", guarded),
         pytest.raises(ValueError, match="too many"),
     ):
-        grid_cover.check_grid(d, 0.02, ratio)
+        max_cover_grid.check_grid(d, 0.02, ratio)
 
 
 @pytest.mark.parametrize("how", [{"ratio": 5e-324}, {"finest": 5e-324}], ids=str)
@@ -719,9 +733,9 @@ def test_keys_never_wrap_around():
     """The largest grids that are accepted: keys near 2**63, counts equal to those of the same points on a coarse look."""
     finest = {2: 1e-9, 3: 2e-6, 4: 1e-4}
     for d, radius in finest.items():
-        grid_cover.check_grid(d, radius, n_public=100)
+        max_cover_grid.check_grid(d, radius, n_public=100)
         points = rows_in_ball(20, d)
-        cover = grid_cover.GridCover(points, radius)
+        cover = max_cover_grid.GridCover(points, radius)
         assert 2**50 < cover.size < 2**63
         seen = cover.coverage()
         assert seen.keys.min() >= 0 and seen.keys.max() < cover.size
@@ -731,7 +745,7 @@ def test_keys_never_wrap_around():
         far = np.abs(cover.node(seen.keys)[:, None] - points).max(axis=2).min(axis=1)
         assert far.max() <= 3 * radius
     with pytest.raises(ValueError, match="too many nodes"):
-        grid_cover.check_grid(4, 1e-5, n_public=100)
+        max_cover_grid.check_grid(4, 1e-5, n_public=100)
 
 
 def test_the_paper_needs_a_public_number_of_rows():
@@ -894,7 +908,7 @@ def planted(n, k, seed):
 
 
 def log_nodes(radius):
-    return math.log(grid_cover.GridCover(np.zeros((0, 2)), radius).size)
+    return math.log(max_cover_grid.GridCover(np.zeros((0, 2)), radius).size)
 
 
 def test_a_level_covers_what_its_lemma_promises():
@@ -945,7 +959,7 @@ def random_candidates(points, radii, n_picks, choose, **how):
     return uniform_in_ball(
         n_picks * len(radii),
         points.shape[1],
-        rng=len(points) % 1000 + int(choose(grid_cover.GridCover(points[:0], 1.0))),
+        rng=len(points) % 1000 + int(choose(max_cover_grid.GridCover(points[:0], 1.0))),
     )
 
 
@@ -1025,14 +1039,14 @@ def test_the_printed_plan_is_made_from_the_number_of_rows():
     assert model._covers() == model._covers(50) == whole
     assert model._covers(2) == Covers(2, 1e-3, 1.0, 3, snap=False)
     model.set_params(ratio=0.1, n_components=2)
-    assert model._covers() == Covers(2, 1e-3, 0.1, 9, snap=False)  # 3 * ceil(ln 10)
-    assert model.set_params(n_public=2)._covers() == Covers(1, 0.5, 0.1, 9, snap=False)
+    assert model._covers() == Covers(2, 1e-3, 0.1, 7, snap=False)  # 3 ln 10 = 6.9
+    assert model.set_params(n_public=2)._covers() == Covers(1, 0.5, 0.1, 7, snap=False)
 
 
 def test_memory_is_what_the_largest_tables_take():
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
     model = PEMeans(3, population=100, n_components=4, **price)
-    heads = 10 * pe_means.EXTRA * 3
+    heads = 10 * private_evolution_kmeans.EXTRA * 3
     for d in (3, 4, 9):
         assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (300 + heads) * min(d, 4)
     model = MaxCoverKMeans(3, n_picks=7, **price)
@@ -1111,15 +1125,15 @@ def test_printed_projections_divide_by_one_and_the_ratio(monkeypatch, ratio):
 
 
 def test_no_points_are_covered_by_none():
-    cover = grid_cover.GridCover(np.zeros((0, 2)), 0.5)
+    cover = max_cover_grid.GridCover(np.zeros((0, 2)), 0.5)
     assert cover.histogram.tolist() == [0]
 
 
 def test_rows_that_are_computed_are_covered_like_rows_that_are_there():
     X = np.random.default_rng(0).normal(size=(300, 2)) * 0.2
     X[::7] = np.nan
-    there = grid_cover.GridCover(X[~np.isnan(X[:, 0])], 0.3)
-    computed = grid_cover.GridCover(MappedRows(X / 2, lambda rows, at: 2 * rows, 2), 0.3)
+    there = max_cover_grid.GridCover(X[~np.isnan(X[:, 0])], 0.3)
+    computed = max_cover_grid.GridCover(MappedRows(X / 2, lambda rows, at: 2 * rows, 2), 0.3)
     assert np.array_equal(computed.histogram, there.histogram)
 
 
@@ -1135,11 +1149,11 @@ def test_recentring_on_noise_still_finds_a_ball_with_all_rows():
 
 
 def test_a_large_stencil_has_the_nodes_of_its_ball_and_a_larger_one_is_refused():
-    offsets = grid_cover.stencil(3, 1 / 36)
+    offsets = max_cover_grid.stencil(3, 1 / 36)
     assert len(offsets) == pytest.approx(4 / 3 * math.pi * (37 * math.sqrt(3)) ** 3, rel=0.01)
-    assert len(offsets) > grid_cover._STENCIL
+    assert len(offsets) > max_cover_grid._STENCIL
     with pytest.raises(ValueError, match="too many nodes"):
-        grid_cover.stencil(3, 1 / 200)
+        max_cover_grid.stencil(3, 1 / 200)
 
 
 PARTS = 0.1, 0.3, 0.1, 0.5
@@ -1148,25 +1162,29 @@ PARTS = 0.1, 0.3, 0.1, 0.5
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: face.stencil(2.5), TypeError, "d=2.5: stencil"),
-        (lambda: face.grid_fits(2, 0.0), ValueError, "radius=0.*the radius of a cover"),
-        (lambda: face.GridCover([[0.0], [1.0, 77.5]], 0.1), ValueError, "points cannot be"),
-        (lambda: face.GridCover([[0.0]], 0.1, 0.0), ValueError, "ratio=0.*GridCover"),
-        (lambda: face.GridCover([[0.0]], 1e-30), ValueError, "too many nodes"),
-        (lambda: face.max_cover([[0.0]], [0.1, 0.0], 1, len), ValueError, "radii"),
-        (lambda: face.max_cover([[0.0]], [[0.1]], 1, len), ValueError, "radii: max_cover"),
-        (lambda: face.grid_set_cover([[0.0]], 0.1, 1, 3), TypeError, "choose"),
-        (lambda: face.cover_radii(0.0), ValueError, "finest=0"),
-        (lambda: face.cluster_candidates([[0.0]], [1, 2], 1, 0), ValueError, "weights: cluster_c"),
-        (lambda: face.coverage_bound(9, 2, 3, 1, [1, 0], 0.1), ValueError, "exponent"),
+        (lambda: max_cover.stencil(2.5), TypeError, "d=2.5: stencil"),
+        (lambda: max_cover.grid_fits(2, 0.0), ValueError, "radius=0.*the radius of a cover"),
+        (lambda: max_cover.GridCover([[0.0], [1.0, 77.5]], 0.1), ValueError, "points cannot be"),
+        (lambda: max_cover.GridCover([[0.0]], 0.1, 0.0), ValueError, "ratio=0.*GridCover"),
+        (lambda: max_cover.GridCover([[0.0]], 1e-30), ValueError, "too many nodes"),
+        (lambda: max_cover.max_cover([[0.0]], [0.1, 0.0], 1, len), ValueError, "radii"),
+        (lambda: max_cover.max_cover([[0.0]], [[0.1]], 1, len), ValueError, "radii: max_cover"),
+        (lambda: max_cover.grid_set_cover([[0.0]], 0.1, 1, 3), TypeError, "choose"),
+        (lambda: max_cover.cover_radii(0.0), ValueError, "finest=0"),
         (
-            lambda: face.max_cover_releases(1, 1, 1e-6, [1, 2, 3, 4]),
+            lambda: max_cover.cluster_candidates([[0.0]], [1, 2], 1, 0),
+            ValueError,
+            "weights: cluster_c",
+        ),
+        (lambda: max_cover.coverage_bound(9, 2, 3, 1, [1, 0], 0.1), ValueError, "exponent"),
+        (
+            lambda: max_cover.max_cover_releases(1, 1, 1e-6, [1, 2, 3, 4]),
             ValueError,
             "shares=.*sum to 1",
         ),
-        (lambda: face.max_cover_prices(1, 0.0, "replace", PARTS, 0), ValueError, "delta=0"),
-        (lambda: face.worth_keeping([[1.0]], 1.0, 1), ValueError, "weights: worth_keeping"),
-        (lambda: face.cost_lower_bound(4, 1.0, 0.0, 4, 0.5), ValueError, "n_words=4"),
+        (lambda: max_cover.max_cover_prices(1, 0.0, "replace", PARTS, 0), ValueError, "delta=0"),
+        (lambda: max_cover.worth_keeping([[1.0]], 1.0, 1), ValueError, "weights: worth_keeping"),
+        (lambda: max_cover.cost_lower_bound(4, 1.0, 0.0, 4, 0.5), ValueError, "n_words=4"),
     ],
 )
 def test_the_face_refuses_what_the_lemmas_cannot_take(call, error, words):
@@ -1177,7 +1195,9 @@ def test_the_face_refuses_what_the_lemmas_cannot_take(call, error, words):
 
 def test_lists_pass_the_face_and_covers_are_those_of_arrays():
     plain = max_cover_kmeans.max_cover_prices(1.0, 1e-6, "replace", PARTS, 0)
-    assert face.max_cover_prices(1, 1e-6, "replace", list(PARTS), 0) == plain
+    assert max_cover.max_cover_prices(1, 1e-6, "replace", list(PARTS), 0) == plain
     points = np.array([[0.1, 0.2], [0.5, 0.5]])
-    ours, theirs = (m.GridCover(p, 0.5) for m, p in ((face, points.tolist()), (grid_cover, points)))
+    ours, theirs = (
+        m.GridCover(p, 0.5) for m, p in ((max_cover, points.tolist()), (max_cover_grid, points))
+    )
     assert np.array_equal(ours.histogram, theirs.histogram) and ours.size == theirs.size

@@ -28,7 +28,7 @@ from scipy import special, stats
 import dplit
 from dplit import accounting, max_cover, mechanisms
 from dplit.accounting import gaussian
-from dplit.estimators import kmeans as estimators
+from dplit.estimators import kmeans as estimators_kmeans
 from dplit.inputs import MappedRows, PrivacyWarning, UnreadableRecords, map_blocks, quantize
 from dplit.inputs.checks import check_between
 from dplit.inputs.lattice import lattice
@@ -1119,8 +1119,8 @@ def test_rows_that_are_on_the_lattice_give_the_same_sums_and_the_same_receipt(dt
     X[:5] *= 1e30  # far outside
     groups, ball = rng.integers(-1, 4, 3000), {"radius": 1.5, "center": center}
     center = None if center is None else np.array(center)
-    with mock.patch.object(estimators, "KEPT_BYTES", kept):
-        table = estimators._lattice_rows(X, 1.5, center)
+    with mock.patch.object(estimators_kmeans, "KEPT_BYTES", kept):
+        table = estimators_kmeans._lattice_rows(X, 1.5, center)
     assert isinstance(table.rows, np.ndarray)
     assert table.rows.dtype == (np.float32 if kept else dtype)
     for which in (None, groups, lambda Q: (Q[:, 0] > 0).astype(int)):
@@ -1159,7 +1159,7 @@ def test_groups_cannot_change_the_rows_that_are_added_up(wrap):
 
 
 def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
-    table = estimators._lattice_rows(np.ones((5, 2)), 2.0)
+    table = estimators_kmeans._lattice_rows(np.ones((5, 2)), 2.0)
     for other in (
         {"radius": 2.5},
         {"radius": 2.0, "center": [0.0, 1.0]},
@@ -1176,11 +1176,11 @@ def test_rows_of_a_file_are_not_kept(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     for rows in (mapped, np.asarray(mapped)[10:]):
-        table = estimators._lattice_rows(rows, 1.5)
+        table = estimators_kmeans._lattice_rows(rows, 1.5)
         assert np.shares_memory(table.rows, mapped)
         sums = [Noise(0).sums(x, radius=1.5, mu=1.0)[0] for x in (table, np.array(rows))]
         assert np.array_equal(*sums)
-    assert not np.shares_memory(estimators._lattice_rows(X, 1.5).rows, X)
+    assert not np.shares_memory(estimators_kmeans._lattice_rows(X, 1.5).rows, X)
 
 
 @pytest.mark.parametrize(

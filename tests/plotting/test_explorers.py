@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplit import plotting as E
+from dplit import plotting
 from dplit.accounting import (
     Receipt,
     Release,
@@ -65,11 +65,11 @@ def bound(A, B):
 
 def all_of_them():
     return {
-        "price": E.price_explorer(),
-        "neighbours": E.neighbours_explorer(),
-        "audit": E.audit_explorer(SIDES, 1.0, bound),
-        "receipt": E.receipt_explorer(START),
-        "frames": E.frames(drawn(), ["one", "two", "three"], alt="A line rises"),
+        "price": plotting.price_explorer(),
+        "neighbours": plotting.neighbours_explorer(),
+        "audit": plotting.audit_explorer(SIDES, 1.0, bound),
+        "receipt": plotting.receipt_explorer(START),
+        "frames": plotting.frames(drawn(), ["one", "two", "three"], alt="A line rises"),
     }
 
 
@@ -95,8 +95,8 @@ def test_a_notebook_without_html_has_a_sentence_or_a_picture():
     assert f"4000 runs on each side: honest at least {least:.3g}" in said["audit"]
     assert f"{Receipt(START, 'replace').epsilon_at(1e-6):.3g}" in said["receipt"]
     assert said["frames"] == "3 frames, one to three: A line rises"
-    assert E.receipt_explorer()._repr_html_() and "0 releases cost epsilon = 0 " in repr(
-        E.receipt_explorer()
+    assert plotting.receipt_explorer()._repr_html_() and "0 releases cost epsilon = 0 " in repr(
+        plotting.receipt_explorer()
     )
     still, shown = all_of_them()["frames"]._repr_png_()
     assert still.startswith(b"\x89PNG") and shown["width"] > 100
@@ -115,26 +115,26 @@ def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
         ([one], ["a", "b"], "one label a figure"),
     ):
         with pytest.raises(ValueError, match=word):
-            E.frames(figures, labels, alt="")
+            plotting.frames(figures, labels, alt="")
     with pytest.raises(TypeError, match="needs a Figure"):
-        E.frames([1], ["a"], alt="")
+        plotting.frames([1], ["a"], alt="")
     monkeypatch.setattr(explorers, "_HEAVIEST", 2000)
     with pytest.raises(ValueError, match="fewer or smaller"):
-        E.frames(drawn(), "abc", alt="")
+        plotting.frames(drawn(), "abc", alt="")
     for bad in (1.0, {"a": 3}, {"a": (1, 2)}):
         with pytest.raises(TypeError, match="programs"):
-            E.audit_explorer(bad, 1.0, epsilon_lower_bound)
+            plotting.audit_explorer(bad, 1.0, epsilon_lower_bound)
     with pytest.raises(ValueError, match="at least 20"):
-        E.audit_explorer({"a": (np.zeros((9, 1)),) * 2}, 1.0, epsilon_lower_bound)
+        plotting.audit_explorer({"a": (np.zeros((9, 1)),) * 2}, 1.0, epsilon_lower_bound)
     for bad in (Release("a", "exponential", epsilon=0.1), Release("a", "gaussian", mu=1, times=2)):
         with pytest.raises(ValueError, match="not one Gaussian or Laplace"):
-            E.receipt_explorer([bad])
+            plotting.receipt_explorer([bad])
     with pytest.raises(ValueError, match="at most ten"):
-        E.receipt_explorer(START * 4)
+        plotting.receipt_explorer(START * 4)
     with pytest.raises(ValueError, match="noise"):
-        E.price_explorer(noise=0.0)
+        plotting.price_explorer(noise=0.0)
     with pytest.raises(ValueError, match="epsilon"):
-        E.neighbours_explorer(epsilon=9.0)
+        plotting.neighbours_explorer(epsilon=9.0)
 
 
 # --- in a browser ---
@@ -215,7 +215,7 @@ def test_prices_are_those_of_the_accounting(tab):
 def test_given_numbers_between_two_steps_hold_until_a_slider_moves(
     browser, tmp_path, noise, times, delta
 ):
-    shown = E.price_explorer(noise=noise, times=times, delta=delta)
+    shown = plotting.price_explorer(noise=noise, times=times, delta=delta)
     tab = browser.new_page()
     tab.goto(written(tmp_path / "page.html", [shown]))
     n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))

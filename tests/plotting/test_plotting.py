@@ -20,7 +20,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from dplit import plotting as P
+from dplit import plotting
 from dplit.accounting import Receipt, Release
 from dplit.plotting.styles import _HEAVY, png
 
@@ -32,15 +32,19 @@ RECEIPT = Receipt(
     delta=1e-6,
 )
 CALLS = {
-    "centers": lambda ax=None: P.plot_centers(
+    "centers": lambda ax=None: plotting.plot_centers(
         RNG.normal(size=(20, 2)), np.eye(2), true_centers=-np.eye(2), radius=3.0, ax=ax
     ),
-    "images": lambda ax=None: P.plot_images(RNG.uniform(size=(3, 6)), (2, 3), titles="abc", ax=ax),
-    "loss": lambda ax=None: P.plot_loss_curve(
+    "images": lambda ax=None: plotting.plot_images(
+        RNG.uniform(size=(3, 6)), (2, 3), titles="abc", ax=ax
+    ),
+    "loss": lambda ax=None: plotting.plot_loss_curve(
         EPS, {"a": RNG.uniform(1, 2, (5, 3)), "b": [3.0, 2.0, 1.0]}, baseline=1.0, ax=ax
     ),
-    "receipt": lambda ax=None: P.plot_receipt(RECEIPT, ax=ax),
-    "bound": lambda ax=None: P.plot_bound(EPS, RNG.uniform(1, 2, (4, 3)), [3.0, 3.0, 3.0], ax=ax),
+    "receipt": lambda ax=None: plotting.plot_receipt(RECEIPT, ax=ax),
+    "bound": lambda ax=None: plotting.plot_bound(
+        EPS, RNG.uniform(1, 2, (4, 3)), [3.0, 3.0, 3.0], ax=ax
+    ),
 }
 
 
@@ -64,7 +68,7 @@ def test_every_figure_returns_its_axes_and_never_shows(call, monkeypatch):
 
 def test_style_is_undone_even_after_an_error():
     before = dict(plt.rcParams)
-    with pytest.raises(RuntimeError), P.style():
+    with pytest.raises(RuntimeError), plotting.style():
         assert plt.rcParams["legend.frameon"] is False
         raise RuntimeError
     assert dict(plt.rcParams) == before
@@ -75,7 +79,7 @@ def test_style_keeps_what_a_backend_sets_inside():
     was = plt.isinteractive()
     try:
         matplotlib.interactive(False)
-        with P.style():
+        with plotting.style():
             matplotlib.interactive(True)
         assert plt.isinteractive()
     finally:
@@ -126,7 +130,7 @@ def on_a_dark_page(rgb):
     return np.clip(HALF_TURN @ (0.88 * (1 - np.asarray(rgb)) + 0.12 * np.asarray(rgb)), 0, 1)
 
 
-COLORS = np.array([matplotlib.colors.to_rgb(s["color"]) for s in P.SERIES])
+COLORS = np.array([matplotlib.colors.to_rgb(s["color"]) for s in plotting.SERIES])
 
 
 def distances(points):
@@ -135,8 +139,8 @@ def distances(points):
 
 def test_series_differ_without_colour():
     for part in ("marker", "hatch"):
-        assert len({s[part] for s in P.SERIES}) == len(P.SERIES)
-    assert len({str(s["linestyle"]) for s in P.SERIES}) == len(P.SERIES)
+        assert len({s[part] for s in plotting.SERIES}) == len(plotting.SERIES)
+    assert len({str(s["linestyle"]) for s in plotting.SERIES}) == len(plotting.SERIES)
     light = lab(linear(COLORS))[:, :1]
     assert min(distances(light)) > 10, "any two differ in print"
     assert np.abs(np.diff(light[:, 0])).min() > 20, "neighbours differ more"
@@ -161,32 +165,34 @@ def test_a_drawn_curve_uses_its_series():
     ax = CALLS["loss"]()
     lines = [c.lines[0] for c in ax.containers]
     assert [(x.get_marker(), x.get_color()) for x in lines] == [
-        (s["marker"], s["color"]) for s in P.SERIES[:2]
+        (s["marker"], s["color"]) for s in plotting.SERIES[:2]
     ]
     assert lines[0].get_linestyle() != lines[1].get_linestyle()
 
 
 def test_loss_curve_shows_median_and_quartiles():
     runs = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0], [100.0, 50.0]])
-    ax = P.plot_loss_curve([1, 2], {"a": runs}, baseline={"k-means": 0.5, "one centre": 60.0})
+    ax = plotting.plot_loss_curve(
+        [1, 2], {"a": runs}, baseline={"k-means": 0.5, "one centre": 60.0}
+    )
     line, _, (bars,) = ax.containers[0]
     assert np.allclose(line.get_ydata(), [3, 30]) and np.allclose(line.get_xdata(), [1, 2])
     assert np.allclose([segment[:, 1] for segment in bars.get_segments()], [[2, 4], [20, 40]])
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "2"]
     names = {t.get_text() for t in ax.texts}
     assert names == {"— k-means", "– – one centre", "● a"} and ax.get_legend() is None
-    bare = P.plot_loss_curve([1, 2], {"a": runs}, names=False)
+    bare = plotting.plot_loss_curve([1, 2], {"a": runs}, names=False)
     assert not bare.texts and bare.get_legend_handles_labels()[1] == ["a"]
 
 
 def test_centers_project_on_a_public_plane_only():
     C = RNG.normal(size=(3, 5))
     with pytest.raises(ValueError, match="never from private rows"):
-        P.plot_centers(None, C)
+        plotting.plot_centers(None, C)
     with pytest.raises(ValueError, match="orthonormal"):
-        P.plot_centers(None, C, basis=np.ones((2, 5)))
+        plotting.plot_centers(None, C, basis=np.ones((2, 5)))
     basis = np.linalg.qr(RNG.normal(size=(5, 2)))[0].T
-    ax = P.plot_centers(None, C, basis=basis, center=np.ones(5), radius=2.0)
+    ax = plotting.plot_centers(None, C, basis=basis, center=np.ones(5), radius=2.0)
     assert len(ax.collections) == 1, "without rows there is one layer, the centres"
     assert np.allclose(ax.collections[0].get_offsets(), C @ basis.T)
     assert (
@@ -197,7 +203,7 @@ def test_centers_project_on_a_public_plane_only():
 
 def test_images_are_laid_out_in_order():
     images = np.arange(12.0).reshape(3, 4)
-    ax = P.plot_images(images, (2, 2), n_columns=2, value_range=(0, 20))
+    ax = plotting.plot_images(images, (2, 2), n_columns=2, value_range=(0, 20))
     sheet = ax.images[0].get_array()
     assert ax.images[0].get_clim() == (0, 20)
     assert (
@@ -207,9 +213,9 @@ def test_images_are_laid_out_in_order():
     )
     assert np.ma.getmaskarray(sheet)[:, 2].all()
     with pytest.raises(ValueError, match="3 by 3 pixels"):
-        P.plot_images(images, (3, 3))
+        plotting.plot_images(images, (3, 3))
     with pytest.raises(ValueError, match="one title"):
-        P.plot_images(images, (2, 2), titles="ab")
+        plotting.plot_images(images, (2, 2), titles="ab")
 
 
 def test_receipt_shares_are_of_rho_or_of_epsilon():
@@ -220,7 +226,7 @@ def test_receipt_shares_are_of_rho_or_of_epsilon():
         (Release("a", "laplace", times=3, epsilon=0.3), Release("b", "exponential", epsilon=0.1)),
         "replace",
     )
-    ax = P.plot_receipt(pure)
+    ax = plotting.plot_receipt(pure)
     assert (
         np.allclose([bar.get_width() for bar in ax.patches], [0.9, 0.1])
         and ax.get_xlabel() == "share of epsilon"
@@ -233,30 +239,31 @@ def test_receipt_with_a_cover_prices_each_release_alone():
     cover = Release("choices", "cover", exponent=0.03)
     mixed = Receipt((*RECEIPT.releases, cover), "replace", delta=1e-6)
     alone = [Receipt([r], "replace").epsilon_at(1e-6) for r in mixed.releases]
-    ax = P.plot_receipt(mixed)
+    ax = plotting.plot_receipt(mixed)
     assert np.allclose([bar.get_width() for bar in ax.patches], np.divide(alone, sum(alone)))
     assert ax.get_xlabel() == "share of epsilon, each priced alone"
     assert "exponent = 0.03" in ax.texts[2].get_text()
     with pytest.raises(ValueError, match="finite price"):
-        P.plot_receipt(Receipt([cover], "replace", delta=0.0))
+        plotting.plot_receipt(Receipt([cover], "replace", delta=0.0))
 
 
 def test_receipt_of_any_object_of_nothing_and_of_infinity():
     release = SimpleNamespace(
         label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, price="mu = 1"
     )
-    assert P.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
+    assert plotting.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
     assert (
-        P.plot_receipt(SimpleNamespace(releases=[])).texts[0].get_text() == "nothing was released"
+        plotting.plot_receipt(SimpleNamespace(releases=[])).texts[0].get_text()
+        == "nothing was released"
     )
     release.rho = np.inf
     with pytest.raises(ValueError, match="finite price"):
-        P.plot_receipt(SimpleNamespace(releases=[release]))
+        plotting.plot_receipt(SimpleNamespace(releases=[release]))
 
 
 @pytest.mark.parametrize("upper, broken", [(True, [3.5]), (False, [1.0])])
 def test_bound_crosses_out_the_violations(upper, broken):
-    ax = P.plot_bound(
+    ax = plotting.plot_bound(
         EPS,
         [[1.0, 2.0, 3.5]],
         [1.5, 2.0, 3.0] if upper else [1.5, 2.0, 3.4],
@@ -275,19 +282,19 @@ def test_bound_crosses_out_the_violations(upper, broken):
 
 def test_bound_without_violation_has_no_crosses():
     assert len(CALLS["bound"]().lines) == 2
-    assert len(P.plot_bound([-1.0, 0.0], [0.0, -3.0], [1.0, 0.0], log=False).lines) == 2
+    assert len(plotting.plot_bound([-1.0, 0.0], [0.0, -3.0], [1.0, 0.0], log=False).lines) == 2
 
 
 @pytest.mark.parametrize(
     "call, word",
     [
-        (lambda: P.plot_loss_curve([0, 1], {"a": [1, 2]}), "above 0"),
-        (lambda: P.plot_loss_curve(EPS, {"a": [1, 2]}), "one for each epsilon"),
-        (lambda: P.plot_loss_curve(EPS, {"a": [1, 2, np.nan]}), "vanish silently"),
-        (lambda: P.plot_loss_curve(EPS, {"a": [1, 2, 0]}), "log=False"),
-        (lambda: P.plot_bound(EPS, [1, 2], EPS), "one bound and one column"),
-        (lambda: P.plot_bound(EPS, [1, 2, 0], EPS), "log=False"),
-        (lambda: P.plot_bound(EPS, [1, 2, 3], [1, np.inf, 1]), "bound holds"),
+        (lambda: plotting.plot_loss_curve([0, 1], {"a": [1, 2]}), "above 0"),
+        (lambda: plotting.plot_loss_curve(EPS, {"a": [1, 2]}), "one for each epsilon"),
+        (lambda: plotting.plot_loss_curve(EPS, {"a": [1, 2, np.nan]}), "vanish silently"),
+        (lambda: plotting.plot_loss_curve(EPS, {"a": [1, 2, 0]}), "log=False"),
+        (lambda: plotting.plot_bound(EPS, [1, 2], EPS), "one bound and one column"),
+        (lambda: plotting.plot_bound(EPS, [1, 2, 0], EPS), "log=False"),
+        (lambda: plotting.plot_bound(EPS, [1, 2, 3], [1, np.inf, 1]), "bound holds"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(call, word):
@@ -298,18 +305,18 @@ def test_bad_input_gets_one_clear_sentence(call, word):
 def test_inputs_are_left_alone():
     runs, x = RNG.uniform(1, 2, (4, 3)), EPS.copy()
     kept = runs.copy()
-    P.plot_loss_curve(x, {"a": runs})
-    P.plot_bound(x, runs, x + 2)
-    P.plot_images(runs, (1, 3))
+    plotting.plot_loss_curve(x, {"a": runs})
+    plotting.plot_bound(x, runs, x + 2)
+    plotting.plot_images(runs, (1, 3))
     assert np.array_equal(runs, kept) and np.array_equal(x, EPS)
 
 
 def test_names_of_lines_stand_at_their_ends_and_not_on_one_another():
-    with P.style():
+    with plotting.style():
         fig, ax = plt.subplots()
     for i, end in enumerate([1.0, 1.0, 1.001, 5.0, 9.99, 10.0]):
         ax.plot([0, 1], [0, end], label=f"line {i}")
-    assert P.label_lines(ax) is ax and ax.get_legend() is None
+    assert plotting.label_lines(ax) is ax and ax.get_legend() is None
     fig.canvas.draw()
     boxes = sorted((t.get_window_extent() for t in ax.texts), key=lambda box: box.y0)
     assert all(low.y1 <= high.y0 + 1 for low, high in itertools.pairwise(boxes))
@@ -322,13 +329,13 @@ def test_names_of_lines_stand_at_their_ends_and_not_on_one_another():
 
 
 def test_panels_stand_one_under_another():
-    fig, axes = P.panels(5, height=1.0, abreast=2, sharex=True)
+    fig, axes = plotting.panels(5, height=1.0, abreast=2, sharex=True)
     assert len(axes) == 5 and tuple(fig.get_size_inches()) == (4.6, 3.0)
     assert len(fig.axes) == 6 and not fig.axes[5].axison
-    fig, axes = P.panels(2)
+    fig, axes = plotting.panels(2)
     assert axes[0].get_position().y0 > axes[1].get_position().y1 and fig.get_size_inches()[0] < 5
     with pytest.raises(ValueError, match="at least 1"):
-        P.panels(0)
+        plotting.panels(0)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -344,7 +351,7 @@ def test_a_figure_is_sharp_and_small(call):
 
 
 def test_noise_is_drawn_with_fewer_colours_until_it_is_small():
-    with P.style():
+    with plotting.style():
         fig, ax = plt.subplots()
     ax.imshow(RNG.uniform(size=(60, 60, 3)))
     assert len(png(fig)[0]) < 1.1 * _HEAVY
@@ -356,11 +363,11 @@ def test_a_notebook_shows_only_our_figures_sharply(monkeypatch):
     shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     theirs, _ = plt.subplots()
-    with P.style():
+    with plotting.style():
         ours, _ = plt.subplots()
     given, ax = plt.subplots()
     for _ in range(2):
-        P.plot_centers(None, np.eye(2), ax=ax)
+        plotting.plot_centers(None, np.eye(2), ax=ax)
     show = shown[matplotlib.figure.Figure]
     assert show(theirs) == b"usual"
     for fig in (ours, given):
@@ -468,6 +475,6 @@ def test_a_text_that_says_nothing_is_refused(label, caption, alt):
 
 def test_shares_of_a_gaussian_release_with_a_delta_of_its_own_are_not_called_rho():
     both = [Release("a", "gaussian", mu=0.5, delta=1e-7), Release("b", "gaussian", mu=0.5)]
-    axes = P.plot_receipt(Receipt(both, "add_remove", 1e-5))
+    axes = plotting.plot_receipt(Receipt(both, "add_remove", 1e-5))
     assert "rho" not in axes.get_xlabel() and "alone" in axes.get_xlabel()
-    assert "rho" in P.plot_receipt(Receipt(both[1:], "add_remove", 1e-5)).get_xlabel()
+    assert "rho" in plotting.plot_receipt(Receipt(both[1:], "add_remove", 1e-5)).get_xlabel()

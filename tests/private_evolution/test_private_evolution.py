@@ -11,14 +11,13 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from test_estimators import Untouchable
 
 from dplit import HDPEMeans, NoisyLloyd, PEMeans, accounting, private_evolution
-from dplit import private_evolution as face
 from dplit.accounting import gaussian_delta, gaussian_mu, gdp_composition
 from dplit.datasets import kmeans_loss, make_elongated_blobs, make_g2, make_isotropic_blobs
 from dplit.geometry import clip_to_ball, uniform_in_ball
 from dplit.mechanisms import Noise, watch
-from dplit.private_evolution import kmeans as pe_means
+from dplit.private_evolution import kmeans
 from dplit.private_evolution import paper as pe
-from dplit.private_evolution import votes as vote_search
+from dplit.private_evolution import votes as private_evolution_votes
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
 BOTH = pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
@@ -49,12 +48,14 @@ def test_votes_are_those_of_brute_force_ties_to_the_lowest(d, k, L):
     population = np.vstack([centers, pe.variations(centers, L, rng, step=0.1)])
     population[-3:] = population[:3]
     X[:20] = population[rng.integers(len(population), size=20)]
-    Q = vote_search.vote_grid(X)
-    P = np.rint(population * vote_search.grid_radius(d)).astype(np.int64)
+    Q = private_evolution_votes.vote_grid(X)
+    P = np.rint(population * private_evolution_votes.grid_radius(d)).astype(np.int64)
     squares = ((Q.astype(np.int64)[:, None] - P) ** 2).sum(axis=2)
     for n_elite in (0, k):
-        with mock.patch.object(vote_search, "_FEW", 0):  # small, and by groups all the same
-            votes = vote_search.nearest_member(Q, population, n_elite)
+        with mock.patch.object(
+            private_evolution_votes, "_FEW", 0
+        ):  # small, and by groups all the same
+            votes = private_evolution_votes.nearest_member(Q, population, n_elite)
         assert np.array_equal(votes, squares.argmin(axis=1))
 
 
@@ -62,20 +63,22 @@ def test_the_search_by_groups_is_used_and_is_the_same_on_many_rows():
     X = unit_ball(make_isotropic_blobs(20_000, 5, 6, random_state=0).data)
     centers = X[::3500].copy()
     population = np.vstack([centers, pe.variations(centers, 250, np.random.default_rng(0))])
-    Q = vote_search.vote_grid(X)
+    Q = private_evolution_votes.vote_grid(X)
     with mock.patch.object(
-        vote_search, "_grouped_search", wraps=vote_search._grouped_search
+        private_evolution_votes, "_grouped_search", wraps=private_evolution_votes._grouped_search
     ) as used:
-        grouped = vote_search.nearest_member(Q, population, len(centers))
-    assert used.called and np.array_equal(grouped, vote_search.nearest_member(Q, population))
+        grouped = private_evolution_votes.nearest_member(Q, population, len(centers))
+    assert used.called and np.array_equal(
+        grouped, private_evolution_votes.nearest_member(Q, population)
+    )
 
 
 @pytest.mark.parametrize("d", [1, 3, 100, 10_000])
 def test_single_precision_is_exact_on_the_grid_and_not_on_one_twice_as_fine(d):
-    g = vote_search.grid_radius(d)
+    g = private_evolution_votes.grid_radius(d)
     assert 3 * (g + math.sqrt(d) / 2) ** 2 <= 2**24 < 3 * (1.2 * (g + math.sqrt(d))) ** 2
     x = np.ones((1, d)) / math.sqrt(d)
-    Q = vote_search.vote_grid(x)
+    Q = private_evolution_votes.vote_grid(x)
     exact = int((Q.astype(np.int64) ** 2).sum())
     assert float((Q @ Q.T)[0, 0]) == exact and float(3 * (Q @ Q.T)[0, 0]) == 3 * exact
 
@@ -86,9 +89,13 @@ def test_single_precision_is_exact_on_the_grid_and_not_on_one_twice_as_fine(d):
 def test_a_vote_does_not_know_its_company(form):
     X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32).astype(float)
     population = uniform_in_ball(40, 6, rng=1)
-    whole = vote_search.nearest_member(vote_search.vote_grid(form(X), 3.0), population)
+    whole = private_evolution_votes.nearest_member(
+        private_evolution_votes.vote_grid(form(X), 3.0), population
+    )
     parts = [
-        vote_search.nearest_member(vote_search.vote_grid(X[i : i + 7], 3.0), population)
+        private_evolution_votes.nearest_member(
+            private_evolution_votes.vote_grid(X[i : i + 7], 3.0), population
+        )
         for i in range(0, 300, 7)
     ]
     assert np.array_equal(whole, np.concatenate(parts))
@@ -102,10 +109,14 @@ def test_one_row_moves_one_vote_by_one(scale):
     with silent():
         noise = Noise(0)
         before = pe.dp_nn_histogram(
-            vote_search.vote_grid(X), population, mu=1.0, n_total=1e9, noise=noise
+            private_evolution_votes.vote_grid(X), population, mu=1.0, n_total=1e9, noise=noise
         )
         after = pe.dp_nn_histogram(
-            vote_search.vote_grid(np.vstack([X, row])), population, mu=1.0, n_total=1e9, noise=noise
+            private_evolution_votes.vote_grid(np.vstack([X, row])),
+            population,
+            mu=1.0,
+            n_total=1e9,
+            noise=noise,
         )
     assert (
         before.sum() == 50 and sorted(after - before)[-1] == 1 and np.abs(after - before).sum() == 1
@@ -198,11 +209,11 @@ def test_variations_as_derived_from_the_paper():
 @pytest.mark.parametrize(("projected", "counted"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("n_refine", [1, 3, 7])
 def test_prices_add_up(n_refine, projected, counted):
-    price = pe_means.evolution_prices(0.7, n_refine, projected, counted)
+    price = kmeans.evolution_prices(0.7, n_refine, projected, counted)
     parts = [price.count, price.votes, *[price.step] * n_refine]
     assert gdp_composition(parts) == pytest.approx(0.7, rel=1e-12)
     assert (price.count > 0) == counted and min(price.votes, price.step) > 0
-    step = pe_means.step_prices(price.step, "add_remove")
+    step = kmeans.step_prices(price.step, "add_remove")
     assert gdp_composition([step.lengths, step.sums]) == pytest.approx(price.step, rel=1e-12)
 
 
@@ -257,8 +268,8 @@ def test_a_step_without_noise_is_a_step_of_lloyds():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(500, 3)) / 40 + c for c in np.eye(3) / 2])
     centers = np.eye(3) / 2 + 0.02
-    labels = pe_means.nearest_labels(X, centers, 1.0, None)
-    moved, counts, _ = pe_means.refine_step(
+    labels = kmeans.nearest_labels(X, centers, 1.0, None)
+    moved, counts, _ = kmeans.refine_step(
         X, centers, labels, radius=1.0, n_total=1500, mu=1e4, noise=Noise(0)
     )
     means = np.array([X[labels == j].mean(axis=0) for j in range(3)])
@@ -269,7 +280,7 @@ def test_residuals_cost_their_radius_and_not_the_ball():
     X = np.random.default_rng(0).normal(size=(400, 8)) / 100 + 0.3
     centers, errors = X.mean(axis=0, keepdims=True) + 0.005, []
     for seed in range(20):
-        moved, *_ = pe_means.refine_step(
+        moved, *_ = kmeans.refine_step(
             X, centers, np.zeros(400, int), radius=1.0, n_total=400, mu=0.5, noise=Noise(seed)
         )
         plain = Noise(seed).mean(X, radius=1.0, mu=0.5)
@@ -294,9 +305,9 @@ def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(nei
         again = None if to is seen[0] else [event.outcome for event in seen[0]]
         with watch(partial(note, to=to, again=again)):
             noise = Noise(0, neighboring=neighboring)
-            labels = pe_means.nearest_labels(data, centers, 2.0, None)
+            labels = kmeans.nearest_labels(data, centers, 2.0, None)
             outcomes.append(
-                pe_means.refine_step(
+                kmeans.refine_step(
                     data, centers, labels, radius=2.0, n_total=30, mu=1.0, noise=noise
                 )
             )
@@ -311,16 +322,16 @@ def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(nei
 def test_r_is_chosen_for_the_noise_that_the_sums_get(neighboring, k):
     X, centers = np.random.default_rng(0).normal(size=(60, 4)), uniform_in_ball(k, 4, rng=1)
     noise = Noise(0, neighboring=neighboring)
-    with mock.patch.object(pe_means, "residual_radius", wraps=pe_means.residual_radius) as chosen:
-        labels = pe_means.nearest_labels(X, centers, 2.0, None)
-        pe_means.refine_step(X, centers, labels, radius=2.0, n_total=60, mu=0.7, noise=noise)
+    with mock.patch.object(kmeans, "residual_radius", wraps=kmeans.residual_radius) as chosen:
+        labels = kmeans.nearest_labels(X, centers, 2.0, None)
+        kmeans.refine_step(X, centers, labels, radius=2.0, n_total=60, mu=0.7, noise=noise)
     assert noise.releases[-1].scale == pytest.approx(1 / chosen.call_args.kwargs["sum_mu"], 1e-5)
 
 
 def test_shrinkage_by_hand():
     steps = np.array([[3.0, 4.0], [0.1, 0.0], [0.0, 0.0]])
-    assert np.allclose(pe_means.shrink(steps, np.array([0.0, 1.0, 1.0])), [[3, 4], [0, 0], [0, 0]])
-    assert np.allclose(pe_means.shrink(steps[:1], np.array([6.25])), [[1.5, 2.0]])
+    assert np.allclose(kmeans.shrink(steps, np.array([0.0, 1.0, 1.0])), [[3, 4], [0, 0], [0, 0]])
+    assert np.allclose(kmeans.shrink(steps[:1], np.array([6.25])), [[1.5, 2.0]])
 
 
 def test_shrinkage_joins_two_measurements_by_their_precision():
@@ -328,7 +339,7 @@ def test_shrinkage_joins_two_measurements_by_their_precision():
     rng, d, v1, v2 = np.random.default_rng(0), 1000, 1.0, 4.0
     first = rng.normal(size=(500, d)) * math.sqrt(v1)
     second = rng.normal(size=(500, d)) * math.sqrt(v2)
-    joined = first + pe_means.shrink(second - first, np.full(500, v2))
+    joined = first + kmeans.shrink(second - first, np.full(500, v2))
     assert (joined**2).mean() == pytest.approx(v1 * v2 / (v1 + v2), rel=0.02)
 
 
@@ -337,7 +348,7 @@ def test_the_error_bound_holds_and_is_not_idle():
     for d in (1, 5, 50):
         Z = rng.normal(size=(300, d)) + 0.5
         lengths, radii = np.linalg.norm(Z, axis=1), np.geomspace(0.1, 30, 8)
-        bound = np.sqrt(pe_means.step_error(np.ones(300), lengths, radii, d, 300, 0.2))
+        bound = np.sqrt(kmeans.step_error(np.ones(300), lengths, radii, d, 300, 0.2))
         for r, b in zip(radii, bound, strict=True):
             noise = rng.normal(size=(400, d)) * r / (300 * 0.2)
             error = clip_to_ball(Z, r).mean(axis=0) + noise - Z.mean(axis=0)
@@ -444,7 +455,7 @@ def test_the_private_number_of_rows_changes_nothing_that_is_public():
 
 
 def test_hard_to_hear_votes_halve_the_number_of_candidates():
-    Q, sizes = vote_search.vote_grid(np.zeros((20, 2))), []
+    Q, sizes = private_evolution_votes.vote_grid(np.zeros((20, 2))), []
     with watch(lambda event: (sizes.append(len(event.value)), event.outcome)[1]):
         pe.private_evolution(Q, 3, 64, 7, mu=0.02, n_total=20, noise=Noise(0))
     assert sizes == [3 * (L + 1) for L in (64, 32, 16, 8, 4, 4, 4)]
@@ -494,8 +505,8 @@ def test_whether_rows_are_few_is_told_by_public_and_released_numbers_alone(d):
 @pytest.mark.parametrize(("d", "most"), [(8, 0.95), (40, 0.93)])
 def test_the_rule_for_few_rows_pays(d, most):
     X, lost = thin_table(d), []
-    for threshold in (pe_means.THIN, 0.0):
-        with mock.patch.object(pe_means, "THIN", threshold):
+    for threshold in (kmeans.THIN, 0.0):
+        with mock.patch.object(kmeans, "THIN", threshold):
             public = dict(COMMON, epsilon=0.6, radius=1.0, zoom=False)
             fits = [PEMeans(40, **public | {"random_state": s}).fit(X) for s in range(6)]
         lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))
@@ -561,7 +572,7 @@ def test_the_starts_drawn_in_step_are_scikit_learns_one_after_the_other(seed):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_votes", [3, 7])
 def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
-    model = pe_means.HDPEMeans(
+    model = kmeans.HDPEMeans(
         1, epsilon=1.0, delta=1e-6, radius=3.0, n_public=40, variant="paper", n_votes=n_votes,
         n_components=2, random_state=0,
     )  # fmt: skip
@@ -577,14 +588,14 @@ def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
 def test_rounds_of_votes_follow_the_signal():
     model = PEMeans(3, epsilon=1.0, delta=1e-6, radius=1.0, n_components=16)
     most = private_evolution.paper_rounds(5)
-    assert [pe_means._rounds(model, 5, s) for s in (0.5, 1.5, 2.9, 1e9)] == [
+    assert [kmeans._rounds(model, 5, s) for s in (0.5, 1.5, 2.9, 1e9)] == [
         1,
         2,
         min(8, most),
         most,
     ]
-    assert [pe_means._rounds(model, 17, s) for s in (0.1, 2.0, 3.0, 1e9)] == [1, 3, 4, 16]
-    assert pe_means._rounds(model.set_params(n_votes=9), 17, 0.1) == 9
+    assert [kmeans._rounds(model, 17, s) for s in (0.1, 2.0, 3.0, 1e9)] == [1, 3, 4, 16]
+    assert kmeans._rounds(model.set_params(n_votes=9), 17, 0.1) == 9
 
 
 @pytest.mark.parametrize("votes, halved", [(1.01, False), (0.99, True)])
@@ -609,17 +620,17 @@ def test_votes_that_are_mostly_noise_breed_less(monkeypatch, votes, halved):
 
 def test_votes_are_cast_from_the_public_center():
     X = np.array([[3.0, 1.0], [4.0, 1.0], [9.0, 1.0]])
-    got = vote_search.vote_grid(X, 2.0, np.array([3.0, 1.0]))
-    steps = vote_search.grid_radius(2)
+    got = private_evolution_votes.vote_grid(X, 2.0, np.array([3.0, 1.0]))
+    steps = private_evolution_votes.grid_radius(2)
     assert np.array_equal(got, np.rint([[0, 0], [steps / 2, 0], [steps, 0]]).astype(np.float32))
 
 
 def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
     radius, asked = 2.0, []
-    monkeypatch.setattr(pe_means, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
+    monkeypatch.setattr(kmeans, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
     residuals = np.random.default_rng(0).normal(size=(500, 3)) / 5
     with watch(lambda event: event.value):
-        r, kept = pe_means.residual_radius(
+        r, kept = kmeans.residual_radius(
             residuals, np.zeros((4, 3)), radius=radius, mu=1.0, sum_mu=0.3, n_total=500, noise=Noise(0)
         )  # fmt: skip
     ((counts, middles, edges, d, n, mu),) = asked
@@ -632,7 +643,7 @@ def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
 
 def test_residuals_are_never_shortened_below_the_ladder():
     ask = {"radius": 1.0, "mu": 1e-3, "sum_mu": 1.0, "n_total": 10.0, "noise": Noise(0)}
-    r, kept = pe_means.residual_radius(np.zeros((10, 2)), np.zeros((3, 2)), **ask)
+    r, kept = kmeans.residual_radius(np.zeros((10, 2)), np.zeros((3, 2)), **ask)
     assert r == pytest.approx(1e-4, rel=1e-12) and kept == 1.0
 
 
@@ -643,7 +654,7 @@ def test_the_population_is_shared_among_the_heads(monkeypatch):
         asked.append((n_clusters, n_variations))
         raise InterruptedError
 
-    monkeypatch.setattr(pe_means, "private_evolution", search)
+    monkeypatch.setattr(kmeans, "private_evolution", search)
     price = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0, "n_public": 9000}
     with pytest.raises(InterruptedError):
         PEMeans(4, population=300, **price).fit(np.zeros((9000, 4)))
@@ -670,7 +681,7 @@ def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
 def test_evolution_has_a_price(mu):
     with pytest.raises(ValueError, match="mu"):
-        face.evolution_prices(mu, 3)
+        private_evolution.evolution_prices(mu, 3)
 
 
 # ---------------------------------------------------------------- the face
@@ -679,26 +690,54 @@ def test_evolution_has_a_price(mu):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: face.select([[0.0, 1.0]], [1.0], 2, 0), ValueError, "n_clusters=2: select"),
         (
-            lambda: face.select([[0.0], [1.0]], [1.0], 1, 0),
+            lambda: private_evolution.select([[0.0, 1.0]], [1.0], 2, 0),
+            ValueError,
+            "n_clusters=2: select",
+        ),
+        (
+            lambda: private_evolution.select([[0.0], [1.0]], [1.0], 1, 0),
             ValueError,
             "weights: select .* m as in",
         ),
-        (lambda: face.select([[0.0], [1.0]], [1.0, 1.0], 1, 0, [[0.0]] * 2), ValueError, "start"),
-        (lambda: face.nearest_member([[0.0]], [[0.0]] * 3, 2), ValueError, "n_elite=2"),
-        (lambda: face.nearest_member([[0.0]], [[0.0, 1.0]]), ValueError, "population: nearest_m"),
-        (lambda: face.nearest_member([[77.5, math.nan]], [[0.0, 1.0]]), ValueError, "Q cannot be"),
-        (lambda: face.levy_steps((10**9, 10**9), 0), ValueError, "GiB of memory"),
-        (lambda: face.levy_steps(3, 0), TypeError, "shape: levy_steps"),
-        (lambda: face.levy_steps((3, -1), 0), ValueError, "shape=-1"),
-        (lambda: face.variations([[0.0]], 2**30, 0), ValueError, "n_each=1073741824"),
-        (lambda: face.keep_largest([[1.0]], 1), ValueError, "votes: keep_largest"),
-        (lambda: face.vote_grid([[1.0]], 1.0, [0.0, 1.0]), ValueError, "center"),
-        (lambda: face.step_prices(1.0, "remove"), ValueError, "neighboring"),
-        (lambda: face.evolution_prices(0.0, 3), ValueError, "mu=0.*the privacy cost of everything"),
-        (lambda: face.vote_noise(1.0, 1.0, 3), ValueError, "delta=1"),
-        (lambda: face.step_error([1, 2], [1], [1], 2, 9, 1), ValueError, "lengths: step_error"),
+        (
+            lambda: private_evolution.select([[0.0], [1.0]], [1.0, 1.0], 1, 0, [[0.0]] * 2),
+            ValueError,
+            "start",
+        ),
+        (
+            lambda: private_evolution.nearest_member([[0.0]], [[0.0]] * 3, 2),
+            ValueError,
+            "n_elite=2",
+        ),
+        (
+            lambda: private_evolution.nearest_member([[0.0]], [[0.0, 1.0]]),
+            ValueError,
+            "population: nearest_m",
+        ),
+        (
+            lambda: private_evolution.nearest_member([[77.5, math.nan]], [[0.0, 1.0]]),
+            ValueError,
+            "Q cannot be",
+        ),
+        (lambda: private_evolution.levy_steps((10**9, 10**9), 0), ValueError, "GiB of memory"),
+        (lambda: private_evolution.levy_steps(3, 0), TypeError, "shape: levy_steps"),
+        (lambda: private_evolution.levy_steps((3, -1), 0), ValueError, "shape=-1"),
+        (lambda: private_evolution.variations([[0.0]], 2**30, 0), ValueError, "n_each=1073741824"),
+        (lambda: private_evolution.keep_largest([[1.0]], 1), ValueError, "votes: keep_largest"),
+        (lambda: private_evolution.vote_grid([[1.0]], 1.0, [0.0, 1.0]), ValueError, "center"),
+        (lambda: private_evolution.step_prices(1.0, "remove"), ValueError, "neighboring"),
+        (
+            lambda: private_evolution.evolution_prices(0.0, 3),
+            ValueError,
+            "mu=0.*the privacy cost of everything",
+        ),
+        (lambda: private_evolution.vote_noise(1.0, 1.0, 3), ValueError, "delta=1"),
+        (
+            lambda: private_evolution.step_error([1, 2], [1], [1], 2, 9, 1),
+            ValueError,
+            "lengths: step_error",
+        ),
     ],
 )
 def test_the_face_refuses_what_the_formulas_cannot_take(call, error, words):
@@ -710,6 +749,6 @@ def test_the_face_refuses_what_the_formulas_cannot_take(call, error, words):
 def test_lists_and_numpy_numbers_pass_the_face_and_the_results_are_those_of_arrays():
     counts, lengths, radii = [3, 2, 1], [0.1, 0.2, 0.3], [0.15, 0.25]
     arrays = (np.array(values, float) for values in (counts, lengths, radii))
-    plain = pe_means.step_error(*arrays, 4, 6.0, 0.5)
-    asked = face.step_error(counts, lengths, radii, np.int64(4), 6, np.float64(0.5))
+    plain = kmeans.step_error(*arrays, 4, 6.0, 0.5)
+    asked = private_evolution.step_error(counts, lengths, radii, np.int64(4), 6, np.float64(0.5))
     assert np.array_equal(plain, asked)

@@ -12,10 +12,9 @@ from scipy import integrate, stats
 from dplit import HDPEMeans, PEMeans, private_evolution
 from dplit.accounting import gaussian_mu
 from dplit.datasets import kmeans_loss, make_isotropic_blobs
-from dplit.estimators import LARGEST_GRID
+from dplit.estimators import LARGEST_GRID, CellGrid, bins_for
 from dplit.mechanisms import Noise, watch
-from dplit.private_evolution import kmeans as pe_means
-from dplit.private_evolution import quadtree
+from dplit.private_evolution import kmeans, quadtree
 from dplit.private_evolution.votes import grid_radius, vote_grid
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
@@ -33,10 +32,10 @@ def silent():
     return watch(lambda event: event.value)
 
 
-def events_of(act):
-    """What `act` asked of its noise."""
+def events_of(act, exact=False):
+    """What `act` asked of its noise; `exact`: which is off, and exact values pass."""
     found = []
-    with watch(lambda event: (found.append(event), event.outcome)[1]):
+    with watch(lambda event: (found.append(event), event.value if exact else event.outcome)[1]):
         act()
     return found
 
@@ -96,6 +95,35 @@ def test_the_first_grid_has_room_for_the_clusters_and_can_be_divided(d, k, signa
     assert len(grid.points) >= k and private_evolution.has_quadtree(d, k)
 
 
+@pytest.mark.parametrize(
+    ("signal", "k", "d", "cells"),
+    [
+        (1010, 1, 1, 61),
+        (400, 1, 2, 240),
+        (1, 32, 2, 64),
+        (1, 1, 2, 9),
+        (1, 1, 1, 3),
+        (80, 5, 1, 12),
+    ],
+)
+def test_the_first_grid_by_hand(signal, k, d, cells):
+    """0.6 signal^(2 / 3) or 0.6 signal, two for each cluster, or three per column: 0.6 * 1010^(2 / 3) = 60.4."""
+    assert private_evolution.coarse_bins(3.0 * signal, 3.0, k, d) == bins_for(cells, d)
+
+
+@pytest.mark.parametrize(("n_bins", "parts"), [(128, 16), (129, 4)])
+def test_a_cell_is_cut_in_sixteen_parts_where_these_are_not_too_many(monkeypatch, n_bins, parts):
+    """In two columns at most 512 intervals per column: four times 128, but not four times 129."""
+    monkeypatch.setattr(quadtree, "coarse_bins", lambda *sizes: n_bins)
+    assert private_evolution.quadtree.most_bins(2) == 512
+    rows = vote_grid(np.full((10_000, 2), 0.01))
+    act = partial(private_evolution.quadtree_votes, rows, 2, mu=1.0, n_total=1e4)
+    first, second = events_of(lambda: act(noise=Noise(0)), exact=True)
+    assert len(first.value) == len(CellGrid.over(2, n_bins).points)
+    assert len(second.value) == len(first.value) + parts - 1
+    assert sorted(second.value)[-1] == 10_000
+
+
 def test_where_a_quadtree_is_too_coarse_candidates_evolve():
     assert not private_evolution.has_quadtree(4, 2)
     assert private_evolution.has_quadtree(2, 32) and not private_evolution.has_quadtree(2, 33)
@@ -139,17 +167,40 @@ def test_only_full_cells_are_divided():
 def test_a_cell_is_divided_once_or_twice_by_its_count():
     """All cells of one column, by hand: 200, 60 and 8 records with noise of one record."""
     X = np.r_[np.full(200, -0.9), np.full(60, 0.01), np.full(8, 0.7)][:, None]
-    with silent():
-        found = events_of(
-            lambda: private_evolution.quadtree_votes(
-                vote_grid(X), 10, mu=math.sqrt(2), n_total=268, noise=Noise(0)
-            )
-        )
+    act = partial(private_evolution.quadtree_votes, vote_grid(X), 10, mu=math.sqrt(2))
+    found = events_of(lambda: act(n_total=268, noise=Noise(0)), exact=True)
     first, second = (event.value for event in found)
     limit = max(268 / 40, 2.5)  # in deviations, but at most 5
     assert limit > 5 and sorted(first[first > 0]) == [8, 60, 200]
     assert len(second) == len(first) + 3 + 3 + 1  # above 10 in four parts, above 5 in two
     assert sorted(second[second > 0]) == [8, 60, 200]
+
+
+@pytest.mark.parametrize(
+    ("n_total", "deviations"), [(160, 4), (100, 2.5), (20, 2.5), (200, 5), (4000, 5)]
+)
+def test_a_cell_is_divided_above_its_share_of_the_records_in_deviations(n_total, deviations):
+    """A quarter of a cluster's share, n / (4 * 5 * 2) deviations of two records, but at least 2.5 and at most 5."""
+    limit = int(2 * deviations)
+    sizes = limit, limit + 1, 2 * limit, 2 * limit + 1
+    X = np.repeat([-0.9, -0.3, 0.35, 0.9], sizes)[:, None]
+    act = partial(private_evolution.quadtree_votes, vote_grid(X), 5, mu=math.sqrt(0.5))
+    first, second = events_of(lambda: act(n_total=float(n_total), noise=Noise(0)), exact=True)
+    assert sorted(first.value)[-4:] == [*sizes]
+    # at the limit it stays whole, above it there are two parts, above twice the limit four
+    assert len(second.value) == len(first.value) + 1 + 1 + 3
+
+
+def test_public_centers_are_one_more_start(monkeypatch):
+    asked = []
+    monkeypatch.setattr(quadtree, "select", lambda *args, **more: asked.append((args, more)))
+    start, rows = np.array([[0.1], [0.2]]), vote_grid(in_unit_ball(60, 1))
+    for given in (start, None):
+        price = {"mu": 2.0, "n_total": 60.0, "noise": Noise(0)}
+        private_evolution.quadtree_search(rows, 2, **price, start=given)
+    (points, counts, k, _, first), more = asked[0]
+    assert (k, more) == (2, {"n_init": 30}) and len(points) == len(counts)
+    assert np.array_equal(first, start) and asked[1][0][-1] is None
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
@@ -230,7 +281,7 @@ def test_always_k_centers_in_the_ball(n, k, epsilon, d):
 def test_the_quadtree_pays(d, epsilon, most):
     X, lost = in_unit_ball(3000, d, 10, seed=3), []
     for has in (quadtree.has_quadtree, lambda *sizes: False):
-        with mock.patch.object(pe_means, "has_quadtree", has):
+        with mock.patch.object(kmeans, "has_quadtree", has):
             public = dict(PUBLIC, epsilon=epsilon, zoom=False)
             fits = [PEMeans(10, **public | {"random_state": s}).fit(X) for s in range(12)]
         lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))

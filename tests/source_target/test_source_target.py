@@ -38,16 +38,16 @@ from dplit import (
     SourceTargetKMedoids,
     audit,
     datasets,
+    source_target,
 )
-from dplit import source_target as so
 from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.geometry import clip_to_ball, farthest_point_cover
 from dplit.inputs import PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, gauge, watch
-from dplit.mechanisms import noise as mechanisms
-from dplit.source_target import averages, cell_sensitivity
-from dplit.source_target import sources as private_sources
+from dplit.mechanisms import noise as mechanisms_noise
+from dplit.source_target import averages, cell_sensitivity, distances
+from dplit.source_target import sources as source_target_sources
 from dplit.source_target.sources import _Support
 
 RADIUS = 4.0
@@ -179,7 +179,9 @@ def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(price, h
     bought, sides = {k: v * (2 if halved else 1) for k, v in price.items()}, []
     for seed, rows in enumerate((np.zeros((0, 2)), np.array([[0.0, 1.0]]))):
         noise = Noise(seed)
-        buy = partial(so.neighbor_noisy_averages, rows, np.zeros((1, 2)), radius=1.0, noise=noise)
+        buy = partial(
+            source_target.neighbor_noisy_averages, rows, np.zeros((1, 2)), radius=1.0, noise=noise
+        )
         drawn = [buy(cell_radius=1.0, **bought) for _ in range(4000)]
         sides.append(np.array([np.r_[sums[0], counts] for sums, counts in drawn]))
     bound = audit.mu_lower_bound if "mu" in price else audit.epsilon_lower_bound
@@ -214,7 +216,7 @@ def test_printed_noise_is_as_printed_and_its_price_honest():
 
     nas = ESTIMATORS["NAS, pure, printed"]
     assert scale(nas) == pytest.approx(5 * math.sqrt(d) * D / 2.0, rel=1e-5)
-    sigma = so.nas_sigma(5, t, 2.0, 1e-5, D) * t
+    sigma = source_target.nas_sigma(5, t, 2.0, 1e-5, D) * t
     assert scale(ESTIMATORS["NAS, approximate, printed"]) == pytest.approx(sigma, rel=1e-9)
     assert scale(ESTIMATORS["NAS, zCDP, printed"]) == pytest.approx(D * math.sqrt(5 / 1.0))
     nna = ESTIMATORS["NNA, pure, printed"]
@@ -228,12 +230,12 @@ def test_printed_noise_is_as_printed_and_its_price_honest():
 
 
 def test_fixed_points_of_the_formulas():
-    assert so.nas_sigma(200, 150, 1.0, 1e-6) == pytest.approx(6.5387, abs=1e-4)
-    assert so.nas_sigma(200, 150, 3.0, 1e-6) == pytest.approx(2.1796, abs=1e-4)
-    needed = [so.nas_sensitivity(200, 150) / gaussian_mu(e, 1e-6) for e in (1.0, 3.0)]
+    assert source_target.nas_sigma(200, 150, 1.0, 1e-6) == pytest.approx(6.5387, abs=1e-4)
+    assert source_target.nas_sigma(200, 150, 3.0, 1e-6) == pytest.approx(2.1796, abs=1e-4)
+    needed = [source_target.nas_sensitivity(200, 150) / gaussian_mu(e, 1e-6) for e in (1.0, 3.0)]
     assert needed == pytest.approx([0.3983, 0.1456], abs=1e-4)
-    assert so.cylinder_rms(8, 3.0) == pytest.approx((3.1269, 2.0184), abs=1e-3)
-    assert so.laplace_noise_bound(3.0, 2, 0.05, 200, 150) == pytest.approx(
+    assert source_target.cylinder_rms(8, 3.0) == pytest.approx((3.1269, 2.0184), abs=1e-3)
+    assert source_target.laplace_noise_bound(3.0, 2, 0.05, 200, 150) == pytest.approx(
         400 / 450 * math.log(8000)
     )
 
@@ -247,8 +249,10 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nna():
         tables = rng.normal(size=(2, 30, d)) / d
         (release,) = clone(narrow).fit(Xs=tables[0], Xt=tables[1]).spent_.releases
         assert release.mechanism == kind
-        sigma = so.cell_sensitivity(1.0, 1.0, d, 2) / gaussian_mu(3.0, 1e-6) * math.sqrt(d)
-        assert (so.cylinder_rms(d, 3.0)[0] < sigma) == (kind == "knorm")
+        sigma = (
+            source_target.cell_sensitivity(1.0, 1.0, d, 2) / gaussian_mu(3.0, 1e-6) * math.sqrt(d)
+        )
+        assert (source_target.cylinder_rms(d, 3.0)[0] < sigma) == (kind == "knorm")
 
 
 def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
@@ -257,15 +261,18 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
         make = partial(NoisyAverageSet, t=5, radius=4.0, n_cells=n, random_state=0)
         (release,) = make(epsilon=3.0, delta=1e-6).fit(Xs=Xs, Xt=target).spent_.releases
         assert release.mechanism == kind
-        sides = so.average_rms(n, 2, epsilon=3.0), so.average_rms(n, 2, mu=gaussian_mu(3.0, 1e-6))
+        sides = (
+            source_target.average_rms(n, 2, epsilon=3.0),
+            source_target.average_rms(n, 2, mu=gaussian_mu(3.0, 1e-6)),
+        )
         assert (sides[0] < sides[1]) == (kind == "knorm")
         # the claimed size, measured: one table of averages of nobody, so all noise but the dummies
         for price in ({"epsilon": 3.0}, {"mu": 0.65}):
-            buy = partial(so.noisy_average_set, Xs[:0], target[:n], 5, radius=4.0)
+            buy = partial(source_target.noisy_average_set, Xs[:0], target[:n], 5, radius=4.0)
             exact = buy(noise=Noise(0), mu=1e9)[0]
             drawn = [buy(noise=Noise(s), **price)[0] - exact for s in range(60)]
             size = np.sqrt(np.mean(np.sum(np.square(drawn), axis=2))) / (8.0 / 5)
-            assert size == pytest.approx(so.average_rms(n, 2, **price), rel=0.15)
+            assert size == pytest.approx(source_target.average_rms(n, 2, **price), rel=0.15)
 
 
 @every
@@ -480,8 +487,8 @@ def test_a_gamma_may_be_of_any_real_type():
 @pytest.mark.parametrize("rows", [0, 1, 29])
 def test_sums_over_the_largest_t_are_exact(rows):
     t, cells = 2**31, Xt[:3]
-    sums, _ = so.averages._t_nearest_sums(Xs[:rows], cells, t, RADIUS, None)
-    far = so.averages._far_end(quantize(cells, RADIUS), lattice(RADIUS)[1])
+    sums, _ = source_target.averages._t_nearest_sums(Xs[:rows], cells, t, RADIUS, None)
+    far = source_target.averages._far_end(quantize(cells, RADIUS), lattice(RADIUS)[1])
     present = quantize(Xs[:rows], RADIUS).sum(axis=0)
     for got, dummy in zip(sums.tolist(), far.tolist(), strict=True):
         exact = [(t - rows) * int(f) + int(q) for f, q in zip(dummy, present, strict=True)]
@@ -548,7 +555,11 @@ ODD = {
 
 @every
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("target", [Xt, Xt[:1], np.ones((7, 2)), Xt * 1e200], ids=str)
+@pytest.mark.parametrize(
+    "target",
+    [Xt, Xt[:1], np.ones((7, 2)), np.r_[Xt, 1e200 * Xt[:5]]],
+    ids=["many", "one target", "equal targets", "some far"],
+)
 def test_odd_tables_give_finite_sources(make, rows, target):
     with np.errstate(all="raise", under="ignore"):
         model = make().fit(Xs=rows, Xt=target)
@@ -589,10 +600,10 @@ def table_of(name, rows):
     with watch(look):
         noise = Noise(0)
         if name == "NAS":
-            so.noisy_average_set(rows, cells, 4, radius=4.0, noise=noise, epsilon=1.0)
+            source_target.noisy_average_set(rows, cells, 4, radius=4.0, noise=noise, epsilon=1.0)
         else:
             r = 2.0
-            so.neighbor_noisy_averages(
+            source_target.neighbor_noisy_averages(
                 rows, cells, radius=4.0, cell_radius=r, noise=noise, epsilon=1.0
             )
     return seen[0]
@@ -604,7 +615,7 @@ def test_a_row_one_step_beyond_the_reach_of_its_cell_is_not_counted(far):
     (step, _), reach, seen = lattice(1.0), 5 + far, []
     rows = np.array([[reach, 0.0], [0.0, reach + 1.0], [3.0, 4.0]]) * step
     with watch(lambda event: seen.append(event) or event.outcome):
-        so.neighbor_noisy_averages(
+        source_target.neighbor_noisy_averages(
             rows, np.zeros((1, 2)), radius=1.0, cell_radius=reach * step, noise=Noise(0), mu=1.0
         )
     assert np.asarray(seen[0].value).ravel().tolist() == [reach + 3, 4, 2 * reach]
@@ -614,7 +625,7 @@ def test_a_row_one_step_beyond_the_reach_of_its_cell_is_not_counted(far):
 def test_a_weight_beyond_its_range_is_refused_before_anything_is_released(weight):
     noise = Noise(0)
     with pytest.raises(ValueError, match="weight"):
-        so.neighbor_noisy_averages(
+        source_target.neighbor_noisy_averages(
             np.zeros((4, 2)), np.zeros((2, 2)), radius=1.0, epsilon=1.0, noise=noise, weight=weight
         )
     assert noise.releases == ()
@@ -635,12 +646,12 @@ def test_one_row_moves_the_table_by_no_more_than_its_body(name, rows, extra):
 def test_averages_are_of_the_nearest_and_dummies_are_far():
     t, radius = 7, 4.0
     step, limit = lattice(radius)
-    seen = so.noisy_average_set(Xs, Xt, t, radius=radius, noise=Noise(0), mu=1e12)[0]
+    seen = source_target.noisy_average_set(Xs, Xt, t, radius=radius, noise=Noise(0), mu=1e12)[0]
     rows = quantize(Xs, radius) * step
     for x, average in zip(Xt, seen, strict=True):
         nearest_rows = rows[np.argsort(np.linalg.norm(rows - x, axis=1))[:t]]
         assert np.allclose(average, nearest_rows.mean(axis=0), atol=1e-4)
-    few, spread = so.noisy_average_set(
+    few, spread = source_target.noisy_average_set(
         Xs[:2], Xt, t, radius=radius, noise=Noise(0), mu=1e12, weights=np.ones(40)
     )
     far = -Xt / np.linalg.norm(Xt, axis=1, keepdims=True) * limit * step
@@ -653,7 +664,7 @@ def test_averages_are_of_the_nearest_and_dummies_are_far():
 
 def test_cells_are_summed_one_by_one():
     cells, r = Xt[:6], 1.5
-    sums, counts = so.neighbor_noisy_averages(
+    sums, counts = source_target.neighbor_noisy_averages(
         Xs, cells, radius=RADIUS, cell_radius=r, noise=Noise(0), mu=1e9
     )
     rows = quantize(Xs, RADIUS) * lattice(RADIUS)[0]
@@ -677,15 +688,17 @@ def test_cylinder_noise_has_its_size_and_its_tail(d, epsilon):
         body=((d, unit), (1, unit)),
     )
     rms = [np.sqrt(np.mean((drawn[:, :d] ** 2).sum(axis=1))), np.sqrt(np.mean(drawn[:, d] ** 2))]
-    assert np.allclose(np.array(rms) / unit, so.cylinder_rms(d, epsilon), rtol=0.03)
+    assert np.allclose(np.array(rms) / unit, source_target.cylinder_rms(d, epsilon), rtol=0.03)
     counts = drawn[:, d] / unit
     # Kolmogorov-Smirnov on the positive half; false-alarm rate 1e-4
-    tail = 2 * so.count_tail(counts[counts > 0], d, epsilon)
+    tail = 2 * source_target.count_tail(counts[counts > 0], d, epsilon)
     assert stats.kstest(tail, "uniform").pvalue > 1e-4
     for q in (0.02, 0.2):
-        threshold = so.count_threshold(q, d, epsilon=epsilon)
-        assert threshold == 1.0 or so.count_tail(threshold, d, epsilon) == pytest.approx(q)
-    assert so.count_threshold(0.02, d, sigma=10.0) == pytest.approx(20.537, abs=1e-2)
+        threshold = source_target.count_threshold(q, d, epsilon=epsilon)
+        assert threshold == 1.0 or source_target.count_tail(threshold, d, epsilon) == pytest.approx(
+            q
+        )
+    assert source_target.count_threshold(0.02, d, sigma=10.0) == pytest.approx(20.537, abs=1e-2)
 
 
 def test_empty_cells_are_kept_as_rarely_as_promised():
@@ -704,29 +717,34 @@ def test_nas_bound_holds_as_often_as_it_says():
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(n))
     means = np.linalg.norm(rng.normal(size=(5000, n, d)), axis=2) @ weights
-    assert np.mean(means > so.mean_noise_bound(1.0, d, gamma, weights)) <= gamma
-    assert so.mean_noise_bound(1.0, d, gamma, weights) < so.printed_noise_bound(1.0, d, gamma, n)
+    assert np.mean(means > source_target.mean_noise_bound(1.0, d, gamma, weights)) <= gamma
+    assert source_target.mean_noise_bound(
+        1.0, d, gamma, weights
+    ) < source_target.printed_noise_bound(1.0, d, gamma, n)
 
 
 def test_diff_is_below_its_bound_and_reaches_it():
     rng, reached = np.random.default_rng(0), 0.0
     for _ in range(30):
         target, S, seen = rng.normal(size=(7, 2)), rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
-        bound = so.diff_bound(target, S, seen, 10.0)
+        bound = source_target.diff_bound(target, S, seen, 10.0)
         choices = [c for k in range(1, 4) for c in itertools.combinations(range(7), k)]
-        diff = max(abs(so.stc_cost(target, S, c) - so.stc_cost(target, seen, c)) for c in choices)
+        diff = max(
+            abs(source_target.stc_cost(target, S, c) - source_target.stc_cost(target, seen, c))
+            for c in choices
+        )
         assert diff <= bound * (1 + 1e-12)
         reached = max(reached, diff / bound)
     assert reached > 0.7
-    assert so.diff_bound(target, np.zeros((0, 2)), seen, 0.5) <= 0.5
+    assert source_target.diff_bound(target, np.zeros((0, 2)), seen, 0.5) <= 0.5
 
 
 def test_kd_cover_covers():
     target = np.random.default_rng(0).normal(size=(400, 3))
-    chosen = so.kd_cover(target, 0.8)
+    chosen = source_target.kd_cover(target, 0.8)
     assert cdist(target, target[chosen]).min(axis=1).max() <= 0.8 and len(set(chosen)) < 400
-    assert len(so.kd_cover(np.ones((5, 2)), 0.1)) == 1
-    assert np.array_equal(so.target_cells(target[:9]), np.arange(9))
+    assert len(source_target.kd_cover(np.ones((5, 2)), 0.1)) == 1
+    assert np.array_equal(source_target.target_cells(target[:9]), np.arange(9))
 
 
 def test_covering_cells_balance_cover_and_noise():
@@ -736,21 +754,23 @@ def test_covering_cells_balance_cover_and_noise():
         target, total = rng.normal(size=(n, 2)), []
         for m in range(1, min(n, 150) + 1):
             cover = cdist(target, target[farthest_point_cover(target, n_points=m)]).min(axis=1)
-            total.append(1.25 * cover.max() + so.average_rms(m, 2, **price) * 2 * RADIUS / 100)
-        cells = so.covering_cells(target, 100, RADIUS, **price)
+            total.append(
+                1.25 * cover.max() + source_target.average_rms(m, 2, **price) * 2 * RADIUS / 100
+            )
+        cells = source_target.covering_cells(target, 100, RADIUS, **price)
         assert len(cells) == 1 + np.argmin(total)
         assert np.array_equal(cells, farthest_point_cover(target, n_points=len(cells)))
     target = rng.normal(size=(300, 2))
 
     def count(t, **price):
-        return len(so.covering_cells(target, t, RADIUS, **price))
+        return len(source_target.covering_cells(target, t, RADIUS, **price))
 
     assert 1 == count(1, mu=0.01) < count(30, mu=2.0) < count(100, mu=2.0) < count(10**6, mu=2.0)
     assert count(10**6, mu=2.0) == 150
     # with both prices the noise is the smaller one at each number of cells
     both = count(100, mu=0.65, epsilon=3.0)
     assert both in (count(100, mu=0.65), count(100, epsilon=3.0))
-    assert len(so.covering_cells(np.ones((5, 2)), 10, RADIUS, mu=1.0)) == 1
+    assert len(source_target.covering_cells(np.ones((5, 2)), 10, RADIUS, mu=1.0)) == 1
 
 
 def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
@@ -758,13 +778,17 @@ def test_cell_radius_leaves_outliers_out_only_where_cells_are_full():
     for n, share in ((1000, 0.9), (60, 1.0)):
         target = rng.normal(size=(n, 2))
         release = mock.patch.object(
-            so.sources, "neighbor_noisy_averages", wraps=so.neighbor_noisy_averages
+            source_target.sources,
+            "neighbor_noisy_averages",
+            wraps=source_target.neighbor_noisy_averages,
         )
         with release as seen:
             NeighborNoisyAverages(epsilon=3.0, radius=5.0, random_state=0).fit(Xs=Xs, Xt=target)
         target = clip_to_ball(target, 5.0)
-        many = so.cells.affordable_cells(n, 2, epsilon=3.0)
-        distance = so.source_distance(target, target[so.target_cells(target, many)])
+        many = source_target.cells.affordable_cells(n, 2, epsilon=3.0)
+        distance = source_target.source_distance(
+            target, target[source_target.target_cells(target, many)]
+        )
         assert seen.call_args.kwargs["cell_radius"] == max(0.5, np.quantile(distance, share))
     assert distance.max() > 0.5  # so the second case saw more than the floor
 
@@ -807,15 +831,15 @@ def instances():
 def test_the_solver_is_within_a_fifth_of_a_per_cent_of_the_optimum():
     ratios = []
     for X, S, k in instances():
-        best = p_median(X, so.source_distance(X, S), k)
+        best = p_median(X, source_target.source_distance(X, S), k)
         ratios.append(SourceTargetKMedoids(k).fit(Xt=X, sources=S).cost_ / best)
     assert min(ratios) > 1 - 1e-6 and np.mean(ratios) <= 1.002 and max(ratios) <= 1.01
 
 
 def test_the_greedy_is_greedy_and_swaps_only_help():
     for X, S, k in instances():
-        d0 = so.source_distance(X, S)
-        chosen, gain = so.medoids.greedy_medoids(X, d0, k)
+        d0 = source_target.source_distance(X, S)
+        chosen, gain = source_target.medoids.greedy_medoids(X, d0, k)
         distance, D = d0.copy(), cdist(X, X)
         for j in chosen:  # every choice, recomputed from nothing
             gains = (distance - np.minimum(D, distance)).sum(axis=1)
@@ -823,26 +847,26 @@ def test_the_greedy_is_greedy_and_swaps_only_help():
             distance = np.minimum(distance, D[j])
         left = (distance - np.minimum(D, distance)).sum(axis=1)
         assert np.allclose(gain, left, atol=1e-8)
-        swapped, n_swaps = so.medoids.swap_medoids(X, d0, chosen, np.arange(len(X)))
-        costs = [so.stc_cost(X, S, m) for m in (chosen, swapped)]
+        swapped, n_swaps = source_target.medoids.swap_medoids(X, d0, chosen, np.arange(len(X)))
+        costs = [source_target.stc_cost(X, S, m) for m in (chosen, swapped)]
         assert costs[1] <= costs[0] and (n_swaps > 0) == (costs[1] < costs[0])
         assert len({*swapped}) == k
 
 
 def test_swap_changes_are_what_brute_force_says():
     (X, S, k), rng = next(instances()), np.random.default_rng(0)
-    d0 = so.source_distance(X, S)
-    medoids, _ = so.medoids.greedy_medoids(X, d0, k)
+    d0 = source_target.source_distance(X, S)
+    medoids, _ = source_target.medoids.greedy_medoids(X, d0, k)
     candidates = np.setdiff1d(np.arange(40), medoids)
-    swaps = so.medoids._Swaps(
-        X, d0, medoids, candidates, so.medoids._two_nearest(X, d0, X[medoids])
+    swaps = source_target.medoids._Swaps(
+        X, d0, medoids, candidates, source_target.medoids._two_nearest(X, d0, X[medoids])
     )
     for _ in range(6):  # the table follows arbitrary swaps, bad ones too
         table = swaps.table[:, :1] + swaps.table[:, 1:] + swaps.loss
         for row, j in zip(table, candidates, strict=True):
             for slot in range(k if j not in medoids else 0):
                 other = np.r_[np.delete(medoids, slot), j]
-                moved = so.stc_cost(X, S, other) - so.stc_cost(X, S, medoids)
+                moved = source_target.stc_cost(X, S, other) - source_target.stc_cost(X, S, medoids)
                 assert row[slot] / len(X) == pytest.approx(moved, abs=1e-10)
         j = rng.choice(np.flatnonzero(~np.isin(candidates, medoids)))
         swaps.swap(j, int(rng.integers(k)))
@@ -851,10 +875,10 @@ def test_swap_changes_are_what_brute_force_says():
 
 @pytest.mark.parametrize("beside", [0, 6])
 def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside, monkeypatch):
-    n, rng, m = 40, np.random.default_rng(0), so.medoids
+    n, rng, m = 40, np.random.default_rng(0), source_target.medoids
     X, S = rng.normal(size=(n, 2)), rng.normal(size=(beside, 2)) + 1  # none: every medoid is missed
-    d0, start = so.source_distance(X, S), np.arange(3)
-    pairs, cost = m._pairs(X), lambda some: so.stc_cost(X, S, some) * n
+    d0, start = source_target.source_distance(X, S), np.arange(3)
+    pairs, cost = m._pairs(X), lambda some: source_target.stc_cost(X, S, some) * n
     whole = cdist(X, X)
     for rows, columns in ((np.arange(n), np.arange(n)), (np.arange(3, 9), np.arange(1, n, 2))):
         assert np.allclose(pairs(rows, columns), whole[np.ix_(rows, columns)], rtol=1e-6)
@@ -863,8 +887,8 @@ def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside
     def change(some, j):
         return min(cost(np.r_[np.delete(some, i), j]) for i in range(3)) - cost(some)
 
-    for cells in (m._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
-        monkeypatch.setattr(m, "_CELLS", cells)
+    for cells in (distances._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
+        monkeypatch.setattr(distances, "_CELLS", cells)
         for columns in (np.arange(n), np.arange(1, n, 2)):
             promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
             others = np.flatnonzero(~np.isin(columns, start))
@@ -879,10 +903,17 @@ def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside
 
 
 def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_they_end(monkeypatch):
-    rng, m, looked, tried, sums, promises = np.random.default_rng(1), so.medoids, [], [], [], []
+    rng, m, looked, tried, sums, promises = (
+        np.random.default_rng(1),
+        source_target.medoids,
+        [],
+        [],
+        [],
+        [],
+    )
     X = rng.normal(size=(600, 2)) + 20 * rng.integers(3, size=(600, 2))  # nine groups, far apart
     d0, promised, entries, replaced = (
-        so.source_distance(X, X[X.max(axis=1) < 10]),  # a ninth of the rows has sources
+        source_target.source_distance(X, X[X.max(axis=1) < 10]),  # a ninth of the rows has sources
         m._promised,
         m._entries_of,
         m._replace,
@@ -921,10 +952,10 @@ def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_th
 
 
 def test_the_next_round_looks_at_the_whole_clusters_of_new_medoids(monkeypatch):
-    rng, m, looked, k = np.random.default_rng(2), so.medoids, [], 5
+    rng, m, looked, k = np.random.default_rng(2), source_target.medoids, [], 5
     group = np.repeat(np.arange(k), 100)
     X = rng.normal(size=(500, 2)) + 1000 * group[:, None]
-    d0, promised = so.source_distance(X, None), m._promised
+    d0, promised = source_target.source_distance(X, None), m._promised
     middles = [100 * g + cdist(X[group == g], X[group == g]).sum(axis=0).argmin() for g in range(k)]
     edges = [100 * g + np.abs(X[group == g] - 1000 * g).max(axis=1).argmax() for g in range(k)]
     start = np.array([middles[0], edges[1], middles[2], edges[3], edges[4]])
@@ -935,12 +966,12 @@ def test_the_next_round_looks_at_the_whole_clusters_of_new_medoids(monkeypatch):
 
 
 def test_rounds_bear_medoids_that_no_row_is_nearest_to():
-    X, m = np.random.default_rng(0).normal(size=(30, 2)), so.medoids
+    X, m = np.random.default_rng(0).normal(size=(30, 2)), source_target.medoids
     X[[7, 8]] = X[[0, 1]]
     for S, start in ((None, [0, 1, 7, 8]), (X[[5, 6]], [2, 5, 6])):
-        d0 = so.source_distance(X, S)
+        d0 = source_target.source_distance(X, S)
         end, total = m._in_rounds(X, d0, np.array(start), m._pairs(X), 100)
-        before = so.stc_cost(X, S, start) * 30
+        before = source_target.stc_cost(X, S, start) * 30
         assert len({*map(tuple, X[end])}) == len(end) and total < before - 0.1
 
 
@@ -951,7 +982,12 @@ def test_rounds_bear_medoids_that_no_row_is_nearest_to():
 def test_few_medoids_start_on_halves_of_a_sample_and_end_on_all_rows(
     n, k, sample, starts, monkeypatch
 ):
-    X, m, greedy, rounds = np.random.default_rng(0).normal(size=(n, 2)), so.medoids, [], []
+    X, m, greedy, rounds = (
+        np.random.default_rng(0).normal(size=(n, 2)),
+        source_target.medoids,
+        [],
+        [],
+    )
     first, then = m.greedy_medoids, m._in_rounds
     monkeypatch.setattr(m, "greedy_medoids", lambda *a: greedy.append(a) or first(*a))
     monkeypatch.setattr(m, "_in_rounds", lambda *a: rounds.append((a, then(*a))) or rounds[-1][1])
@@ -973,13 +1009,15 @@ def test_few_medoids_start_on_halves_of_a_sample_and_end_on_all_rows(
     assert np.array_equal(found, best)
     S = 100 * X[:3] + 8
     SourceTargetKMedoids(k).fit(Xt=100 * X + 7, sources=S)
-    d0 = so.source_distance(X + 0.07, S / 100) / scale
+    d0 = source_target.source_distance(X + 0.07, S / 100) / scale
     assert len(rounds[-1][0][1]) == n and np.allclose(rounds[-1][0][1], d0)
 
 
 def test_few_medoids_are_for_few_of_not_too_many_rows(monkeypatch):
     seen, every = [], np.arange(40)
-    monkeypatch.setattr(so.medoids, "_few_medoids", lambda *a: seen.append(a[2:]) or every[: a[2]])
+    monkeypatch.setattr(
+        source_target.medoids, "_few_medoids", lambda *a: seen.append(a[2:]) or every[: a[2]]
+    )
     monkeypatch.setattr(SourceTargetKMedoids, "_ends", lambda *a: [every[: a[3]]])
     X = np.random.default_rng(0).normal(size=(2001, 2))
     SourceTargetKMedoids(1, n_passes=2).fit(X[:2000])
@@ -997,7 +1035,7 @@ def test_near_pairs_are_all_near_pairs_and_exact():
     for d, scale, far in ((2, 1.0, 0.0), (8, 1e-9, 0.0), (3, 1.0, 1e5), (64, 1e6, 0.0)):
         X, C = scale * rng.normal(size=(60, d)), scale * rng.normal(size=(80, d))
         C[:5] += far * scale
-        D, near = cdist(X, C), so.medoids._Near(C, X)
+        D, near = cdist(X, C), source_target.medoids._Near(C, X)
         assert np.allclose(near.nearest(X), D.min(axis=1), rtol=1e-12, atol=0)
         reach = rng.permutation(np.sort(D, axis=None)[:: len(D.ravel()) // 60][:60])
         points, distances = near.within(X, reach)
@@ -1006,26 +1044,28 @@ def test_near_pairs_are_all_near_pairs_and_exact():
                 j, np.flatnonzero(D[i] < reach[i] * (1 - 1e-14))
             ) or np.array_equal(j, np.flatnonzero(D[i] <= reach[i]))
             assert np.allclose(how_near, D[i, j], rtol=1e-12, atol=0)
-    assert np.array_equal(so.medoids._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
+    assert np.array_equal(source_target.medoids._Near(X[:1], X[:1]).nearest(X[:1]), [0.0])
 
 
 def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
     X, S, k = next(instances())
-    d0, every = so.source_distance(X, S), np.arange(len(X))
+    d0, every = source_target.source_distance(X, S), np.arange(len(X))
     start = np.arange(k)
-    whole, _ = so.medoids.swap_medoids(X, d0, start, every)
-    monkeypatch.setattr(so.medoids, "_PAIRS", 200)
-    parts, n_swaps = so.medoids.swap_medoids(X, d0, start, every, n_passes=50)
-    assert n_swaps and so.stc_cost(X, S, parts) == pytest.approx(so.stc_cost(X, S, whole), rel=0.02)
+    whole, _ = source_target.medoids.swap_medoids(X, d0, start, every)
+    monkeypatch.setattr(source_target.medoids, "_PAIRS", 200)
+    parts, n_swaps = source_target.medoids.swap_medoids(X, d0, start, every, n_passes=50)
+    assert n_swaps and source_target.stc_cost(X, S, parts) == pytest.approx(
+        source_target.stc_cost(X, S, whole), rel=0.02
+    )
     assert (
-        so.medoids.swap_medoids(X, d0, parts, every)[1] == 0
+        source_target.medoids.swap_medoids(X, d0, parts, every)[1] == 0
     )  # a local optimum for all candidates
 
 
 def test_faster_pam_on_clipped_rows_agrees():
     kmedoids = pytest.importorskip("kmedoids")
     for X, S, k in instances():
-        d0 = so.source_distance(X, S)
+        d0 = source_target.source_distance(X, S)
         clipped = np.minimum(cdist(X, X), d0[:, None])
         best = min(kmedoids.fasterpam(clipped, k, random_state=s).loss for s in range(3)) / len(X)
         assert SourceTargetKMedoids(k).fit(Xt=X, sources=S).cost_ < 1.005 * best
@@ -1088,7 +1128,7 @@ def test_the_solver_refuses_impossible_parameters(parameter, value, error):
 def test_planted_sources_are_found_privately():
     town = datasets.make_source_target(2, 2700, 1000, random_state=3)
     ball = {"radius": town.radius, "center": town.center, "random_state": 0}
-    paid = lambda seen: so.stc_cost(  # noqa: E731
+    paid = lambda seen: source_target.stc_cost(  # noqa: E731
         town.Xt, town.Xs, SourceTargetKMedoids(9).fit(Xt=town.Xt, sources=seen).medoid_indices_
     )
     nna = NeighborNoisyAverages(epsilon=3.0, **ball).fit(Xs=town.Xs, Xt=town.Xt)
@@ -1121,7 +1161,7 @@ def test_one_source_moves_one_count_and_asks_nobody_else(neighboring):
         support = _Support(target, RADIUS, None, rng)
         of, moved = np.append(rng.integers(9, size=60), -1), set()
         rows = np.vstack([target[:9], rng.normal(size=(9, d)), [[1e300] * d], [[1e-320] * d]])
-        count = partial(mechanisms._exact_counts, n_bins=9)
+        count = partial(mechanisms_noise._exact_counts, n_bins=9)
         for length in (support.near, support.reach):
             whole = count(support.bins(rows, of, length))
             alone = sum(count(support.bins(row[None], of, length)) for row in rows)
@@ -1131,7 +1171,7 @@ def test_one_source_moves_one_count_and_asks_nobody_else(neighboring):
                 if neighboring == "replace":
                     other = np.vstack([other, rows[(i + 1) % len(rows)]])
                 moved.add(int(np.abs(whole - count(support.bins(other, of, length))).sum()))
-        assert max(moved) == mechanisms.histogram_sensitivity(neighboring)[0]
+        assert max(moved) == mechanisms_noise.histogram_sensitivity(neighboring)[0]
 
 
 def test_a_source_counts_where_it_is_near_enough_and_in_the_cell_of_its_nearest_target():
@@ -1145,7 +1185,7 @@ def test_a_source_counts_where_it_is_near_enough_and_in_the_cell_of_its_nearest_
     for length, times, share in ((support.near, 1, 0.5), (support.reach, 2, 0.9)):
         limit = times * np.quantile(among.min(axis=1), share)
         wanted = np.where(apart.min(axis=1) <= limit, apart.argmin(axis=1), -1)
-        found = mechanisms._exact_counts(support.bins(rows, of, length), 50)
+        found = mechanisms_noise._exact_counts(support.bins(rows, of, length), 50)
         assert np.array_equal(found, np.bincount(wanted[wanted >= 0], minlength=50))
 
 
@@ -1166,18 +1206,24 @@ def test_counts_are_taken_above_a_third_by_more_than_the_noise(
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_a_count_alone_has_laplace_noise(epsilon):
     x = np.linspace(0, 30, 50)
-    assert so.count_tail(x, 0, epsilon) == pytest.approx(np.exp(-epsilon * x) / 2)
-    q = so.count_tail(so.count_threshold(1e-4, 0, epsilon=epsilon), 0, epsilon)
+    assert source_target.count_tail(x, 0, epsilon) == pytest.approx(np.exp(-epsilon * x) / 2)
+    q = source_target.count_tail(
+        source_target.count_threshold(1e-4, 0, epsilon=epsilon), 0, epsilon
+    )
     assert q == pytest.approx(1e-4)
-    per_cell = max(20 / 4, 2, 2 * so.count_threshold(1 / 150, 0, epsilon=epsilon))
-    assert so.cells.countable_cells(3000, 4, scale=1 / epsilon) == max(int(3000 / per_cell), 20)
+    per_cell = max(20 / 4, 2, 2 * source_target.count_threshold(1 / 150, 0, epsilon=epsilon))
+    assert source_target.cells.countable_cells(3000, 4, scale=1 / epsilon) == max(
+        int(3000 / per_cell), 20
+    )
 
 
 def test_points_stand_beside_targets_of_their_cell_three_times_at_most():
     rng = np.random.default_rng(0)
     target, cell_of = 10.0 * np.arange(12)[:, None] + np.zeros((12, 2)), np.repeat([0, 1, 2], 4)
     spacing = np.linspace(0.1, 1.0, 12)
-    points = so.cells.target_clouds(target, cell_of, np.array([3.9, 99.0, -2.0]), spacing, rng)
+    points = source_target.cells.target_clouds(
+        target, cell_of, np.array([3.9, 99.0, -2.0]), spacing, rng
+    )
     beside = np.linalg.norm(points[:, None] - target, axis=2).argmin(axis=1)
     assert np.linalg.norm(points - target[beside], axis=1) == pytest.approx(spacing[beside])
     taken = np.bincount(beside, minlength=12)
@@ -1189,12 +1235,16 @@ def test_points_stand_beside_targets_of_their_cell_three_times_at_most():
 
 CELLS = np.array([[-1.0, 0.0], [1.0, 0.0]])
 ASKS = {
-    "averages": lambda X, noise: so.noisy_average_set(X, CELLS, 3, radius=4.0, noise=noise, mu=1.0),
-    "averages and spread": lambda X, noise: so.noisy_average_set(
+    "averages": lambda X, noise: source_target.noisy_average_set(
+        X, CELLS, 3, radius=4.0, noise=noise, mu=1.0
+    ),
+    "averages and spread": lambda X, noise: source_target.noisy_average_set(
         X, CELLS, 3, radius=4.0, noise=noise, epsilon=1.0, laplace=True, weights=[1, 2]
     ),
-    "cells": lambda X, noise: so.neighbor_noisy_averages(X, CELLS, radius=4.0, noise=noise, mu=1.0),
-    "cells, pure": lambda X, noise: so.neighbor_noisy_averages(
+    "cells": lambda X, noise: source_target.neighbor_noisy_averages(
+        X, CELLS, radius=4.0, noise=noise, mu=1.0
+    ),
+    "cells, pure": lambda X, noise: source_target.neighbor_noisy_averages(
         X, CELLS, radius=4.0, noise=noise, epsilon=1.0, laplace=True, cell_radius=1.0
     ),
 }
@@ -1226,7 +1276,11 @@ def test_in_branches_one_source_moves_no_table_by_more_than_declared(name, neigh
 def test_sources_of_any_size_are_answered_whatever_numpy_is_set_to(name, radius, recwarn):
     numbers = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1.0, np.nextafter(1, 2), 1e151, 1e300]
     numbers += [np.finfo(float).max, -np.finfo(float).max, radius, np.nextafter(radius, 0)]
-    ask = so.noisy_average_set if name == "averages" else so.neighbor_noisy_averages
+    ask = (
+        source_target.noisy_average_set
+        if name == "averages"
+        else source_target.neighbor_noisy_averages
+    )
     ask = partial(ask, cells=CELLS * radius / 4, radius=radius, mu=1.0)
     ask = partial(ask, t=3) if name == "averages" else ask
     with np.errstate(all="raise"):
@@ -1266,7 +1320,7 @@ def test_no_move_of_one_source_is_longer_than_its_cell_sensitivity(neighboring, 
     else:
         moves = (tables[:-1, None] - tables[None]).reshape(-1, 6)
     farthest = np.linalg.norm(moves, ord=norm, axis=1).max()
-    claim = so.cell_sensitivity(reach, share, 2, norm, neighboring)
+    claim = source_target.cell_sensitivity(reach, share, 2, norm, neighboring)
     slack = 1.0 if norm == 2 else 1.15  # whole points do not reach every diagonal of the disc
     assert farthest <= claim * (1 + 1e-12) and claim <= farthest * slack * (1 + 1e-12)
 
@@ -1282,7 +1336,7 @@ def test_the_far_end_of_the_ball_lies_opposite_and_inside():
 
 def test_the_printed_deviation_of_noisy_averages():
     logs = math.log(1e6) * math.log(1.25 * 8 * 1e6)
-    assert so.nas_sigma(7, 3, 0.5, 1e-6, 2.0) == pytest.approx(2 / 1.5 * math.sqrt(126 * logs), rel=1e-12)  # fmt: skip
+    assert source_target.nas_sigma(7, 3, 0.5, 1e-6, 2.0) == pytest.approx(2 / 1.5 * math.sqrt(126 * logs), rel=1e-12)  # fmt: skip
 
 
 @pytest.mark.parametrize("n_rows, full", [(60, True), (59, False)])
@@ -1296,7 +1350,7 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
             asked[name] = args, kw
             return answer(*args)
 
-        monkeypatch.setattr(private_sources, name, function)
+        monkeypatch.setattr(source_target_sources, name, function)
 
     def clouds(cells, r, n, rng):
         return [np.full((n, 2), 0.125)] * len(cells)
@@ -1311,7 +1365,7 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
     assert (q, d) == (0.02 if gamma is None else 0.3 / 4, 2)
     assert known == {"epsilon": 0.4}  # under replace two counts move
     cells, r, most, _ = asked["cell_clouds"][0]
-    far = so.source_distance(Xt, cells)
+    far = source_target.source_distance(Xt, cells)
     assert r == max(np.quantile(far, 0.9) if full else far.max(), 0.9)
     assert most == n_rows // 4 - 1
     assert asked["neighbor_noisy_averages"][1] == {
@@ -1329,7 +1383,7 @@ def test_cells_are_kept_and_filled_by_their_noisy_counts(monkeypatch, n_rows, fu
 def test_many_empty_cells_pass_as_rarely_as_one(monkeypatch):
     asked, last = [], []
     monkeypatch.setattr(
-        private_sources, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0
+        source_target_sources, "count_threshold", lambda q, d, **kw: asked.append(q) or 3.0
     )
     for n in (1, 49, 51, 200):
         Xt = np.random.default_rng(0).normal(size=(n, 2))
@@ -1346,7 +1400,7 @@ def test_printed_averages_of_cells_are_sums_over_counts(monkeypatch, center):
     def answer(*args, **kw):
         return (counts[:, None] * [0.25, 0.5], counts)
 
-    monkeypatch.setattr(private_sources, "neighbor_noisy_averages", answer)
+    monkeypatch.setattr(source_target_sources, "neighbor_noisy_averages", answer)
     model = NeighborNoisyAverages(
         epsilon=1.0, radius=9.0, center=center, n_cells="all", variant="paper"
     )
@@ -1384,7 +1438,7 @@ def test_the_printed_threshold_is_the_papers(monkeypatch, d, price):
         threshold = 1 + math.log((math.sqrt(d) + 1) / gamma) / 0.5
     counts = np.array([threshold - 1e-6, threshold + 1e-6])
     monkeypatch.setattr(
-        private_sources, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
+        source_target_sources, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
     )
     how = {"variant": "paper", "radius": 1.0, "random_state": 0, **price}
     delta = {"delta": 1e-6} if "rho" in price else {}
@@ -1400,7 +1454,7 @@ def test_a_cell_is_asked_about_for_so_many_targets(monkeypatch, d, least):
         asked.append(len(cells))
         raise InterruptedError
 
-    monkeypatch.setattr(private_sources, "neighbor_noisy_averages", averages)
+    monkeypatch.setattr(source_target_sources, "neighbor_noisy_averages", averages)
     Xt = np.random.default_rng(0).uniform(-0.5, 0.5, (40 * least, d))
     with pytest.raises(InterruptedError):
         NeighborNoisyAverages(epsilon=8.0, radius=1.0, output="cloud", random_state=0).fit(

@@ -9,6 +9,7 @@ small [--sets NAME ...]   PEMeans and the peers at epsilon 0.05 and 0.1, which n
 loose [--sets NAME ...]   PEMeans at epsilon 1 on every set, in its ball and in one ten times as large: loss,
                 time, memory, and what the zoom does
 few-columns     PEMeans in one to three columns, with its quadtree and with evolution, beside EUGkM
+pure            GridKMeans and NoisyLloyd at pure epsilon, compared with diffprivlib and EUGkM
 speed           its time and memory, each method in a fresh process
 max-cover       losses of MaxCoverKMeans, and its speed beside the printed algorithm
 source-target   solvers of k-medoids with a target, and what private sources are worth
@@ -42,7 +43,7 @@ one (a fit, a process, a group of lines) is stored at once, and whoever starts i
 to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
-of everything; by default 10 of k-means (5 of loose, 3 of small, on adult 5, on iris 40), adaptation, shifts and covariate, 8 of max cover (20 on digits), 30 of shares
+of everything; by default 10 of k-means (5 of loose, 3 of small, on adult 5, on iris 40), pure, adaptation, shifts and covariate, 8 of max cover (20 on digits), 30 of shares
 (10 of ablations and gan, but 12 of a histogram). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
 can't be downloaded. diffprivlib, and JAX for gan, are installed once into DIR.
@@ -77,6 +78,7 @@ from bench import (
     max_cover,
     package,
     publish,
+    pure,
     redraw,
     regression,
     scale,
@@ -138,6 +140,7 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
         "--seeds",
     ),
     "few-columns": (lambda asked: few_columns.run(asked.out, asked.seeds or 20), "--seeds"),
+    "pure": (lambda asked: pure.run(asked.out, asked.seeds or 10), "--seeds"),
     "speed": (lambda asked: speed.run(asked.out),),
     "max-cover": (lambda asked: max_cover.run(asked.out, asked.seeds), "--seeds"),
     "source-target": (lambda asked: source_target.run(asked.out, asked.seeds), "--seeds"),

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from bench import sets
+from bench import cover_figure, sets
 from bench.store import table, timed, write
 from dplit import MaxCoverKMeans, NoisyLloyd, datasets
 from dplit.accounting import Table
@@ -235,8 +235,11 @@ def methods(n, k, public):
         "KMeans, random start, 10 rounds": kmeans(1, init="random", max_iter=10),
         "the mean alone": lambda X, seed: X.mean(axis=0, keepdims=True),
         "NoisyLloyd(init='mean', n_iter=4)": lloyd,
-        "variant='paper'": max_cover(variant="paper"),
-        # a smaller grid, which fits: three dimensions, and balls from 1 / 1000
+        # balls from 1 / n on, as published; ln(n) / 2 dimensions or the most that can be counted
+        "variant='paper'": max_cover(
+            variant="paper", n_components=cover_figure.published_dimension(n)
+        ),
+        # the smaller grid of earlier tables: three dimensions, and balls from 1 / 1000
         "variant='paper', n_public=1000": max_cover(variant="paper", n_public=1000),
         "MaxCoverKMeans": max_cover(),
         "  without recentring": max_cover(shares=(0.0, 0.33, 0.11, 0.56)),

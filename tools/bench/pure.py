@@ -1,19 +1,14 @@
-"""k-means at pure epsilon: GridKMeans and NoisyLloyd beside diffprivlib and EUGkM, in a public box; losses over k-means without privacy.
-
-python tools/bench/pure.py --out DIR [--seeds S] [--sets NAME ...] [--book]
+"""k-means at pure epsilon: GridKMeans and NoisyLloyd compared with diffprivlib and EUGkM, in a public box; losses over k-means without privacy.
 
 Every table lies in the box [-1, 1]^d, which is public, and all methods get the same epsilon, with delta = 0. diffprivlib 0.6.6 is
 its own code, installed once into DIR in an environment of its own; EUGkM (Su, Cao, Li, Bertino, Jin, CODASPY 2016) is our
 reimplementation: it is told the number of records, takes about (n epsilon / 10)^(2d / (2 + d)) cells, and k-means of the noisy counts
 above 0, with the noise of `Noise.histogram`. Seeds are 1000 to 1009, and the tables are not those on which `grid_cells` was tuned
-(36 sets of blobs, seeds 200 to 235). Sets of files are left out where DPLIT_DATA does not hold them. Set OMP_NUM_THREADS=1.
---book writes the means where the chapters read them.
+(36 sets of blobs, seeds 200 to 235).
 """
 
-import argparse
 import math
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -21,18 +16,16 @@ import numpy as np
 from sklearn import datasets as sk_datasets
 from sklearn.cluster import KMeans
 
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-
 from bench.peers.library import Library
-from bench.store import BOOK, Store, write
+from bench.store import Store, write
 from dplit import GridKMeans, NoisyLloyd, PEMeans, datasets
 from dplit.estimators import CellGrid, weighted_centers
 from dplit.mechanisms import Noise
 
 EPSILONS = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
-FIELDS = ["dataset", "n", "d", "k", "method", "epsilon", "seed", "loss"]
+FIRST = 1000  # of the seeds
 KEY = {"dataset": str, "method": str, "epsilon": float, "seed": int}
+FIELDS = [*KEY, "n", "d", "k", "loss"]
 
 
 def in_box(X, low=None, high=None):
@@ -107,50 +100,38 @@ def measured(library, X, k, plain, name, method, epsilon, seed):
 
 
 def means(rows):
-    """{(dataset, method, epsilon): mean of the losses}."""
+    """Lines of the table: the mean of the losses of each (set, method, epsilon), and of how many fits it is one."""
     found = {}
     for row in rows:
         at = row["dataset"], row["method"], float(row["epsilon"])
         found.setdefault(at, []).append(float(row["loss"]))
-    return {at: float(np.mean(losses)) for at, losses in found.items()}
+    return [
+        {"dataset": name, "method": method, "epsilon": f"{epsilon:g}", "seeds": len(losses)}
+        | {"loss": f"{np.mean(losses):.4g}"}
+        for (name, method, epsilon), losses in found.items()
+    ]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--book", action="store_true")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    store = Store(options.out / "pure.csv", KEY, FIELDS)
-    library = Library(options.out) if "diffprivlib" in options.methods else None
-    for name in options.sets:
-        make, k = SETS[name]
+def available():
+    """(name, rows, clusters) of the sets whose files are there."""
+    for name, (make, k) in SETS.items():
         try:
-            X = make()
+            yield name, make(), k
         except FileNotFoundError:
             print(f"{name} is left out: DPLIT_DATA does not hold it.")
-            continue
+
+
+def run(folder, seeds):
+    """pure.csv, and pure_fits.csv with a line for each fit."""
+    store, library, rows = Store(folder / "pure_fits.csv", KEY, FIELDS), Library(folder), []
+    for name, X, k in available():
         best = KMeans(k, n_init=10, random_state=0).fit(X).cluster_centers_
         plain = datasets.kmeans_loss(X, best)
         jobs = [
-            (name, method, epsilon, 1000 + seed)
-            for seed in range(options.seeds)
-            for method in options.methods
+            (name, method, epsilon, FIRST + seed)
+            for seed in range(seeds)
+            for method in METHODS
             for epsilon in EPSILONS
         ]
-        measure = partial(measured, library, X, k, plain)
-        store.run(jobs, measure)
-    if options.book:
-        found = means(store.rows.values())
-        lines = [
-            {"dataset": name, "method": method, "epsilon": f"{epsilon:g}", "loss": f"{value:.4g}"}
-            for (name, method, epsilon), value in found.items()
-        ]
-        write(BOOK / "pure.csv", lines)
-
-
-if __name__ == "__main__":
-    main()
+        rows += store.run(jobs, partial(measured, library, X, k, plain))
+    write(folder / "pure.csv", means(rows))

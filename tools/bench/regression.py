@@ -147,7 +147,7 @@ def errors(data, epsilon, seed):
 
 
 def averaged_weights(Xs, moment, n_iter=500):
-    """Weights of private DM: the average of exponentiated gradient steps of one length.
+    """Weights of our private DM: the average of exponentiated gradient steps of one length.
 
     It stops short of the minimum that `discrepancy_minimization` finds, and stays nearer to equal
     weights, in the rival's favour: with the minimum its error on gas turbines doubles.

@@ -155,6 +155,7 @@ def kmeans():
             start,
             public,
             public | {"n_lloyd": 1},
+            public | {"n_clusters": 10, "ratio": 0.3, "n_public": 60},
         ],
         "PEMeans": [{}, {"zoom": False}, {"n_votes": 2}, {"n_refine": 1}, start, public],
         "HDPEMeans": [

@@ -133,6 +133,11 @@ def names_of(root, file):
     return [name for name, *_ in _named(ast.parse((root / file).read_text()))]
 
 
+def function_at(tree, line):
+    """The name of the innermost function, method or constant that a line is in."""
+    return [n for n, _, node in _named(tree) if node.lineno <= line <= node.end_lineno][-1]
+
+
 def mutants_of(root, file, patterns):
     """All mutants of a module: (what is said of it, how far below its function's first line, the changed module's tree)."""
     tree = ast.parse((root / file).read_text())

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from argparse import RawDescriptionHelpFormatter
 
-from bench import max_cover, source_target
+from bench import cover_figure, max_cover, source_target, stc_figure
 from bench.chapters import codebook, columns, convex, k_tuples, nonconvex, pe_means, stable, zoom
 from bench.store import PROGRAM
 
@@ -12,12 +12,14 @@ CHAPTERS = {
     "codebook": codebook,
     "columns": columns,
     "convex": convex,
+    "cover_figure": cover_figure,
     "k_tuples": k_tuples,
     "max_cover": max_cover,
     "nonconvex": nonconvex,
     "pe_means": pe_means,
     "source_target": source_target,
     "stable": stable,
+    "stc_figure": stc_figure,
     "zoom": zoom,
 }
 QUOTED = [  # 30, 32, 40, 41, 50, 71, 72, 84, 36

@@ -6,12 +6,15 @@ candidates; choose k of them by private swaps; bring them back by noisy averages
 The public program spends 17/12 of its budget on top of a third grid, halves its cube for good from grid to grid,
 and adds too little noise to averages. Here the same shares sum to 1, every grid starts anew, and each
 draw is priced exactly for one row more or less. `as_driven` keeps the noisy means without a bound on the result.
+`with_noisy_avg` is the rival of Nguyen, Chaturvedi and Xu (AAAI 2021): (epsilon, delta), clusters averaged by NoisyAVG,
+one round of Lloyd. They do not print how they divide the budget; here averages and round have equal parts.
 """
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from dplit.geometry import clip_to_ball
+from dplit.mechanisms import Noise, noisy_avg
 
 GRIDS, SWAPS, AVERAGES, LLOYD = 8 / 17, 1 / 17, 2 / 17, 6 / 17  # of epsilon
 N_GRIDS, N_LLOYD = 3, 3
@@ -98,13 +101,35 @@ def averages(X, labels, k, epsilon, rng, as_driven):
     return centers if as_driven else clip_to_ball(centers, 1.0)
 
 
-def fit(X, k, *, epsilon, delta, seed, as_driven=False):
-    """k centres; delta is not used."""
-    rng, (n, d) = np.random.default_rng(seed), X.shape
+def noisy_averages(X, labels, k, epsilon, delta, noise):
+    """NoisyAVG of each of k clusters: a row is in one of them."""
+    price = {"radius": 1.0, "epsilon": epsilon, "delta": delta, "noise": noise}
+    return clip_to_ball(np.array([noisy_avg(X[labels == j], **price) for j in range(k)]), 1.0)
+
+
+def chosen_centers(X, k, epsilon, rng, factor=1):
+    """(rows projected, k of the candidates), for the shares of grids and swaps."""
+    n, d = X.shape
     p = d if d <= 5 else max(1, int(0.5 * np.log(n)))
     Y = X if d <= 5 else X @ rng.standard_normal((d, p)) / np.sqrt(p)
     points = candidates(Y, np.abs(X).max() if d <= 5 else 1.0, epsilon * GRIDS, rng)
-    chosen = swaps(Y, points, k, epsilon * SWAPS, rng, 2 if as_driven else 1)
+    return Y, swaps(Y, points, k, epsilon * SWAPS, rng, factor)
+
+
+def with_noisy_avg(X, k, *, epsilon, delta, seed):
+    """k centers at (epsilon, delta), as the max cover paper averages them."""
+    Y, chosen = chosen_centers(X, k, epsilon, np.random.default_rng(seed))
+    share, noise = (AVERAGES + LLOYD) / 2, Noise(seed)
+    labels = euclidean_distances(Y, chosen).argmin(axis=1)
+    centers = noisy_averages(X, labels, k, epsilon * share, delta / 2, noise)
+    labels = euclidean_distances(X, centers).argmin(axis=1)
+    return noisy_averages(X, labels, k, epsilon * share, delta / 2, noise)
+
+
+def fit(X, k, *, epsilon, delta, seed, as_driven=False):
+    """k centres; delta is not used."""
+    rng = np.random.default_rng(seed)
+    Y, chosen = chosen_centers(X, k, epsilon, rng, 2 if as_driven else 1)
     labels = euclidean_distances(Y, chosen).argmin(axis=1)
     centers = averages(X, labels, k, epsilon * AVERAGES, rng, as_driven)
     for _ in range(N_LLOYD):

@@ -1,0 +1,186 @@
+"""Doubts come from public and released numbers alone, and before a charge where they are public."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from dplit import BoundedScaler, PEMeans, PrivacyBudget
+from dplit.audit.observations import fitting, observe
+from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
+from dplit.inputs import DoubtWarning
+from dplit.inputs.columns import Column
+from dplit.inputs.doubts import check_inside, deciding, ends_of, looks_joined, of_one_value
+from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet
+
+rng = np.random.default_rng(0)
+PARIS = np.array([48.8, 2.3]) + rng.normal(0, 0.1, (60, 2))
+KINDS = (
+    lambda **more: NoisyAverageSet(t=5, epsilon=1.0, radius=8.0, random_state=0, **more),
+    lambda **more: NeighborNoisyAverages(epsilon=1.0, radius=8.0, random_state=0, **more),
+)
+
+
+# ---------------------------------------------------------------- public points and the ball
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_target_far_outside_of_the_ball_is_refused_before_the_charge(make):
+    budget = PrivacyBudget(4, 1e-5)
+    for fit in (make().fit, lambda **tables: budget.fit(make(), **tables), make().check_tables):
+        with pytest.raises(ValueError, match="Xt: all of its public rows lie outside of the ball"):
+            fit(Xs=PARIS, Xt=PARIS)
+    assert budget.spent.epsilon == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        make(center=[48.8, 2.3]).fit(Xs=PARIS, Xt=PARIS)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_target_mostly_outside_is_warned_of_before_the_charge(make):
+    near = np.r_[PARIS, np.zeros((20, 2))]
+    with pytest.warns(DoubtWarning, match="Xt: most of its public rows"):
+        make().fit(Xs=PARIS, Xt=near)
+    budget = PrivacyBudget(4, 1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        with pytest.raises(DoubtWarning):
+            budget.fit(make(), Xs=PARIS, Xt=near)
+        assert budget.spent.epsilon == 0
+        make().fit(Xs=PARIS, Xt=np.r_[PARIS[:19], np.zeros((20, 2))])
+
+
+def test_where_the_lines_are_drawn():
+    at = lambda *lengths: np.c_[lengths, np.zeros(len(lengths))]  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_inside(at(1.0, 1.0, 9e199), "P", "it", 1.0)
+        check_inside(at(1 + 1e-9), "P", "it", 1.0)
+    for points in (at(1.9, 1.9), at(1e200, 1e200, 1.5)):
+        with pytest.warns(DoubtWarning, match="most of its public rows"):
+            check_inside(points, "P", "it", 1.0)
+    for points in (at(2.1), at(1e300, 3.0)):
+        with pytest.raises(ValueError, match="P: all of its public rows"):
+            check_inside(points, "P", "it", 1.0)
+
+
+# ---------------------------------------------------------------- released centers
+
+
+def test_ends_of_a_range():
+    low, high = np.array([0.0, 0, 1]), np.array([100.0, 10, 2])
+    sharp = np.full((2, 3), 1e-3)
+    at = lambda *rows: ends_of(np.array(rows, dtype=float), sharp[: len(rows)], low, high)  # noqa: E731
+    assert at([0.5, 5, 1], [0.1, 5, 2]) == ["low", "", ""]  # a code of 1 and 2 may be at both
+    assert at([99.5, 0, 1], [100, 10, 1]) == ["high", "both", "low"]
+    assert at([3, 5, 1.5], [0, 9, 1.5]) == ["", "", ""]
+    assert ends_of(np.zeros((2, 3)), None, low, high) == [""] * 3
+    assert ends_of(np.zeros((0, 3)), sharp[:0], low, high) == [""] * 3
+    noisy = np.array([[6.0, 1e-3, np.inf]] * 2)
+    assert ends_of(np.zeros((2, 3)), noisy, low, high) == ["", "low", ""]
+
+
+MODELS = (PEMeans, HDPEMeans, NoisyLloyd, MaxCoverKMeans)
+
+
+def people(unit=1.0, n=4000):
+    old = rng.integers(2, size=n)
+    return np.c_[rng.normal(30 + 35 * old, 4) * unit, rng.normal(20e3 + 50e3 * old, 4e3)]
+
+
+@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+def test_a_wrong_unit_shows_in_released_centers(kind):
+    make = lambda: kind(  # noqa: E731
+        2, epsilon=2, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=0
+    )
+    with pytest.warns(
+        DoubtWarning, match=r"In column 0 every cluster lies at the low end"
+    ) as caught:
+        make().fit(people(1e-3))
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with pytest.warns(DoubtWarning, match="column 0 every cluster lies at the high end"):
+        make().fit(people(1e3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        make().fit(people())
+        fitted = make().fit(people(1e-3))  # paid for, so no error loses it
+    assert fitted.cluster_centers_.shape == (2, 2)
+
+
+def test_a_grid_says_so_too_and_names_the_column():
+    frame = pytest.importorskip("pandas").DataFrame(people(1e-3), columns=["age", "income"])
+    model = GridKMeans(2, epsilon=4, bounds=([0, 0], [120, 200e3]), random_state=0)
+    with pytest.warns(DoubtWarning, match="In column 'age' every cluster"):
+        model.fit(frame)
+
+
+@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+def test_noise_alone_raises_no_doubt(kind):
+    """Few rows and a small budget: centers lie anywhere, at the ends of ranges too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        for seed in range(10):
+            model = kind(
+                2, epsilon=0.05, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=seed
+            )
+            fitted = model.fit(people(n=50))
+            from dplit.estimators.kmeans import say_ends
+
+            say_ends(fitted)
+
+
+def test_a_doubt_is_a_function_of_what_was_released():
+    """Two tables, one model's attributes: what is said is the same."""
+    from dplit.estimators.kmeans import say_ends
+
+    make = lambda: PEMeans(  # noqa: E731
+        2, epsilon=2, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=0
+    )
+    with pytest.warns(DoubtWarning) as first:
+        one = make().fit(people(1e-3))
+    other = make().fit(people())
+    vars(other).update(vars(one))
+    with pytest.warns(DoubtWarning) as second:
+        say_ends(other)
+    assert str(first[0].message) == str(second[0].message)
+
+
+@pytest.mark.parametrize("kind", [PEMeans, NoisyLloyd], ids=lambda kind: kind.__name__)
+def test_neighbors_hear_the_same_doubt_where_the_released_outcomes_are_equal(kind):
+    """The audit of behavior, on a table whose fit raises a doubt and whose neighbor has an extreme record."""
+    model = kind(2, epsilon=2, delta=1e-6, bounds=([0, 0], [120, 200e3]), random_state=0)
+    X = people(1e-3, n=1500)
+    run = fitting(model)
+    for record in ([1e300, -1e300], [120.0, 200e3], [0.0, 0.0]):
+        seen, outcomes = observe(run, X, seed=0)
+        assert any("every cluster lies at the low end" in str(said) for said in seen.warnings)
+        other, _ = observe(run, np.r_[X, [record]], seed=0, outcomes=outcomes)
+        assert other.warnings == seen.warnings and other == seen
+
+
+def test_the_column_that_decides_alone():
+    centers = np.array([[0.0, 0.0, 0.5, -0.5], [0.02, 0.01, -0.5, 0.5]])
+    assert deciding(centers, [1, 2, 4]) == 2
+    assert deciding(centers[:, [2, 0, 1]], [1, 2, 3]) == 0
+    assert deciding(centers[:, 2:], [2]) is None and deciding(centers[:1], [1, 2, 4]) is None
+    assert deciding(0.1 * centers, [1, 2, 4]) is None  # they hardly differ at all
+    centers[0, 0] = 0.5
+    assert deciding(centers, [1, 2, 4]) is None
+
+
+# ---------------------------------------------------------------- lists
+
+
+def test_lists_of_one_value():
+    for joined in ("a,b", "north; south", "a|b", "a/b", "a\tb"):
+        assert looks_joined(joined)
+        with pytest.warns(DoubtWarning, match="has one value"):
+            BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2)))
+    for single in ("north", "St. Gallen", "a/", ";", "/a", "", 7):
+        assert not looks_joined(single)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2)))
+    assert of_one_value(Column("r", values=("a", "b"))) == of_one_value(Column("r", 0, 1)) == ""
+    assert "none of them" in of_one_value(Column("r", values=("a",)))
+    assert "is it several" in of_one_value(Column("r", values=("a;b",)))

@@ -1,0 +1,522 @@
+"""Pipelines in a budget: what is admitted costs what its last step costs, and what could look at two records is refused."""
+
+import io
+import pickle
+import warnings
+from contextlib import redirect_stdout
+from functools import partial
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
+
+from dplit import (
+    BoundedScaler,
+    BudgetExceeded,
+    CovariateShiftClassifier,
+    GridKMeans,
+    KTupleKMeans,
+    LabelShiftClassifier,
+    NoisyAverageSet,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+    SourceTargetKMedoids,
+)
+from dplit.audit import observations as bh
+from dplit.inputs.numbers import UnreadableRecords
+from dplit.ledger import declared_price, record_wise
+from dplit.ledger.pipelines import RecordWise, paid_step
+
+RNG = np.random.default_rng(0)
+PEOPLE = np.column_stack([RNG.uniform(18, 90, 300), RNG.lognormal(10.5, 0.6, 300)])
+SCALER = partial(BoundedScaler, [0.0, 3.0], [120.0, 6.0])
+LOYAL = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, "radius": 1.5, "random_state": 0}
+MODELS = {kind.__name__: partial(kind, **LOYAL) for kind in (PEMeans, NoisyLloyd, GridKMeans)}
+
+
+def log_income(row):
+    """Fails, warns, prints and overflows on some records."""
+    print(row)
+    warnings.warn(f"a record is at {row}", stacklevel=1)
+    if row[0, 0] < 0:
+        raise ValueError(f"a record is at {row}")
+    return [[row[0, 0], np.log10(row[0, 1])]]
+
+
+def logs():
+    return FunctionTransformer(record_wise(log_income, otherwise=[50.0, 4.5]))
+
+
+def by_hand(X):
+    ready = np.array([[50.0, 4.5] if a < 0 else [a, np.log10(b)] for a, b in X])
+    return SCALER().fit_transform(np.where(np.isfinite(ready), ready, [50.0, 4.5]))
+
+
+def budget(epsilon=9.0, delta=1e-4):
+    return PrivacyBudget(epsilon, delta)
+
+
+COLUMNS = [("a", record_wise(lambda row: row), [0]), ("b", record_wise(np.log10), [1])]
+SAME = {
+    "plain": lambda model: make_pipeline(logs(), SCALER(), model),
+    "passed on": lambda model: Pipeline(
+        [("a", "passthrough"), ("b", logs()), ("c", None), ("d", SCALER()), ("e", model)]
+    ),
+    "nested": lambda model: make_pipeline(
+        make_pipeline(logs(), "passthrough"), make_pipeline(SCALER(), model)
+    ),
+    "identity": lambda model: make_pipeline(FunctionTransformer(), logs(), SCALER(), model),
+    "columns": lambda model: make_pipeline(
+        ColumnTransformer([(n, FunctionTransformer(f), c) for n, f, c in COLUMNS]), SCALER(), model
+    ),
+    "the rest": lambda model: make_pipeline(
+        ColumnTransformer(
+            [("a", "passthrough", [0])], remainder=FunctionTransformer(record_wise(np.log10))
+        ),
+        SCALER(),
+        model,
+    ),
+    "cloned": lambda model: clone(make_pipeline(logs(), SCALER(), model)),
+    "pickled": lambda model: pickle.loads(pickle.dumps(make_pipeline(logs(), SCALER(), model))),
+    "frames between": lambda model: make_pipeline(logs(), SCALER(), model).set_output(
+        transform="pandas"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SAME)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pipeline_costs_and_releases_what_its_last_step_does(name, how):
+    pipe, mine, bare = SAME[how](MODELS[name]()), budget(), budget()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of set_output
+        assert mine.fit(pipe, PEOPLE, label="people") is pipe
+    alone = bare.fit(MODELS[name](), by_hand(PEOPLE), label="people")
+    last = paid_step(pipe)
+    assert np.array_equal(last.cluster_centers_, alone.cluster_centers_)
+    assert mine.spent == bare.spent and mine.ledger[0][2:] == bare.ledger[0][2:]
+    assert mine.receipts[0].to_dict() == bare.receipts[0].to_dict() == last.spent_.to_dict()
+    assert np.array_equal(pipe.predict(PEOPLE), alone.predict(by_hand(PEOPLE)))
+    assert declared_price(paid_step(pipe)) == declared_price(alone)
+    assert mine.fits(pipe) == bare.fits(alone) > 0
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_every_library_are_tables_with_names(library):
+    make = bh.CONTAINERS.get(library) or pytest.skip(f"{library} is not here")
+    wanted = budget().fit(make_pipeline(SCALER(), NoisyLloyd(**LOYAL)), by_hand(PEOPLE))
+    low, high = {"c1": 3.0, "c0": 0.0}, {"c0": 120.0, "c1": 6.0}
+    pipe = make_pipeline(BoundedScaler(low, high), NoisyLloyd(**LOYAL))
+    found = budget().fit(pipe, make(by_hand(PEOPLE)))
+    assert np.array_equal(found[-1].cluster_centers_, wanted[-1].cluster_centers_)
+    assert [*found[0].feature_names_in_] == ["c0", "c1"]
+    mine = budget()
+    with pytest.raises(ValueError, match="'c1' has no bound"):
+        mine.fit(make_pipeline(BoundedScaler({"c0": 1}, {"c0": 2}), clone(found[-1])), make(PEOPLE))
+    assert not mine.ledger
+
+
+class Watched(np.ndarray):
+    """Rows of which the shape and the type may be read, and nothing else."""
+
+    def _touched(self, *args, **kwargs):
+        raise AssertionError("a cell was read")
+
+    __getitem__ = __iter__ = __array__ = __array_ufunc__ = __array_function__ = _touched
+
+
+def watched(shape=(300, 2), dtype=float):
+    return np.zeros(shape, dtype).view(Watched)
+
+
+class Colder(BoundedScaler):
+    pass
+
+
+class Other(Pipeline):
+    pass
+
+
+class Unknown(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def replaced():
+    step = SCALER()
+    step.transform = lambda X: X - X.mean()
+    return step
+
+
+REFUSED = {  # steps, and a word of the reason
+    "its mean": (StandardScaler(), "StandardScaler.*PUBLIC ranges"),
+    "its range": (MinMaxScaler(), "MinMaxScaler"),
+    "its axes": (PCA(2), "PCA.*record_wise\\(step.transform\\)"),
+    "its missing cells": (SimpleImputer(), "SimpleImputer.*missing="),
+    "its variance": (VarianceThreshold(), "VarianceThreshold"),
+    "frozen": (FrozenEstimator(StandardScaler().fit(PEOPLE)), "FrozenEstimator"),
+    "a subclass": (Colder(0, 1), "Colder"),
+    "unknown": (Unknown(), "Unknown"),
+    "several": (FeatureUnion([("a", SCALER())]), "FeatureUnion"),
+    "private": (NoisyLloyd(**LOYAL), "NoisyLloyd"),
+    "not declared": (FunctionTransformer(np.log10), "handed all records at once"),
+    "validated": (FunctionTransformer(record_wise(np.log10), validate=True), "validate=True"),
+    "inverse": (
+        FunctionTransformer(record_wise(np.log10), inverse_func=np.exp),
+        "check_inverse=False",
+    ),
+    "cached": (Pipeline([("a", SCALER())], memory="."), "memory="),
+    "loud": (Pipeline([("a", SCALER())], verbose=True), "verbose="),
+    "inside": (make_pipeline(SCALER(), StandardScaler()), "pipeline__standardscaler"),
+    "columns": (ColumnTransformer([("a", StandardScaler(), [0])]), "columntransformer__a"),
+    "the rest": (
+        ColumnTransformer([("a", SCALER(), [0])], remainder=PCA(1)),
+        "columntransformer__remainder",
+    ),
+    "picked": (
+        ColumnTransformer([("a", SCALER(), make_column_selector())]),
+        "function that picks columns",
+    ),
+    "workers": (ColumnTransformer([("a", SCALER(), [0])], n_jobs=2), "n_jobs="),
+    "loud columns": (ColumnTransformer([("a", SCALER(), [0])], verbose=True), "verbose="),
+    "replaced": (replaced(), "methods were replaced"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    "around", [make_pipeline, lambda *s: make_pipeline("passthrough", make_pipeline(*s))]
+)
+def test_a_step_that_may_look_at_two_records_is_refused_before_the_charge(name, around):
+    step, words = REFUSED[name]
+    mine, pipe = budget(), around(step, SCALER(), NoisyLloyd(**LOYAL))
+    with pytest.raises(TypeError, match=words):
+        mine.fit(pipe, watched())
+    with pytest.raises(TypeError, match=words):
+        mine.fits(pipe)
+    assert not mine.ledger
+
+
+@pytest.mark.parametrize(
+    ("pipe", "words"),
+    [
+        (Pipeline([("s", SCALER()), ("m", NoisyLloyd(**LOYAL))], memory="."), "memory="),
+        (Pipeline([("s", SCALER()), ("m", NoisyLloyd(**LOYAL))], verbose=True), "verbose="),
+        (Other([("s", SCALER()), ("m", NoisyLloyd(**LOYAL))]), "Other is refused"),
+        (make_pipeline(SCALER(), "passthrough"), "nothing to charge"),
+        (make_pipeline(SCALER(), KMeans()), "KMeans states no epsilon"),
+        (make_pipeline(SCALER(), make_pipeline(KMeans())), "KMeans states no epsilon"),
+    ],
+)
+def test_a_pipeline_that_tells_or_has_nothing_to_charge_is_refused(pipe, words):
+    mine = budget()
+    with pytest.raises(TypeError, match=words):
+        mine.fit(pipe, watched())
+    assert not mine.ledger
+
+
+def test_callbacks_and_other_routes_to_the_rows_are_refused():
+    mine, model = budget(), NoisyLloyd(**LOYAL)
+    for at in (0, None):
+        pipe = make_pipeline(SCALER(), model)
+        (pipe if at is None else pipe[at])._skl_callbacks = [print]
+        with pytest.raises(TypeError, match="callback"):
+            mine.fit(pipe, watched())
+    with pytest.raises(TypeError, match="transform_input"):
+        mine.fit(Pipeline([("m", model)], transform_input=["Xs"]), watched())
+    with pytest.raises(ValueError, match="protects nothing"):
+        mine.fit(make_pipeline(SCALER(), SourceTargetKMedoids(2)), watched())
+    assert not mine.ledger
+
+
+MISTAKES = {  # what is public about a fit and wrong: steps, rows, words
+    "too many ranges": ([BoundedScaler([0, 0, 0], [1, 1, 1])], watched(), "array of numbers"),
+    "an empty range": ([BoundedScaler(1, 0)], watched(), "must be below"),
+    "no range": ([BoundedScaler()], watched(), "needs a public bound"),
+    "it leaves records out": ([BoundedScaler(0, 1, missing="drop")], watched(), "drop"),
+    "a function that fails": (
+        [FunctionTransformer(record_wise(lambda r: 1 / 0))],
+        watched(),
+        "ZeroD",
+    ),
+    "a function of one number": (
+        [FunctionTransformer(record_wise(lambda r: r[:, 0]))],
+        watched(),
+        r"shape \(1,\)",
+    ),
+    "nothing comes out": (
+        [FunctionTransformer(record_wise(lambda r: r[:, :0]))],
+        watched(),
+        "shape",
+    ),
+    "words come out": (
+        [FunctionTransformer(record_wise(lambda r: [["a"]]))],
+        watched(),
+        "type <U1",
+    ),
+    "otherwise too long": (
+        [FunctionTransformer(record_wise(lambda r: r, otherwise=[1, 2, 3]))],
+        watched(),
+        "otherwise",
+    ),
+    "no such column": ([ColumnTransformer([("a", SCALER(), [7])])], watched(), "all features must"),
+    "two steps that do not fit": (
+        [SCALER(), BoundedScaler([0], [1])],
+        watched(),
+        "array of numbers",
+    ),
+    "words": ([SCALER()], watched(dtype="U3"), "not numbers"),
+    "one dimension": ([SCALER()], watched((300,)), "2D"),
+    "no column": ([SCALER()], watched((300, 0)), "0 feature"),
+    "nothing": ([SCALER()], None, "Hand over the rows"),
+    "a list": ([SCALER()], [[1.0, 2.0]], "X is a list"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_public_mistake_costs_nothing(name):
+    steps, X, words = MISTAKES[name]
+    mine, model = budget(), NoisyLloyd(**LOYAL)
+    with pytest.raises((TypeError, ValueError, IndexError), match=words):
+        mine.fit(make_pipeline(*steps, model), X)
+    assert not mine.ledger and not hasattr(steps[0], "n_features_in_")
+
+
+def test_the_last_step_is_asked_about_what_it_will_see():
+    mine = budget()
+    three = record_wise(lambda row: np.repeat(row, 3, axis=1))
+    model = NoisyLloyd(**LOYAL | {"center": [0.0, 0.0]})
+    with pytest.raises(ValueError, match="center"):
+        mine.fit(make_pipeline(FunctionTransformer(three), model), watched())
+    ranged = PEMeans(2, epsilon=1.0, delta=1e-6, bounds=([0] * 6, [1] * 6), random_state=0)
+    found = mine.fit(make_pipeline(FunctionTransformer(three), ranged), RNG.uniform(size=(300, 2)))
+    assert found[-1].cluster_centers_.shape == (2, 6) and len(mine.ledger) == 1
+    with pytest.raises(TypeError, match="two tables by name"):
+        mine.fit(make_pipeline(SCALER(), NoisyAverageSet(t=3, epsilon=1.0, radius=1.0)), watched())
+    with pytest.raises(BudgetExceeded):
+        mine.fit(make_pipeline(SCALER(), clone(model).set_params(epsilon=99.0)), watched())
+    with pytest.raises(ValueError, match="epsilon"):
+        mine.fit(make_pipeline(SCALER(), clone(model).set_params(epsilon=None)), watched())
+    assert len(mine.ledger) == 1
+
+
+def test_a_refused_or_failed_fit_leaves_the_steps_as_they_were():
+    mine, pipe = budget(), make_pipeline(SCALER(), NoisyLloyd(**LOYAL))
+    broken = PEOPLE.copy()
+    broken[7, 1] = np.nan
+    with pytest.raises(UnreadableRecords) as caught:
+        mine.fit(pipe, broken)
+    assert mine.ledger[0].state == "failed"
+    assert not hasattr(pipe[-1], "spent_")
+    said = str(caught.value)
+    with pytest.raises(UnreadableRecords) as caught:
+        BoundedScaler(0, 1).fit(broken).transform(broken)
+    assert str(caught.value) == said  # the scaler's own words
+
+
+def test_every_fit_is_charged_and_settled_with_its_own_receipt():
+    mine, pipe = budget(), make_pipeline(SCALER(), NoisyLloyd(**LOYAL))
+    for n in (1, 2, 3):
+        mine.fit(pipe, by_hand(PEOPLE))
+        assert len(mine.ledger) == n and mine.ledger[-1].state == "settled"
+        assert mine.receipts[-1].to_dict() == pipe[-1].spent_.to_dict()
+
+
+@pytest.mark.parametrize("rule", ["low", "high", "middle", 60.0])
+def test_missing_cells_count_as_declared(rule):
+    broken = PEOPLE.copy()
+    broken[::7, 0], broken[3, 1] = np.nan, np.inf
+    pipe = make_pipeline(
+        BoundedScaler(0.0, [120.0, 1e6], missing={0: rule, 1: "low"}), NoisyLloyd(**LOYAL)
+    )
+    found = budget().fit(pipe, broken)
+    filled = broken.copy()
+    filled[::7, 0] = {"low": 0.0, "high": 120.0, "middle": 60.0}.get(rule, rule)
+    filled[3, 1] = 0.0
+    rows = BoundedScaler(0.0, [120.0, 1e6]).fit_transform(filled)
+    alone = NoisyLloyd(**LOYAL).fit(rows)
+    assert np.array_equal(found[-1].cluster_centers_, alone.cluster_centers_)
+
+
+@pytest.mark.parametrize("kind", [CovariateShiftClassifier, LabelShiftClassifier])
+def test_sources_and_labels_go_to_the_last_step(kind):
+    Xs, ys = by_hand(PEOPLE[:100]), (PEOPLE[:100, 0] > 50).astype(int)
+    model = kind(epsilon=1.0, **({"delta": 1e-6} if kind is CovariateShiftClassifier else {}))
+    model.set_params(random_state=0)
+    mine, name = budget(), kind.__name__.lower()
+    given = {f"{name}__Xs": Xs, f"{name}__ys": ys}
+    pipe = mine.fit(make_pipeline(logs(), SCALER(), model), PEOPLE[100:], **given)
+    alone = clone(model).fit(by_hand(PEOPLE[100:]), Xs=Xs, ys=ys)
+    assert np.array_equal(pipe.predict(PEOPLE), alone.predict(by_hand(PEOPLE)))
+    assert mine.receipts[0].to_dict() == alone.spent_.to_dict()
+    inner = make_pipeline(SCALER(), clone(model))
+    both = mine.fit(
+        make_pipeline(logs(), inner),
+        PEOPLE[100:],
+        **{f"pipeline__{key}": value for key, value in given.items()},
+    )
+    assert np.array_equal(both.predict(PEOPLE), pipe.predict(PEOPLE)) and len(mine.ledger) == 2
+    for wrong in (
+        {"Xs": Xs},
+        {"boundedscaler__y": ys},
+        {},
+        {f"{name}__Xs": Xs[:, :1], f"{name}__ys": ys},
+    ):
+        with pytest.raises((TypeError, ValueError), match="Xs|boundedscaler__y"):
+            mine.fit(make_pipeline(SCALER(), clone(model)), watched(), **wrong)
+    with sklearn.config_context(enable_metadata_routing=True):
+        with pytest.raises(TypeError, match="without metadata routing"):
+            mine.fit(make_pipeline(SCALER(), clone(model)), watched(), **given)
+    assert len(mine.ledger) == 2
+
+
+def test_labels_that_are_too_few_are_refused_before_the_charge():
+    mine = budget()
+    model = LabelShiftClassifier(epsilon=1.0, random_state=0)
+    given = {
+        "labelshiftclassifier__Xs": by_hand(PEOPLE[:9]),
+        "labelshiftclassifier__ys": [0, 1] * 4 + [1],
+    }
+    with pytest.raises(ValueError, match="length|label each"):
+        mine.fit(make_pipeline(SCALER(), model), PEOPLE, [0, 1], **given)
+    assert not mine.ledger
+
+
+# --- declared functions ---
+
+
+def test_a_function_sees_a_copy_of_one_record():
+    seen = []
+
+    def look(row):
+        seen.append((row.shape, row.dtype, row.base, row.flags.owndata))
+        row += 1  # of its own
+        return row
+
+    table = PEOPLE.copy()
+    assert np.array_equal(record_wise(look)(table), PEOPLE + 1) and np.array_equal(table, PEOPLE)
+    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 10
+
+
+def test_what_fails_on_a_record_has_the_reach_of_the_record():
+    out = io.StringIO()
+    table = np.vstack([PEOPLE[:5], [[-1.0, 1.0], [30.0, -1.0], [np.nan, 1.0], [np.inf, 1.0]]])
+    with warnings.catch_warnings(record=True) as caught, redirect_stdout(out):
+        warnings.simplefilter("always")
+        found = record_wise(log_income, otherwise=[50.0, 4.5])(table)
+    assert not caught and not out.getvalue()
+    assert found[5:].tolist() == [[50, 4.5], [30, 4.5], [50, 0], [50, 0]]
+    assert np.array_equal(found[:5], np.column_stack([table[:5, 0], np.log10(table[:5, 1])]))
+    exits = record_wise(lambda row: exit() if row[0, 0] > 90 else row)
+    assert exits(np.array([[91.0], [3.0]])).tolist() == [[0.0], [3.0]]
+    shapes = record_wise(lambda row: row if row[0, 0] < 2000 else row[:, :1], otherwise=7.0)
+    assert shapes(np.array([[3000.0, 1.0], [3.0, 2.0]])).tolist() == [[7.0, 7.0], [3.0, 2.0]]
+    none = record_wise(log_income)(np.zeros((0, 2)))
+    assert none.shape == (0, 2)
+
+
+def counted(row, seen=[]):  # noqa: B006
+    seen.append(row)
+    return row * 0 + len(seen)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [counted, lambda row: row + np.random.default_rng().normal(), StandardScaler().fit_transform],
+)
+def test_a_function_that_remembers_or_draws_is_refused(function):
+    if function == StandardScaler().fit_transform or "StandardScaler" in repr(function):
+        assert np.all(
+            record_wise(function)(PEOPLE) == 0
+        )  # of one record alone it has nothing to tell
+        return
+    mine = budget()
+    with pytest.raises(ValueError, match="same record again"):
+        mine.fit(
+            make_pipeline(FunctionTransformer(record_wise(function)), NoisyLloyd(**LOYAL)),
+            watched(),
+        )
+    assert not mine.ledger
+
+
+def test_a_claim_to_be_total_is_not_believed():
+    def mean(rows):
+        return rows - rows.mean(axis=0)
+
+    mean.is_total = True
+    assert np.all(record_wise(mean)(PEOPLE) == 0)
+
+
+def test_a_transformer_of_public_records_can_be_declared():
+    known = StandardScaler().fit(PEOPLE[:50])  # PUBLIC here
+    pipe = make_pipeline(FunctionTransformer(record_wise(known.transform)), NoisyLloyd(**LOYAL))
+    found = budget().fit(pipe, PEOPLE[50:])
+    alone = NoisyLloyd(**LOYAL).fit(known.transform(PEOPLE[50:]))
+    assert np.allclose(found[-1].cluster_centers_, alone.cluster_centers_, atol=1e-9)
+
+
+def test_a_declared_function_is_a_parameter_like_others():
+    declared = record_wise(np.log10, otherwise=2.0)
+    assert type(declared) is RecordWise and clone(FunctionTransformer(declared)).func is declared
+    again = pickle.loads(pickle.dumps(declared))
+    assert again.function is np.log10 and again == declared and "log10" in repr(declared)
+    power = FunctionTransformer(record_wise(lambda row, p: row**p), kw_args={"p": 2})
+    assert np.array_equal(power.fit_transform(PEOPLE), PEOPLE**2)
+    with pytest.raises((AttributeError, TypeError)):
+        declared.function = np.exp
+    for wrong in (3, None):
+        with pytest.raises(TypeError, match="function"):
+            record_wise(wrong)
+    for wrong in (np.nan, "a"):
+        with pytest.raises((TypeError, ValueError), match="otherwise"):
+            record_wise(np.log10, otherwise=wrong)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=6),
+    st.integers(0, 5),
+    st.sampled_from(["plain", "columns", "the rest"]),
+)
+def test_images_of_neighbors_are_neighbors(rows, at, how):
+    """What one record becomes does not depend on the others, to the last bit."""
+    steps = clone(SAME[how](NoisyLloyd(**LOYAL)))[:-1]
+    steps.steps[-1] = ("scaler", SCALER(missing="middle"))
+    table = np.array(rows, dtype=float).reshape(-1, 2)
+    at %= len(table)
+    with np.errstate(all="ignore"):
+        whole = steps.fit_transform(table)
+        single = np.vstack([clone(steps).fit_transform(row[None]) for row in table])
+        assert np.array_equal(whole, single)
+        if len(table) > 1:
+            fewer = clone(steps).fit_transform(np.delete(table, at, axis=0))
+            assert np.array_equal(np.delete(whole, at, axis=0), fewer)
+
+
+def test_k_tuples_and_a_memory_map_go_through(tmp_path):
+    wide = RNG.normal(size=(4000, 2)) * 0.01 + RNG.choice([-0.5, 0.5], size=(4000, 1))
+    np.save(tmp_path / "rows.npy", wide)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    model = KTupleKMeans(2, epsilon=2.0, delta=1e-6, radius=2.0, random_state=0)
+    pipe = make_pipeline(BoundedScaler(-1, 1), model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = budget().fit(pipe, rows)
+        alone = clone(model).fit(BoundedScaler(-1, 1).fit_transform(wide))
+    assert np.array_equal(found[-1].cluster_centers_, alone.cluster_centers_)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.npy"]

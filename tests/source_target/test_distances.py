@@ -1,0 +1,283 @@
+"""k-medoids by any metric: against every choice of medoids, an integer program, FasterPAM, and the same target in other words."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.metrics import pairwise_distances
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_source_target import p_median
+
+from dplit import SourceTargetKMedoids, source_target
+from dplit.source_target import distances, medoids
+
+PARAMS = {
+    "minkowski": {"p": 3},
+    "seuclidean": {"V": np.array([1.0, 4.0])},
+    "mahalanobis": {"VI": np.array([[2.0, 0.5], [0.5, 1.0]])},
+}
+
+
+def steps(x, y):
+    """A function of two rows that is not the same both ways: uphill takes longer."""
+    return abs(x[0] - y[0]) + 2 * max(y[1] - x[1], 0) + max(x[1] - y[1], 0)
+
+
+METRICS = [m for m in distances.METRICS if m != "precomputed"] + [steps]
+every_metric = pytest.mark.parametrize("metric", METRICS)
+
+
+def table(n, seed=0):
+    """Latitudes and longitudes in radians, which any metric takes for two columns."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.arcsin(rng.uniform(-1, 1, n)), rng.uniform(-np.pi, np.pi, n)])
+
+
+def measured(metric):
+    return {"metric": metric, "metric_params": PARAMS.get(metric)}
+
+
+def between(A, B, metric):
+    # of one table with itself, scikit-learn measures one way only
+    return pairwise_distances(A, B.copy(), metric=metric, **PARAMS.get(metric, {}))
+
+
+@every_metric
+@pytest.mark.parametrize("beside", [0, 4])
+def test_every_metric_finds_what_trying_every_choice_finds(metric, beside):
+    X, S = table(14), table(beside, 1) if beside else None
+    D = between(X, X, metric)
+    d0 = between(X, S, metric).min(axis=1) if beside else np.full(14, np.inf)
+    cost = lambda some: np.minimum(d0, D[:, some].min(axis=1)).mean()  # noqa: E731
+    best = min(cost([*some]) for some in itertools.combinations(range(14), 3))
+    model = SourceTargetKMedoids(3, n_starts=20, **measured(metric)).fit(X, sources=S)
+    chosen = model.medoid_indices_
+    assert model.cost_ == pytest.approx(best, rel=1e-6) == pytest.approx(cost(chosen), rel=1e-6)
+    nearest = D[:, chosen].argmin(axis=1)
+    assert np.array_equal(model.labels_, nearest) and model.labels_.dtype == np.int64
+    assert np.array_equal(model.predict(X), model.labels_)
+    fresh = table(30, 2)
+    assert np.array_equal(model.predict(fresh), between(fresh, X[chosen], metric).argmin(axis=1))
+    assert np.array_equal(model.cluster_centers_, X[chosen])
+    told = source_target.stc_cost(X, S, chosen, **measured(metric))
+    assert told == pytest.approx(model.cost_)
+    d0 = between(X, S, metric).min(axis=1) if beside else np.full(14, 9.0)
+    away = source_target.source_distance(X, S, 9.0, **measured(metric))
+    assert np.allclose(away, d0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["haversine", "manhattan", "cosine", "canberra", steps])
+@pytest.mark.parametrize("beside", [0, 30])
+def test_other_metrics_are_within_a_hundredth_of_the_optimum(metric, beside):
+    ratios = []
+    for seed, k in ((0, 4), (1, 9)):
+        X, S = table(90, seed), table(30, seed + 5)
+        D = between(X, X, metric)
+        d0 = between(X, S, metric).min(axis=1) if beside else np.full(90, 1.01 * D.max())
+        model = SourceTargetKMedoids(k, metric=metric).fit(Xt=X, sources=S if beside else None)
+        ratios.append(model.cost_ / integer_optimum(D, d0, k))
+    assert min(ratios) > 1 - 1e-6 and max(ratios) <= 1.02 and np.mean(ratios) <= 1.01
+
+
+def integer_optimum(D, d0, k):
+    """`p_median` of the other tests, asked about distances that are given."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(p_median.__globals__, "cdist", lambda A, B: D)
+        return p_median(D, d0, k)
+
+
+def test_faster_pam_by_other_metrics_agrees():
+    kmedoids = pytest.importorskip("kmedoids")
+    for metric, beside in itertools.product(("haversine", "manhattan", "sqeuclidean"), (0, 50)):
+        X, S = table(400, 3), table(50, 4)
+        D = between(X, X, metric)
+        if beside:
+            D = np.minimum(D, between(X, S, metric).min(axis=1)[:, None])
+        best = min(kmedoids.fasterpam(D, 12, random_state=s).loss for s in range(3)) / 400
+        model = SourceTargetKMedoids(12, metric=metric).fit(X, sources=S if beside else None)
+        assert 0.97 * best < model.cost_ < 1.02 * best
+
+
+@every_metric
+def test_distances_that_are_given_are_the_same_target(metric):
+    X, S, fresh = table(60), table(7, 1), table(9, 2)
+    model = SourceTargetKMedoids(5, n_starts=2, **measured(metric)).fit(Xt=X, sources=S)
+    given = SourceTargetKMedoids(5, n_starts=2, metric="precomputed")
+    given.fit(Xt=between(X, X, metric), sources=between(X, S, metric))
+    # the Euclidean metric has a search of its own; by angles, and by equal cells, pairs tie in two columns
+    if metric not in (*distances.EUCLIDEAN, "cosine", "correlation", "hamming"):
+        assert np.array_equal(given.medoid_indices_, model.medoid_indices_)
+        assert np.array_equal(given.labels_, model.labels_) and given.n_features_in_ == 60
+    assert given.cluster_centers_ is None and given.cost_ == pytest.approx(model.cost_, rel=0.02)
+    found = given.predict(between(fresh, X, metric))
+    assert np.array_equal(found, between(fresh, X[given.medoid_indices_], metric).argmin(axis=1))
+    none = np.zeros((60, 0))
+    alone = clone(given).fit(Xt=between(X, X, metric), sources=none)
+    assert alone.cost_ == clone(given).fit(Xt=between(X, X, metric)).cost_ >= given.cost_
+
+
+def test_a_table_is_read_from_the_served_to_the_serving():
+    """Row 2 is near to all, but nobody is near to row 2 the other way round."""
+    D = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [8.0, 8.0, 0.0]])
+    model = SourceTargetKMedoids(1, metric="precomputed").fit(D)
+    assert model.medoid_indices_.tolist() == [2] and model.cost_ == pytest.approx(2 / 3)
+    assert SourceTargetKMedoids(1, metric="precomputed").fit(D.T).medoid_indices_.tolist() != [2]
+
+
+def test_the_date_line_and_the_poles_are_no_borders():
+    fiji = np.radians([[-17, 179], [-17, -179], [-18, 178], [-16, -178]])
+    pole = np.radians([[89, 0], [89, 120], [89, -120]])
+    X = np.vstack([fiji, pole])
+    model = SourceTargetKMedoids(2, metric="haversine").fit(X)
+    assert len({*model.labels_[:4]}) == len({*model.labels_[4:]}) == 1
+    assert model.labels_[0] != model.labels_[4]
+    assert len({*SourceTargetKMedoids(2).fit(X).labels_[:4]}) == 2  # a map cuts Fiji apart
+
+
+def test_many_rows_are_measured_in_blocks():
+    X = np.random.default_rng(0).normal(size=(4000, 2))
+    tracemalloc.start()
+    model = SourceTargetKMedoids(5, n_passes=1, n_candidates=500, metric="manhattan").fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25e6  # all distances: 128 MB
+    D = cdist(X, X, "cityblock")
+    given = SourceTargetKMedoids(5, n_passes=1, n_candidates=500, metric="precomputed")
+    assert np.array_equal(given.fit(D).medoid_indices_, model.medoid_indices_)
+    assert np.array_equal(given.labels_, D[:, model.medoid_indices_].argmin(axis=1))
+    tracemalloc.start()
+    given.fit(D)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25e6  # nor a copy of them
+
+
+def test_few_rows_are_measured_once():
+    calls = []
+
+    def counted(x, y):
+        calls.append(1)
+        return abs(x - y).sum()
+
+    SourceTargetKMedoids(3, metric=counted).fit(table(60))
+    assert len(calls) <= 60 * 60 + 60 * 60 + 60 * 3  # all pairs, which are the longest, the labels
+
+
+@pytest.mark.parametrize("metric", ["haversine", "manhattan", "cosine", steps])
+def test_without_sources_no_row_is_taken_for_served(metric):
+    X = table(40)
+    for target in (
+        distances.RowsByNumber(X, metric),
+        distances.RowsByNumber(between(X, X, metric), "precomputed"),
+    ):
+        assert np.all(target.to_sources(None) >= between(X, X, metric).max())
+        assert np.array_equal(target.to_sources(None, 3.0), np.full(40, 3.0))
+
+
+def test_what_is_no_distance_is_refused():
+    X = table(6)
+    for wrong in (lambda x, y: -1.0, lambda x, y: np.nan, lambda x, y: np.inf):
+        with pytest.raises(ValueError, match="below zero, or no finite"):
+            SourceTargetKMedoids(2, metric=wrong).fit(X)
+    hair = np.array([[0.0, 1.0], [-1e-16, 0.0]])
+    assert distances.as_distances(hair).min() == 0.0
+    given = SourceTargetKMedoids(2, metric="precomputed")
+    for bad, words in (
+        (np.ones((3, 2)), r"\(n, n\)"),
+        (-np.ones((3, 3)), "below zero"),
+        (np.full((3, 3), np.nan), "NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            given.fit(bad)
+    with pytest.raises(ValueError, match="as many rows"):
+        given.fit(np.ones((3, 3)), sources=np.ones((2, 5)))
+    with pytest.raises(ValueError, match="below zero"):
+        given.fit(np.ones((3, 3)), sources=-np.ones((3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"metric": "euclid"}, ValueError),
+        ({"metric": 2}, TypeError),
+        ({"metric": "seuclidean"}, ValueError),
+        ({"metric": "mahalanobis", "metric_params": {"p": 3}}, ValueError),
+        ({"metric_params": 3}, TypeError),
+        ({"metric": "haversine"}, ValueError),  # of three columns
+    ],
+)
+def test_an_impossible_metric_is_refused(given, error):
+    with pytest.raises(error, match="metric|Haversine"):
+        SourceTargetKMedoids(2, **given).fit(np.ones((4, 3)))
+
+
+def test_functions_that_measure_points_take_no_distances():
+    for ask in (
+        source_target.source_distance,
+        lambda *a, **k: source_target.stc_cost(*a, [0], **k),
+    ):
+        with pytest.raises(ValueError, match="measures rows and points itself"):
+            ask(np.ones((3, 3)), None, metric="precomputed")
+        with pytest.raises(ValueError, match="metric='euclid'"):
+            ask(np.ones((3, 3)), None, metric="euclid")
+
+
+def test_labels_of_another_row_go_to_the_nearest_medoid_though_a_source_is_nearer():
+    X, S = np.array([[0.0], [1.0], [9.0], [10.0]]), np.array([[0.4]])
+    model = SourceTargetKMedoids(1).fit(Xt=X, sources=S)
+    assert model.labels_.tolist() == [0, 0, 0, 0] and model.medoid_indices_[0] in (2, 3)
+    two = SourceTargetKMedoids(2).fit(X)
+    assert [*two.labels_] == [*two.fit_predict(X)] == [*two.predict(X)]
+    assert two.labels_[0] == two.labels_[1] != two.labels_[2] == two.labels_[3]
+    twins = SourceTargetKMedoids(3).fit(np.ones((5, 2)))
+    assert twins.labels_.tolist() == [0] * 5  # ties go to the first
+
+
+def test_a_second_table_still_needs_its_name():
+    X = table(8)
+    for second in (X, X[:3], np.ones(5)):
+        with pytest.raises(TypeError, match="two tables by name"):
+            SourceTargetKMedoids(2).fit(X, second)
+    assert (
+        SourceTargetKMedoids(2).fit(X, np.arange(8)).cost_ == SourceTargetKMedoids(2).fit(X).cost_
+    )
+
+
+PAIRWISE = dict.fromkeys(
+    ("check_clustering", "check_positive_only_tag_during_fit"),
+    "hands over rows where distances are asked for",
+)
+
+
+@parametrize_with_checks(
+    [
+        SourceTargetKMedoids(3),
+        SourceTargetKMedoids(3, metric="manhattan"),
+        SourceTargetKMedoids(3, metric="precomputed"),
+    ],
+    expected_failed_checks=lambda model: PAIRWISE if model.metric == "precomputed" else {},
+)
+def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+    check(estimator)
+
+
+def test_the_search_by_number_is_the_search_by_rows():
+    """Greedy choices and swaps by another metric are those of the Euclidean search, if the metric is Euclidean."""
+    X, S = table(150), table(20, 1)
+    by_rows, by_number = distances.EuclideanRows(X), distances.RowsByNumber(X, "euclidean")
+    d0 = source_target.source_distance(X, S)
+    assert np.allclose(by_number.to_sources(S), d0)
+    some = medoids.greedy_medoids(by_rows.points, d0, 6)[0]
+    same = medoids.greedy_medoids(by_number.points, d0, 6, between=by_number.between)[0]
+    assert np.array_equal(some, same)
+    assert np.array_equal(by_rows.around(some, 9), by_number.around(some, 9))
+    state = medoids._two_nearest(X, d0, X[some])
+    steps = X, d0, some.copy(), np.arange(150), state, 3, 1e-6
+    n_swaps = medoids._one_by_one(*steps)
+    found, again = medoids.swap_medoids(
+        by_number.points, d0, same, np.arange(150), 3, between=by_number.between
+    )
+    assert n_swaps == again and np.array_equal(found, steps[2])

@@ -12,6 +12,8 @@ from typing import Annotated
 import numpy as np
 
 from ..geometry.balls import relative_to_ball
+from ..inputs.arrays import as_type, doubles, empty, HELD, is_tensor, joined
+from ..inputs.arrays import like, namespace, rounded
 from ..inputs.blocks import keep_rows, map_blocks
 from ..inputs.contracts import Center, Points, Radius, Whole, whole
 from ..inputs.tables import PartitionedRows
@@ -53,9 +55,9 @@ def vote_grid(X: PartitionedRows, radius: Radius = 1.0, center: Center = None):
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
-        return np.rint(relative_to_ball(rows, radius, center) * scale).astype(np.float32)
+        return as_type(rounded(relative_to_ball(rows, radius, center) * scale), np.float32)
 
-    return np.concatenate(list(map_blocks(block, X)))
+    return joined(list(map_blocks(block, X)))
 
 # %% ../../nbs/private_evolution/votes.ipynb #c5013a77
 def vote_rows(X, view, radius, center, d):
@@ -90,13 +92,15 @@ def _scores(P):
 
 def _with_ones(G):
     """Rows in single precision, and beside them a column of ones."""
-    H = np.ones((len(G), G.shape[1] + 1), dtype=np.float32)
-    H[:, :-1] = G
+    H = empty((G.shape[0], G.shape[1] + 1), np.float32, G)
+    H[:, :-1], H[:, -1] = as_type(G, np.float32), 1.0
     return H
 
 
 def _best(H, slope):
     """(index, score) of the best member for each row of H, tile by tile."""
+    if is_tensor(H):
+        return _best_there(H, slope)
     at, score = np.empty(len(H), dtype=np.int64), np.empty(len(H), dtype=np.float32)
     rows = max(16, _TILE // slope.shape[1])
     room = np.empty((min(rows, len(H)), slope.shape[1]), dtype=np.float32)  # new memory is slow
@@ -104,6 +108,17 @@ def _best(H, slope):
         S = np.matmul(H[i : i + rows], slope, out=room[: len(H) - i])
         at[i : i + rows] = found = S.argmax(axis=1)
         score[i : i + rows] = S[np.arange(len(S)), found]
+    return at, score
+
+def _best_there(H, slope):
+    """The same where a tensor lies."""
+    xp, slope = namespace(H), doubles(like(slope, H))
+    at, score = empty((H.shape[0],), np.int64, H), empty((H.shape[0],), np.float32, H)
+    size = max(16, HELD // slope.shape[1])
+    for i in range(0, H.shape[0], size):
+        rows = slice(i, min(i + size, H.shape[0]))
+        S = doubles(H[rows, ...]) @ slope  # no library shortens the numbers of such a product
+        at[rows], score[rows] = xp.argmax(S, axis=1), as_type(xp.max(S, axis=1), np.float32)
     return at, score
 
 # %% ../../nbs/private_evolution/votes.ipynb #005847f5
@@ -165,10 +180,12 @@ def vote_rule(population, n_elite=0):
             f"{len(population)} members do not allow."
         )
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
+    slope = _scores(P)
+    every_pair = lambda G: _best(_with_ones(G), slope)[0]
     if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
-        slope = _scores(P)
-        return lambda G: _best(_with_ones(G), slope)[0]
-    return _grouped_search(P, n_elite)
+        return every_pair
+    fewer_pairs = _grouped_search(P, n_elite)  # on a device every pair is as fast
+    return lambda G: every_pair(G) if is_tensor(G) else fewer_pairs(G)
 
 # %% ../../nbs/private_evolution/votes.ipynb #53139272
 def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_elite: Whole = 0):
@@ -190,4 +207,5 @@ def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_e
         PRIVATE.
     """
     find = vote_rule(population, n_elite)
-    return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))
+    size = None if is_tensor(Q) else 2**13
+    return joined(list(map_blocks(lambda start, G: find(G), Q, size)))

@@ -80,7 +80,11 @@ def empty(shape, dtype, x):
 def taken(values, index):
     """PUBLIC or released values (of numpy) by a PRIVATE index, where the index is."""
     index = as_type(index, np.int64)
-    return values[index] if isinstance(index, np.ndarray) else namespace(index).take(like(values, index), index, axis=0)
+    return (
+        values[index]
+        if isinstance(index, np.ndarray)
+        else namespace(index).take(like(values, index), index, axis=0)
+    )
 
 
 def square_root(x):

@@ -20,7 +20,17 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .arrays import as_type, doubles, empty, is_tensor, joined, namespace, select_rows, side_by_side, to_numpy
+from dplit.inputs.arrays import (
+    as_type,
+    doubles,
+    empty,
+    is_tensor,
+    joined,
+    namespace,
+    select_rows,
+    side_by_side,
+    to_numpy,
+)
 from .numbers import UnreadableRecords
 from . import contracts
 from .checks import check_callable, check_count

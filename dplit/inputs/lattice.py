@@ -36,6 +36,7 @@ def lattice_length(Q, norm):
     xp = namespace(Q)
     return (Q * Q) @ like(np.ones(Q.shape[1]), Q) if norm == 2 else xp.sum(xp.abs(Q), axis=1)
 
+
 def squared_ends(ends):
     """For each PUBLIC length, in steps, the largest whole number whose square root is not above it."""
     squares = np.floor(np.square(ends))
@@ -111,6 +112,8 @@ def _shorten(X, target, limit, norm):
         length = length + (X[:, j] * X[:, j] if norm == 2 else xp.abs(X[:, j]))
     length = square_root(length) if norm == 2 else length
     Q = xp.trunc(X / length[:, None] * target)
-    while xp.any(over := lattice_length(Q, norm) > limit**norm):  # rounding may leave a step too much
+    while xp.any(
+        over := lattice_length(Q, norm) > limit**norm
+    ):  # rounding may leave a step too much
         Q[over] = xp.trunc(Q[over] * (1 - 2.0**-20))
     return Q

@@ -17,6 +17,7 @@ from ..inputs.arrays import like, namespace, rounded
 from ..inputs.blocks import keep_rows, map_blocks
 from ..inputs.contracts import Center, Points, Radius, Whole, whole
 from ..inputs.tables import PartitionedRows
+from .fused import votes_of
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
 def grid_radius(d: Annotated[int, whole(high=5_000_000)]):
@@ -99,8 +100,6 @@ def _with_ones(G):
 
 def _best(H, slope):
     """(index, score) of the best member for each row of H, tile by tile."""
-    if is_tensor(H):
-        return _best_there(H, slope)
     at, score = np.empty(len(H), dtype=np.int64), np.empty(len(H), dtype=np.float32)
     rows = max(16, _TILE // slope.shape[1])
     room = np.empty((min(rows, len(H)), slope.shape[1]), dtype=np.float32)  # new memory is slow
@@ -110,16 +109,18 @@ def _best(H, slope):
         score[i : i + rows] = S[np.arange(len(S)), found]
     return at, score
 
-def _best_there(H, slope):
-    """The same where a tensor lies."""
-    xp, slope = namespace(H), doubles(like(slope, H))
-    at, score = empty((H.shape[0],), np.int64, H), empty((H.shape[0],), np.float32, H)
-    size = max(16, HELD // slope.shape[1])
-    for i in range(0, H.shape[0], size):
-        rows = slice(i, min(i + size, H.shape[0]))
-        S = doubles(H[rows, ...]) @ slope  # no library shortens the numbers of such a product
-        at[rows], score[rows] = xp.argmax(S, axis=1), as_type(xp.max(S, axis=1), np.float32)
-    return at, score
+
+def _best_there(G, P):
+    """The index of the best member for each row of a tensor, where it lies."""
+    if (found := votes_of(G, P)) is not None:
+        return found
+    xp, slope, squares = namespace(G), doubles(like(P.T, G)), doubles(like((P * P).sum(axis=1), G))
+    at, size = empty((G.shape[0],), np.int64, G), max(16, HELD // len(P))
+    for i in range(0, G.shape[0], size):
+        rows = slice(i, min(i + size, G.shape[0]))
+        # no library shortens the numbers of a product in double precision
+        at[rows] = xp.argmax(2 * (doubles(G[rows, ...]) @ slope) - squares, axis=1)
+    return at
 
 # %% ../../nbs/private_evolution/votes.ipynb #005847f5
 _FEW = 1200  # members: looking at every pair is as fast
@@ -180,12 +181,12 @@ def vote_rule(population, n_elite=0):
             f"{len(population)} members do not allow."
         )
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
-    slope = _scores(P)
-    every_pair = lambda G: _best(_with_ones(G), slope)[0]
     if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
-        return every_pair
-    fewer_pairs = _grouped_search(P, n_elite)  # on a device every pair is as fast
-    return lambda G: every_pair(G) if is_tensor(G) else fewer_pairs(G)
+        slope = _scores(P)
+        here = lambda G: _best(_with_ones(G), slope)[0]
+    else:
+        here = _grouped_search(P, n_elite)
+    return lambda G: _best_there(G, P) if is_tensor(G) else here(G)
 
 # %% ../../nbs/private_evolution/votes.ipynb #53139272
 def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_elite: Whole = 0):

@@ -16,18 +16,9 @@ try:
 except ImportError:  # no dependency: see `votes_of`
     triton = None
 
-# %% ../../nbs/private_evolution/fused.ipynb #f02ebaad
+# %% ../../nbs/private_evolution/fused.ipynb #2470d77b
 def best_of_blocks(
-    G,
-    P,
-    OFF,
-    OUT,
-    n,
-    m,
-    D: "tl.constexpr",
-    BD: "tl.constexpr",
-    BR: "tl.constexpr",
-    BC: "tl.constexpr",
+    G, P, OFF, OUT, n, m, D: "constexpr", BD: "constexpr", BR: "constexpr", BC: "constexpr"
 ):
     """The kernel, a program of Triton for a block of rows: the index of the largest 2 q.p - |p|^2 for each row."""
     rows = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)

@@ -16,10 +16,8 @@ try:
 except ImportError:  # no dependency: see `votes_of`
     triton = None
 
-# %% ../../nbs/private_evolution/fused.ipynb #2470d77b
-def best_of_blocks(
-    G, P, OFF, OUT, n, m, D: "constexpr", BD: "constexpr", BR: "constexpr", BC: "constexpr"
-):
+# %% ../../nbs/private_evolution/fused.ipynb #edb7adff
+def best_of_blocks(G, P, OFF, OUT, n, m, D, BD, BR, BC):
     """The kernel, a program of Triton for a block of rows: the index of the largest 2 q.p - |p|^2 for each row."""
     rows = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)
     cols = tl.arange(0, BD)
@@ -38,8 +36,8 @@ def best_of_blocks(
         best = tl.maximum(best, most)
     tl.store(OUT + rows, at, mask=rows < n)
 
-# %% ../../nbs/private_evolution/fused.ipynb #2255d55c
-_kernels = {}
+# %% ../../nbs/private_evolution/fused.ipynb #f477f8f5
+_kernels, _sizes = {}, ("D", "BD", "BR", "BC")
 
 
 def votes_of(G, P):
@@ -63,11 +61,14 @@ def votes_of(G, P):
 
 def run_kernel(G, P, block=128):
     """`votes_of` without the question whether it can run: the interpreter of Triton takes tensors of a processor too."""
-    kernel = _kernels.setdefault("votes", triton.jit(best_of_blocks))
+    if not _kernels:  # sizes are compiled in
+        best_of_blocks.__annotations__ = dict.fromkeys(_sizes, tl.constexpr)
+        _kernels["votes"] = triton.jit(best_of_blocks)
     (n, d), m = G.shape, len(P)
     out = empty((n,), np.int32, G)
     squares = like((P * P).sum(axis=1), G)
-    sizes = {"D": d, "BD": max(16, 1 << (d - 1).bit_length()), "BR": block, "BC": block}
+    sizes = zip(_sizes, (d, max(16, 1 << (d - 1).bit_length()), block, block), strict=True)
     rows = as_type(G, np.float32).contiguous()
-    kernel[(triton.cdiv(n, block),)](rows, like(P, G), squares, out, n, m, **sizes)
+    grid, given = (triton.cdiv(n, block),), (rows, like(P, G), squares, out, n, m)
+    _kernels["votes"][grid](*given, **dict(sizes))
     return as_type(out, np.int64)

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from .arrays import doubles, is_tensor, namespace, to_numpy
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
-from .blocks import _is_partitioned, map_blocks
+from .blocks import _is_partitioned, map_blocks, MovedRows
 from .checks import _fields, column_kind
 from .contracts import Flag, Rule, Text, Whole
 
@@ -76,6 +76,8 @@ def check_rows(
     check_columns(X, owner, name, partitions)
     if is_tensor(X):
         rows = X if tensors else to_numpy(doubles(X))
+    elif isinstance(X, MovedRows) and tensors:
+        rows = X
     else:
         rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
     if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
@@ -177,7 +179,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if shape is not None and (len(shape) != 2 or shape[1] == 0):
         _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)
     column_names(X)
-    if not (words or is_tensor(X)) and (none := without_rows(X)) is not None:
+    if not (words or is_tensor(X) or isinstance(X, MovedRows)) and (none := without_rows(X)) is not None:
         _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
     return None if shape is None else int(shape[1])
 

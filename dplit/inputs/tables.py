@@ -179,7 +179,10 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if shape is not None and (len(shape) != 2 or shape[1] == 0):
         _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)
     column_names(X)
-    if not (words or is_tensor(X) or isinstance(X, MovedRows)) and (none := without_rows(X)) is not None:
+    if (
+        not (words or is_tensor(X) or isinstance(X, MovedRows))
+        and (none := without_rows(X)) is not None
+    ):
         _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
     return None if shape is None else int(shape[1])
 

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import array_api_strict
@@ -109,10 +108,11 @@ def test_blocks_of_any_size_are_moved_from_a_file(library, tmp_path):
     rows = some_rows(3)
     np.save(tmp_path / "rows.npy", rows)
     table = MovedRows(np.load(tmp_path / "rows.npy", mmap_mode="r"), LIBRARIES[library])
-    for model in (FITS["lloyd"][1], FITS["votes"][1], FITS["cover, copied"][1]):
-        d = FITS["cover, copied"][0] if isinstance(model, MaxCoverKMeans) else 3
-        if d == 3:
-            assert released(model.fit(table)) == released(model.fit(rows))
+    for fit in ("lloyd", "votes", "lloyd, ranges"):
+        model = FITS[fit][1]
+        assert released(model.fit(table)) == released(model.fit(rows))
+    copied = MaxCoverKMeans(4, radius=2.0, **COST)
+    assert released(copied.fit(table)) == released(copied.fit(rows))
     single = MovedRows(rows[3:].astype("float32"), LIBRARIES[library])
     assert NoisyLloyd(2, radius=2.0, **COST).fit(single).cluster_centers_.dtype == "float32"
 
@@ -153,7 +153,10 @@ def test_questions_of_a_noise(library):
     def ask(table, bins):
         noise = Noise(3)
         sums = noise.sums(table, radius=2.0, groups=bins, n_groups=5, mu=1.0)
-        first = lambda block: (block[:, 0] > 0).astype(int)  # foreign: reads arrays of numpy
+
+        def first(block):  # foreign code reads arrays of numpy
+            return (block[:, 0] > 0).astype(int)
+
         return (
             *sums,
             *noise.sums(table, radius=2.0, groups=first, n_groups=2, mu=1.0),

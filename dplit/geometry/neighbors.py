@@ -94,7 +94,7 @@ def grid_regret(
     """
     return 2 * np.sqrt(d) * radius / 2.0 ** grid_bits(d, k)
 
-# %% ../../nbs/geometry/neighbors.ipynb #1c1d7015
+# %% ../../nbs/geometry/neighbors.ipynb #5d157a9c
 def squared_distances(X, centers):
     """Squared distances (n, k) of rows, PRIVATE or not, to PUBLIC or released centers, pair by pair, where the rows lie."""
     if not is_tensor(X):
@@ -105,7 +105,7 @@ def squared_distances(X, centers):
         total = total + away * away
     return total
 
-
+# %% ../../nbs/geometry/neighbors.ipynb #1c1d7015
 class NearestCenter:
     """The map from a row to the index of its nearest center, prepared once, called on many blocks.
 

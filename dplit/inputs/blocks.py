@@ -26,7 +26,6 @@ from dplit.inputs.arrays import (
     empty,
     is_tensor,
     joined,
-    namespace,
     select_rows,
     side_by_side,
     to_numpy,

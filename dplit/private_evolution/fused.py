@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['constexpr', 'best_of_blocks', 'votes_of', 'run_kernel']
 
-# %% ../../nbs/private_evolution/fused.ipynb #dc550bec
+# %% ../../nbs/private_evolution/fused.ipynb #0991453d
 import numpy as np
 
 from ..inputs.arrays import as_type, empty, like
@@ -16,6 +16,7 @@ try:
 except ImportError:  # no dependency: see `votes_of`
     triton = tl = None
 
+# %% ../../nbs/private_evolution/fused.ipynb #29a2f0dc
 constexpr = getattr(tl, "constexpr", int)  # a number that is compiled in
 
 # %% ../../nbs/private_evolution/fused.ipynb #17bb0e61

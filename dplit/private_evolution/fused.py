@@ -5,19 +5,16 @@
 # %% auto #0
 __all__ = ['constexpr', 'best_of_blocks', 'votes_of', 'run_kernel']
 
-# %% ../../nbs/private_evolution/fused.ipynb #0991453d
+# %% ../../nbs/private_evolution/fused.ipynb #c56bea9f
+from importlib.util import find_spec
+
 import numpy as np
 
 from ..inputs.arrays import as_type, empty, like
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # no dependency: see `votes_of`
-    triton = tl = None
-
-# %% ../../nbs/private_evolution/fused.ipynb #29a2f0dc
-constexpr = getattr(tl, "constexpr", int)  # a number that is compiled in
+# %% ../../nbs/private_evolution/fused.ipynb #78dc3758
+class constexpr:  # by this name the compiler knows them
+    """A number that is compiled in."""
 
 # %% ../../nbs/private_evolution/fused.ipynb #17bb0e61
 def best_of_blocks(G, P, OFF, OUT, n, m, D: constexpr, BD: constexpr, BR: constexpr, BC: constexpr):
@@ -39,7 +36,7 @@ def best_of_blocks(G, P, OFF, OUT, n, m, D: constexpr, BD: constexpr, BR: conste
         best = tl.maximum(best, most)
     tl.store(OUT + rows, at, mask=rows < n)
 
-# %% ../../nbs/private_evolution/fused.ipynb #c6b91941
+# %% ../../nbs/private_evolution/fused.ipynb #7c2ede1a
 _kernels = {}
 
 
@@ -57,13 +54,16 @@ def votes_of(G, P):
     -------
     tensor of int64, shape (n,), or None
     """
-    if triton is None or not getattr(G, "is_cuda", False):
-        return None
-    return run_kernel(G, P)
+    is_there = getattr(G, "is_cuda", False) and find_spec("triton") is not None
+    return run_kernel(G, P) if is_there else None
 
 
 def run_kernel(G, P, block=128):
     """`votes_of` without the question whether it can run: the interpreter of Triton takes tensors of a processor too."""
+    global triton, tl  # the program finds them here; loading them takes a second
+    import triton
+    import triton.language as tl
+
     kernel = _kernels.setdefault("votes", triton.jit(best_of_blocks))
     (n, d), m = G.shape, len(P)
     out = empty((n,), np.int32, G)

@@ -17,6 +17,7 @@ from ..inputs.arrays import like, namespace, rounded
 from ..inputs.blocks import keep_rows, map_blocks
 from ..inputs.contracts import Center, Points, Radius, Whole, whole
 from ..inputs.tables import PartitionedRows
+from .fused import votes_of
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
 def grid_radius(d: Annotated[int, whole(high=5_000_000)]):
@@ -111,11 +112,8 @@ def _best(H, slope):
 
 def _best_there(G, P):
     """The index of the best member for each row of a tensor, where it lies."""
-    if getattr(G, "is_cuda", False):  # a graphics card; Triton takes a second to load
-        from dplit.private_evolution.fused import votes_of
-
-        if (found := votes_of(G, P)) is not None:
-            return found
+    if (found := votes_of(G, P)) is not None:
+        return found
     xp, slope, squares = namespace(G), doubles(like(P.T, G)), doubles(like((P * P).sum(axis=1), G))
     at, size = empty((G.shape[0],), np.int64, G), max(16, HELD // len(P))
     for i in range(0, G.shape[0], size):

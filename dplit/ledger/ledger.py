@@ -21,7 +21,7 @@ from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
-from .pipelines import check_fit, paid_step, receipt_of
+from .pipelines import check_fit, receipt_of
 from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson

@@ -52,6 +52,8 @@ SWEEPS = {
     "test_replay_catches_planted_bugs": 16,
     "test_replay_catches_what_people_write": 3,
     "test_replay_finds_nothing_in_many_runs": 4,
+    "test_replay_of_persons_finds_nothing": 8,
+    "test_replay_catches_a_factor_that_was_forgotten": 8,
     "test_replay_of_data_that_pass_finds_nothing": 4,
     "test_replay_says_what_is_wrong_with_a_cover": 3,
     "test_a_spoiled_row_is_refused_and_not_quoted": 4,

@@ -21,7 +21,8 @@ from .gaussian import gaussian_delta, gaussian_epsilon, _in_any_state
 from .gaussian import log_gaussian_delta
 from ..inputs.checks import check_neighboring, check_numbers, is_number
 from ..inputs.contracts import contract, Exponent, Flag, Function, instance, NotNegative
-from ..inputs.contracts import NotNegativeOrInf, OpenShare, Relation, Rule, Share, whole
+from ..inputs.contracts import NotNegativeOrInf, OpenShare, Relation, RowsPerPerson, Rule, Share
+from ..inputs.contracts import whole
 from .receipts import by_rules, _has_bounded_range, Line, _mixture_delta
 from .receipts import _mixture_epsilon, Receipt
 
@@ -239,6 +240,8 @@ class PrivacyCost:
     is_upper_bound : bool
         Whether no fit costs more than epsilon and delta. Some algorithms as published may cost
         more, and a budget does not charge them before they are fitted.
+    max_rows_per_person : int
+        The unit of privacy: all rows of a person together, at most this many. 1: a single row.
     """
 
     name: Line
@@ -249,6 +252,7 @@ class PrivacyCost:
     gaussian_only: Flag = False
     fixed: Flag = False
     is_upper_bound: Flag = False
+    max_rows_per_person: RowsPerPerson = 1
 
 # %% ../../nbs/accounting/filters.ipynb #f7cb4e26
 @by_rules

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Line', 'Number', 'MECHANISMS', 'Program', 'Table', 'by_rules', 'Release', 'together', 'rounded_up', 'total_line',
-           'Receipt', 'largest_scale']
+           'unit_of_privacy', 'Receipt', 'largest_scale']
 
 # %% ../../nbs/accounting/receipts.ipynb #648e2985
 import math
@@ -346,11 +346,11 @@ def _zcdp(releases):
 
 
 def _check_related(one, other):
-    if one.neighboring != other.neighboring:
-        raise ValueError(
-            "these receipts speak of different neighbours (add_remove and replace); "
-            "refit one of them with the other's `neighboring`."
-        )
+    for name, what in (("neighboring", "neighbours"), ("max_rows_per_person", "persons' rows")):
+        if (mine := getattr(one, name)) != (its := getattr(other, name)):
+            raise ValueError(
+                f"these receipts speak of different {what} ({mine} and {its}); refit one of them with the other's `{name}`."
+            )
 
 # %% ../../nbs/accounting/receipts.ipynb #a0c87575
 def _known(line):
@@ -370,23 +370,25 @@ MECHANISMS = """
 
 
 def _as_dict(receipt):
-    head, epsilon = asdict(receipt), receipt.epsilon
-    lines = [_known(line) for line in head.pop("releases")]
+    # of single rows as schema 1 began
+    head = {k: v for k, v in asdict(receipt).items() if (k, v) != ("max_rows_per_person", 1)}
+    lines, epsilon = [_known(line) for line in head.pop("releases")], receipt.epsilon
     epsilon = epsilon if epsilon < math.inf else None
     return {"schema": 1, **head, "epsilon": epsilon, "releases": lines}
 
 
 def _read(given):
-    """(releases, head) of what `Receipt.to_dict` wrote."""
+    """The fields of what `Receipt.to_dict` wrote."""
     if not isinstance(given, dict) or given.get("schema") != 1:
         raise ValueError("this is no receipt of schema 1: read it with a newer version of dplit.")
     lines = given.get("releases", [])
-    head = {k: v for k, v in given.items() if k not in ("schema", "epsilon", "releases")}
+    head = {"max_rows_per_person": 1} | given
+    head = {k: v for k, v in head.items() if k not in ("schema", "epsilon", "releases")}
     known = [[f.name for f in fields(kind) if f.name != "releases"] for kind in (Release, Receipt)]
     wrong = {k for line in lines for k in {*line} ^ {*known[0]}} | ({*head} ^ {*known[1]})
     if wrong:
         raise ValueError(f"a receipt of schema 1 has other fields; these differ: {sorted(wrong)}.")
-    return tuple(Release(**_known(line)) for line in lines), head
+    return {"releases": tuple(Release(**_known(line)) for line in lines), **head}
 
 
 def _check_program(releases, name, owner):
@@ -438,7 +440,13 @@ def total_line(receipt):
     why = "; NOT private: drawn from a seed, for teaching and tests"
     if not all(r.private for r in receipt.releases):
         why = "; NOT private: a price for real numbers, which floating point does not keep"
-    return f"{total}, neighbours: {receipt.neighboring}{'' if receipt.private else why}"
+    return f"{total}, neighbours: {receipt.neighboring}{unit_of_privacy(receipt)}{'' if receipt.private else why}"
+
+
+def unit_of_privacy(stated):
+    """The unit of privacy of a receipt or a ledger, for the end of a line; nothing for single rows."""
+    m = stated.max_rows_per_person
+    return "" if m == 1 else f"; per person, with at most {m} rows each"
 
 # %% ../../nbs/accounting/receipts.ipynb #e9badf2f
 @by_rules
@@ -459,6 +467,9 @@ class Receipt:
         therefore no protection; or if a release is private on paper only.
     title : str
         Whose receipt it is.
+    max_rows_per_person : int
+        The unit of privacy: all rows of a person together, at most this many. What the releases cost
+        is then stated for a person, too. 1: a single row. See `receipt_for_persons`.
 
     Attributes
     ----------
@@ -477,6 +488,7 @@ class Receipt:
     delta: NotNegativeOrInf = 0.0
     private: Flag = True
     title: Text = ""
+    max_rows_per_person: Count = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "private", all(r.private for r in (self, *self.releases)))
@@ -540,8 +552,8 @@ class Receipt:
         fits. `epsilon_at` a larger delta says what is true, and a `PrivacyBudget` adds up.
         """
         _check_related(self, other)
-        releases, delta = self.releases + other.releases, self.delta + other.delta
-        return Receipt(releases, self.neighboring, delta, self.private and other.private)
+        told = {"delta": self.delta + other.delta, "private": self.private and other.private}
+        return replace(self, releases=self.releases + other.releases, title="", **told)
 
     def __radd__(self, other: "Receipt | int") -> "Receipt":  # so that sum(receipts) works
         return self if other == 0 else NotImplemented
@@ -579,8 +591,7 @@ class Receipt:
         ValueError
             If the dictionary has another schema, other fields or an unknown mechanism.
         """
-        releases, head = _read(given)
-        return cls(releases, **head)
+        return cls(**_read(given))
 
     def __str__(self) -> str:
         return "\n".join([f"Receipt {self.title}".strip(), str(_lines(self)), total_line(self)])

@@ -26,11 +26,12 @@ from .nonconvex import algorithm_2, target_names, trust_in, worth_calling
 from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
+from ..inputs.declared import as_of_now
 from ..inputs.checks import shown
 from ..inputs.contracts import between, Count, instance, NotNegative, Positive, PositiveOrInf
 from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
-from ..inputs.contracts import Rounds, Rule, Share
+from ..inputs.contracts import Rounds, Rule, Share, RowsPerPerson
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
 from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
@@ -554,6 +555,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         variant: Variant = "profiled",
         protect: Protect = "target",
         private: Flag = True,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -573,6 +575,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         self.variant = variant
         self.protect = protect
         self.private = private
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_public(self):
@@ -673,8 +676,8 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
+        fitted = as_of_now(self)
+        return fitted.classes_[fitted._scores(X).argmax(axis=1)]
 
     def predict_proba(self, X: "ArrayLike") -> np.ndarray:
         """Probabilities of the classes. NOT private: a function of the rows you pass.
@@ -692,4 +695,4 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             As in `predict`.
         """
-        return special.softmax(self._scores(X), axis=1)
+        return special.softmax(as_of_now(self)._scores(X), axis=1)

@@ -28,10 +28,10 @@ from ..estimators.base import PrivateEstimator
 from ..geometry.balls import clip_to_ball
 from ..inputs.blocks import MappedRows
 from ..inputs.checks import shown, warn_after_charge
-from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare
+from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare, RowsPerPerson
 from ..inputs.contracts import Positive, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
-from ..inputs.declared import PARAMETERS, RELEASED
+from ..inputs.declared import as_of_now, PARAMETERS, RELEASED
 from ..inputs.foreign import one_column
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import check_same_columns, keep_columns
@@ -339,6 +339,7 @@ class CovariateShift(PrivateEstimator):
         order: Order = 2,
         caution: NotNegative = 3.0,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
@@ -347,6 +348,7 @@ class CovariateShift(PrivateEstimator):
         self.order = order
         self.caution = caution
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
@@ -488,8 +490,8 @@ class CovariateShift(PrivateEstimator):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        rows = self._rows(X)
-        return self.estimator_.predict(rows)
+        fitted = as_of_now(self)
+        return fitted.estimator_.predict(fitted._rows(X))
 
 # %% ../../nbs/adaptation/covariate_shift.ipynb #80d5fb5e
 class CovariateShiftRegressor(RegressorMixin, CovariateShift):
@@ -634,5 +636,5 @@ class CovariateShiftClassifier(ClassifierMixin, CovariateShift):
         NotFittedError, TypeError, ValueError
             As in `predict`.
         """
-        rows = self._rows(X)
-        return self.estimator_.predict_proba(rows)
+        fitted = as_of_now(self)
+        return fitted.estimator_.predict_proba(fitted._rows(X))

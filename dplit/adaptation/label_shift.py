@@ -23,10 +23,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
+from ..inputs.declared import as_of_now
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
 from ..inputs.contracts import NotNegative, Count, Positive, positive
-from ..inputs.contracts import Table as Matrix, Vector
+from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
@@ -382,11 +383,13 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         *,
         epsilon: RequiredEpsilon = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_common(self):
@@ -535,8 +538,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        fitted = as_of_now(self)
+        return fitted.classes_[fitted.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: "ArrayLike") -> np.ndarray:
         """Probabilities of the classes in the target. NOT private: a function of the rows you pass.
@@ -555,8 +558,9 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             As in `predict`.
         """
         check_is_fitted(self)
+        fitted = as_of_now(self)
         rows = check_rows(X, type(self).__name__)
-        check_fitted_columns(self, X)
-        posterior = self.estimator_.predict_proba(rows)
-        posterior = posterior * (self.target_proportions_ / self.source_proportions_)
+        check_fitted_columns(fitted, X)
+        posterior = fitted.estimator_.predict_proba(rows)
+        posterior = posterior * (fitted.target_proportions_ / fitted.source_proportions_)
         return posterior / posterior.sum(axis=1, keepdims=True)

@@ -25,6 +25,7 @@ from .discrepancy import private_second_moment, trust_region_max
 from .samples import _check_regression, _noisy_gradient, _numbers
 from .samples import _require_columns, _require_run, ASample, on_lattice
 from .samples import PrivateAdaptation, Samples, squared_errors
+from ..inputs.declared import as_of_now
 from ..inputs.contracts import Flag, NotNegative, OpenShare, RandomState, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rounds, Rule, Share, between, positive
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
@@ -33,7 +34,7 @@ from ..inputs.checks import check_between, check_choice
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.blocks import MappedRows
 from ..inputs.contracts import Count, instance, NotNegativeOrInf, Positive
-from ..inputs.contracts import PositiveOrInf, Vector
+from ..inputs.contracts import PositiveOrInf, Vector, RowsPerPerson
 from ..inputs.lattice import lattice, quantize
 from ..inputs.tables import Rows
 from ..mechanisms.noise import ANoise
@@ -457,6 +458,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         variant: Variant = "profiled",
         protect: Protect = "target",
         private: Flag = True,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -475,6 +477,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         self.variant = variant
         self.protect = protect
         self.private = private
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_public(self):
@@ -575,7 +578,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         NotFittedError, TypeError, ValueError
             If there was no fit, or X is not a finite table with the columns of the fit.
         """
-        return self._rows(X) @ self.coef_
+        fitted = as_of_now(self)
+        return fitted._rows(X) @ fitted.coef_
 
 # %% ../../nbs/adaptation/regression.ipynb #2a4d4a4c
 def _ask_adaptation(estimator, name, owner):

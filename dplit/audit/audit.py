@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from ..accounting.gaussian import sampled_epsilon
+from ..estimators.base import rows_per_person
 from .faults import Bug, SABOTAGE, sabotage
 from .recordings import _watched_fit, Audited, record
 from .weighing import _ADDITIVE, _best_event, check_draws, check_noise
@@ -121,7 +122,7 @@ def replay(
     ----------
     estimator : estimator
         Makes all its releases through one `Noise`; has `random_state`, `epsilon` and, fitted,
-        `spent_`.
+        `spent_`. With `max_rows_per_person` above 1, a pair may differ by that many rows.
     pairs : list of tuple (name, D, D')
         For example from `neighbors`.
     seeds : iterable of int
@@ -192,18 +193,19 @@ def _check_cover(first, second, left, neighboring):
     return found
 
 
-def _differences(first, event, neighboring, covered):
-    """Sentences if an event on a neighbour is not what the recorded one declares and pays for."""
-    found, moved = [], _movement(first, event)
-    if not moved <= first.sensitivity * (1 + 1e-9):
+def _differences(first, event, estimator, covered):
+    """Sentences if an event on a neighbour is not what the recorded one declares and pays for, by all rows of a person."""
+    found, moved, rows = [], _movement(first, event), rows_per_person(estimator)
+    neighboring = getattr(estimator, "neighboring", "add_remove")
+    if not moved <= rows * first.sensitivity * (1 + 1e-9):
         ratio = moved / first.sensitivity
         found.append(f"{event.label}: moved {ratio:.3g} times the declared sensitivity")
-    if event.mechanism == "cover":
+    if event.mechanism == "cover" and rows == 1:
         found += _check_cover(first, event, covered.setdefault(event.label, set()), neighboring)
     if event.branch and moved:
         touched = covered.setdefault(event.branch[0], set())
         touched.add(event.branch[1])
-        if len(touched) > (2 if neighboring == "replace" else 1):
+        if len(touched) > rows * (2 if neighboring == "replace" else 1):
             found.append(f"{event.label}: a row is in more than one parallel branch")
     return found
 
@@ -219,7 +221,6 @@ def _declared(event):
 def _compare(before, estimator, data, seed, fit, near=True):
     """Replay a recording on other data; sentences about every difference. Values may move freely if the data are not `near`."""
     recorded, found, covered = list(before.events), [], {}
-    neighboring = getattr(estimator, "neighboring", "add_remove")
 
     def hand_out_again(event):
         if not recorded:
@@ -229,7 +230,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
         if _declared(first) != _declared(event):
             found.append(f"{event.label}: declared otherwise than in the recording")
             return event.outcome
-        found.extend(_differences(first, event, neighboring, covered) if near else [])
+        found.extend(_differences(first, event, estimator, covered) if near else [])
         return first.outcome
 
     after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
@@ -248,7 +249,7 @@ def check_receipt(estimator, recording):
     spent = pickle.loads(recording.public.get("attribute spent_", pickle.dumps(None)))
     if spent is None:
         return ["no receipt"]
-    found, delta = [], getattr(estimator, "delta", None) or 0.0
+    found, rows, delta = [], rows_per_person(estimator), getattr(estimator, "delta", None) or 0.0
     if spent.delta > delta:
         found.append(f"receipt quoted at delta = {spent.delta:.3g}, claimed {delta:.3g}")
     if estimator.epsilon is None:  # a claim in zCDP
@@ -259,16 +260,18 @@ def check_receipt(estimator, recording):
     claimed = getattr(estimator, "neighboring", spent.neighboring)
     if spent.neighboring != claimed:
         found.append(f"receipt for {spent.neighboring}, claimed {claimed}")
+    if spent.max_rows_per_person != rows:
+        found.append(f"receipt for {spent.max_rows_per_person} rows of a person, claimed {rows}")
     # what each passage really cost, by its own sensitivity and scale, beside what is written down
     neighbors = 2 if spent.neighboring == "replace" else 1
     written = sum(r.rho for r in spent.releases if r.exponent is None)
-    if _rho(recording.events, neighbors) > written * (1 + 1e-6):
+    if rows**2 * _rho(recording.events, neighbors) > written * (1 + 1e-6):
         found.append("more went through the door than the receipt says")
     covers = {r.label: r.exponent for r in spent.releases if r.exponent is not None}
     for event in recording.events:
         if event.mechanism == "cover":
-            exponent = event.sensitivity / event.scale
-            if exponent > covers.get(event.label, 0.0) * (1 + 1e-6):
+            exponent = rows * event.sensitivity / event.scale
+            if exponent > covers.get(event.label, spent.epsilon * (rows > 1)) * (1 + 1e-6):
                 found.append(f"{event.label}: a dearer choice than the receipt says")
     return found
 

@@ -17,7 +17,16 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import clone
 
-from ..inputs.contracts import Count, Function, Radius, RandomState, Relation, Rule, whole
+from dplit.inputs.contracts import (
+    Count,
+    Function,
+    Radius,
+    RandomState,
+    Relation,
+    RowsPerPerson,
+    Rule,
+)
+from ..inputs.contracts import whole
 from ..inputs.checks import check_memory
 from ..mechanisms.journal import watch
 
@@ -29,6 +38,7 @@ def neighbors(
     n_rows: Count = 24,
     neighboring: Relation = "add_remove",
     n_random: Annotated[int, whole(0, 2**20)] = 4,
+    max_rows_per_person: RowsPerPerson = 1,
     seed: RandomState = 0,
 ):
     """A zoo of neighbouring pairs, each aimed at a way in which programs go wrong, and some random ones.
@@ -43,12 +53,14 @@ def neighbors(
     neighboring : {"add_remove", "replace"}
     n_random : int
         How many random pairs, of random spread, to add.
+    max_rows_per_person : int
+        How many rows the differing person has, m: all alike, and in a second pair at four places.
     seed : int
 
     Returns
     -------
     list of tuple (name, D, D')
-        D' has one row more than D, or one other row. The last pair's row is NaN: a fit must refuse
+        D' has one row more than D, or one other row, or m. The last pair's row is NaN: a fit must refuse
         it, or treat it as a row.
     """
     sizes = f"n_rows={n_rows}, n_features={n_features}"
@@ -71,9 +83,21 @@ def neighbors(
         rows = rng.normal(size=(1 + rng.integers(n_rows), n_features)) * spread
         zoo.append((f"random {i + 1}", rows, rng.standard_cauchy(n_features) * spread))
     zoo.append(("a row of NaN", cloud, np.full(n_features, np.nan)))
+    m = max_rows_per_person
+    if m > 1:
+        places = np.resize([1.0, -1.0, 0.5, -0.25], m)[:, None]
+        zoo = [
+            (name + how, D, rows)
+            for name, D, row in zoo
+            for how, rows in (
+                (f", at {min(m, 4)} places", places * row),
+                ("", np.tile(row, (m, 1))),
+            )
+            if neighboring == "add_remove" or len(D) >= m
+        ]
     if neighboring == "replace":
-        return [(name, D, np.vstack([row, D[1:]])) for name, D, row in zoo]
-    return [(name, D, np.vstack([D, row])) for name, D, row in zoo]
+        return [(name, D, np.vstack([rows, D[m:]])) for name, D, rows in zoo]
+    return [(name, D, np.vstack([D, rows])) for name, D, rows in zoo]
 
 # %% ../../nbs/audit/recordings.ipynb #b1f0a7c2
 def dense_pairs(

@@ -13,7 +13,14 @@ import numpy as np
 
 from ..accounting.receipts import Table
 from .command import read_public
-from .files import _cells_by_name, _is_no_text, _Lines, _numbers, _open_csv
+from dplit.command_line.files import (
+    _cells_by_name,
+    _HALTS,
+    _is_no_text,
+    _Lines,
+    _numbers,
+    _open_csv,
+)
 from .files import _parquet, _words, BLOCK
 from .sources import is_parquet, opened
 from ..inputs.console import say
@@ -121,7 +128,19 @@ def _read_csv(part):
 
 
 def _read_parquet(part, columns, several):
-    cells = _parquet(part, 2, [column.name for column in columns])
+    try:
+        cells = _parquet(part, 2, [column.name for column in columns])
+    except _HALTS:
+        raise
+    except BaseException as error:  # its words may quote cells
+        problem = OSError(
+            f"{part.name}: its rows cannot be read ({type(error).__name__}). A fit would be REFUSED, and its "
+            "ledger charged: write the file anew."
+        )
+    else:
+        problem = None
+    if problem:
+        raise problem
     n, of = len(cells[columns[0].name]), f" of {part.name}" * several
     yield cells, [f"row {i}{of}" for i in range(1, n + 1)]
 
@@ -185,7 +204,7 @@ def check(options):
     OSError, TypeError, ValueError
         If a bound or the kind of table is impossible, as for `cluster`.
     """
-    with opened(options.table) as source:
+    with opened(options.table, options.max_bytes) as source:
         scaler, left_out = read_public(options, source)
         most = None if options.all else FEW
         columns, wrong, kept = tally(source, scaler, most)

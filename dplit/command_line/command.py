@@ -22,6 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..ledger.rules import declared_price, Row
+from ..accounting.groups import receipt_for_persons
+from ..estimators.base import rows_per_person
 from ..estimators.grid import GridKMeans
 from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
@@ -37,6 +39,7 @@ from ..inputs.doubts import as_one_name, of_one_value
 from .options import MANY
 from .bounds import _scaler, read_bounds
 from .files import check_table, read_names, read_rows
+from .persons import check_persons, keeping, persons_of
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -97,8 +100,11 @@ def read_public(options, source, neighboring="add_remove"):
 def _plan(options, source):
     """(scaler, estimator, why that one, columns left out): all that is PUBLIC, checked; no row is read."""
     scaler, left_out = read_public(options, source, options.neighboring)
+    left_out = check_persons(options, source, scaler, left_out)
     asked = {"epsilon": options.epsilon, "delta": options.delta, "random_state": options.seed}
     asked |= {"neighboring": options.neighboring, "verbose": options.verbose}
+    if options.max_rows_per_person is not None:
+        asked["max_rows_per_person"] = options.max_rows_per_person
     method, why = _method(options, scaler)
     # scaled rows fill the cube [-1, 1]^d, whose cells are smaller than those of the ball around it
     grid = METHODS[method] is GridKMeans
@@ -153,7 +159,7 @@ def _prepare(folder):
     return new
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
-def _result(source, scaler, model, why, left_out):
+def _result(options, source, scaler, model, why, left_out):
     """What was released, in the table's units."""
     abstained = getattr(model, "status_", "") == "abstained"
     sizes, errors = (getattr(model, f"cluster_sizes_{end}", None) for end in ("", "se_"))
@@ -167,17 +173,20 @@ def _result(source, scaler, model, why, left_out):
         centers=scaler.in_units(model.cluster_centers_),
         sizes=sizes,
         errors=errors,
-        receipt=_with_rules_said(model.spent_, scaler),
+        receipt=_with_rules_said(model.spent_, scaler, persons_of(options)),
         center_errors=_center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
     )
 
 
-def _with_rules_said(receipt, scaler):
-    """A receipt that says in its title what missing cells count as and what weighs: with others it is another table."""
+def _with_rules_said(receipt, scaler, persons=None):
+    """A receipt that says in its title what missing cells count as, what weighs and whose rows are bounded: with others it is another table."""
     said = ((c, words) for c in scaler.columns_ for words in (c.weighed, c.rule) if words)
-    rules = "; ".join(f"column {c.name}: {words}" for c, words in said)
+    rules = [f"column {c.name}: {words}" for c, words in said]
+    if persons:
+        rules.append("of each id in column {}, at most {} rows, by a public rule".format(*persons))
+    rules = "; ".join(rules)
     printable = "".join(sign if sign.isprintable() else " " for sign in rules)
     return replace(receipt, title=f"{receipt.title}; {printable}") if rules else receipt
 
@@ -253,11 +262,13 @@ def _rehearse(options, source, scaler, model, *said):
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
     noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
     made_up, shape = copy.copy(model), (k, _n_outputs(scaler))
-    made_up.spent_, made_up.cluster_centers_ = noise.receipt(options.delta), np.zeros(shape)
+    receipt = noise.receipt(options.delta)
+    made_up.spent_ = receipt_for_persons(receipt, rows_per_person(model), options.delta)
+    made_up.cluster_centers_ = np.zeros(shape)
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
-    result = _result(source, scaler, made_up, *said)
+    result = _result(options, source, scaler, made_up, *said)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
     check_folder(options.out, ROOM)
@@ -273,10 +284,17 @@ def _summary(result):
     return "\n".join(filter(None, (*parts, doubts(result))))
 
 
+def _draw(folder, result):
+    """Write the page, and say on standard error that this takes its time."""
+    say(f"drawing {folder / FILES[2]} ...", sys.stderr)
+    with clock("drawing"):
+        return _write(folder, result, FILES[2:])
+
+
 def _finish(folder, result, failed, came):
     """Draw the report unless a signal came, print the summary, and return 0, or 3 if a file is missing."""
     left_out = {FILES[2]: f"left out, because {signal.Signals(came).name} came"} if came else {}
-    failed |= left_out or _write(folder, result, FILES[2:])
+    failed |= left_out or _draw(folder, result)
     lost = [name for name in FILES[:2] if name in failed]
     for text in (f"{name}:\n{_TEXTS[name](result)}" for name in lost):
         say(text) or say(text, sys.stderr)
@@ -296,12 +314,14 @@ def _answer(options, source, scaler, model, stop, why, left_out):
     """((result, files that failed), receipt): reads the rows, fits, and writes what spent the budget, before anything else."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {source.name} ...")
+        if persons := persons_of(options):
+            say("of each id in column {}, at most {} rows ...".format(*persons))
         with clock("reading"):
-            rows = read_rows(source, scaler)
+            rows = read_rows(source, scaler, keeping(persons_of(options)))
         say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
         with clock("clustering"):
             model.fit(rows)
-    result = _result(source, scaler, model, why, left_out)
+    result = _result(options, source, scaler, model, why, left_out)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
 
@@ -314,7 +334,7 @@ def cluster(options):
     kind of table or the folder is impossible (no row is read); `ValueError` with one sentence if a row
     cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
-    with opened(options.table) as source:
+    with opened(options.table, options.max_bytes) as source:
         return _cluster(options, source)
 
 

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
+from itertools import compress, islice
 
 import numpy as np
 
@@ -82,8 +82,12 @@ def _floats(cells):
     return numbers
 
 # %% ../../nbs/command_line/files.ipynb #a8e233c0
-def _block(cells, scaler):
-    """Scaled rows of {name: cells}. PRIVATE."""
+def _block(cells, scaler, kept=None):
+    """Scaled rows of {name: cells}, of all records or of those that are `kept`. PRIVATE."""
+    if kept is not None:
+        cells = {c.name: list(compress(cells[c.name], kept)) for c in scaler.columns_}
+        if not np.any(kept):
+            return np.empty((0, _width(scaler)))
 
     def read(own, c):
         if c.values:
@@ -217,38 +221,51 @@ def _cells_by_name(records, head):
     return dict(zip(head, zip(*rows, strict=True), strict=True)) if rows else None
 
 # %% ../../nbs/command_line/files.ipynb #de0c8d8a
-def _csv_blocks(part, scaler):
-    """Pairs (place, scaled rows) of a CSV file. PRIVATE."""
+def _csv_cells(part):
+    """Pairs (place, {name: cells}) of the blocks of a CSV file. PRIVATE."""
     with _open_csv(part.path) as file:
         lines = _Lines(file, part.name)
         place = file.tell()
         while (cells := _next_block(lines)) is not None:
-            yield place, _block(cells, scaler)
+            yield place, cells
             place = file.tell()
+
+
+def _csv_blocks(part, scaler, keep):
+    """(place, which of its records are kept, scaled rows) of each block of a CSV file. PRIVATE."""
+    start = 0
+    for place, cells in _csv_cells(part):
+        end = start + len(next(iter(cells.values())))
+        kept = None if keep is None else keep[start:end]
+        yield place, kept, _block(cells, scaler, kept)
+        start = end
 
 
 def _next_block(lines):
     return _cells_by_name(islice(lines.records(), BLOCK), lines.head)
 
 
-def _block_at(part, place, scaler):
+def _block_at(part, place, kept, scaler):
     """One of these blocks again."""
     with _open_csv(part.path) as file:
         lines = _Lines(file, part.name)
         file.seek(place)
-        return _block(_next_block(lines), scaler)
+        return _block(_next_block(lines), scaler, kept)
 
 
-def _csv_rows(part, scaler):
+def _csv_rows(part, scaler, keep):
     """All scaled rows of a CSV file: in memory or, if it is large, as a dask array."""
     if os.path.getsize(part.path) <= LARGE or find_spec("dask") is None:
-        blocks = [block for _, block in _csv_blocks(part, scaler)]
+        blocks = [block for *_, block in _csv_blocks(part, scaler, keep)]
         return np.concatenate(blocks) if blocks else np.empty((0, _width(scaler)))
     from dask import array, delayed
 
-    places = [(place, block.shape) for place, block in _csv_blocks(part, scaler)]
+    found = [(place, kept, block.shape) for place, kept, block in _csv_blocks(part, scaler, keep)]
     read = delayed(_block_at, pure=True)
-    parts = [array.from_delayed(read(part, place, scaler), shape, float) for place, shape in places]
+    parts = [
+        array.from_delayed(read(part, place, kept, scaler), shape, float)
+        for place, kept, shape in found
+    ]
     return array.concatenate(parts)
 
 
@@ -362,8 +379,8 @@ def _parquet_names(part):
     return [name for name, _ in _parquet(part, 0)]
 
 
-def _parquet_rows(part, scaler):
-    return _block(_parquet(part, 2, [c.name for c in scaler.columns_]), scaler)
+def _parquet_rows(part, scaler, keep):
+    return _block(_parquet(part, 2, [c.name for c in scaler.columns_]), scaler, keep)
 
 
 def _refuse_types(part, scaler):
@@ -449,9 +466,10 @@ _UNUSABLE = (
 )
 
 
-def read_rows(source, scaler):
+def read_rows(source, scaler, keep=None):
     """Scaled rows of a PRIVATE `Source`, or plain file: an array or a dask array, PRIVATE. Other columns are not read.
 
+    `keep`: from the source to which records of each part are kept, if not all are; see `keeping`.
     Refused as in `check_table`, before a row is read; and by a `ValueError` with one and the same sentence
     if any row cannot be used, or there is none: it names no cell, line or column.
     """
@@ -459,9 +477,10 @@ def read_rows(source, scaler):
     check_table(source, scaler)
     try:
         with quiet():
+            keep = keep(source) if keep else [None] * len(source.parts)
             found = [
-                (_parquet_rows if is_parquet(part) else _csv_rows)(part, scaler)
-                for part in source.parts
+                (_parquet_rows if is_parquet(part) else _csv_rows)(part, scaler, kept)
+                for part, kept in zip(source.parts, keep, strict=True)
             ]
             rows = found[0] if len(found) == 1 else np.concatenate(found)
             usable = len(rows) > 0

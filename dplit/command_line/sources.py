@@ -8,6 +8,8 @@ __all__ = ['READABLE', 'Part', 'Source', 'check_source', 'suffix', 'is_parquet',
 # %% ../../nbs/command_line/sources.ipynb #c649f0ee
 import os
 import re
+import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -16,7 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..inputs.console import say
+from .options import MOST
+from ..inputs.console import say, stopping
 
 # %% ../../nbs/command_line/sources.ipynb #a1db67cd
 class Part(NamedTuple):
@@ -117,34 +120,59 @@ def is_parquet(part):
 _BLOCK = 2**20  # bytes that are copied at a time
 
 
-def _spool(stream, name, why, stack):
-    """Where a private copy of a stream lies, until the stack is closed."""
-    number, path = _new_file(name)
-    file = stack.enter_context(open(number, "wb"))
+_RESERVE = 2**27  # bytes that a copy leaves to others
+
+
+def _spool(stream, name, why, stack, most=MOST):
+    """Where a private copy of a stream lies, until the stack is closed; of at most so many bytes."""
+    path = os.path.join(_folder_of_copies(), f"dplit_{secrets.token_hex(16)}")
 
     def remove():
         with suppress(OSError):
             os.unlink(path)
 
-    stack.callback(remove)
-    by_number = f"/proc/{os.getpid()}/fd/{number}"
+    stack.callback(remove)  # before there is a file: a signal may come in between
+    file = stack.enter_context(_new_file(path, name))
+    by_number = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     if os.path.exists(by_number):
         remove()
         path = by_number
+    left = most
     while block := _read_some(stream, name, why):
+        left -= len(block)
+        _refuse_large(left, most, name)
         _write_some(file, block, name)
     _write_some(file, b"", name)
     return path
 
 
-def _new_file(name):
+def _folder_of_copies():
     try:
-        return tempfile.mkstemp(prefix="dplit_")  # mode 0600
+        return tempfile.gettempdir()
+    except OSError:  # no file can be made in any
+        return os.environ.get("TMPDIR", os.curdir)
+
+
+def _new_file(path, name):
+    """A new file that only its owner can open."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        return open(path, "wb", opener=lambda path, _: os.open(path, flags, 0o600))
     except OSError as error:
         why = error.strerror
     raise _no_room(name, why)
 
 
+def _refuse_large(left, most, name):
+    if left < 0:
+        raise ValueError(
+            f"{name}: unpacked, or copied to its end, it has more than {most:,} bytes, the most that are "
+            "copied; if it is meant to be so large, raise --max-bytes. Nothing was charged."
+        )
+    if shutil.disk_usage(_folder_of_copies()).free < _RESERVE:
+        raise _no_room(name, f"less than {_RESERVE // 2**20} MiB are left")
+
+# %% ../../nbs/command_line/sources.ipynb #de10d57d
 def _read_some(stream, name, why):
     try:
         return stream.read(_BLOCK)
@@ -164,7 +192,7 @@ def _write_some(file, block, name):
 
 def _no_room(name, why):
     return OSError(
-        f"{name}: no copy of it can be made in {tempfile.gettempdir()} ({why}). Make room there, or name "
+        f"{name}: no copy of it can be made in {_folder_of_copies()} ({why}). Make room there, or name "
         "another folder in the variable TMPDIR; nothing was charged."
     )
 
@@ -256,7 +284,7 @@ def _standard_input(stack):
     return stream, name
 
 
-def _plain(path, stack):
+def _plain(path, stack, most):
     """A plain file, or a copy that is one; never compressed, unless twice or in an unknown way."""
     name, label, stream, why = str(path), Path(path).name, None, "it cannot be read to its end"
     if name == "-":
@@ -266,14 +294,14 @@ def _plain(path, stack):
         label = "a pipe" if re.match("/(dev|proc)/", name) else label
         say(f"copying {name} to its end; nothing is charged yet ...")
         stream = stack.enter_context(open(path, "rb"))
-    path = _spool(stream, name, why, stack) if stream else name
+    path = _spool(stream, name, why, stack, most) if stream else name
     if os.path.isfile(path) and (stream := _unpacked(path, name, stack)):
-        path = _spool(stream, name, _DAMAGED, stack)
+        path = _spool(stream, name, _DAMAGED, stack, most)
     return Source(name, label, (Part(name, path),))
 
 # %% ../../nbs/command_line/sources.ipynb #180169ef
 @contextmanager
-def opened(path):
+def opened(path, most=MOST):
     """A table as plain files that can be read again and again; copies are removed at the end.
 
     Parameters
@@ -281,6 +309,8 @@ def opened(path):
     path : str or Path
         A CSV or Parquet file, plain or compressed (gzip, bzip2, xz, or zip with one member); a pipe;
         "-" for standard input; or a folder of Parquet files.
+    most : int
+        PUBLIC. Bytes that are copied of a pipe or out of a compressed file; one that has more is refused.
 
     Yields
     ------
@@ -293,13 +323,13 @@ def opened(path):
         If it is no table, by its kind or its beginning. The message says what it is and what to do.
         No row has been used by then, and nothing has been charged.
     """
-    with ExitStack() as stack:
+    with stopping(), ExitStack() as stack:
         try:
             folder = str(path) != "-" and os.path.isdir(path)
             source = (
                 Source(str(path), Path(path).name, _folder(path, str(path)))
                 if folder
-                else _plain(path, stack)
+                else _plain(path, stack, most)
             )
             for part in source.parts:
                 check_source(part)

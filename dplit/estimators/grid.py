@@ -25,7 +25,7 @@ from ..geometry.neighbors import nearest
 from ..inputs.blocks import MappedRows, one_thread
 from ..inputs.contracts import Center, Chance, contract, Count, DeltaOrZero, each, Finite
 from ..inputs.contracts import NotNegative, Point, Points, Positive, RandomState, Relation
-from ..inputs.contracts import RequiredEpsilon, RequiredRadius
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, RowsPerPerson
 from ..inputs.lattice import lattice, quantize
 from ..inputs.ranges import Bounds
 from ..mechanisms.noise import histogram_sensitivity
@@ -489,6 +489,7 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         n_bins: Count | None = None,
         n_public: Count | None = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -501,6 +502,7 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         self.n_bins = n_bins
         self.n_public = n_public
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

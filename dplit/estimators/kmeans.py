@@ -17,7 +17,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..inputs.declared import PARAMETERS, RELEASED, rules_of
+from ..inputs.declared import as_of_now, PARAMETERS, RELEASED, rules_of
+from ..inputs.numbers import FARTHEST
 from ..inputs.contracts import Center, Count, Positive, RandomState, Relation
 from ..inputs.contracts import RequiredDelta, RequiredEpsilon, RequiredRadius, Table, Vector
 from .base import PrivateEstimator, Verbose
@@ -63,10 +64,11 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             As in `predict`.
 
         """
-        rows, centers = self._seen(X)
+        fitted = as_of_now(self)
+        rows, centers = fitted._seen(X)
         find = partial(_call, partial(cdist, XB=centers))
         found = np.concatenate(list(map_blocks(find, rows)))
-        single = is_float32(X) and self.cluster_centers_.dtype == np.float32
+        single = is_float32(X) and fitted.cluster_centers_.dtype == np.float32
         return as_float32(found) if single else found
 
     def __sklearn_tags__(self):
@@ -443,7 +445,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
             If there was no fit, or X is not a finite table with the columns of the fit.
 
         """
-        rows, centers = self._seen(X)
+        rows, centers = as_of_now(self)._seen(X)
         find = partial(_call, NearestCenter(centers))
         return np.concatenate(list(map_blocks(find, rows)))
 
@@ -489,18 +491,26 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
             As in `predict`.
 
         """
-        rows, centers = self._seen(X)
+        rows, centers = as_of_now(self)._seen(X)
         loss = partial(_block_loss, centers)
         return -float(sum(map_blocks(loss, rows, reduce=sum)))
 
     def _seen(self, X):
-        """(rows, centres) as distances are measured: X with the columns of the fit, in the cube if there is one."""
+        """(rows, centers) as distances are measured: X with the columns of the fit, in the cube if there is one.
+
+        A cell beyond 1e150, whose square may be no float, counts as 1e150.
+        """
         centers = np.asarray(self._fitted_centers(), dtype=float)
         rows = check_rows(X, type(self).__name__, partitions=True)
         check_fitted_columns(self, X)
         if (box := getattr(self, "bounds_", None)) is None:
-            return rows, centers
+            far = rows.dtype == float
+            return MappedRows(rows, lambda block, at: _near(block)) if far else rows, centers
         return MappedRows(rows, lambda block, at: box.scaled(block)), box.scaled(centers)
+
+
+def _near(rows):
+    return np.clip(rows, -FARTHEST, FARTHEST)
 
 
 def _block_loss(centers, start, rows):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, uniform_on_sphere
-from .base import Verbose
+from .base import Passes, Verbose
 from .kmeans import _lattice_rows, Clusters, mean_errors, PrivateKMeans
 from .kmeans import public_start
 from ..geometry.covers import sphere_packing
@@ -25,9 +25,9 @@ from ..mechanisms.noise import count_weight, mean_in_ball
 from ..inputs.blocks import map_blocks
 from ..inputs.checks import check_points, shown
 from ..inputs.contracts import Center, ChanceOrOne, Count, DeltaOrZero, Flag, NotNegative
-from ..inputs.contracts import Radius
+from ..inputs.contracts import Radius, RowsPerPerson
 from ..inputs.contracts import RandomState, Relation, REQUIRED, RequiredEpsilon, RequiredRadius
-from ..inputs.contracts import Rounds, Rule, numbers, positive
+from ..inputs.contracts import Rule, numbers, positive
 from ..inputs.lattice import lattice
 from ..inputs.ranges import Bounds
 
@@ -268,9 +268,10 @@ class NoisyLloyd(PrivateKMeans):
         radius: RequiredRadius = None,
         center: Center = None,
         bounds: Bounds = None,
-        n_iter: Rounds = 5,
+        n_iter: Passes = 5,
         init: Start = "packing",
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -283,6 +284,7 @@ class NoisyLloyd(PrivateKMeans):
         self.n_iter = n_iter
         self.init = init
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

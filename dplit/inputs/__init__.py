@@ -4,6 +4,7 @@ from .blocks import MappedRows, map_blocks
 from .checks import AbstainedWarning, DoubtWarning, PrivacyWarning
 from .columns import Column
 from .contracts import face
+from .contributions import bound_contributions, contribution_mask
 from .lattice import quantize
 from .numbers import UnreadableRecords
 from .ranges import BoundedScaler, Box
@@ -11,7 +12,8 @@ from .tables import check_rows
 
 __all__ = [
     "AbstainedWarning", "BoundedScaler", "Box", "Column", "DoubtWarning", "MappedRows",
-    "PrivacyWarning", "UnreadableRecords", "check_rows", "map_blocks", "quantize",
+    "PrivacyWarning", "UnreadableRecords", "bound_contributions", "check_rows",
+    "contribution_mask", "map_blocks", "quantize",
 ]
 
 face(__name__)

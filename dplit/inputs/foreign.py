@@ -9,14 +9,17 @@ __all__ = ['LABEL_SORTS', 'quiet', 'is_total', 'each_record', 'check_foreign', '
 # %% ../../nbs/inputs/foreign.ipynb #2bfd918b
 import logging
 import os
+import signal
 import sys
 import threading
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
+from threading import current_thread, main_thread
 
 import numpy as np
 
+from .console import SIGNALS
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .checks import column_kind, column_kinds, shown
 
@@ -80,23 +83,45 @@ def each_record(function, rows, otherwise):
     rows, otherwise = np.asarray(rows).view(), as_float64(otherwise)
     rows.flags.writeable = False
     found = np.empty((len(rows), *otherwise.shape))
-    with quiet():
+    with quiet(), _heard() as came:
         for i in range(len(rows)):
-            one = _said(function, rows[i : i + 1], otherwise.shape)
+            one = _said(function, rows[i : i + 1], otherwise.shape, came)
             found[i] = otherwise if one is None else one[0]
     return np.where(np.isnan(found), otherwise, found)
 
 
-def _said(function, rows, shape):
+@contextmanager
+def _heard():
+    """A list of the signals that came since, each handled as it would have been.
+
+    A `KeyboardInterrupt` of the user follows a signal; without one it is the foreign code's own.
+    """
+    came, before = [], {}
+
+    def hear(handler, number, frame):
+        came.append(number)
+        return handler(number, frame)
+
+    try:
+        for number in SIGNALS if current_thread() is main_thread() else ():
+            if callable(handler := signal.getsignal(number)):
+                before[number] = signal.signal(number, partial(hear, handler)) or handler
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _said(function, rows, shape, came):
     """What a function returns for some records, as floats; None if it fails or the shape is wrong."""
     try:
         said = function(rows)
         found = np.asarray(said)
         real = found.dtype.kind in "fiubO" and not np.ma.is_masked(said)
         found = found.astype(float) if real else np.empty(0)
-    except KeyboardInterrupt:  # of the user
-        raise
-    except BaseException:  # exit() too
+    except BaseException as error:  # exit() too
+        if came and isinstance(error, KeyboardInterrupt):  # of the user
+            raise
         return None
     return found if found.shape == (len(rows), *shape) else None
 

@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .columns import Column, stretch, with_weights
 from .contracts import Rule
-from .declared import declare, settle
+from .declared import as_of_now, declare, settle
 from .doubts import doubt, looks_joined, of_one_value
-from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
+from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .checks import shown
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
@@ -110,10 +111,10 @@ class Box(NamedTuple):
         known = [0] if known is None else known
         low, high = (np.broadcast_to(end, len(known)).astype(float) for end in ends.values())
         for column, least, most in zip(known, low.tolist(), high.tolist(), strict=True):
-            if not most - least >= max(1e-90, 1e-12 * max(abs(least), abs(most))):
+            if not most - least >= (width := max(1e-90, 1e-12 * max(abs(least), abs(most)))):
                 raise ValueError(
-                    f"column {column!r}: low={least:g} must be below high={most:g}, and {owner} "
-                    "divides by what lies between."
+                    f"column {column!r}: low={least:.17g} must be below high={most:.17g}, here by {width:.2g} or "
+                    f"more (1e-12 of the larger end, at least 1e-90): {owner} divides by what lies between."
                     + " (First all low ends, then all high ends.)"
                     * owner.startswith("bounds")
                 )
@@ -205,11 +206,11 @@ def _with_columns(X, owner, categories, missing=None):
 
 
 def _as_objects(X, owner):
-    """An array of whatever the cells are; a list that makes no table is refused as what only its cells tell."""
-    with suppress(Exception):  # records of different lengths, or a cell that raises what it likes
-        found = None if is_masked(X) else np.asarray(X, dtype=object)
-        if found is not None and (found.ndim == 2 or not isinstance(X, (list, tuple))):
-            return found
+    """An array of whatever the cells are, none of them looked into; a list that makes no table is refused as what only its cells tell."""
+    with suppress(Exception):  # records of different lengths, or one that raises what it likes
+        if not is_masked(X):
+            listed = isinstance(X, (list, tuple))
+            return cells_of_records(X) if listed else np.asarray(X, dtype=object)
     raise UnreadableRecords("X", owner)
 
 # %% ../../nbs/inputs/ranges.ipynb #3530af30
@@ -331,7 +332,10 @@ def _pieces(X, columns, owner):
     plain = [c for c in columns if not c.values and c.missing is None]
     if plain or np.ma.is_masked(X):
         names = [c.name for c in plain]
-        part = X[names] if hasattr(X, "columns") else np.asarray(X, dtype=object)[:, names]
+        if hasattr(X, "columns"):  # of pyarrow a list of names is no index
+            part = X.select(names) if hasattr(X, "column_names") else X[names]
+        else:
+            part = np.asarray(X, dtype=object)[:, names]
         part = check_rows(X if np.ma.is_masked(X) else part, owner)
         numbers = iter(_in_ball(part, plain).T)
     for c in columns:
@@ -521,9 +525,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             cells that are no finite numbers. No message quotes a cell.
         """
         check_is_fitted(self)
-        X = _with_columns(X, type(self).__name__, self.categories, self.missing)
-        check_fitted_columns(self, X)
-        return _scaled_table(X, self.columns_, type(self).__name__)
+        fitted = as_of_now(self)
+        X = _with_columns(X, type(self).__name__, fitted.categories, fitted.missing)
+        check_fitted_columns(fitted, X)
+        return _scaled_table(X, fitted.columns_, type(self).__name__)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -548,9 +553,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If there was no fit, or there are not as many columns, or they are not finite.
         """
         check_is_fitted(self)
-        n_out = sum(len(c.outputs) for c in self.columns_)
+        columns = self.columns_
+        n_out = sum(len(c.outputs) for c in columns)
         points = check_points(points, "points", type(self).__name__, (None, n_out))
-        return _in_units(points, self.columns_)
+        return _in_units(points, columns)
 
     def inverse_transform(self, X: "ArrayLike") -> np.ndarray:
         """Points of the ball as rows of the table: the nearest possible ones.
@@ -569,8 +575,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         NotFittedError, ValueError
             As in `in_units`.
         """
-        found, at, rows = self.in_units(X), 0, []
-        for c in self.columns_:
+        fitted = as_of_now(self)
+        found, at, rows = fitted.in_units(X), 0, []
+        for c in fitted.columns_:
             part = found[:, at : at + len(c.outputs)]
             named = np.array([*c.values, None], dtype=object)
             words = named[np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), -1)]

@@ -20,7 +20,7 @@ from ..geometry.neighbors import nearest
 from ..geometry.projections import orthonormal_projection, project
 from ..inputs.checks import check_between
 from ..inputs.contracts import Chance, Count, NotNegative, Positive
-from ..inputs.contracts import Table as Array
+from ..inputs.contracts import Table as Array, RowsPerPerson
 from ..mechanisms.noise import ANoise
 from ..inputs.contracts import Center, Flag, RandomState, RequiredDelta, RequiredEpsilon, Rule
 from ..inputs.contracts import between, one_of
@@ -302,6 +302,7 @@ class KAverages(PlannedClusterer):
         variant: Annotated[str, one_of("extension", "paper")] = "extension",
         center: Center = None,
         too_few: Flag = False,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -313,6 +314,7 @@ class KAverages(PlannedClusterer):
         self.variant = variant
         self.center = center
         self.too_few = too_few
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     @classmethod

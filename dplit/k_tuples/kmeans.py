@@ -34,7 +34,7 @@ from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
-from ..inputs.contracts import Positive
+from ..inputs.contracts import Positive, RowsPerPerson
 from ..inputs.contracts import Table as Array
 from ..inputs.contracts import Vector, Whole
 from ..inputs.lattice import lattice, quantize
@@ -285,6 +285,7 @@ class KTupleKMeans(PrivateKMeans):
         outliers: Annotated[float, between(0, 0.3)] = 0.1,
         share: OpenShare = 0.5,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -299,6 +300,7 @@ class KTupleKMeans(PrivateKMeans):
         self.outliers = outliers
         self.share = share
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

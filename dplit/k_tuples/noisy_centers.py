@@ -23,6 +23,7 @@ from .scales import one_tuple_movement, scaled_centers, smallest_separation
 from .clusterer import PlannedClusterer
 from ..inputs.contracts import between, Chance, Count, OpenShare, Positive, Vector, whole
 from ..inputs.contracts import Center, RandomState, RequiredDelta, RequiredEpsilon, one_of
+from ..inputs.contracts import RowsPerPerson
 from .clusterer import Beta
 from ..accounting.receipts import largest_scale, Release
 
@@ -235,6 +236,7 @@ class KNoisyCenters(PlannedClusterer):
         separation: Annotated[float, between(6.001, 1e9)] | None = None,
         variant: Annotated[str, one_of("extension", "sampled", "paper")] = "extension",
         center: Center = None,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -243,6 +245,7 @@ class KNoisyCenters(PlannedClusterer):
         self.separation = separation
         self.variant = variant
         self.center = center
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     @classmethod

@@ -94,15 +94,21 @@ def separations(T: Annotated[Array, "n k+ d"]):
         In squared units of T. Below 1e-200 it is 0: such points count as equal.
     """
     n, k, d = T.shape
-    nearest_other = np.empty((n, k))
-    for start in range(0, n, step := max(1, _CELLS // k**2)):
-        block = T[start : start + step]
-        total = np.zeros((k, k, len(block)))
-        for column in np.moveaxis(block, 2, 0):  # coordinate by coordinate: each tuple is by itself
-            points = np.ascontiguousarray(column.T)
-            total += (points[:, None] - points) ** 2
-        total[np.arange(k), np.arange(k)] = np.inf
-        nearest_other[start : start + step] = total.min(axis=1).T
+    nearest_other = np.zeros((n, k))
+    spread = np.arange(n)
+    if k > 1:  # of equal points it is 0
+        spread = np.flatnonzero((T != T[:, :1]).any(axis=(1, 2)))
+    few = min(k, max(1, _CELLS // k))  # points at a time
+    for start in range(0, len(spread), step := max(1, _CELLS // k**2)):
+        which = spread[start : start + step]
+        columns = [np.ascontiguousarray(column.T) for column in np.moveaxis(T[which], 2, 0)]
+        for first in range(0, k, few):
+            some = np.arange(first, min(first + few, k))
+            total = np.zeros((len(some), k, len(which)))
+            for points in columns:  # coordinate by coordinate: each tuple is by itself
+                total += (points[some, None] - points) ** 2
+            total[some - first, some] = np.inf
+            nearest_other[which[:, None], some] = total.min(axis=1).T
     return np.where(nearest_other < 1e-200, 0.0, nearest_other)
 
 # %% ../../nbs/k_tuples/paper.ipynb #684d6af1

@@ -22,7 +22,7 @@ from .scales import _FAR, _HAIR, noise_factor, scaled_centers
 from .clusterer import TupleClusterer
 from ..inputs.contracts import between, Chance, contract, Count, NotNegative
 from ..inputs.contracts import Positive, Text, whole
-from ..inputs.contracts import Table as Array
+from ..inputs.contracts import Table as Array, RowsPerPerson
 from ..mechanisms.noise import ANoise
 from ..inputs.contracts import Center, RandomState, RequiredDelta, RequiredEpsilon
 from .clusterer import Beta
@@ -275,6 +275,7 @@ class StableTupleMean(TupleClusterer):
         separation: Annotated[float, between(9, 1e9)] = 10.0,
         outliers: Annotated[float, between(0, 0.3)] = 0.1,
         center: Center = None,
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -283,6 +284,7 @@ class StableTupleMean(TupleClusterer):
         self.separation = separation
         self.outliers = outliers
         self.center = center
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     @classmethod

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from ..accounting.filters import Shares, Spending
 from ..accounting.receipts import rounded_up
 from .rules import gaussian_bound, _HAIR, is_gaussian, quoted_at, Row, seen_as, settled
+from .units import require_unit
 
 # %% ../../nbs/ledger/admission.ipynb #62d81453
 Model = TypeVar("Model")  # an estimator: what goes in comes out
@@ -96,6 +97,7 @@ class Rule(NamedTuple):
     epsilon: float
     delta: float
     shares: Shares
+    max_rows_per_person: int = 1
 
     @property
     def composition(self):
@@ -179,6 +181,7 @@ def admitted(rule, state, row, stated=None):
 
     `stated` returns the sums of all stated epsilons and deltas, for the message.
     """
+    require_unit(rule, row)
     relation = state.sums.neighboring
     row = rule.counted(row, relation)
     name = row.estimator

@@ -210,7 +210,8 @@ def choose_n_clusters(
 
     Notes
     -----
-    To charge a `PrivacyBudget`, hand `partial(penalised_distances, ...)` to its `search`.
+    To charge a `PrivacyBudget`, hand `penalised_distances` to its `search`, with the largest loss that it
+    can have: see the second example.
 
     Examples
     --------
@@ -222,6 +223,16 @@ def choose_n_clusters(
     >>> found = choose_n_clusters(model, [1, 2, 3], X, epsilon=2.0, delta=1e-6, gain=9.0)
     >>> found.best_params_, found.spent_.epsilon <= 2.0
     ({'n_clusters': 2}, True)
+
+    >>> from functools import partial
+    >>> from dplit.ledger import PrivacyBudget, penalised_distances
+    >>> budget = PrivacyBudget(epsilon=2.5, delta=3e-6)
+    >>> model = NoisyLloyd(epsilon=0.5, delta=1e-6, radius=16.0)
+    >>> scorer = partial(penalised_distances, bound=256.0, gain=9.0)
+    >>> most = 256.0 + 9.0 * (3 - 1)  # of 1 to 3 clusters
+    >>> found = budget.search(model, {"n_clusters": [1, 2, 3]}, X, scorer, epsilon=0.4, bound=most)
+    >>> len(found.estimators_), len(budget.ledger)
+    (3, 1)
     """
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     if not (made and "n_clusters" in estimator.get_params()):

@@ -24,8 +24,10 @@ from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, paid_step, receipt_of
 from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
-from ..inputs.contracts import instance, one_of, Relation
-from ..accounting.receipts import Line, Receipt, rounded_up, Table
+from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
+from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
+from .units import compare_limits, limits_text, price_in_unit, read_limits
+from .units import receipt_in_unit, require_unit
 from .search import search_among
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
@@ -35,8 +37,8 @@ _SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.
 Composition = Annotated[str, one_of(*_SHARES)]
 
 
-def _limits(epsilon, delta, neighboring, composition):
-    shares = json.dumps(_SHARES[composition or "composed"])
+def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
+    shares = limits_text(_SHARES[composition or "composed"], max_rows_per_person or 1)
     return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", shares, _now())
 
 # %% ../../nbs/ledger/ledger.ipynb #5705a25e
@@ -67,7 +69,7 @@ def _total_line(ledger):
         f"spent: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g} at delta = "
         f"{ledger.delta:g}, all charges composed (by plain addition: epsilon = "
         f"{rounded_up(epsilon)} at delta = {rounded_up(delta)}); neighboring: "
-        f"{ledger.neighboring or 'not yet named'}\n"
+        f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
         f"left: {ledger.next_fit}{more}"
     )
 
@@ -96,11 +98,12 @@ class Pages:
 
     def __init__(self, book, who=""):
         self._book, self._who, self._state = book, who, None
-        self._rule = Rule(*book.limits[1:3], Shares(*json.loads(book.limits.shares)))
+        self._rule = Rule(*book.limits[1:3], *read_limits(book.limits.shares))
 
     epsilon = property(lambda self: self._rule.epsilon)
     delta = property(lambda self: self._rule.delta)
     composition = property(lambda self: self._rule.composition)
+    max_rows_per_person = property(lambda self: self._rule.max_rows_per_person)
     path = property(lambda self: self._book.path)
     neighboring = property(lambda self: self._look().sums.neighboring)
 
@@ -193,6 +196,8 @@ class Ledger(Pages):
             At most 2^60: there is no end to what counts nothing.
         """
         _require_price(epsilon, receipt, "fits")
+        if hasattr(epsilon, "fit"):
+            require_unit(self._rule, Row.priced(**declared_price(epsilon)))
         state = self._look()
         row = self._rule.counted(_like(epsilon, delta, receipt), state.sums.neighboring)
         after = row if receipt is None else self._rule.closed(row, receipt, first=not state.seen)
@@ -286,7 +291,7 @@ class Budget(Ledger):
         """
         bound = gaussian_bound(epsilon, delta, neighboring) if gaussian else None
         row = Row.priced(epsilon, delta, name, label, neighboring, private, fixed, bound)
-        return _reserve(self, row)
+        return _reserve(self, row._replace(max_rows_per_person=self.max_rows_per_person))
 
     @contract
     def charge(
@@ -337,7 +342,9 @@ class Budget(Ledger):
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
             quoted = self.delta / 1000  # fixed when the ledger was opened
+            receipt = receipt_in_unit(receipt, self.max_rows_per_person)
             row = _told(receipt, quoted, epsilon, delta, name, label, neighboring, fixed)
+        row = row._replace(max_rows_per_person=self.max_rows_per_person)
         return _reserve(self, row, final=True)
 
     @contract
@@ -362,33 +369,12 @@ class Budget(Ledger):
             If the receipt is above the charge or speaks of other neighbours: a bug was found. The
             receipt is charged in full.
         """
+        receipt = receipt_in_unit(receipt, self.max_rows_per_person)
         wrong = _close(self, entry, "settle", receipt)
         if wrong:
             raise RuntimeError(wrong)
 
 # %% ../../nbs/ledger/ledger.ipynb #fa793d4a
-def _compare(budget, wanted, neighboring, composition):
-    """Refuse a ledger with other limits than were asked for."""
-    limits = budget._book.limits
-    relation = limits.neighboring or (neighboring and budget.neighboring)
-    if wanted and (wanted.epsilon, wanted.delta) != (limits.epsilon, limits.delta):
-        raise ValueError(
-            f"ledger {budget.path}: its limit is epsilon = {limits.epsilon:g}, delta = "
-            f"{limits.delta:g}, not {wanted.epsilon:g} and {wanted.delta:g}. A limit cannot be "
-            "changed: open it with its own, or begin another ledger for other people."
-        )
-    if wanted and composition and wanted.shares != limits.shares:
-        raise ValueError(
-            f"ledger {budget.path}: its prices are {budget.composition}, not {composition}; that "
-            "was decided when it was begun. Open it without `composition`."
-        )
-    if neighboring and neighboring != relation:
-        raise ValueError(
-            f"ledger {budget.path}: it counts {relation or 'no named'} neighbours, not "
-            f"{neighboring}; open it without `neighboring`, or begin another ledger."
-        )
-
-
 def _file_of(path, wanted):
     """The absolute path of a ledger, made if it is not there."""
     path = place_of(path, "ledger")
@@ -406,6 +392,11 @@ def _file_of(path, wanted):
             )
         create(path, wanted)
     return path
+
+
+def _price_for(budget, estimator):
+    """What a fit costs, in the unit of the ledger where that can be said exactly."""
+    return price_in_unit(declared_price(estimator), budget.max_rows_per_person)
 
 
 def _opened_again(kind, path, limits, who, patience):
@@ -432,6 +423,8 @@ class PrivacyBudget(Budget):
         How costs add up, fixed for ever. "composed", the default: as a privacy filter composes them,
         far less than their sum once there are some fits, or by addition, for which half of delta is
         kept. "added": epsilons and deltas are added, and all of delta is theirs.
+    max_rows_per_person : int
+        The unit of privacy: persons with at most this many rows each; see `dplit.ledger.units`.
 
     Attributes
     ----------
@@ -480,10 +473,12 @@ class PrivacyBudget(Budget):
         neighboring: Relation | None = None,
         *,
         composition: Composition | None = None,
+        max_rows_per_person: RowsPerPerson = 1,
     ) -> None:
         if hasattr(self, "_book"):
             raise TypeError("a PrivacyBudget cannot be made anew: its limit would change.")
-        super().__init__(Book(None, _limits(epsilon, delta, neighboring, composition)))
+        limits = _limits(epsilon, delta, neighboring, composition, max_rows_per_person)
+        super().__init__(Book(None, limits))
 
     @classmethod
     @contract
@@ -495,6 +490,7 @@ class PrivacyBudget(Budget):
         neighboring: Relation | None = None,
         *,
         composition: Composition | None = None,
+        max_rows_per_person: RowsPerPerson | None = None,
         who: str | None = None,
         patience: Annotated[float, between(0, 2**31)] = 30.0,
     ) -> Self:
@@ -504,7 +500,7 @@ class PrivacyBudget(Budget):
         ----------
         path : str or Path
             Of the file. It is made if it is not there and the limits are given.
-        epsilon, delta, neighboring, composition : optional
+        epsilon, delta, neighboring, composition, max_rows_per_person : optional
             As for `PrivacyBudget`. A ledger that exists must have these limits; without `epsilon`
             it may have any, and must exist.
         who : str, optional
@@ -526,13 +522,13 @@ class PrivacyBudget(Budget):
             If the file is damaged, no ledger, written by a newer dplit, locked, or on a disk that
             other machines share: SQLite's locks do not hold there.
         """
-        neither = epsilon is None is delta
-        if epsilon is None and not neither:
+        if epsilon is None is not delta:
             raise ValueError("epsilon=None: PrivacyBudget.open needs both numbers of a limit.")
-        wanted = None if neither else _limits(epsilon, delta or 0.0, neighboring, composition)
+        limits = epsilon, delta or 0.0, neighboring, composition, max_rows_per_person
+        wanted = None if epsilon is None else _limits(*limits)
         path, budget = _file_of(path, wanted), cls.__new__(cls)
         Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
-        _compare(budget, wanted, neighboring, composition)
+        compare_limits(budget, wanted, neighboring, composition, max_rows_per_person)
         return budget
 
     @contract
@@ -575,7 +571,7 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price, before = declared_price(paid_step(estimator)), receipt_of(estimator)
+        price, before = _price_for(self, paid_step(estimator)), receipt_of(estimator)
         require_room(self, Row.priced(**price))  # before a table is looked at
         check_fit(estimator, args, kwargs)
 
@@ -588,14 +584,10 @@ class PrivacyBudget(Budget):
     search = search_among
     parallel = fit_in_parallel
 
-    def __copy__(self):
+    def __copy__(self, memo=None):
         return self
 
-    def __deepcopy__(self, memo):
-        return self
-
-    def __sklearn_clone__(self):
-        return self
+    __deepcopy__ = __sklearn_clone__ = __copy__
 
     def __reduce__(self):
         if self.path is None:

@@ -13,9 +13,10 @@ from ..accounting.receipts import Line
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, paid_step, receipt_of
 from .rules import declared_price, problem, Row, told_to, _worse
+from .units import price_in_unit, receipt_in_unit, require_unit
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
-def _planned(parts):
+def _planned(parts, rule):
     """[(name, estimator, its tables)] of the parts, and the price of each; whatever is PUBLIC and wrong is refused."""
     told = isinstance(parts, dict) and all(
         isinstance(name, str) and name.isprintable() and isinstance(part, tuple) and len(part) > 1
@@ -34,7 +35,10 @@ def _planned(parts):
                 "whose records lies in another part, and an estimator of its own. To ask one table "
                 "twice is sequential composition: budget.fit, twice."
             )
-    prices = [declared_price(paid_step(model)) for model in models]
+    m = rule.max_rows_per_person
+    prices = [price_in_unit(declared_price(paid_step(model)), m) for model in models]
+    for price in prices:
+        require_unit(rule, Row.priced(**price))
     for name, price in zip(parts, prices, strict=True):
         if price["neighboring"] != "add_remove":
             raise ValueError(
@@ -56,6 +60,7 @@ def joint_price(prices):
         "neighboring": "add_remove",
         "private": all(price["private"] for price in prices),
         "fixed": False,
+        "max_rows_per_person": prices[0]["max_rows_per_person"],
         "bound": reduce(_worse, counts),
     }
 
@@ -83,6 +88,8 @@ def _fit_all(plan):
 def _settle_all(budget, plan, prices, entry, receipts):
     """Settle the one charge at its price, or higher if a receipt is above its part's; keep each part's receipt."""
     rows = {name: Row.priced(**price) for (name, *_), price in zip(plan, prices, strict=True)}
+    m = budget.max_rows_per_person
+    receipts = {name: receipt_in_unit(receipt, m) for name, receipt in receipts.items()}
     wrong = {name: problem(rows[name], receipt) for name, receipt in receipts.items()}
     wrong = {name: what for name, what in wrong.items() if what}
 
@@ -130,7 +137,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     Added or removed records: the charge is the largest of the parts'. In a budget for "replace": that
     of a group of two. It is made before the first part is read and stays if any part fails.
     """
-    plan, prices = _planned(parts)
+    plan, prices = _planned(parts, self._rule)
     price = joint_price(prices)
     require_room(self, Row.priced(**price))
     for _, model, *tables in plan:

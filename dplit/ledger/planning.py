@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
 from .admission import admitted, BudgetExceeded, next_fit, NextFit, Spent
-from .rules import check_price, _like
+from .pipelines import paid_step
+from .rules import check_price, declared_price, _like, Row
+from .units import price_in_unit
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005
@@ -57,14 +59,16 @@ class Quote(NamedTuple):
     __repr__ = __str__
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c007
-def _planned(fit):
-    """The row of a planned fit: an estimator, an epsilon, or a pair (epsilon, delta)."""
+def _planned(fit, m):
+    """The row of a planned fit, an estimator, an epsilon, or a pair (epsilon, delta), in the unit of the ledger."""
     if hasattr(fit, "fit"):
-        return _like(fit, 0.0, None)
+        return Row.priced(**price_in_unit(declared_price(paid_step(fit)), m))
     pair = tuple(fit) if isinstance(fit, (tuple, list)) else (fit, 0.0)
     if len(pair) != 2:
         raise ValueError("quote needs estimators, epsilons, or pairs (epsilon, delta).")
-    return _like(*check_price(*pair, "quote"), None)._replace(estimator="a fit")
+    return _like(*check_price(*pair, "quote"), None)._replace(
+        estimator="a fit", max_rows_per_person=m
+    )
 
 
 def quote(self, *fits: Any) -> Quote:
@@ -88,7 +92,8 @@ def quote(self, *fits: Any) -> Quote:
     LedgerError, RuntimeError
         As for `fit`.
     """
-    rows, named, refusal, n = [_planned(fit) for fit in fits], [], "", 0
+    m = self.max_rows_per_person
+    rows, named, refusal, n = [_planned(fit, m) for fit in fits], [], "", 0
     with self._book.transaction("DEFERRED") as connection:
         state, stated = self._read(connection), _stated(connection)
     for row in rows:

@@ -114,7 +114,8 @@ def declared_price(estimator):
     dict
         `epsilon`, `delta`, `name`, `neighboring`, `private` (False if the noise comes from a seed),
         and what is promised of the receipt: `fixed` if it does not depend on what is answered, and
-        a `bound` (a Spending, or None) for what it counts, whatever is answered.
+        a `bound` (a Spending, or None) for what it counts, whatever is answered. And the unit of
+        privacy, `max_rows_per_person`.
 
     Raises
     ------
@@ -162,6 +163,7 @@ def declared_price(estimator):
         private=cost.private,
         fixed=cost.fixed,
         bound=gaussian_bound(*related) if cost.gaussian_only else None,
+        max_rows_per_person=cost.max_rows_per_person,
     )
 
 # %% ../../nbs/ledger/rules.ipynb #637b05a8
@@ -244,6 +246,7 @@ class Row(NamedTuple):
     promise: str  # of the receipt: "", "fixed" or "bounded"
     counts: Spending
     receipt: str = ""
+    max_rows_per_person: int = 1  # checked before it is written, and not written
 
     @classmethod
     def priced(
@@ -256,12 +259,14 @@ class Row(NamedTuple):
         private=True,
         fixed=False,
         bound=None,
+        max_rows_per_person=1,
     ):
         """What to reserve for a price; the parameters are those of `PrivacyBudget.reserve`."""
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         said = name, label, epsilon, delta, neighboring or ""
-        return cls(*said, int(private), promise, counts)
+        row = cls(*said, int(private), promise, counts)
+        return row._replace(max_rows_per_person=max_rows_per_person)
 
     @property
     def is_bound(self):

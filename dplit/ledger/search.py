@@ -23,6 +23,7 @@ from sklearn.model_selection import ParameterGrid
 from .charging import charged, method_of_budget, require_room
 from .rules import check_tables, declared_price, Price, Row
 from ..accounting.filters import Spending
+from ..accounting.groups import receipt_for_persons
 from ..inputs.foreign import check_foreign, each_record, is_total
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
@@ -118,12 +119,13 @@ class Plan(NamedTuple):
         settings = tuple(settings)
         models = tuple(clone(estimator).set_params(**setting) for setting in settings)
         prices = [declared_price(model) for model in models]
-        name, relations = prices[0]["name"], {price["neighboring"] for price in prices}
+        name, same = prices[0]["name"], ("neighboring", "max_rows_per_person")
+        said = {tuple(price[one] for one in same) for price in prices}
         if scorer is None and bound is None:
             bound = _squared_radius(models[0])
-        if len(relations) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
+        if len(said) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
             raise ValueError(
-                f"search over {name}: give one neighbouring relation for all candidates, and a "
+                f"search over {name}: give one neighbouring relation and one max_rows_per_person for all candidates, and a "
                 f"public bound > 0 on the loss of a row (bound={shown(bound)}; the number of columns "
                 "does, where bounds are declared)."
             )
@@ -132,10 +134,10 @@ class Plan(NamedTuple):
             "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
             "delta": math.fsum(price["delta"] for price in prices),
             "name": f"search over {len(models)} {name}",
-            "neighboring": relations.pop(),
             "private": all(price["private"] for price in prices),
             "fixed": all(price["fixed"] for price in prices),
             "bound": None,
+            **dict(zip(same, said.pop(), strict=True)),
         }
         if all(price["bound"] for price in prices):
             parts = [Spending.claim(epsilon), *(price["bound"] for price in prices)]
@@ -192,14 +194,16 @@ def carry_out(plan, X):
         error.estimators_ = plan.models  # they are paid for
         error.add_note("The candidates were fitted: they are in the `estimators_` of this error.")
         raise
+    m = plan.price["max_rows_per_person"]  # so many rows of a person move a loss
     best = noise.exponential(
         [-bounded_loss(plan.scorer, model, rows, plan.bound) for model in plan.models],
         sensitivity=STEPS,
-        epsilon=plan.epsilon,
+        epsilon=plan.epsilon / m if m > 1 else plan.epsilon,
         monotone=plan.price["neighboring"] == "add_remove",
         label=f"choice among {len(plan.models)}",
     )
-    spent = sum([*(model.spent_ for model in plan.models), noise.receipt(0.0)])
+    choice = receipt_for_persons(noise.receipt(0.0), m, 0.0)
+    spent = sum([*(model.spent_ for model in plan.models), choice])
     spent = replace(spent, title=f"of a {plan.price['name']}")
     plan.models[best].spent_ = spent  # to have been chosen is part of its price
     return Search(plan.models[best], plan.settings[best], plan.models, spent)

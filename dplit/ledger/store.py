@@ -456,7 +456,7 @@ def read_all(connection, limits, path=None):
 # %% ../../nbs/ledger/store.ipynb #34188831
 def _append(connection, state, event, entry, who, row, replaced=None):
     """Write an event, inside a transaction; the state after it. `row` is a `Row`, `replaced` what its entry counted before."""
-    *said, counts, receipt = row
+    *said, counts, receipt = row[:9]
     sums = state.sums.plus(counts, replaced)
     texts = text_of_spending(counts), text_of_sums(sums), receipt
     row = (state.seen + 1, event, entry, _now(), who, *said, *texts)

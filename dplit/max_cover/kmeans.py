@@ -23,7 +23,7 @@ from .paper import public_draws
 from ..estimators.zooming import DISTANCES, look_prices, MEAN, View, zoom
 from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rule, between, one_of
-from ..inputs.contracts import whole
+from ..inputs.contracts import whole, RowsPerPerson
 from ..inputs.ranges import Bounds
 from ..estimators.base import Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
@@ -513,6 +513,7 @@ class MaxCoverKMeans(PrivateKMeans):
         init: Points | None = None,
         n_public: Annotated[int, whole(2)] | None = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -533,6 +534,7 @@ class MaxCoverKMeans(PrivateKMeans):
         self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

@@ -17,7 +17,7 @@ from ..accounting.receipts import Receipt
 from ..inputs.checks import check_between, check_count
 from ..inputs.contracts import Center, Count, Flag, Radius, Rule
 from .styles import _floats, axes_for, Dots, Drawn, label_lines, OnAxes
-from .styles import plain_log_ticks, SERIES, series_style, style
+from .styles import plain_log_ticks, plain_unless_formula, SERIES, series_style, style
 
 # %% ../../nbs/plotting/figures.ipynb #7876ac2e
 def _plane(basis, d):
@@ -289,6 +289,7 @@ def plot_loss_curve(
         )
     _draw_baselines(ax, baseline)
     ax.set(xscale="log", xlabel="epsilon", ylabel=ylabel, yscale="log" if log else "linear")
+    plain_unless_formula(ax.yaxis.label)
     ax.set_xticks(epsilon, [f"{e:g}" for e in epsilon])
     ax.xaxis.set_minor_formatter(NullFormatter())
     if log:
@@ -376,6 +377,7 @@ def plot_receipt(receipt: _Priced, *, ax: OnAxes | None = None):
             fontsize=8,
         )
     ax.set_yticks(range(len(releases)), [r.label for r in releases])
+    plain_unless_formula(*ax.get_yticklabels())
     ax.invert_yaxis()
     ax.set(xlim=(0, 1.75), xlabel=f"share of {currency}")
     ax.set_xticks(np.linspace(0, 1, 5))
@@ -475,4 +477,5 @@ def plot_bound(
     ax.fill_between(x, bound, edge, facecolor="none", edgecolor="0.8", hatch="///", lw=0, zorder=0)
     ax.set_ylim(*((low, edge) if upper else (edge, high)))
     ax.set(xlabel=xlabel, ylabel=ylabel)
+    plain_unless_formula(ax.xaxis.label, ax.yaxis.label)
     return label_lines(ax)

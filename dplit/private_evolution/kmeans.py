@@ -23,9 +23,9 @@ from .votes import vote_rows
 from ..estimators.zooming import look_prices, shrink, View, zoom
 from ..inputs.declared import with_defaults
 from ..inputs.contracts import Center, Count, Flag, RandomState, Relation, RequiredDelta
-from ..inputs.contracts import RequiredEpsilon, RequiredRadius, Rounds, one_of
+from ..inputs.contracts import RequiredEpsilon, RequiredRadius, one_of
 from ..inputs.ranges import Bounds
-from ..estimators.base import Verbose
+from ..estimators.base import Passes, Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.blocks import keep_rows
@@ -33,7 +33,7 @@ from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import ANoise
 from ..geometry.projections import gaussian_projection
 from ..inputs.checks import check_count
-from ..inputs.contracts import Point, Points, Positive, positive, Radius
+from ..inputs.contracts import Point, Points, Positive, positive, Radius, RowsPerPerson
 from ..inputs.blocks import MappedRows
 from ..inputs.tables import PartitionedRows
 
@@ -565,13 +565,14 @@ class PEMeans(PrivateKMeans):
         bounds: Bounds = None,
         variant: Annotated[str, one_of("extension", "paper")] = "extension",
         n_components: Count = 32,
-        n_votes: Rounds | None = None,
-        n_refine: Rounds = 3,
+        n_votes: Passes | None = None,
+        n_refine: Passes = 3,
         population: Count = 2000,
         zoom: Flag = True,
         init: Points | None = None,
         n_public: Count | None = None,
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         verbose: Verbose = False,
         random_state: RandomState = None,
     ) -> None:
@@ -590,6 +591,7 @@ class PEMeans(PrivateKMeans):
         self.init = init
         self.n_public = n_public
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.verbose = verbose
         self.random_state = random_state
 

@@ -28,7 +28,13 @@ from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
 from ..inputs.tables import keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_scale
-from .distances import EUCLIDEAN, EuclideanRows, Metric, MetricParams
+from dplit.source_target.distances import (
+    check_apart,
+    EUCLIDEAN,
+    EuclideanRows,
+    Metric,
+    MetricParams,
+)
 from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
@@ -504,6 +510,8 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
     def _tables(self, Xt, sources, owner):
         """Target and sources as floats; None where there are no sources."""
         X = public_table(Xt, "Xt", owner)
+        if self.metric in EUCLIDEAN:
+            check_apart(X, "Xt", owner)
         if self._is_given and len(X) != X.shape[1]:
             raise ValueError(
                 f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."

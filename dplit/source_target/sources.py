@@ -17,7 +17,7 @@ from scipy import special
 from ..accounting.gaussian import gaussian_mu, zcdp_epsilon
 from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Center, DeltaOrZero, Epsilon, Flag, Radius, RandomState, Relation
-from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole
+from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole, RowsPerPerson
 from ..inputs.declared import ABSENT, PARAMETERS
 from ..inputs.doubts import check_inside
 from ..estimators.base import PrivateEstimator
@@ -248,6 +248,7 @@ class NoisyAverageSet(PrivateSources):
         spread: Flag = False,
         variant: Annotated[str, one_of("tight", "paper")] = "tight",
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.t = t
@@ -260,6 +261,7 @@ class NoisyAverageSet(PrivateSources):
         self.spread = spread
         self.variant = variant
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _release(self, Xs, Xt, noise):
@@ -394,6 +396,7 @@ class NeighborNoisyAverages(PrivateSources):
         gamma: Annotated[float, between(0, 0.5, "()")] | None = None,
         variant: Annotated[str, one_of("tight", "paper")] = "tight",
         neighboring: Relation = "add_remove",
+        max_rows_per_person: RowsPerPerson = 1,
         random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
@@ -407,6 +410,7 @@ class NeighborNoisyAverages(PrivateSources):
         self.gamma = gamma
         self.variant = variant
         self.neighboring = neighboring
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def _check_public(self):

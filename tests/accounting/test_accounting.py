@@ -1128,6 +1128,8 @@ EXTREMES = {
     "pure": [(), [(1e-300, 2)], [(1.0, 3), (0.1, 1)], [(800.0, 2)], [(1e300, 1)]],
     "neighboring": ["add_remove", "replace"],
     "bounded_range": [False, True],
+    "max_rows_per_person": [1, 3, 2**20],
+    "gaussian": [False, True],
 }
 INSIDE = [ac.log_gaussian_delta, ac.mills_slope, ac.sampled_epsilon]  # of arrays
 CONVERSIONS = INSIDE + [
@@ -1135,7 +1137,8 @@ CONVERSIONS = INSIDE + [
     for name in accounting.__all__
     if inspect.isfunction(getattr(accounting, name))
     # below, by what calls them
-    and name not in ("dominating_mu", "largest_scale", "worst_adaptive_delta")
+    and name
+    not in ("dominating_mu", "largest_scale", "receipt_for_persons", "worst_adaptive_delta")
 ]
 
 

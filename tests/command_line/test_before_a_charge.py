@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import socket
 import stat
 import sys
@@ -19,6 +20,7 @@ import uuid
 import zipfile
 from collections import OrderedDict
 from contextlib import suppress
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -864,3 +866,107 @@ def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(
     budget = PrivacyBudget(1.0)
     budget.charge(0.5)
     assert str(budget).split("\n")[1].startswith("when (UTC)")
+
+
+def _arrives(monkeypatch, tmp_path, read):
+    """Standard input whose bytes come from a function, on a system without /proc; the folder of copies."""
+    monkeypatch.setattr("sys.stdin", mock.Mock(buffer=mock.Mock(read=read, isatty=lambda: False)))
+    exists = os.path.exists
+    monkeypatch.setattr(
+        sources.os.path, "exists", lambda p: not str(p).startswith("/proc") and exists(p)
+    )
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_a_table_is_copied_leaves_no_copy(monkeypatch, tmp_path, number):
+    """Where a file keeps its name while it is open: SIGTERM would end the process, and the copy stay."""
+    blocks = iter([b"age\n41\n", None])
+    seen = []
+
+    def read(_):
+        if (block := next(blocks)) is None:
+            seen.append(os.listdir(folder))
+            signal.raise_signal(number)
+        return block
+
+    folder = _arrives(monkeypatch, tmp_path, read)
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), sources.opened("-"):
+        pytest.fail("opened")
+    assert len(seen[0]) == 1 and os.listdir(folder) == []
+    assert signal.getsignal(number) is before
+
+
+def test_a_copy_with_a_name_is_read_and_removed_and_only_its_owner_may(monkeypatch, tmp_path):
+    blocks = iter([b"age\n41\n", b""])
+    folder = _arrives(monkeypatch, tmp_path, lambda _: next(blocks))
+    with sources.opened("-") as source:
+        [part] = source.parts
+        assert stat.S_IMODE(os.stat(part.path).st_mode) == 0o600
+        assert open(part.path).read() == "age\n41\n"
+    assert os.listdir(folder) == []
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused_uncharged(monkeypatch, tmp_path):
+    """By a public limit, and by what is left on the disk; a table below both is read."""
+    import gzip
+
+    table, bounds, ledger = (tmp_path / n for n in ("t.csv.gz", "b.csv", "a.ledger"))
+    with gzip.open(table, "wt") as file:
+        file.write("a\n" + "1\n" * 3_000_000)
+    assert table.stat().st_size < 10_000
+    bounds.write_text("column,low,high\na,0,2\n")
+    PrivacyBudget.open(ledger, 1.0, 1e-5).close()
+    line = [
+        "cluster",
+        table,
+        "--bounds",
+        bounds,
+        "--clusters",
+        1,
+        "--epsilon",
+        0.5,
+        "--delta",
+        1e-6,
+    ]
+    line += ["--ledger", ledger, "--out", tmp_path / "out"]
+    said = main([*map(str, [*line, "--max-bytes", 5_000_000])])
+    assert "more than 5,000,000 bytes" in said and "--max-bytes" in said
+    assert "more than 10 bytes" in main(
+        ["check", str(table), "--bounds", str(bounds), "--max-bytes", "10"]
+    )
+    usage = mock.Mock(return_value=mock.Mock(free=2**20))
+    with monkeypatch.context() as little:
+        little.setattr(sources.shutil, "disk_usage", usage)
+        assert "no copy of it can be made" in main([*map(str, line)])
+    with PrivacyBudget.open(ledger) as budget:
+        assert not budget.ledger
+    assert not (tmp_path / "out").exists()
+    with sources.opened(table, 6_000_002) as source:
+        assert os.path.getsize(source.parts[0].path) == 6_000_002
+
+
+def test_a_parquet_file_that_breaks_on_its_rows_is_told_the_curator_without_a_cell(
+    monkeypatch, tmp_path, capsys
+):
+    """Readers quote what they could not convert, outside of the lines that are marked as private."""
+    arrow = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    arrow.write_table(pyarrow.table({"a": [1.0, 2.0]}), tmp_path / "t.parquet")
+    (tmp_path / "b.csv").write_text("column,low,high\na,0,2\n")
+
+    class ComputeError(BaseException):
+        pass
+
+    def breaks(part, step, *args):
+        raise ComputeError("cannot convert 41 Main Street")
+
+    monkeypatch.setattr("dplit.command_line.checking._parquet", breaks)
+    said = main(["check", str(tmp_path / "t.parquet"), "--bounds", str(tmp_path / "b.csv")])
+    assert "t.parquet: its rows cannot be read (ComputeError). A fit would be REFUSED" in said
+    assert "41" not in said + capsys.readouterr().out

@@ -1011,7 +1011,9 @@ def test_a_wide_table_is_shown_on_its_side(table, tmp_path, monkeypatch, capsys)
     (tmp_path / "wide.json").write_text(json.dumps(dict.fromkeys(names, [-4, 4])))
     line = asked(tmp_path, tmp_path / "out", "--seed", 0, table="wide.csv", bounds="wide.json")
     assert here(tmp_path, monkeypatch, *line) == 0
-    said = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    assert printed.err == f"drawing {tmp_path / 'out' / 'report.html'} ...\n"  # it takes seconds
+    said = printed.out.splitlines()
     assert (
         max(len(row) for row in said if row.startswith(("cluster", "c0", "size")))
         < command_line_command.WIDE

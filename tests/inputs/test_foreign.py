@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import signal
 import sys
 import threading
 import warnings
@@ -97,8 +98,41 @@ def test_a_value_that_is_none_is_that_of_a_failure(value, silence):
 
 
 def test_an_interruption_by_the_user_is_one():
+    """It follows a signal. One that foreign code raises by itself on a record is a failure of that record."""
+
+    def stopped(rows):
+        signal.raise_signal(signal.SIGINT)
+        return rows[:, 0]
+
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        each_record(raises(KeyboardInterrupt), np.zeros((1, 1)), 0.0)
+        each_record(stopped, np.zeros((1, 1)), 0.0)
+    rows = np.array([[1.0], [BAD]])
+
+    def says(one):
+        return raises(KeyboardInterrupt)(one) if one[0, 0] == BAD else one[:, 0]
+
+    assert each_record(says, rows, -1.0).tolist() == [1.0, -1.0]
+    found = []
+    thread = threading.Thread(target=lambda: found.append(each_record(says, rows, -1.0).tolist()))
+    thread.start()
+    thread.join()
+    assert found == [[1.0, -1.0]] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_that_is_held_back_stays_so_in_foreign_code():
+    """A command notes it, and fits on where it may not be stopped."""
+    came = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+
+        def noted(rows):
+            return signal.raise_signal(signal.SIGINT) or rows[:, 0]
+
+        assert each_record(noted, np.ones((2, 1)), 0.0).tolist() == [1.0, 1.0]
+        assert came == [signal.SIGINT] * 2
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_no_state_of_the_process_is_left_behind():

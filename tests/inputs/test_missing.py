@@ -203,3 +203,30 @@ def test_a_fit_of_scaled_rows_is_charged_once_and_says_nothing_of_missing_cells(
             budget.fit(PEMeans(2, **price), model.transform(table))
         costs.append((*budget.spent, len(budget.ledger)))
     assert costs[0] == pytest.approx(costs[1], rel=1e-9)  # sums of the same, in another order
+
+
+class _Raises:
+    """A cell that raises whatever it is asked."""
+
+    def _raise(self, *args, **kwargs):
+        raise RuntimeError("a cell")
+
+    __array__ = __len__ = __iter__ = __getitem__ = __float__ = _raise
+
+
+@pytest.mark.parametrize(
+    "cell", [_Raises(), [1, 2], (3,), np.ones(2), range(2), {1: 2}], ids=lambda c: type(c).__name__
+)
+@pytest.mark.parametrize("record", [list, tuple])
+def test_a_cell_of_a_list_is_not_looked_into(cell, record):
+    """A record whose cell is a sequence of the same length, or refuses to be an array, is one record all the same."""
+    rows = [record([1.0, 5.0]), record([cell, 5.0]), record([8.0, cell])]
+    assert units(scaler("low"), rows) == [[1.0, 5.0], [0.0, 5.0], [8.0, -10.0]]
+
+
+@pytest.mark.parametrize(
+    "rows", [[[1.0, 2.0], [3.0]], ["ab", "cd"], [[], []], [], [1.0, 2.0], [{0: 1, 1: 2}]]
+)
+def test_a_list_that_makes_no_table_is_refused_by_the_one_sentence(rows):
+    with pytest.raises(UnreadableRecords):
+        scaler("low").transform(rows)

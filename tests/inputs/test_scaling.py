@@ -551,3 +551,27 @@ def test_a_scaler_keeps_float32_and_the_ball():
     assert scaler.transform(narrow.tolist()).dtype == float
     words = BoundedScaler(-1.0, 1.0, categories={0: [0, 1]}).fit(narrow)
     assert words.transform(narrow).dtype == float
+
+
+@pytest.mark.parametrize("missing", [None, {"income": "low"}])
+def test_a_table_of_arrow_with_categories_is_read_as_a_frame_is(missing):
+    """A list of names is no index of a table of pyarrow."""
+    arrow = pytest.importorskip("pyarrow")
+    frame = pytest.importorskip("pandas").DataFrame(PEOPLE)
+    scaler = BoundedScaler(**RANGES, categories=REGION, missing=missing)
+    for table in (arrow.table(PEOPLE), arrow.RecordBatch.from_pydict(PEOPLE)):
+        found = scaler.fit(table).transform(table)
+        np.testing.assert_array_equal(found, clone(scaler).fit(frame).transform(frame))
+
+
+def test_ends_too_close_are_shown_as_they_are_with_the_smallest_width():
+    """Rounded, 1e15 and 1e15 + 100 look equal: "low=1e+15 must be below high=1e+15"."""
+    low, high = 1e15, 1e15 + 100
+    with pytest.raises(ValueError) as told:
+        BoundedScaler(low, high).fit([[low, low]])
+    assert "low=1000000000000000 must be below high=1000000000000100, here by 1e+03" in str(
+        told.value
+    )
+    BoundedScaler(low, low + 1001).fit([[low, low]])
+    with pytest.raises(ValueError, match="here by 1e-90 or more"):
+        BoundedScaler(0.0, 1e-91).fit([[0.0]])

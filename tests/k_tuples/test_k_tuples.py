@@ -1668,3 +1668,21 @@ def test_a_plan_of_few_drawn_tuples_fails_as_rarely_as_it_says(n_tuples, delta, 
     price = plan.epsilon_1, plan.epsilon_2
     bound = [k_tuples.joint_failure_bound(m, *price, ell, plan.beta) for ell in (plan.ell, 1)]
     assert plan.m == m and bound[0] <= plan.failure < bound[1]
+
+
+@pytest.mark.parametrize(("n", "k", "d"), [(40, 3, 2), (5, 400, 2), (2, 700, 1), (3, 2, 4)])
+def test_separations_are_those_of_the_definition_whatever_the_blocks(n, k, d):
+    """Bit by bit: coordinates are added in order; equal points have none."""
+    rng = np.random.default_rng(0)
+    T = rng.normal(size=(n, k, d))
+    T[1] = T[1, 0]
+    T[0, 1] = T[0, 0]
+    found = kt.separations(T)
+    for points, nearest in zip(T, found, strict=True):
+        total = np.zeros((k, k))
+        for j in range(d):
+            total += (points[:, None, j] - points[None, :, j]) ** 2
+        np.fill_diagonal(total, np.inf)
+        np.testing.assert_array_equal(total.min(axis=1), nearest)
+    assert (found[1] == 0).all() and found[0, 0] == 0
+    assert np.isinf(kt.separations(T[:, :1])).all()

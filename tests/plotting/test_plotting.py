@@ -478,3 +478,21 @@ def test_shares_of_a_gaussian_release_with_a_delta_of_its_own_are_not_called_rho
     axes = plotting.plot_receipt(Receipt(both, "add_remove", 1e-5))
     assert "rho" not in axes.get_xlabel() and "alone" in axes.get_xlabel()
     assert "rho" in plotting.plot_receipt(Receipt(both[1:], "add_remove", 1e-5)).get_xlabel()
+
+
+@pytest.mark.parametrize("words", ["$x_{$", "$\\frac$", "$^$ and $_$", "{$}$}", "$\\nothing$"])
+def test_words_that_are_no_formula_are_drawn_as_they_are(words):
+    """A label of a release or a name of a method may hold two dollar signs; real formulas stay formulas."""
+    receipt = Receipt((Release(words, "laplace", epsilon=0.1),), "add_remove")
+    curves = {words: [[1.0, 2.0]]}
+    drawn = [
+        plotting.plot_receipt(receipt),
+        plotting.plot_loss_curve([0.1, 1.0], curves, ylabel=words, baseline={words: 1.0}),
+        plotting.plot_bound([1, 2], [1, 2], [3, 4], xlabel=words, ylabel=words),
+    ]
+    for ax in drawn:
+        ax.figure.savefig(io.BytesIO())
+        texts = [*ax.texts, *ax.get_yticklabels(), ax.xaxis.label, ax.yaxis.label]
+        assert any(words in text.get_text() for text in texts)
+    ax = plotting.plot_bound([1, 2], [1, 2], [3, 4], xlabel=r"$\frac{1}{\mu}$")
+    assert ax.xaxis.label.get_parse_math()

@@ -1461,3 +1461,17 @@ def test_a_cell_is_asked_about_for_so_many_targets(monkeypatch, d, least):
             Xs=Xt, Xt=Xt
         )
     assert asked == [40]
+
+
+def test_points_too_close_for_their_squares_are_refused_and_equal_ones_are_not():
+    """Distances of 1e-200 have squares of 0: any choice would look best."""
+    Xt = np.array([[0.0], [1.0], [5.0], [6.0], [6.5]])
+    with pytest.raises(
+        ValueError, match="Xt: SourceTargetKMedoids needs rows that differ by 1e-150"
+    ):
+        SourceTargetKMedoids(2).fit(Xt * 1e-200)
+    near = SourceTargetKMedoids(2).fit(Xt * 1e-145)
+    np.testing.assert_array_equal(
+        near.medoid_indices_, SourceTargetKMedoids(2).fit(Xt).medoid_indices_
+    )
+    assert SourceTargetKMedoids(2).fit(np.ones((4, 2))).cost_ == 0

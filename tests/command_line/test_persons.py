@@ -1,0 +1,227 @@
+"""The command with a column of persons: the rows that a public rule keeps, refusals before a charge, and what is never said."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dplit import PrivacyBudget
+from dplit.accounting import Receipt
+from dplit.command_line import command, files, sources
+from dplit.command_line.persons import keeping
+from dplit.inputs import BoundedScaler, bound_contributions
+
+ASK = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6, "--seed", 0]
+PERSONS = ["--person-column", "id", "--max-rows-per-person", 3]
+
+
+def here(folder, monkeypatch, *arguments):
+    """The command in this process: what it says at the end, 0 if all went well."""
+    from dplit.__main__ import main
+
+    monkeypatch.chdir(folder)
+    return main([str(a) for a in arguments])
+
+
+def visits(seed=0, persons=200):
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(np.repeat(np.arange(persons), rng.integers(1, 9, persons)))
+    old = ids % 2
+    frame = {"id": ids, "age": rng.normal(30 + 40 * old, 5), "stay": rng.normal(5 + 10 * old, 2)}
+    return pd.DataFrame(frame).round(3)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    visits().to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "b.csv").write_text("column,low,high\nage,0,120\nstay,0,30\n")
+    return tmp_path
+
+
+def scaler():
+    return BoundedScaler({"age": 0, "stay": 0}, {"age": 120, "stay": 30}).fit(
+        pd.DataFrame({"age": [0.0], "stay": [0.0]})
+    )
+
+
+def expected(frame, m):
+    return scaler().transform(bound_contributions(frame, "id", m))
+
+
+# ---------------------------------------------------------------- the rows
+
+
+@pytest.mark.parametrize("m", [1, 3, 50])
+@pytest.mark.parametrize("small_blocks", [False, True])
+def test_a_csv_file_gives_the_rows_of_the_library(folder, monkeypatch, m, small_blocks):
+    frame = visits()
+    if small_blocks:  # some of them without a row that is kept
+        monkeypatch.setattr(files, "BLOCK", 7)
+        frame = visits(persons=40)
+        frame.to_csv(folder / "t.csv", index=False)
+    rows = files.read_rows(folder / "t.csv", scaler(), keeping(("id", m)))
+    assert np.allclose(rows, expected(frame, m))
+
+
+def test_a_large_file_gives_the_same_rows_block_by_block(folder, monkeypatch):
+    visits(persons=40).to_csv(folder / "t.csv", index=False)
+    plain = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
+    monkeypatch.setattr(files, "BLOCK", 11)
+    monkeypatch.setattr(files, "LARGE", 10)
+    rows = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
+    assert hasattr(rows, "compute") and np.array_equal(rows.compute(), plain)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words", "missing", "floats", "categories"])
+def test_parquet_and_a_folder_of_parts_give_the_same_rows(folder, kind):
+    frame = visits()
+    if kind == "words":
+        frame["id"] = "p" + frame["id"].astype(str)
+    elif kind == "missing":
+        frame["id"] = frame["id"].where(frame["id"] > 20).astype("Int64")
+    elif kind == "floats":
+        frame["id"] = frame["id"].astype(float).where(frame["id"] > 20)
+    table = pl.from_pandas(frame)
+    if kind == "categories":
+        table = table.with_columns(pl.col("id").cast(pl.String).cast(pl.Categorical))
+    table.write_parquet(folder / "t.parquet")
+    rows = files.read_rows(folder / "t.parquet", scaler(), keeping(("id", 3)))
+    assert np.allclose(rows, expected(frame, 3))
+    (folder / "parts").mkdir()
+    for i, start in enumerate(range(0, len(frame), 300)):
+        table[start : start + 300].write_parquet(folder / "parts" / f"{i}.parquet")
+    with sources.opened(folder / "parts") as source:
+        assert np.allclose(files.read_rows(source, scaler(), keeping(("id", 3))), rows)
+    frame.to_csv(folder / "again.csv", index=False)  # 7.0 beside an empty cell
+    assert np.allclose(files.read_rows(folder / "again.csv", scaler(), keeping(("id", 3))), rows)
+
+
+def test_all_rows_of_a_person_move_at_most_m_rows_of_the_table(folder):
+    """The theorem through the reader: of others the same rows, in the same order."""
+    frame = visits()
+    for person in (0, 7, 100):
+        frame[frame["id"] != person].to_csv(folder / "less.csv", index=False)
+        without = files.read_rows(folder / "less.csv", scaler(), keeping(("id", 3)))
+        whole = files.read_rows(folder / "t.csv", scaler(), keeping(("id", 3)))
+        own = expected(frame[frame["id"] == person], 3)
+        assert 1 <= len(own) <= 3 and len(whole) == len(without) + len(own)
+        others = whole[[not (row == own).all(axis=1).any() for row in whole]]
+        assert np.array_equal(others, without)
+
+
+def test_cells_of_rows_that_are_left_out_are_not_read(folder):
+    frame = visits()
+    kept = bound_contributions(frame, "id", 1).index
+    frame["age"] = frame["age"].astype(object)
+    frame.loc[~frame.index.isin(kept), "age"] = "unreadable"
+    frame.to_csv(folder / "t.csv", index=False)
+    assert len(files.read_rows(folder / "t.csv", scaler(), keeping(("id", 1)))) == len(kept)
+    with pytest.raises(ValueError, match="cannot be used"):
+        files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
+
+
+def test_a_table_without_an_id_has_no_rows(folder):
+    frame = visits()
+    frame["id"] = ""
+    frame.to_csv(folder / "t.csv", index=False)
+    with pytest.raises(ValueError, match="cannot be used"):
+        files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_a_run_says_the_unit_and_never_how_many_rows_were_left_out(folder, monkeypatch, capsys):
+    said = here(
+        folder, monkeypatch, "cluster", "t.csv", "--bounds", "b.csv", *ASK, *PERSONS, "--out", "o"
+    )
+    text = capsys.readouterr()
+    assert not said, text.err
+    receipt = Receipt.from_dict(json.loads((folder / "o" / "receipt.json").read_text()))
+    assert receipt.max_rows_per_person == 3 and receipt.epsilon <= 1
+    assert "of each id in column id, at most 3 rows" in receipt.title
+    assert "of each id in column id, at most 3 rows" in text.out and "left out" not in text.out
+    assert "per person, with at most 3 rows each" in text.out
+    page = (folder / "o" / "report.html").read_text()
+    assert "the rows of any one person (at most 3)" in page and "A person with several ids" in page
+    assert "Several rows of one person" not in page
+    rows, kept = len(visits()), len(expected(visits(), 3))
+    for number in (rows, kept, rows - kept):
+        assert f" {number} " not in text.out and f">{number}<" not in page
+    # of the table that the library bounds, the fit is the same
+    bound_contributions(visits(), "id", 3).to_csv(folder / "less.csv", index=False)
+    unit = ["--max-rows-per-person", 3]
+    here(
+        folder, monkeypatch, "cluster", "less.csv", "--bounds", "b.csv", *ASK, *unit, "--out", "o2"
+    )
+    one, other = ((folder / o / "centers.csv").read_text() for o in ("o", "o2"))
+    assert one == other
+
+
+def test_without_the_options_nothing_has_changed(folder, monkeypatch, capsys):
+    here(folder, monkeypatch, "cluster", "t.csv", "--bounds", "b.csv", *ASK, "--out", "o")
+    assert "person" not in capsys.readouterr().out
+    assert "max_rows_per_person" not in (folder / "o" / "receipt.json").read_text()
+    assert "hides each single row" in (folder / "o" / "report.html").read_text()
+
+
+REFUSED = {
+    "no bound": (["--person-column", "id"], "say how many rows"),
+    "no such column": (
+        ["--person-column", "ID", "--max-rows-per-person", 2],
+        "there is no such column",
+    ),
+    "a column to be clustered": (
+        ["--person-column", "age", "--max-rows-per-person", 2],
+        "leave it out there",
+    ),
+    "replaced rows": ([*PERSONS, "--neighboring", "replace"], "needs --neighboring add_remove"),
+    "no row": (["--person-column", "id", "--max-rows-per-person", 0], "max_rows_per_person=0"),
+    "minus one": (["--max-rows-per-person", -1], "max_rows_per_person=-1"),
+    "another unit than the ledger's": (["--max-rows-per-person", 2], "do not add up"),
+    "single rows": ([], "do not add up"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_impossible_is_refused_before_a_row_is_read_or_charged(folder, monkeypatch, name):
+    options, message = REFUSED[name]
+    budget = PrivacyBudget.open(folder / "ledger", 4.0, 1e-5, max_rows_per_person=3)
+    monkeypatch.setattr(command, "read_rows", lambda *_: pytest.fail("the table was read"))
+    ask = [*ASK, "--ledger", "ledger", "--out", "o"]
+    said = here(folder, monkeypatch, "cluster", "t.csv", "--bounds", "b.csv", *ask, *options)
+    assert message in said and not budget.ledger and not (folder / "o").exists()
+
+
+TYPES = {
+    "truth values": pl.Series("id", [True, False] * 30),
+    "short floats": pl.Series("id", [1.0, 2.0] * 30, dtype=pl.Float32),
+    "lists": pl.Series("id", [[1], [2]] * 30),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_column_whose_type_names_no_person_is_refused_before_a_charge(folder, monkeypatch, name):
+    table = pl.DataFrame({"age": np.ones(60), "stay": np.ones(60)}).with_columns(TYPES[name])
+    table.write_parquet(folder / "t.parquet")
+    budget = PrivacyBudget.open(folder / "ledger", 4.0, 1e-5, max_rows_per_person=3)
+    ask = [*ASK, *PERSONS, "--ledger", "ledger", "--out", "o"]
+    said = here(folder, monkeypatch, "cluster", "t.parquet", "--bounds", "b.csv", *ask)
+    assert "an id must be a whole number or a word" in said and not budget.ledger
+
+
+def test_a_ledger_for_persons_is_begun_and_charged(folder, monkeypatch, capsys):
+    unit = ["--max-rows-per-person", 3]
+    assert not here(folder, monkeypatch, "ledger", "ledger", "--begin", 4, 1e-5, *unit)
+    assert not here(folder, monkeypatch, "cluster", "t.csv", "--bounds", "b.csv", *ASK, *PERSONS,
+                    "--ledger", "ledger", "--out", "o")  # fmt: skip
+    assert not here(folder, monkeypatch, "ledger", "ledger")
+    assert "per person, with at most 3 rows each" in capsys.readouterr().out
+    budget = PrivacyBudget.open(folder / "ledger")
+    assert budget.max_rows_per_person == 3 and budget.ledger[0].state == "settled"
+    assert budget.receipts[0].max_rows_per_person == 3
+    assert "at most 3 rows each, not" in here(
+        folder, monkeypatch, "ledger", "ledger", "--max-rows-per-person", 5
+    )

@@ -1,0 +1,260 @@
+"""Bounded contributions: the theorem by brute force and at random, every type of an id, and what is refused."""
+
+import datetime
+import decimal
+import fractions
+import hashlib
+import itertools
+import math
+import uuid
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dplit.inputs import bound_contributions, contribution_mask
+from dplit.inputs.contributions import Persons, person_of
+
+NAN = float("nan")
+
+
+def kept(ids, m):
+    """Places of the rows that are kept."""
+    return np.flatnonzero(contribution_mask(list(ids), m)).tolist()
+
+
+def moved(rule, ids, person, m):
+    """(rows of this person that moved, whether another row moved) when all of this person's rows are taken out."""
+    rest = [i for i, one in enumerate(ids) if one != person]
+    before, after = set(rule(ids, m)), {rest[i] for i in rule([ids[i] for i in rest], m)}
+    differ = before ^ after
+    return len(differ), any(ids[i] != person for i in differ)
+
+
+# ---------------------------------------------------------------- the theorem
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from("abcde"), max_size=40), st.integers(1, 6))
+def test_a_person_changes_at_most_m_rows_and_none_of_others(ids, m):
+    for person in "abcde":
+        changed, others = moved(kept, ids, person, m)
+        assert changed <= m and changed == min(m, ids.count(person)) and not others
+
+
+def first_rows(ids, m):
+    return list(range(min(len(ids), 3 * m)))  # of the table, whoever they are of
+
+
+def least_of_all(ids, m):
+    """The m rows of a person whose draws of one stream for the whole table are smallest."""
+    draws = np.random.default_rng(0).random(len(ids))
+    ranked = sorted(range(len(ids)), key=lambda i: draws[i])
+    return [i for i in ranked if [j for j in ranked if ids[j] == ids[i]].index(i) < m]
+
+
+@pytest.mark.parametrize("rule", [first_rows, least_of_all])
+def test_rules_that_look_at_others_are_caught(rule):
+    """The same check, failing: a stream of draws is shifted by the rows of others."""
+    found = [
+        moved(rule, list(ids), person, 2)
+        for ids in itertools.product("abc", repeat=7)
+        for person in "abc"
+    ]
+    assert any(others for _, others in found) and max(changed for changed, _ in found) > 2
+
+
+def test_each_row_of_a_person_is_kept_about_equally_often():
+    ids = np.repeat(np.arange(30_000), 4)
+    share = contribution_mask(ids, 1).reshape(-1, 4).mean(axis=0)
+    assert np.abs(share - 0.25).max() < 5 * math.sqrt(0.1875 / 30_000)
+    both = contribution_mask(ids, 2).reshape(-1, 4)
+    pairs = np.array(
+        [np.mean(both[:, i] & both[:, j]) for i, j in itertools.combinations(range(4), 2)]
+    )
+    assert np.abs(pairs - 1 / 6).max() < 5 * math.sqrt(5 / 36 / 30_000)
+
+
+def by_hand(ids, m):
+    """The rule once more, in whole numbers of Python: splitmix64 of blake2b of the id and of the row's place."""
+
+    def priority(person, place):
+        start = int.from_bytes(hashlib.blake2b(person.encode(), digest_size=8).digest(), "big")
+        x = (start + 0x9E3779B97F4A7C15 * (place + 1)) % 2**64
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+        return x ^ x >> 31
+
+    ranked, rows = {}, []
+    for i, person in enumerate(ids):
+        mine = ranked.setdefault(person, [])
+        mine.append((priority(person, len(mine)), i))
+    for mine in ranked.values():
+        rows += [i for _, i in sorted(mine)[:m]]
+    return sorted(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["ann", "bob", "7", "Ü"]), max_size=60), st.integers(1, 5))
+def test_the_rule_is_the_same_for_ever(ids, m):
+    """Seeds of processes and versions of libraries change nothing: a table that is fitted again is the same one."""
+    assert kept(ids, m) == by_hand(ids, m)
+    assert kept([7] * 12, 3) == kept(["7"] * 12, 3) == kept([7.0] * 12, 3) == by_hand(["7"] * 12, 3)
+
+
+def test_blocks_give_what_one_table_gives():
+    ids = np.random.default_rng(1).integers(0, 40, 500).tolist() + [None, "x"]
+    persons = Persons()
+    for start in range(0, len(ids), 7):
+        persons.add(ids[start : start + 7])
+    assert persons.n_rows == len(ids)
+    assert np.array_equal(persons.kept(3), contribution_mask(ids, 3))
+    assert not Persons().kept(1).size and not contribution_mask([], 1).size
+
+
+# ---------------------------------------------------------------- ids
+
+SAME = [7, 7.0, "7", " 7.0 ", "7.000", np.int8(7), np.uint64(7), np.float32(7), np.str_("7")]
+SAME += [decimal.Decimal("7"), fractions.Fraction(7)]
+MISSING = [None, NAN, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "  ", "NaN", "null", "N/A"]
+MISSING += [math.inf, -math.inf, 2.0**53, 1e300, True, np.False_, [7], (7,), {}, object(), 7j]
+OTHERS = ["07", "seven", 7.5, -7, "Ü", "\udcff", datetime.date(2020, 1, 7), uuid.UUID(int=7)]
+
+
+class Odd(int):
+    """A number that fails whenever it is looked at."""
+
+    def __hash__(self):
+        raise RuntimeError("looked at")
+
+    __eq__ = __int__ = __index__ = __str__ = __repr__ = __hash__
+
+
+def test_one_id_however_it_is_written():
+    assert {person_of(cell) for cell in SAME} == {"7"}
+    assert {person_of(cell) for cell in MISSING} == {None} == {person_of(Odd(3))}
+    names = [person_of(cell) for cell in OTHERS]
+    assert None not in names and len({*names, "7"}) == len(OTHERS) + 1
+    assert contribution_mask(SAME, 2).sum() == 2
+    assert not contribution_mask([*MISSING, Odd(3)], 5).any()
+
+
+IDS = [1, 1, 1, 2, None, 2, 2]
+WORDS = [None if i is None else f"p{i}" for i in IDS]
+COLUMNS = {
+    "list": IDS,
+    "tuple": tuple(IDS),
+    "objects": np.array(IDS, dtype=object),
+    "floats with NaN": np.array([NAN if i is None else i for i in IDS]),
+    "pandas": pd.Series(IDS),
+    "pandas Int64": pd.Series(IDS, dtype="Int64"),
+    "pandas, another index": pd.Series(IDS, index=range(50, 57)),
+    "a frame of one column": pd.DataFrame({"id": IDS}),
+    "polars": pl.Series(IDS),
+    "pyarrow": pa.array(IDS),
+    "chunks": pa.chunked_array([IDS[:3], IDS[3:]]),
+}
+NAMES = {
+    "words": WORDS,
+    "fixed words": np.array([w or "" for w in WORDS]),
+    "pandas words": pd.Series(WORDS),
+    "pandas categories": pd.Series(WORDS).astype("category"),
+    "polars words": pl.Series(WORDS),
+    "polars categories": pl.Series(WORDS).cast(pl.Categorical),
+    "pyarrow words": pa.array(WORDS),
+    "a dictionary of pyarrow": pa.array(WORDS).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_numbers_of_every_library_give_the_same_rows(name):
+    assert np.array_equal(contribution_mask(COLUMNS[name], 2), contribution_mask(IDS, 2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_words_of_every_library_give_the_same_rows(name):
+    assert np.array_equal(contribution_mask(NAMES[name], 2), contribution_mask(WORDS, 2))
+
+
+NO_IDS = {
+    "truth values": np.array([True, False]),
+    "truth values of polars": pl.Series([True, False]),
+    "truth values of pyarrow": pa.array([True, None]),
+    "truth values of pandas": pd.Series([True, None], dtype="boolean"),
+    "complex": np.array([1j]),
+    "short floats": np.ones(3, dtype=np.float32),
+    "short floats of polars": pl.Series([1.0], dtype=pl.Float32),
+    "short floats of pyarrow": pa.array([1.0], type=pa.float32()),
+    "durations": np.array([1], dtype="m8[s]"),
+    "lists of pyarrow": pa.array([[1]]),
+    "nothing": None,
+    "a number": 5,
+    "a word": "id",
+    "a mapping": {"a": 1},
+    "an iterator": iter([1]),
+    "a set": {1, 2},
+}
+
+
+@pytest.mark.parametrize("name", NO_IDS)
+def test_what_names_no_person_by_its_type_is_refused(name):
+    with pytest.raises(TypeError, match="ids: contribution_mask needs"):
+        contribution_mask(NO_IDS[name], 2)
+
+
+def test_other_impossible_arguments_are_refused():
+    with pytest.raises(ValueError, match="single column"):
+        contribution_mask(np.zeros((3, 2)), 1)
+    for m in (0, -3, 2**20 + 1):
+        with pytest.raises(ValueError, match=f"max_rows_per_person={m}"):
+            contribution_mask(IDS, m)
+    with pytest.raises(TypeError, match="max_rows_per_person"):
+        bound_contributions(np.zeros((7, 1)), IDS, 1.5)
+    with pytest.raises(ValueError, match="one for each row"):
+        bound_contributions(np.zeros((6, 1)), IDS, 1)
+    with pytest.raises(TypeError, match="rows of numbers"):
+        bound_contributions("people.csv", IDS, 1)
+    for frame in (pd.DataFrame({"a": IDS}), pl.DataFrame({"a": IDS}), np.zeros((7, 2))):
+        with pytest.raises(ValueError, match="not the name of one column"):
+            bound_contributions(frame, "b", 1)
+
+
+# ---------------------------------------------------------------- tables
+
+FRAME = pd.DataFrame({"id": IDS, "x": np.arange(7.0), "word": list("abcdefg")})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [FRAME, pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME)],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_a_frame_keeps_its_kind_its_order_and_its_other_columns(table):
+    rows = np.flatnonzero(contribution_mask(IDS, 2)).tolist()
+    for ids, gone in (("id", {"id"}), (IDS, set())):
+        found = bound_contributions(table, ids, 2)
+        assert type(found) is type(table)
+        names = getattr(found, "column_names", getattr(found, "columns", None))
+        assert {*names} == {"id", "x", "word"} - gone
+        assert np.asarray(found["x"]).tolist() == rows
+
+
+def test_arrays_lists_and_labels():
+    X, mask = np.arange(14.0).reshape(7, 2), contribution_mask(IDS, 2)
+    assert np.array_equal(bound_contributions(X, IDS, 2), X[mask])
+    assert np.array_equal(bound_contributions(X.tolist(), IDS, 2), X[mask])
+    assert np.array_equal(bound_contributions(X, IDS, 9), X[[i is not None for i in IDS]])
+    assert bound_contributions(X.astype(np.float32), IDS, 2).dtype == np.float32
+
+
+def test_nothing_is_said_about_the_rows(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for ids in (IDS, [None] * 7, [1] * 7):
+            bound_contributions(np.zeros((7, 1)), ids, 1)
+    assert capsys.readouterr() == ("", "")

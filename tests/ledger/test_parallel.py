@@ -354,3 +354,22 @@ def test_with_real_estimators_of_several_kinds():
     assert all(model.spent_ for model in fitted.values()) and len(budget.ledger) == 3
     assert budget.ledger[0].estimator == "PEMeans and KTupleKMeans in 2 disjoint tables"
     assert budget.spent.epsilon <= 1.0 * (1 + 1e-9)
+
+
+def test_parts_in_a_budget_for_persons():
+    """Of Gaussian noise a person with 3 rows pays 3 mu; the receipts are told in that unit, and other units are refused."""
+    budget = PrivacyBudget(**LIMITS, max_rows_per_person=3)
+    given = parts(0.25, 0.5)
+    given["1"][0].receipt = honest(0.5)
+    budget.parallel(given)
+    told = 9 * gaussian_mu(0.5, 1e-7) ** 2
+    assert budget.spendings[0].mu_squared == pytest.approx(told, rel=1e-9)
+    assert budget.receipts[1].max_rows_per_person == 3
+    assert budget.quote(Gaussian(0.5)).spent == PrivacyBudget(**LIMITS, max_rows_per_person=3).quote(*[Gaussian(0.5)] * 2).spent  # fmt: skip
+    with pytest.raises(ValueError, match="persons with at most 3 rows"):
+        budget.parallel(
+            parts(0.25, kind=Spender)
+        )  # not Gaussian: its own unit must be the ledger's
+    with pytest.raises(ValueError, match="persons with at most 3 rows"):
+        budget.quote(Spender(0.25))
+    assert len(budget.ledger) == 2

@@ -29,7 +29,6 @@ from dplit import (
 from dplit.audit import neighbors, replay
 from dplit.inputs import BoundedScaler, Box, Column, UnreadableRecords
 from dplit.inputs import columns as inputs_columns
-from dplit.inputs import ranges as inputs_ranges
 from dplit.inputs.columns import category_radius
 from dplit.ledger import choose_n_clusters, squared_distances
 from dplit.mechanisms import private_loss

@@ -100,10 +100,10 @@ def dominating_mu(curve: Function, last: NotNegative, delta: OpenShare) -> float
 class Shares(NamedTuple):
     """How a filter divides its delta. Fixed before the first fit; the sum is at most 1."""
 
-    gaussian: float = 3 / 4
-    own: float = 1 / 8
-    failure: float = 1 / 16
-    basic: float = 1 / 16
+    gaussian: float = 13 / 32
+    own: float = 1 / 16
+    failure: float = 1 / 32
+    basic: float = 1 / 2
 
 
 SHARES = Shares()
@@ -165,8 +165,8 @@ def _total(many, names):
     related = {s.neighboring for s in many} - {None}
     if len(related) > 1:
         raise ValueError(
-            "these fits speak of different neighbours (add_remove and replace): their costs "
-            "do not add up; use one relation or two budgets."
+            "these fits speak of different neighboring relations (add_remove and replace): their "
+            'costs do not add up; fit all of them with one, `neighboring="add_remove"` or "replace".'
         )
     prices = [name for name in names if name not in ("fits", "neighboring")]
     sums = {name: sum_up([getattr(s, name) for s in many]) for name in prices}

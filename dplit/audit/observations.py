@@ -224,6 +224,10 @@ def _frame(library):
     return make
 
 
+def _tensor(library):
+    return lambda rows: __import__(library).asarray(np.array(rows))
+
+
 CONTAINERS = {
     "array": np.asarray,
     "columns first": np.asfortranarray,
@@ -236,6 +240,7 @@ CONTAINERS = {
     "objects": lambda rows: np.array(_beyond(rows, int) or np.empty(rows.shape), dtype=object),
     **{name: _frame(name) for name in ("pandas", "polars", "pyarrow") if find_spec(name)},
     **({"dask": _in_partitions} if find_spec("dask") else {}),
+    **{name: _tensor(name) for name in ("array_api_strict", "torch") if find_spec(name)},
 }
 
 # %% ../../nbs/audit/observations.ipynb #d5a73f6d

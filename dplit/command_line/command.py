@@ -29,7 +29,8 @@ from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
 from ..k_tuples.kmeans import KTupleKMeans
-from ..ledger.ledger import charged, PrivacyBudget
+from ..ledger.charging import charged, require_room
+from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
@@ -118,15 +119,36 @@ def _till(options, model):
     if options.ledger is None:
         return None
     budget = PrivacyBudget.open(options.ledger)
-    budget._rule.require_room(budget._look(), Row.priced(**declared_price(model)))
+    require_room(budget, Row.priced(**declared_price(model)))
     return budget
 
+# %% ../../nbs/command_line/command.ipynb #957af04b
+def _rehearsed(options, scaler, model, why, left_out, budget):
+    """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
+    price = declared_price(model)
+    said = [f"{options.clusters} clusters by {price['name']}, because {why}"]
+    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += (
+        [str(budget.quote(model))]
+        if budget
+        else [
+            f"It would cost epsilon = {price['epsilon']:g}, delta = {price['delta']:g}; no ledger is named."
+        ]
+    )
+    say("\n".join([*said, "No row was read; `python -m dplit check` says whether all can be."]))
+    return 0
+
 # %% ../../nbs/command_line/command.ipynb #c5667abd
-def _prepare(folder):
-    """Make a folder for results; whether it is new. Results that spent a budget are not overwritten."""
+def _require_empty(folder):
+    """Refuse a folder with results that spent a budget: they are not overwritten."""
     there = [name for name in FILES if (folder / name).exists()]
     if there:
         raise FileExistsError(f"{folder} holds {there[0]} of an earlier run; name another folder.")
+
+
+def _prepare(folder):
+    """Make a folder for results; whether it is new."""
+    _require_empty(folder)
     new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -320,6 +342,9 @@ def _cluster(options, source):
     """`cluster` with its table opened."""
     scaler, model, *said = _plan(options, source)
     budget = _till(options, model)
+    if options.dry_run:
+        _require_empty(options.out)
+        return _rehearsed(options, scaler, model, *said, budget)
     with held(model) as stop:
         work = partial(_answer, options, source, scaler, model, stop, *said)
         new = _prepare(options.out)

@@ -70,6 +70,8 @@ def arguments(parser):
     add("--verbose", action="store_true", help="print each release as it is made")
     add("--seed", type=int, help="repeatable noise, for teaching: NOT private")
     add("--out", type=Path, required=True, help="folder for the results")
+    told = "say what it would cost and what would be left, and stop: no row is read, nothing is charged or written"
+    add("--dry-run", action="store_true", help=told)
 
 # %% ../../nbs/command_line/options.ipynb #5a81eb7c
 def parse(argv=None):
@@ -123,6 +125,10 @@ def parse(argv=None):
     add.add_argument("--begin", **told, help="make the file, with this limit")
     unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
     add.add_argument("--max-rows-per-person", type=int, metavar="M", help=unit)
+    told = "with --begin: add epsilons and deltas up, or compose them and keep half of delta for addition (the default)"
+    add.add_argument("--composition", choices=("composed", "added"), help=told)
+    told = "with --begin: whom the limit protects; a ledger for replace counts add_remove fits too, as groups of two"
+    add.add_argument("--neighboring", choices=("add_remove", "replace"), help=told)
 
     argv = sys.argv[1:] if argv is None else argv
     named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help"))

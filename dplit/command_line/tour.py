@@ -103,8 +103,14 @@ def tour(options):
 # %% ../../nbs/command_line/tour.ipynb #3b1f6a90
 def ledger(options):
     """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger."""
-    unit = {"max_rows_per_person": options.max_rows_per_person}
-    with PrivacyBudget.open(options.file, *(options.begin or ()), **unit) as budget:
+    given = {name: getattr(options, name) for name in ("composition", "neighboring")}
+    given["max_rows_per_person"] = options.max_rows_per_person
+    if options.begin is None and any(given.values()):
+        raise ValueError(
+            f"ledger {options.file}: --composition, --neighboring and --max-rows-per-person are chosen when a "
+            "ledger is begun, with --begin EPSILON DELTA, and never change."
+        )
+    with PrivacyBudget.open(options.file, *(options.begin or ()), **given) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
     if not (printed or options.begin):
         raise OSError(f"ledger {options.file}: it could not be printed.")

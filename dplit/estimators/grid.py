@@ -22,6 +22,7 @@ from .base import Verbose
 from .kmeans import Clusters, PrivateKMeans
 from ..geometry.balls import clip_to_ball
 from ..geometry.neighbors import nearest
+from ..inputs.arrays import as_type, taken
 from ..inputs.blocks import MappedRows, one_thread
 from ..inputs.contracts import Center, Chance, contract, Count, DeltaOrZero, each, Finite
 from ..inputs.contracts import NotNegative, Point, Points, Positive, RandomState, Relation
@@ -119,10 +120,11 @@ class CellGrid(NamedTuple):
         -------
         ndarray of int64, shape (n,)
         """
-        Q = quantize(X, self.radius, self.center, self.norm).astype(np.int64)
-        limit = lattice(self.radius)[1]
-        bins = (Q + limit) * self.n_bins // (2 * limit + 1)
-        return self.place[tuple(bins.T)]
+        Q = as_type(quantize(X, self.radius, self.center, self.norm), np.int64)
+        limit, cell = lattice(self.radius)[1], 0
+        for j in range(Q.shape[1]):
+            cell = cell * self.n_bins + (Q[:, j] + limit) * self.n_bins // (2 * limit + 1)
+        return taken(self.place.ravel(), cell)
 
     def table(self, values):
         """Values of the cells as an array with an axis for each column, NaN outside the ball: for a picture.
@@ -471,6 +473,7 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
     (1.0, 0.0)
     """
 
+    _where_they_lie = True
     # a budget counts on both: public parameters alone decide what every release costs
     _fixed_cost = True
     _is_gaussian = False  # until the parameters are checked
@@ -578,10 +581,10 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
     def _n_rows(self, X, noise, price):
         """(the number of records, what was released of it); None: with `n_bins` the sum of the counts will do."""
         if self.n_public is not None or noise.size_is_public:
-            return self.n_public or len(X), ()
+            return self.n_public or X.shape[0], ()
         if self.n_bins is not None:
             return None, ()
-        n = noise.count(len(X), label="number of records", **price)
+        n = noise.count(X.shape[0], label="number of records", **price)
         return max(n, 1.0), [(n, _deviation(noise.count_scale(**price), **price))]
 
     def _grid(self, d, n, deviation):

@@ -13,7 +13,6 @@ from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,8 +22,9 @@ from ..inputs.contracts import Center, Count, Positive, RandomState, Relation
 from ..inputs.contracts import RequiredDelta, RequiredEpsilon, RequiredRadius, Table, Vector
 from .base import PrivateEstimator, Verbose
 from ..geometry.balls import clip_to_ball
-from ..geometry.neighbors import nearest_distance, NearestCenter
+from ..geometry.neighbors import nearest_distance, NearestCenter, squared_distances
 from ..mechanisms.noise import LatticeRows
+from ..inputs.arrays import is_tensor, joined, namespace, square_root
 from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
 from ..inputs.checks import DoubtWarning, warn_after_charge
@@ -66,8 +66,8 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         fitted = as_of_now(self)
         rows, centers = fitted._seen(X)
-        find = partial(_call, partial(cdist, XB=centers))
-        found = np.concatenate(list(map_blocks(find, rows)))
+        find = partial(_call, partial(_distances, centers=centers))
+        found = joined(list(map_blocks(find, rows)))
         single = is_float32(X) and fitted.cluster_centers_.dtype == np.float32
         return as_float32(found) if single else found
 
@@ -106,6 +106,10 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 def _call(find, start, rows):
     return find(rows)
+
+
+def _distances(rows, centers):
+    return square_root(squared_distances(rows, centers))
 
 # %% ../../nbs/estimators/kmeans.ipynb #fe110002
 def mean_errors(
@@ -312,6 +316,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     random_state: RandomState
 
     _parameters, _released = PARAMETERS, _CLUSTERS | RELEASED
+    _where_they_lie = False  # whether passes run where a tensor lies; else it is copied first
 
     def _rules(self):
         ranged = getattr(self, "bounds", None) is not None  # in place of a ball
@@ -348,7 +353,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
             self._box(X)
 
     def _gate(self, X):
-        rows = check_rows(X, type(self).__name__, partitions=True)
+        rows = check_rows(X, type(self).__name__, partitions=True, tensors=self._where_they_lie)
         self._check_shape(rows.shape[1])
         keep_columns(self, X)
         if (box := self._box(X)) is not None:
@@ -362,7 +367,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         found = self._release_centers(X, noise, self.center)
         found = found if isinstance(found, Clusters) else Clusters(found)
         if noise.size_is_public:
-            found = found._replace(totals=((len(X), 0.0),))
+            found = found._replace(totals=((X.shape[0], 0.0),))
         if self.center is not None:
             found = found._replace(centers=found.centers + self.center)
         found = (found if box is None else self._leave(box, found)).attributes()
@@ -447,7 +452,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         """
         rows, centers = as_of_now(self)._seen(X)
         find = partial(_call, NearestCenter(centers))
-        return np.concatenate(list(map_blocks(find, rows)))
+        return joined(list(map_blocks(find, rows)))
 
     def fit_predict(self, X: "ArrayLike", y: object = None) -> np.ndarray:
         """NOT private: fit(X), then predict(X). The labels of training rows are for whoever holds the rows.
@@ -501,20 +506,20 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         A cell beyond 1e150, whose square may be no float, counts as 1e150.
         """
         centers = np.asarray(self._fitted_centers(), dtype=float)
-        rows = check_rows(X, type(self).__name__, partitions=True)
+        rows = check_rows(X, type(self).__name__, partitions=True, tensors=True)
         check_fitted_columns(self, X)
         if (box := getattr(self, "bounds_", None)) is None:
-            far = rows.dtype == float
+            far = is_tensor(rows) or rows.dtype == float
             return MappedRows(rows, lambda block, at: _near(block)) if far else rows, centers
         return MappedRows(rows, lambda block, at: box.scaled(block)), box.scaled(centers)
 
 
 def _near(rows):
-    return np.clip(rows, -FARTHEST, FARTHEST)
+    return namespace(rows).clip(rows, -FARTHEST, FARTHEST)
 
 
 def _block_loss(centers, start, rows):
-    return nearest_distance(rows, centers).sum()
+    return float(namespace(rows).sum(nearest_distance(rows, centers)))
 
 # %% ../../nbs/estimators/kmeans.ipynb #48fbeebc
 def _lattice_rows(X, radius, center=None):

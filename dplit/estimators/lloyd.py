@@ -22,6 +22,7 @@ from .kmeans import public_start
 from ..geometry.covers import sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
+from ..inputs.arrays import group_sums, namespace
 from ..inputs.blocks import map_blocks
 from ..inputs.checks import check_points, shown
 from ..inputs.contracts import Center, ChanceOrOne, Count, DeltaOrZero, Flag, NotNegative
@@ -153,14 +154,12 @@ def shaped_sums(X, *, radius, epsilon, noise, cube=False, groups=None, n_groups=
     body = ((1, half),) * d if cube else ((d, limit),)
 
     def block_table(start, block):
-        Q = np.clip(block, -half, half)
-        which = np.zeros(len(Q), dtype=np.int64) if groups is None else groups(Q)
-        sums = [np.bincount(which, column, minlength=n_groups) for column in Q.T]
-        counts = np.bincount(which, minlength=n_groups)
-        return np.column_stack([*sums, limit * counts]).astype(np.int64)  # whole numbers
+        Q = namespace(block).clip(block, -half, half)
+        return group_sums(Q, Q[:, 0] * 0 if groups is None else groups(Q), n_groups)
 
     table = np.zeros((n_groups, d + 1), dtype=np.int64)
     table = sum(map_blocks(block_table, X, reduce=sum), table)
+    table[:, d] *= limit
     moves = 1 if noise.neighboring == "add_remove" else 2
     price = {"epsilon": epsilon, "label": label}
     noisy = noise.whole(table, sensitivity=moves, step=step, body=(*body, (1, limit)), **price)
@@ -255,6 +254,7 @@ class NoisyLloyd(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _where_they_lie = True
     # a budget counts on both, and checks
     _gaussian_only = property(lambda self: self.delta != 0)
     _fixed_cost = property(lambda self: self.delta == 0)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..geometry.balls import clip_to_ball, relative_to_ball
 from ..mechanisms.noise import ANoise
+from ..inputs.arrays import like
 from ..inputs.blocks import MappedRows
 from ..inputs.contracts import Center, ChanceOrOne, Count, NotNegative, Points, Positive, Radius
 from ..inputs.contracts import Whole
@@ -138,7 +139,7 @@ class View:
 def _look(rows, view, price, n_total, noise):
     """(center, radius): the ball that a look into a ball finds."""
     # in units of the ball: the receipt is the same whichever it is
-    rows = MappedRows(rows, lambda block, at: (block - view.center) / view.radius)
+    rows = MappedRows(rows, lambda block, at: (block - like(view.center, block)) / view.radius)
     ball = {"radius": 1.0, "weight": 0, "mu": price.mean}
     deviation = noise.sum_scale(rows.shape[1], **ball) / n_total
     sums, _ = noise.sums(rows, label="mean to zoom in on", **ball)

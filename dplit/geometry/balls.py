@@ -11,6 +11,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..inputs.arrays import doubles, empty, HELD, is_tensor, like, namespace, row_squares
+from ..inputs.arrays import square_root
 from ..inputs.checks import check_center
 from ..inputs.contracts import Count, Radius, RandomState, Rule, Whole
 from ..inputs.checks import check_memory
@@ -33,9 +35,9 @@ _MIDDLE = Rule(_ask_middle, "PUBLIC. None: the origin.", "array_like", "d")
 Middle = Annotated[ArrayLike | None, _MIDDLE]  # a difference from it does not overflow
 
 
-def _batches(n, width, block_rows=None):
-    """Slices over n rows, `block_rows` rows each, or as many as fit the cache with `width` columns."""
-    step = block_rows or max(32, _CELLS // width)
+def _batches(n, width, block_rows=None, X=None):
+    """Slices over n rows, `block_rows` rows each, or as many as fit the cache with `width` columns; larger ones if X is a tensor."""
+    step = block_rows or max(32, (HELD if is_tensor(X) else _CELLS) // width)
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
 # %% ../../nbs/geometry/balls.ipynb #1f070473
@@ -45,28 +47,28 @@ def _norms(T):
     `np.sum` may change its order of addition with the shape of the array, so a row's norm would
     depend on how many rows it travels with. This loop cannot.
     """
-    total = np.zeros(T.shape[1])
-    for t in T:
-        total += t * t
-    return np.sqrt(total)
+    total = T[0, :] * T[0, :]
+    for i in range(1, T.shape[0]):
+        total = total + T[i, :] * T[i, :]
+    return square_root(total)
 
 # %% ../../nbs/geometry/balls.ipynb #4c910ae2
 def _clip_block(Z, radius):
     """Rows of `Z` (n, d), finite float64, outside the ball around the origin, and what they become."""
+    xp = namespace(Z)
     with np.errstate(over="ignore"):  # well inside, whatever is rounded: most rows need no more
-        inside = np.einsum("ij,ij->i", Z, Z) <= radius**2 * (1 - 1e-8)
-    doubtful = np.flatnonzero(~inside)
-    T = np.ascontiguousarray(Z[doubtful].T)
+        inside = row_squares(Z) <= radius**2 * (1 - 1e-8)
+    outside, T = ~inside, Z[~inside].T
     # divide by it first: squares cannot overflow
-    largest = np.maximum(np.abs(T).max(axis=0), radius)
-    T /= largest
+    largest = xp.clip(xp.max(xp.abs(T), axis=0), radius, None)
+    T = T / largest
     norms = _norms(T)
-    far = np.flatnonzero(norms > radius / largest)
+    far = norms > radius / largest
     # a little too short (d + 8 units in the last place), so that rounding never leads out of the
     # ball again
-    short = T[:, far]
-    short *= radius / norms[far] * (1 - (len(T) + 8) * np.finfo(float).eps)
-    return doubtful[far], short.T
+    factor = radius / norms[far] * (1 - (T.shape[0] + 8) * 2.0**-52)
+    outside[~inside] = far
+    return outside, T.T[far] * factor[:, None]
 
 
 def clip_to_ball(
@@ -96,11 +98,12 @@ def clip_to_ball(
     ndarray of shape (n, d)
         A new C-contiguous float64 array.
     """
-    out, center = np.empty(X.shape), np.zeros(X.shape[1]) if center is None else center
-    for rows in _batches(len(X), X.shape[1], block_rows):
-        block = out[rows] = np.asarray(X[rows], dtype=float)
-        far, clipped = _clip_block(block - center, radius)
-        out[rows.start + far] = center + clipped
+    out = empty(X.shape, float, X)
+    center = like(np.zeros(X.shape[1]) if center is None else center, X)
+    for rows in _batches(X.shape[0], X.shape[1], block_rows, X):
+        out[rows, ...] = block = doubles(X[rows, ...])
+        outside, clipped = _clip_block(block - center, radius)
+        out[rows, ...][outside] = center + clipped
     return out
 
 # %% ../../nbs/geometry/balls.ipynb #a6a3b961
@@ -109,7 +112,7 @@ def relative_to_ball(X, radius, center=None):
     if center is None:
         return clip_to_ball(X, radius)
     with np.errstate(over="ignore"):  # 1e308 - (-1e308) is far outside, not infinite
-        rows = np.clip(X - center, -1e300, 1e300)
+        rows = namespace(X).clip(X - like(center, X), -1e300, 1e300)
     return clip_to_ball(rows, radius)
 
 # %% ../../nbs/geometry/balls.ipynb #a83634df

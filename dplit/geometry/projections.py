@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
+from ..inputs.arrays import joined, like
 from ..inputs.blocks import map_blocks
 from ..inputs.contracts import Center, Count, Points, Positive, RandomState
 from ..inputs.contracts import between, numbers, positive
@@ -159,6 +160,6 @@ def project(
 
     def block(start, rows):
         Q = quantize(rows, radius, center)
-        return clip_to_ball((Q if matrix is None else Q @ matrix) * scale, 1.0)
+        return clip_to_ball((Q if matrix is None else Q @ like(matrix, Q)) * float(scale), 1.0)
 
-    return np.concatenate(list(map_blocks(block, X)))
+    return joined(list(map_blocks(block, X)))

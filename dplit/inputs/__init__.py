@@ -1,6 +1,6 @@
 """What comes in: public parameters by rules, private tables by one reader, and public ranges of columns."""
 
-from .blocks import MappedRows, map_blocks
+from .blocks import MappedRows, map_blocks, MovedRows
 from .checks import AbstainedWarning, DoubtWarning, PrivacyWarning
 from .columns import Column
 from .contracts import face
@@ -12,7 +12,7 @@ from .tables import check_rows
 
 __all__ = [
     "AbstainedWarning", "BoundedScaler", "Box", "Column", "DoubtWarning", "MappedRows",
-    "PrivacyWarning", "UnreadableRecords", "bound_contributions", "check_rows",
+    "MovedRows", "PrivacyWarning", "UnreadableRecords", "bound_contributions", "check_rows",
     "contribution_mask", "map_blocks", "quantize",
 ]
 

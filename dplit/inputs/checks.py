@@ -21,6 +21,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from .arrays import as_type, namespace
+
 # %% ../../nbs/inputs/checks.ipynb #6d137185
 class PrivacyWarning(UserWarning):
     """A public parameter is legal but protects little."""
@@ -95,7 +97,8 @@ def is_float32(X):
     -------
     bool
     """
-    return {str(kind).lower() for _, kind in _fields(X)} == {"float32"}
+    kinds = {str(kind).lower().rpartition(".")[2] for _, kind in _fields(X)}
+    return kinds == {"float32"}
 
 
 def as_float32(values):
@@ -110,8 +113,9 @@ def as_float32(values):
     ndarray of float32 or float64
     """
     with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    return single if np.isfinite(single).all() else values
+        single = as_type(values, np.float32)
+    xp = namespace(single)
+    return single if xp.all(xp.isfinite(single)) else values
 
 
 def column_kind(one):

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .columns import Column, stretch, with_weights
+from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import doubt, looks_joined, of_one_value
@@ -138,8 +139,9 @@ class Box(NamedTuple):
         ndarray of shape (n, d)
             PRIVATE.
         """
-        inside = np.clip(rows, self.low, self.high)  # first, or an overflow would be heard
-        return np.clip(2 * ((inside - self.low) / (self.high - self.low)) - 1, -1.0, 1.0)
+        xp, low, high = namespace(rows), like(self.low, rows), like(self.high, rows)
+        inside = xp.clip(rows, low, high)  # first, or an overflow would be heard
+        return xp.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
 
     def in_units(self, points):
         """Points of the cube in the units of the columns, inside their ranges.

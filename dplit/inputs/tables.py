@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from .arrays import doubles, is_tensor, namespace, to_numpy
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
-from .blocks import _is_partitioned, map_blocks
+from .blocks import _is_partitioned, map_blocks, MovedRows
 from .checks import _fields, column_kind
 from .contracts import Flag, Rule, Text, Whole
 
@@ -33,6 +34,7 @@ def check_rows(
     owner: Text,
     name: Text = "X",
     partitions: Flag = False,
+    tensors: Flag = False,
     *,
     ensure_all_finite: Flag = True,
     ensure_min_samples: Whole = 1,
@@ -50,6 +52,9 @@ def check_rows(
         Who needs the records, and what they are called; for the message.
     partitions : bool
         Whether the owner takes a `dask.array` too, and passes over it with `map_blocks` alone.
+    tensors : bool
+        Whether the owner takes a tensor where it lies (see `is_tensor`), and passes over it with
+        `map_blocks` alone. Otherwise its cells are copied into an array of numpy.
     ensure_all_finite : bool
         Whether NaN and infinity are refused here.
     ensure_min_samples : int
@@ -69,7 +74,12 @@ def check_rows(
         If a cell is no finite number, or masked.
     """
     check_columns(X, owner, name, partitions)
-    rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
+    if is_tensor(X):
+        rows = X if tensors else to_numpy(doubles(X))
+    elif isinstance(X, MovedRows) and tensors:
+        rows = X
+    else:
+        rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
     if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
         raise UnreadableRecords(name, owner)
     if rows.shape[0] < ensure_min_samples:
@@ -94,7 +104,8 @@ def _numbers(X):
 
 
 def _all_finite(start, rows):
-    return bool(np.isfinite(rows).all())
+    xp = namespace(rows)
+    return bool(xp.all(xp.isfinite(rows)))
 
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e50
 def _checked(X, owner, name, **options):
@@ -168,7 +179,10 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if shape is not None and (len(shape) != 2 or shape[1] == 0):
         _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)
     column_names(X)
-    if not words and (none := without_rows(X)) is not None:
+    if (
+        not (words or is_tensor(X) or isinstance(X, MovedRows))
+        and (none := without_rows(X)) is not None
+    ):
         _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
     return None if shape is None else int(shape[1])
 
@@ -238,7 +252,9 @@ def _difference(known, given):
 # %% ../../nbs/inputs/tables.ipynb #95f702ad
 def as_table(X):
     """Rows as they are, if they are a numeric table; anything else as an array, or an error that quotes nothing."""
-    if is_masked(X) or not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
+    if is_tensor(X):
+        check_columns(X, "Noise")
+    elif is_masked(X) or not (hasattr(X, "dtype") and getattr(X.dtype, "kind", "") in "fiub"):
         X = check_rows(X, "Noise", ensure_min_samples=0, ensure_all_finite=False)
         X = floats_of(X, "X")
     if len(X.shape) != 2 or X.shape[1] == 0:

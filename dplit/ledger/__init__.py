@@ -2,9 +2,10 @@
 
 from ..inputs.contracts import face
 from .choosing import choice_error, choose_n_clusters, penalised_distances, search_prices
+from .admission import BudgetExceeded
 from .ledger import PrivacyBudget
 from .pipelines import record_wise
-from .rules import BudgetExceeded, declared_price, line_by_line, worst_settled_delta
+from .rules import declared_price, line_by_line, worst_settled_delta
 from .search import squared_distances
 from .store import LedgerError
 

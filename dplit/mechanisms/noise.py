@@ -12,8 +12,8 @@ from numbers import Integral
 from typing import Annotated
 
 import numpy as np
-from scipy import sparse
 
+from ..inputs.arrays import bin_counts, group_sums, is_tensor, like, namespace, to_numpy
 from ..inputs.blocks import in_memory, keep_mapped, map_blocks, MappedRows, unchanged
 from ..inputs.checks import check_between, check_center, check_points, check_radius
 from ..inputs.checks import is_number, shown
@@ -21,7 +21,7 @@ from ..inputs.contracts import Center, Count, Flag, instance, NotNegative, one_o
 from ..inputs.contracts import Relation, Vector, Whole
 from ..inputs.checks import check_memory
 from ..inputs.foreign import check_foreign, each_record, is_total
-from ..inputs.lattice import lattice, lattice_length, quantize
+from ..inputs.lattice import lattice, lattice_length, quantize, squared_ends
 from ..inputs.tables import as_table, one_each
 from .discrete import _whole_number, Mechanisms
 
@@ -68,8 +68,7 @@ def _exact_counts(bins, n_bins):
         check_memory(24 * n_bins, f"n_bins={n_bins}", "Noise")
 
     def count(start, block):
-        inside = block[(block >= 0) & (block < n_bins)].astype(np.int64)
-        return np.bincount(inside, minlength=n_bins)
+        return bin_counts(block, n_bins)
 
     if isinstance(bins, MappedRows):
         return sum(map_blocks(count, bins, reduce=sum), np.zeros(n_bins, dtype=np.int64))
@@ -154,21 +153,20 @@ def _exact_sums(X, groups, n_groups, whole, share):
         check_foreign(groups, np.zeros((1, d)), (), "groups")
     if given:  # they travel with their rows, as a last column
         if not isinstance(groups, MappedRows):
-            groups = one_each(groups, "groups", whole=True, length=len(X))
+            groups = one_each(groups, "groups", whole=True, length=X.shape[0])
         table = (X if isinstance(X, MappedRows) else MappedRows(X, unchanged)).beside(groups)
         groups = None
 
     def block_sums(start, block):
         Q = whole(block[:, :d])
         if not given and groups is None:
-            return np.r_[Q.sum(axis=0), len(Q)][None].astype(np.int64)
-        which = block[:, d] if given else each_record(groups, Q, -1.0)
-        which = np.where((which >= 0) & (which < n_groups), which, n_groups).astype(np.int64)
-        columns = (np.ones(len(Q)), which, np.arange(len(Q) + 1))
-        member = sparse.csc_array(columns, shape=(n_groups + 1, len(Q)))
-        # sums of whole numbers below 2**53: exact in float64, whatever the order
-        table = np.column_stack([member @ Q, np.bincount(which, minlength=n_groups + 1)])
-        return table[:n_groups].astype(np.int64)
+            sums = to_numpy(namespace(Q).sum(Q, axis=0))
+            return np.r_[sums, Q.shape[0]][None].astype(np.int64)
+        if given:
+            return group_sums(Q, block[:, d], n_groups)
+        if not is_total(groups):  # foreign code reads records of numpy
+            return group_sums(Q := to_numpy(Q), each_record(groups, Q, -1.0), n_groups)
+        return group_sums(Q, groups(Q), n_groups)
 
     total = np.zeros((n_groups, d + 1), dtype=np.int64)
     total = sum(map_blocks(block_sums, table, reduce=sum), total)
@@ -193,9 +191,11 @@ class LatticeRows(MappedRows):
         on_lattice = MappedRows(X, lambda rows, at: quantize(rows, radius, center))
         super().__init__(on_lattice, unchanged)
         self.radius, self.center = radius, center
-        if 0 < 4 * math.prod(self.shape) <= keep and in_memory(self.rows):
+        few = 0 < 4 * math.prod(self.shape) <= keep
+        if few and (in_memory(self.rows) or is_tensor(self.rows)):
             self.rows, self.function = keep_mapped(on_lattice, np.float32), unchanged
-            self.rows.flags.writeable = False
+            if in_memory(self.rows):
+                self.rows.flags.writeable = False
 
 
 def _to_lattice(X, radius, center, norm):
@@ -204,7 +204,7 @@ def _to_lattice(X, radius, center, norm):
         return partial(quantize, radius=radius, center=center, norm=norm)
     if not (norm == 2 and radius == X.radius and np.array_equal(center, X.center)):
         raise ValueError("X: these rows are on the lattice of another ball.")
-    return np.asarray
+    return lambda rows: rows
 
 # %% ../../nbs/mechanisms/noise.ipynb #7d11b772
 class Noise(Mechanisms):
@@ -361,11 +361,11 @@ class Noise(Mechanisms):
             check_radius(radius, "edges", "Noise.lengths")
         if center is not None:
             center = check_center(center, "center", "Noise.lengths", X.shape[1])
-        step, _ = lattice(radius)
+        ends = squared_ends(edges[:-1] / lattice(radius)[0])
 
         def bins(rows, at):
-            Q = quantize(rows, radius, center)  # whole numbers: lengths are exact
-            return np.searchsorted(edges[:-1] / step, np.sqrt(lattice_length(Q, 2)))
+            squares = lattice_length(quantize(rows, radius, center), 2)  # whole numbers: exact
+            return namespace(squares).searchsorted(like(ends, squares), squares)
 
         price = {"mu": mu, "epsilon": epsilon, "label": label}
         return self.histogram(MappedRows(X, bins, 1), len(edges), **price)

@@ -28,6 +28,7 @@ from ..inputs.ranges import Bounds
 from ..estimators.base import Passes, Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
+from ..inputs.arrays import taken
 from ..inputs.blocks import keep_rows
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import ANoise
@@ -243,8 +244,8 @@ def _shortened(X, radius, center):
 
 def _residuals(labelled, centers, unit):
     """Rows minus their released centers, in a released unit; the last column says which center."""
-    home = lambda rows: centers[rows[:, -1].astype(int)]
-    away = lambda rows, at: (rows[:, :-1] - home(rows)) / unit
+    home = lambda rows: taken(centers, rows[:, -1])
+    away = lambda rows, at: (rows[:, :-1] - home(rows)) / float(unit)
     return MappedRows(labelled, away, centers.shape[1])
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #aa081345
@@ -372,12 +373,12 @@ def pe_means(rows, given, noise):
 # %% ../../nbs/private_evolution/kmeans.ipynb #d2f60f44
 def _number_of_rows(rows, given, noise):
     """(number of rows, costs, released numbers): PUBLIC or released, and what is left of the budget for the rest."""
-    n_total = given.n_public or (len(rows) if noise.size_is_public else None)
+    n_total = given.n_public or (rows.shape[0] if noise.size_is_public else None)
     mu, projected = gaussian_mu(given.epsilon, given.delta), rows.shape[1] > given.n_components
     price = evolution_prices(mu, given.n_refine, projected, n_total is None)
     if n_total is not None:
         return n_total, price, []
-    found = noise.count(len(rows), mu=price.count, label="number of rows")
+    found = noise.count(rows.shape[0], mu=price.count, label="number of rows")
     return max(found, 1), price, [(found, noise.count_scale(mu=price.count))]
 
 
@@ -552,6 +553,7 @@ class PEMeans(PrivateKMeans):
     ((1, 2), 1.0)
     """
 
+    _where_they_lie = True
     _gaussian_only = True  # a budget counts on it, and checks
 
     def __init__(

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..estimators.grid import CellGrid, bins_for, LARGEST_GRID, most_bins
 from ..geometry.balls import clip_to_ball
+from ..inputs.arrays import taken
 from ..inputs.blocks import keep_rows, MappedRows
 from ..inputs.contracts import Count, Point, Points, Positive
 from ..inputs.tables import PartitionedRows
@@ -148,7 +149,7 @@ def quadtree_votes(
         """(noisy counts, number of its cell for each finest cell): cells so many intervals wide."""
         corner = np.ravel_multi_index((at // width * width).T, grid.place.shape)
         corners, cell = np.unique(corner, return_inverse=True)
-        votes = MappedRows(fine, lambda rows, _: cell[rows.ravel().astype(int)], 1)
+        votes = MappedRows(fine, lambda rows, _: taken(cell, rows[:, 0]), 1)
         ask = {"mu": mu_each, "label": "counts of cells"}
         return noise.histogram(votes, len(corners), **ask), cell
 

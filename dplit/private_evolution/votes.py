@@ -12,9 +12,12 @@ from typing import Annotated
 import numpy as np
 
 from ..geometry.balls import relative_to_ball
+from ..inputs.arrays import as_type, doubles, empty, HELD, is_tensor, joined
+from ..inputs.arrays import like, namespace, rounded
 from ..inputs.blocks import keep_rows, map_blocks
 from ..inputs.contracts import Center, Points, Radius, Whole, whole
 from ..inputs.tables import PartitionedRows
+from .fused import votes_of
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
 def grid_radius(d: Annotated[int, whole(high=5_000_000)]):
@@ -53,9 +56,9 @@ def vote_grid(X: PartitionedRows, radius: Radius = 1.0, center: Center = None):
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
-        return np.rint(relative_to_ball(rows, radius, center) * scale).astype(np.float32)
+        return as_type(rounded(relative_to_ball(rows, radius, center) * scale), np.float32)
 
-    return np.concatenate(list(map_blocks(block, X)))
+    return joined(list(map_blocks(block, X)))
 
 # %% ../../nbs/private_evolution/votes.ipynb #c5013a77
 def vote_rows(X, view, radius, center, d):
@@ -90,8 +93,8 @@ def _scores(P):
 
 def _with_ones(G):
     """Rows in single precision, and beside them a column of ones."""
-    H = np.ones((len(G), G.shape[1] + 1), dtype=np.float32)
-    H[:, :-1] = G
+    H = empty((G.shape[0], G.shape[1] + 1), np.float32, G)
+    H[:, :-1], H[:, -1] = as_type(G, np.float32), 1.0
     return H
 
 
@@ -105,6 +108,19 @@ def _best(H, slope):
         at[i : i + rows] = found = S.argmax(axis=1)
         score[i : i + rows] = S[np.arange(len(S)), found]
     return at, score
+
+
+def _best_there(G, P):
+    """The index of the best member for each row of a tensor, where it lies."""
+    if (found := votes_of(G, P)) is not None:
+        return found
+    xp, slope, squares = namespace(G), doubles(like(P.T, G)), doubles(like((P * P).sum(axis=1), G))
+    at, size = empty((G.shape[0],), np.int64, G), max(16, HELD // len(P))
+    for i in range(0, G.shape[0], size):
+        rows = slice(i, min(i + size, G.shape[0]))
+        # no library shortens the numbers of a product in double precision
+        at[rows] = xp.argmax(2 * (doubles(G[rows, ...]) @ slope) - squares, axis=1)
+    return at
 
 # %% ../../nbs/private_evolution/votes.ipynb #005847f5
 _FEW = 1200  # members: looking at every pair is as fast
@@ -167,8 +183,10 @@ def vote_rule(population, n_elite=0):
     P = np.rint(population * grid_radius(population.shape[1])).astype(np.float32)
     if n_elite == 0 or len(P) < max(33 * n_elite, _FEW):  # too few to gain
         slope = _scores(P)
-        return lambda G: _best(_with_ones(G), slope)[0]
-    return _grouped_search(P, n_elite)
+        here = lambda G: _best(_with_ones(G), slope)[0]
+    else:
+        here = _grouped_search(P, n_elite)
+    return lambda G: _best_there(G, P) if is_tensor(G) else here(G)
 
 # %% ../../nbs/private_evolution/votes.ipynb #53139272
 def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_elite: Whole = 0):
@@ -190,4 +208,5 @@ def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_e
         PRIVATE.
     """
     find = vote_rule(population, n_elite)
-    return np.concatenate(list(map_blocks(lambda start, G: find(G), Q, 2**13)))
+    size = None if is_tensor(Q) else 2**13
+    return joined(list(map_blocks(lambda start, G: find(G), Q, size)))

@@ -28,7 +28,13 @@ from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
 from ..inputs.tables import keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_scale
-from .distances import check_apart, EUCLIDEAN, EuclideanRows, Metric, MetricParams
+from dplit.source_target.distances import (
+    check_apart,
+    EUCLIDEAN,
+    EuclideanRows,
+    Metric,
+    MetricParams,
+)
 from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca

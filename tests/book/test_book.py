@@ -470,6 +470,7 @@ WORKED = {
     "examples/codebook",
 }
 WORKED |= {"examples/beyond_memory", "examples/year_of_questions", "examples/from_a_table"}
+WORKED |= {"examples/a_billion_records"}
 
 
 def lessons_are_one_sitting(book):

@@ -420,6 +420,6 @@ def test_rows_near_the_sphere_are_judged_by_the_norm_that_is_added_up_column_by_
     largest = np.maximum(np.abs(X).max(axis=1), radius)  # as if every row were doubtful
     far = balls._norms((X / largest[:, None]).T) > radius / largest
     found, clipped = balls._clip_block(X, radius)
-    assert np.array_equal(found, np.flatnonzero(far)) and 0 < len(found) < len(X)
-    one_by_one = [balls._clip_block(X[i : i + 1], radius)[1][0] for i in found]
+    assert np.array_equal(found, far) and 0 < found.sum() < len(X)
+    one_by_one = [balls._clip_block(X[i : i + 1], radius)[1][0] for i in np.flatnonzero(found)]
     assert np.array_equal(clipped, one_by_one)

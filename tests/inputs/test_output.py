@@ -222,7 +222,7 @@ SIGNALS = [getattr(signal, name, signal.SIGINT) for name in ("SIGINT", "SIGTERM"
 TERMINALS = """
 import json, os, pty, sys
 from dplit import PrivacyBudget
-from dplit.ledger import ledger
+from dplit.ledger import charging
 from dplit.command_line import command as commands
 from dplit.__main__ import main
 from dplit.estimators import NoisyLloyd
@@ -230,10 +230,10 @@ from dplit.accounting import Receipt
 
 STEPS = {  # (owner, function, which of its calls, whether after it)
     "rehearsing": (commands, "_rehearse", 1, True),
-    "charged": (ledger, "_reserve", 1, True),
+    "charged": (charging, "_reserve", 1, True),
     "reading": (commands, "read_rows", 1, False),
     "fitting": (NoisyLloyd, "_start", 1, False),
-    "failing": (ledger, "_failed", 1, False),
+    "failing": (charging, "_failed", 1, False),
     "fitted": (NoisyLloyd, "fit", 1, True),
     "centers written": (Receipt, "to_dict", 2, False),
     "both written": (PrivacyBudget, "settle", 1, False),

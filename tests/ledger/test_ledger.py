@@ -68,8 +68,9 @@ from dplit.ledger import (
     squared_distances,
     worst_settled_delta,
 )
+from dplit.ledger.admission import Rule
 from dplit.ledger.ledger import _SHARES
-from dplit.ledger.rules import Rule, _told, gaussian_bound
+from dplit.ledger.rules import _told, gaussian_bound
 from dplit.ledger.search import STEPS, Plan, bounded_loss
 from dplit.ledger.store import SCHEMA, on_network_disk
 
@@ -108,6 +109,12 @@ class Planned(Spender):
     """One whose receipt does not depend on what is answered."""
 
     states = {"is_upper_bound": True, "fixed": True}
+
+
+class Replacing(Spender):
+    """One that protects replaced records."""
+
+    neighboring = "replace"
 
 
 def gaussians(*mus, delta=1e-7, **options):
@@ -197,7 +204,7 @@ def test_a_receipt_of_other_neighbours_is_a_bug():
         PrivacyBudget(**LIMITS),
         dataclasses.replace(gaussians(0.01), neighboring="replace"),
     )
-    with pytest.raises(RuntimeError, match="replace neighbours"):
+    with pytest.raises(RuntimeError, match="replace neighbors"):
         budget.fit(Spender(receipt=other), None)
     assert budget.ledger[0].state == "settled" and budget.spent.epsilon >= 0.25 * 0.99
 
@@ -478,7 +485,7 @@ def told_later(composition, mus, cut, fixed, limit=None, delta=1e-3):
 
 @pytest.mark.parametrize(
     ("composition", "mus", "cut", "over"),
-    [("added", (1.0, 1.0), 2.0, 1.7), ("composed", (2.0, 0.6), 4.0, 1.1)],
+    [("added", (1.0, 1.0), 2.0, 1.7), ("composed", (1.0, 0.4), 2.0, 1.03)],
 )
 def test_a_receipt_that_depends_on_answers_passes_no_limit(composition, mus, cut, over):
     """Believed as a whole it does: through the pair, which depends on the course, or by being admitted alone."""
@@ -647,7 +654,7 @@ def test_a_pure_limit_stays_pure_when_prices_are_tiny():
     for _ in range(3000):
         budget.charge(1 / 3000)
     total = budget._look().total(Spending.claim(1 / 3000))
-    assert 0 < total.delta_at(1.0) <= 5e-324 and budget.fits(1 / 3000) == 0
+    assert 0 < total.delta_at(1.0) <= 1e-323 and budget.fits(1 / 3000) == 0
     with pytest.raises(BudgetExceeded):
         budget.charge(1 / 3000)
 
@@ -797,12 +804,13 @@ def test_two_relations_do_not_add_up(make, tmp_path):
     budget.charge(0.1)  # of no relation in particular
     budget.fit(Spender(), None)
     assert budget.neighboring == "add_remove"
-    with pytest.raises(ValueError, match="do not add up"):
+    with pytest.raises(ValueError, match='says nothing of the latter.*neighboring="replace"'):
         budget.charge(0.1, neighboring="replace")
     with pytest.raises(ValueError, match="neighboring"):
         budget.charge(0.1, neighboring="swap")
-    with pytest.raises(ValueError, match="do not add up"):
-        PrivacyBudget(1.0, neighboring="replace").charge(0.1, neighboring="add_remove")
+    replaced = PrivacyBudget(1.0, neighboring="replace")
+    replaced.charge(0.1, neighboring="add_remove")
+    assert replaced.spent == (0.2, 0.0) and "group of two" in replaced.ledger[0].estimator
     assert len(budget.ledger) == 2
 
 
@@ -857,13 +865,15 @@ def test_as_many_fit_as_can_be_charged(limit, price, share, before):
 
 def test_fits_of_an_estimator_and_of_nothing():
     budget, model = PrivacyBudget(4.0, 1e-5), PEMeans(2, epsilon=1.0, delta=1e-6, radius=4.0)
-    assert budget.fits(model) == 14 and budget.fits(1.0, 1e-6) == 1
+    assert budget.fits(model) == 14 and budget.fits(1.0, 1e-6) == 4
     assert budget.fits(1.0, 1e-6, receipt=gaussians(delta=1e-6)) == 2**60
     with pytest.raises(TypeError, match="cannot be charged"):
         budget.fits(GridSearchCV(model, {}))
     budget.charge(0.1, neighboring="replace")
-    with pytest.raises(ValueError, match="different neighbours"):
-        budget.fits(model)
+    assert 0 < budget.fits(model) < 14 / 3  # as groups of two
+    other = PrivacyBudget(4.0, 1e-5, "add_remove")
+    with pytest.raises(ValueError, match="different neighboring"):
+        other.fits(Replacing())
 
 
 def test_the_short_cut_of_the_check_agrees_with_the_filter():
@@ -879,10 +889,10 @@ def test_the_short_cut_of_the_check_agrees_with_the_filter():
 
 
 def test_ten_gaussian_fits_cost_a_third_of_their_sum():
-    rows, budget = np.zeros((20, 1)), PrivacyBudget(3.2, 1e-5)
+    rows, budget = np.zeros((20, 1)), PrivacyBudget(3.3, 1e-5)
     for _ in range(10):
         budget.fit(NoisyLloyd(1, epsilon=1.0, delta=1e-6, radius=1.0), rows)
-    assert 3.1 < budget.spent.epsilon <= 3.2
+    assert 3.1 < budget.spent.epsilon <= 3.3
     together = sum(budget.receipts)
     assert together.epsilon_at(1e-5) < budget.spent.epsilon  # what is chosen in advance costs less
 

@@ -34,6 +34,10 @@ or, where only kernel mean matching has changed,
 
 kernel-means [--book]   its lines of classification, beside the published ones
 
+or, on a machine with a graphics card and PyTorch,
+
+accelerator     fits of 1e6 to --rows rows as tensors, beside the bits of numpy; sizes are powers of ten
+
 or what one chapter quotes, with settings of your own,
 
 chapter NAME PART ...   on the terminal; chapter --help names them
@@ -64,6 +68,7 @@ if (
 
 from bench import (
     ablations,
+    accelerator,
     chapters,
     classification,
     cluster,
@@ -171,6 +176,7 @@ OTHERS = {
     "classification": (partial(log.logged, "classification", lambda asked: classification.run(asked.out, asked.seeds or 10, asked.data)), "--seeds", "--data"),
     "redraw": (lambda asked: redraw.run(asked.sets, asked.seeds or 10, asked.out, asked.book), "--sets", "--seeds", "--book"),
     "kernel-means": (lambda asked: kernel_means.run(asked.seeds or 10, asked.out, asked.book), "--seeds", "--book"),
+    "accelerator": (partial(log.logged, "accelerator", lambda asked: accelerator.run(asked.out, asked.rows)), "--rows"),
     "one": (lambda asked: speed.run_one(asked.set, asked.method, asked.out),),
 }  # fmt: skip
 

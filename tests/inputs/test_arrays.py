@@ -1,0 +1,241 @@
+"""Tensors of other libraries: the same bits, receipts, refusals and labels as arrays of numpy, wherever the rows lie."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from dplit import GridKMeans, HDPEMeans, KTupleKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
+from dplit.inputs import MovedRows, UnreadableRecords, arrays, check_rows, quantize
+from dplit.inputs.lattice import squared_ends
+from dplit.inputs.numbers import LARGEST
+from dplit.mechanisms import Noise
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+COST = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+FITS = {
+    "lloyd": (3, NoisyLloyd(4, radius=2.0, **COST)),
+    "lloyd, mean": (3, NoisyLloyd(4, radius=2.0, center=[0.5, 0, 0], init="mean", **COST)),
+    "lloyd, pure": (2, NoisyLloyd(4, radius=2.0, **COST | {"delta": 0.0})),
+    "lloyd, ranges": (3, NoisyLloyd(70, bounds=(-1.0, 2.0), **COST)),
+    "quadtree": (2, PEMeans(4, radius=2.0, **COST)),
+    "votes": (3, PEMeans(4, radius=2.0, **COST)),
+    "votes, loose ball": (3, PEMeans(4, radius=90.0, center=[1.0, 1, 1], **COST)),
+    "votes, replace": (3, PEMeans(4, radius=2.0, neighboring="replace", **COST)),
+    "projected": (40, HDPEMeans(4, radius=2.0, **COST)),
+    "grid": (2, GridKMeans(4, radius=2.0, **COST | {"delta": 0.0})),
+    "grid, cube": (2, GridKMeans(4, bounds=(-1.0, 2.0), **COST | {"delta": 0.0})),
+    "cover, copied": (2, MaxCoverKMeans(4, radius=2.0, **COST)),
+    "tuples, copied": (2, KTupleKMeans(2, radius=2.0, **COST)),
+}
+
+
+def libraries():
+    yield "array_api_strict", array_api_strict.asarray
+    if HAS_TORCH:
+        import torch
+
+        yield "torch", lambda rows: torch.from_numpy(np.array(rows))
+
+
+LIBRARIES = dict(libraries())
+
+
+def some_rows(d, n=700):
+    """Clusters; some rows on the sphere, some far outside, some near the largest float."""
+    rng = np.random.default_rng(d)
+    rows = rng.normal(size=(4, d))[rng.integers(4, size=n)] / d**0.5 + rng.normal(size=(n, d)) / 9
+    rows[::9] *= 2 / np.linalg.norm(rows[::9], axis=1)[:, None] * (1 + 2.0**-52)
+    rows[1::9] *= 1e3
+    rows[2] = LARGEST * np.sign(rows[2])
+    return rows
+
+
+def released(model):
+    """What a fit leaves, to the bit."""
+    kept = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
+    return {k: v.tobytes() if isinstance(v, np.ndarray) else repr(v) for k, v in kept.items()}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("fit", FITS)
+def test_the_same_bits_from_every_library(fit, library):
+    d, model = FITS[fit]
+    rows, to = some_rows(d), LIBRARIES[library]
+    here, there = released(model.fit(rows)), released(model.fit(to(rows)))
+    assert here == there and "cluster_centers_" in here
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["float32", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("fit", ["lloyd", "votes", "grid"])
+def test_the_same_bits_from_every_type(fit, kind, library):
+    d, model = FITS[fit]
+    rows = np.clip(100 * some_rows(d), 0, 127).astype(kind) if "int" in kind else None
+    rows = np.clip(some_rows(d), -3e38, 3e38).astype(kind) if rows is None else rows
+    here, there = released(model.fit(rows)), released(model.fit(LIBRARIES[library](rows)))
+    assert here == there and (model.cluster_centers_.dtype == "float32") == (kind == "float32")
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="types that numpy has not")
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_short_floats_of_torch_are_read_without_rounding(kind):
+    import torch
+
+    short = torch.from_numpy(np.clip(some_rows(3), -3e4, 3e4)).to(getattr(torch, kind))
+    model = NoisyLloyd(4, radius=2.0, **COST)
+    assert released(model.fit(short)) == released(model.fit(short.double().numpy()))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_labels_distances_and_loss_are_those_of_numpy_and_lie_where_the_rows_do(library):
+    rows, to = np.delete(some_rows(3), 2, axis=0), LIBRARIES[library]
+    model = PEMeans(4, radius=2.0, **COST).fit(rows)
+    for result in (model.predict, model.transform):
+        there = result(to(rows))
+        assert type(there) is type(to(rows))
+        assert np.array_equal(arrays.to_numpy(there), result(rows))
+    assert model.score(to(rows)) == pytest.approx(model.score(rows), rel=1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_blocks_of_any_size_are_moved_from_a_file(library, tmp_path):
+    rows = some_rows(3)
+    np.save(tmp_path / "rows.npy", rows)
+    table = MovedRows(np.load(tmp_path / "rows.npy", mmap_mode="r"), LIBRARIES[library])
+    for fit in ("lloyd", "votes", "lloyd, ranges"):
+        model = FITS[fit][1]
+        assert released(model.fit(table)) == released(model.fit(rows))
+    copied = MaxCoverKMeans(4, radius=2.0, **COST)
+    assert released(copied.fit(table)) == released(copied.fit(rows))
+    single = MovedRows(rows[3:].astype("float32"), LIBRARIES[library])
+    assert NoisyLloyd(2, radius=2.0, **COST).fit(single).cluster_centers_.dtype == "float32"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("model", [FITS["lloyd"][1], FITS["grid"][1], FITS["cover, copied"][1]])
+def test_unreadable_cells_are_refused_alike(model, cell, library):
+    rows = some_rows(2)
+    rows[17, 1] = cell
+    model.set_params(radius=2.0)
+    said = []
+    for table in (rows, LIBRARIES[library](rows)):
+        with pytest.raises(UnreadableRecords) as error:
+            model.fit(table)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_a_type_or_a_shape_tells_is_refused_before_a_cell_is_read(library):
+    to, model = LIBRARIES[library], NoisyLloyd(2, radius=2.0, **COST)
+    for wrong, word in ((np.ones(3), "Expected 2D"), (np.ones((3, 2), dtype=complex), "numbers")):
+        with pytest.raises(ValueError, match=word):
+            model.check_tables(to(wrong))
+        with pytest.raises(ValueError, match=word):
+            model.fit(to(wrong))
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(to(np.ones((0, 2))))
+    with pytest.raises(ValueError, match="0 feature"):
+        model.fit(to(np.ones((5, 0))))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_questions_of_a_noise(library):
+    rows, to = some_rows(3), LIBRARIES[library]
+
+    def ask(table, bins):
+        noise = Noise(3)
+        sums = noise.sums(table, radius=2.0, groups=bins, n_groups=5, mu=1.0)
+
+        def first(block):  # foreign code reads arrays of numpy
+            return (block[:, 0] > 0).astype(int)
+
+        return (
+            *sums,
+            *noise.sums(table, radius=2.0, groups=first, n_groups=2, mu=1.0),
+            noise.lengths(table, np.array([0.5, 1.0, 2.0]), mu=1.0),
+            noise.mean(table, radius=2.0, mu=1.0),
+        )
+
+    bins = np.arange(len(rows)) % 7 - 1
+    here, there = ask(rows, bins), ask(to(rows), bins)
+    assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
+
+
+def test_a_row_is_brought_to_the_lattice_by_itself_and_alike():
+    rows = np.vstack([some_rows(3), some_rows(3) * 1e-9])
+    for norm in (1, 2, np.inf):
+        one = quantize(rows, 2.0, [0.1, 0, 0], norm)
+        for to in LIBRARIES.values():
+            assert np.array_equal(arrays.to_numpy(quantize(to(rows), 2.0, [0.1, 0, 0], norm)), one)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ends_of_squares_tell_what_square_roots_tell(seed):
+    """`searchsorted(ends, sqrt(s)) == searchsorted(squared_ends(ends), s)` at and around every end."""
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.uniform(0, 2**21, 30) if seed % 2 else np.sqrt(rng.integers(0, 2**42, 30)))
+    near = np.rint(ends**2)[:, None] + np.arange(-3, 4)
+    squares = np.unique(np.maximum(np.r_[near.ravel(), rng.integers(0, 2**42, 1000)], 0))
+    straight = np.searchsorted(ends, np.sqrt(squares))
+    assert np.array_equal(np.searchsorted(squared_ends(ends), squares), straight)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_counts_and_sums_of_groups(library, monkeypatch):
+    monkeypatch.setattr(arrays, "HELD", 64)  # several parts
+    rng, to = np.random.default_rng(0), LIBRARIES[library]
+    Q, which = np.rint(rng.normal(size=(101, 2)) * 2**21), rng.integers(-2, 6, 101).astype(float)
+    slow = [[*Q[which == j].sum(axis=0), np.sum(which == j)] for j in range(5)]
+    assert np.array_equal(arrays.group_sums(to(Q), to(which), 5), slow)
+    assert np.array_equal(arrays.bin_counts(to(which), 5), np.array(slow)[:, 2])
+
+
+def test_a_square_root_is_the_one_of_numpy():
+    """PyTorch's own misses the last bit on some processors."""
+    x = np.random.default_rng(0).uniform(0, 9, 20_000)
+    for to in LIBRARIES.values():
+        assert np.array_equal(arrays.to_numpy(arrays.square_root(to(x))), np.sqrt(x))
+
+
+def test_owners_that_read_in_numpy_get_an_array_of_numpy():
+    rows = array_api_strict.asarray(some_rows(2))
+    assert isinstance(check_rows(rows, "owner"), np.ndarray)
+    assert arrays.is_tensor(check_rows(rows, "owner", tensors=True))
+
+
+@pytest.mark.rest
+@pytest.mark.skipif(
+    not (HAS_TORCH and importlib.util.find_spec("triton")), reason="needs PyTorch and Triton"
+)
+def test_the_kernel_votes_as_plain_products_do():
+    """In Triton's interpreter: no graphics card is needed."""
+    program = """
+import numpy as np, torch
+from dplit.private_evolution import fused
+from dplit.private_evolution.votes import grid_radius, nearest_member
+rng = np.random.default_rng(0)
+for n, m, d in ((1000, 300, 5), (257, 2016, 16), (130, 70, 32), (5, 1, 1), (128, 129, 17)):
+    Q = np.rint(rng.uniform(-700, 700, (n, d))).astype(np.float32)
+    P = rng.uniform(-0.3, 0.3, (m, d))
+    P[m // 2 :] = P[: m - m // 2]  # ties
+    votes = fused.run_kernel(torch.from_numpy(Q), np.rint(P * grid_radius(d)).astype(np.float32))
+    assert np.array_equal(votes.numpy(), nearest_member(Q, P)), (n, m, d)
+print("alike")
+"""
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.strip() == "alike", done.stderr

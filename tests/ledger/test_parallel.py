@@ -1,0 +1,356 @@
+"""Two relations in one budget, and several disjoint tables for one charge: proofs by brute force, failures, receipts."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from test_ledger import (
+    FORK,
+    LIMITS,
+    Planned,
+    Replacing,
+    Spender,
+    fail,
+    gaussians,
+    in_a_file,
+    in_memory,
+)
+
+from dplit import BudgetExceeded, KTupleKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
+from dplit.ledger.admission import Rule
+from dplit.ledger.rules import _like, replaced, replaced_pair
+
+everywhere = pytest.mark.parametrize("make", [in_memory, in_a_file])
+
+
+class Gaussian(Spender):
+    """All its noise is Gaussian."""
+
+    states = {"is_upper_bound": True, "gaussian_only": True}
+
+
+def honest(epsilon=0.25, delta=1e-7):
+    return gaussians(gaussian_mu(epsilon, delta), delta=delta)
+
+
+# ---------------------------------------------------------------- a group of two
+
+
+def clipped_geometric(count, epsilon, most=4):
+    decay = math.exp(-epsilon)
+    inner = [(1 - decay) / (1 + decay) * decay ** abs(v - count) for v in range(1, most)]
+    return np.array([decay**count / (1 + decay), *inner, decay ** (most - count) / (1 + decay)])
+
+
+def law(table, epsilon, d):
+    """Two counts by the geometric mechanism; with probability d in the clear."""
+    counts = [table.count(value) for value in (0, 1)]
+    clear = np.zeros((5, 5))
+    clear[tuple(counts)] = d
+    noisy = np.multiply.outer(*(clipped_geometric(count, epsilon) for count in counts))
+    return np.concatenate([((1 - d) * noisy).ravel(), clear.ravel()])
+
+
+def deltas(epsilon, d, at):
+    """Largest delta at `at` for added or removed records, and for replaced ones, over all tables of up to 3."""
+    tables = [t for n in range(4) for t in itertools.combinations_with_replacement((0, 1), n)]
+    gap = lambda a, b: np.maximum(law(a, epsilon, d) - math.exp(at) * law(b, epsilon, d), 0).sum()  # noqa: E731
+    added = [(t, (*t, x)) for t in tables for x in (0, 1)]
+    added += [(b, a) for a, b in added]
+    swapped = [((*t, x), (*t, 1 - x)) for t in tables for x in (0, 1)]
+    return max(itertools.starmap(gap, added)), max(itertools.starmap(gap, swapped))
+
+
+@pytest.mark.parametrize(("epsilon", "d"), [(0.3, 0.0), (0.6, 1e-3), (1.1, 0.05)])
+def test_replacing_is_a_group_of_two_by_brute_force(epsilon, d):
+    added, _ = deltas(epsilon, d, epsilon)
+    assert added <= d + 1e-12
+    twice, bound = replaced_pair(epsilon, added)
+    assert deltas(epsilon, d, twice)[1] <= bound + 1e-12
+    assert deltas(epsilon, d, 0.5 * twice)[1] > 1.1 * bound  # epsilon is not enough
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.5, 2.0])
+def test_a_gaussian_group_of_two_is_twice_mu_and_no_less(mu):
+    """A sum of numbers in [-1, 1]: one more record moves it by 1, one replaced by 2."""
+    counted = replaced(Spending(1, mu**2, 0.0, 0.0, 1.0, gaussian_delta(1.0, mu), "add_remove"))
+    assert counted.mu_squared == pytest.approx(4 * mu**2) and counted.neighboring == "replace"
+    assert (counted.epsilon, counted.delta) == replaced_pair(1.0, gaussian_delta(1.0, mu))
+    assert gaussian_delta(2.0, 2 * mu) <= counted.delta
+
+
+def test_what_is_no_gaussian_is_counted_by_its_pair():
+    assert replaced(Spending.claim(0.5, 1e-6)) == Spending.claim(1.0, 1e-6 * (1 + math.exp(0.5)), "replace")  # fmt: skip
+    pure = replaced(Spending.claim(0.5))
+    assert pure.mu_squared == pytest.approx(pure_mu(1.0) ** 2, rel=1e-9) and pure.delta == 0.0
+    several = Spending.total([Spending.claim(0.5), Spending.claim(0.25)])
+    assert replaced(several).mu_squared == 4 * several.mu_squared
+    with pytest.raises(ValueError, match="reserve the cost of the whole fit"):
+        replaced(Spending.total([Spending.claim(0.5, 1e-6)] * 2))
+
+
+@everywhere
+def test_a_fit_for_added_records_in_a_budget_for_replaced_ones(make, tmp_path):
+    budget = make(tmp_path, neighboring="replace")
+    budget.fit(Spender(), None)
+    budget.fit(Gaussian(receipt=honest()), None)
+    budget.fit(Replacing(), None)
+    names = [row.estimator for row in budget.ledger]
+    assert ["group of two" in name for name in names] == [True, True, False]
+    pair = replaced_pair(0.25, 1e-7)
+    assert [row[4:6] for row in budget.ledger] == [pytest.approx(pair)] * 2 + [(0.25, 1e-7)]
+    one, two, three = budget.spendings
+    assert one == Spending.claim(*pair, "replace")
+    assert two.mu_squared == pytest.approx(4 * gaussian_mu(0.25, 1e-7) ** 2, rel=1e-9)
+    assert three == Spending.claim(0.25, 1e-7, "replace") and budget.neighboring == "replace"
+    assert budget.receipts[1].neighboring == "add_remove"  # as it was handed back
+    assert str(budget) and budget.to_dict()["neighboring"] == "replace"
+
+
+def test_promises_hold_in_the_other_relation_too():
+    budget = PrivacyBudget(**LIMITS, neighboring="replace")
+    with pytest.raises(RuntimeError, match="a bug was found"):
+        budget.fit(Gaussian(receipt=honest(0.26)), None)
+    told = 4 * gaussian_mu(0.26, 1e-7) ** 2
+    assert budget.spendings[0].mu_squared >= told * (1 - 1e-9)
+    with pytest.raises(RuntimeError, match="was promised"):
+        laplace = Receipt([Release("x", "laplace", epsilon=0.2)], "add_remove", 1e-7)
+        budget.fit(Gaussian(receipt=laplace), None)
+    budget = PrivacyBudget(**LIMITS, neighboring="replace")
+    budget.fit(Planned(receipt=gaussians(0.01)), None)  # fixed, and not known to be Gaussian before
+    assert budget.spendings[0] == Spending.claim(*replaced_pair(0.25, 1e-7), "replace")
+    with pytest.raises(RuntimeError, match="a bug was found"):
+        budget.fit(Replacing(receipt=gaussians(gaussian_mu(0.2, 1e-7))), None)  # twice 0.2 is more
+
+
+def test_a_guarantee_for_replaced_records_says_nothing_of_added_ones():
+    """It may publish how many there are."""
+    budget = PrivacyBudget(**LIMITS)
+    budget.charge(0.1, neighboring="add_remove")
+    adapted = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=[0, 1])
+    for model in (Replacing(), adapted):
+        with pytest.raises(ValueError, match="says nothing") as refused:
+            budget.fit(model, None, None, None)
+        assert 'neighboring="add_remove"' in str(refused.value)
+        assert 'neighboring="replace"' in str(refused.value) and "two budgets" not in str(refused.value)  # fmt: skip
+    assert len(budget.ledger) == 1
+    both = PrivacyBudget(**LIMITS, neighboring="replace")
+    assert both.quote(PEMeans(2, epsilon=0.5, delta=1e-6, radius=1.0), adapted).admitted == 2
+
+
+def test_receipts_told_afterwards_in_the_other_relation():
+    budget = PrivacyBudget(**LIMITS, neighboring="replace")
+    receipt = gaussians(0.1, 0.05)
+    budget.charge(receipt=receipt)
+    budget.charge(receipt=receipt, fixed=True)
+    assert [s.mu_squared for s in budget.spendings] == pytest.approx([4 * 0.0125] * 2)
+    doubled = PrivacyBudget(**LIMITS)
+    for _ in range(2):
+        doubled.charge(receipt=gaussians(0.2, 0.1), fixed=True)
+    assert abs(budget.fits(receipt=receipt) - doubled.fits(receipt=gaussians(0.2, 0.1))) <= 1
+    other = dataclasses.replace(receipt, neighboring="replace")
+    budget.charge(receipt=other)
+    assert budget.spendings[-1].mu_squared == pytest.approx(0.0125)
+    own = Receipt([Release("x", "other", epsilon=0.1, delta=1e-8)] * 2, "add_remove", 1e-6)
+    with pytest.raises(ValueError, match="reserve the cost"):
+        budget.charge(receipt=own)
+    budget.charge(receipt=own, fixed=True)
+    assert len(budget.ledger) == 4
+
+
+def test_how_many_fits_counts_the_group():
+    model = PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0)
+    rule = Rule(4.0, 1e-5, PrivacyBudget(1.0)._rule.shares)
+    row = rule.counted(_like(model, 0.0, None), "replace")
+    n = PrivacyBudget(4.0, 1e-5, "replace").fits(model)
+    assert rule.admits(Spending.total([row.counts] * n), 1e-9) and 3 <= n <= 4
+    assert n < PrivacyBudget(4.0, 1e-5).fits(model) / 3
+
+
+# ---------------------------------------------------------------- disjoint tables
+
+
+def parts(*epsilons, kind=Gaussian, **options):
+    return {str(i): (kind(e, **options), [i]) for i, e in enumerate(epsilons)}
+
+
+@everywhere
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_parts_cost_what_the_most_expensive_does(make, tmp_path, neighboring):
+    budget, alone = make(tmp_path, neighboring=neighboring), PrivacyBudget(**LIMITS, neighboring=neighboring)  # fmt: skip
+    fitted = budget.parallel(parts(0.5, 1.0, 0.25), label="by region")
+    alone.fit(Gaussian(1.0), None)
+    assert list(fitted) == ["0", "1", "2"] and [m.fits for m in fitted.values()] == [1, 1, 1]
+    assert budget.spendings == alone.spendings and budget.spent == alone.spent
+    assert budget.ledger[0].label == "by region" and "3 disjoint tables" in budget.ledger[0].estimator  # fmt: skip
+
+
+def test_each_number_is_the_largest():
+    """A Gaussian part with the larger pair and a part of another kind with the larger mu."""
+    budget = PrivacyBudget(**LIMITS)
+    wide, sharp = Gaussian(0.9), Spender(0.5)
+    budget.parallel({"a": (wide, [1]), "b": (sharp, [2])})
+    (row,) = budget.spendings
+    assert row.epsilon == 0.9 and row.delta == 1e-7 and row.own == 1e-7
+    assert row.mu_squared == pytest.approx(pure_mu(0.5) ** 2)
+    assert row.mu_squared > gaussian_mu(0.9, 1e-7) ** 2
+
+
+@everywhere
+def test_the_ledger_keeps_a_receipt_of_each_part(make, tmp_path):
+    budget = make(tmp_path)
+    told = {"north": honest(0.25), "south": honest(0.2)}
+    given = {name: (Gaussian(receipt=receipt), [name]) for name, receipt in told.items()}
+    budget.parallel(given)
+    assert budget.receipts == (None, *told.values()) and len(budget.ledger) == 3
+    assert [row.epsilon for row in budget.ledger] == [0.25, 0.0, 0.0]
+    assert budget.ledger[2].estimator == "part 'south' of entry 1"
+    assert [s.fits for s in budget.spendings] == [1, 0, 0]
+    again = PrivacyBudget.open(budget.path) if budget.path else budget
+    assert again.spent == budget.spent and again.to_dict()["charges"][1]["receipt"]
+
+
+@everywhere
+@pytest.mark.parametrize("error", [ValueError("half-way"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_part_that_fails_leaves_all_charged(make, tmp_path, error, where):
+    budget, given = make(tmp_path), parts(0.25, 0.5, 0.25)
+    given[str(where)][0].act = fail(error)
+    with pytest.raises(type(error)) as raised:
+        budget.parallel(given)
+    assert budget.ledger[0].state == "failed" and budget.ledger[0].epsilon == 0.5
+    assert budget.spendings[0].mu_squared == pytest.approx(gaussian_mu(0.5, 1e-7) ** 2)
+    assert list(raised.value.estimators_) == [str(i) for i in range(where)]
+    notes = "\n".join(raised.value.__notes__)
+    assert f"part '{where}'" in notes and "charged epsilon = 0.5" in notes
+    assert [part[0].fits for part in given.values()] == [1] * (where + 1) + [0] * (2 - where)
+
+
+def test_nothing_is_looked_at_unless_all_can_be_paid():
+    budget, given = PrivacyBudget(1.0, 1e-6), parts(0.5, 1.2)
+    with pytest.raises(BudgetExceeded, match="nothing was charged"):
+        budget.parallel(given)
+    wrong = NoisyLloyd(2, epsilon=0.5, delta=1e-7, radius=1.0, center=[0.0, 0.0])
+    rows = np.zeros((9, 2))
+    with pytest.raises(ValueError, match="center|columns|shape"):
+        budget.parallel({"a": (Gaussian(), [1]), "b": (wrong, np.zeros((9, 3)))})
+    assert not budget.ledger and not any(part[0].fits for part in given.values())
+    budget.parallel({"a": (Gaussian(), [1]), "b": (wrong, rows)})
+    assert len(budget.ledger) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "disjoint tables"),
+        ([(Gaussian(), [1])], "disjoint tables"),
+        ({"a": Gaussian()}, "disjoint tables"),
+        ({"a": (Gaussian(),)}, "disjoint tables"),
+        ({1: (Gaussian(), [1])}, "disjoint tables"),
+        ({"a\n": (Gaussian(), [1])}, "disjoint tables"),
+        ({"a": (Spender, [1])}, "is a class"),
+        ({"a": (Gaussian(), [1]), "b": (Replacing(), [2])}, 'neighboring="add_remove"'),
+    ],
+)
+def test_impossible_parts_are_refused_before_the_charge(given, words):
+    budget = PrivacyBudget(**LIMITS, neighboring="replace")
+    with pytest.raises((TypeError, ValueError), match=words):
+        budget.parallel(given)
+    assert not budget.ledger
+
+
+def test_one_table_or_one_estimator_twice():
+    """What a program can see; two equal tables it cannot: that is what the caller promises."""
+    budget, rows, model = PrivacyBudget(**LIMITS), np.zeros((9, 2)), Gaussian()
+    with pytest.raises(ValueError, match="one table twice.*budget.fit, twice"):
+        budget.parallel({"a": (model, rows), "b": (Gaussian(), rows)})
+    with pytest.raises(ValueError, match="one estimator twice"):
+        budget.parallel({"a": (model, rows), "b": (model, rows.copy())})
+    assert not budget.ledger
+    budget.parallel({"a": (model, rows), "b": (Gaussian(), rows.copy())})
+
+
+def test_a_receipt_above_its_part_is_a_bug_and_charged():
+    budget = PrivacyBudget(**LIMITS)
+    dear, small = gaussians(0.4), gaussians(gaussian_mu(0.3, 1e-7))
+    with pytest.raises(RuntimeError, match="part 'b': a bug was found"):
+        budget.parallel({"a": (Gaussian(receipt=honest()), [1]), "b": (Gaussian(receipt=dear), [2])})  # fmt: skip
+    assert budget.spendings[0].mu_squared == pytest.approx(0.16)
+    assert len(budget.ledger) == 3 and budget.ledger[0].state == "settled"
+    budget = PrivacyBudget(**LIMITS)  # above its part, and below the most expensive one
+    with pytest.raises(RuntimeError, match="part 'b': a bug was found"):
+        budget.parallel({"a": (Gaussian(1.0), [1]), "b": (Gaussian(0.25, receipt=small), [2])})
+    assert budget.spendings[0].mu_squared == pytest.approx(gaussian_mu(1.0, 1e-7) ** 2, rel=1e-9)
+
+
+def joint(table, epsilons, d, split):
+    """Law of all answers of parts that hold the values of `split`."""
+    laws = np.ones(1)
+    for epsilon, values in zip(epsilons, split, strict=True):
+        part = [values.index(v) for v in table if v in values]
+        laws = np.multiply.outer(laws, law(tuple(part), epsilon, d)).ravel()
+    return laws
+
+
+@pytest.mark.parametrize(
+    ("split", "over"),
+    [(((0, 1), (2, 3)), False), (((0, 1), (1, 2)), True)],  # value 1 in both: the promise is broken
+)
+@pytest.mark.parametrize("d", [0.0, 0.01])
+def test_parallel_composition_by_brute_force(split, over, d):
+    epsilons, values = (0.7, 0.4), sorted({*split[0], *split[1]})
+    tables = [t for n in range(3) for t in itertools.combinations_with_replacement(values, n)]
+
+    def worst(pairs, at):
+        laws = [(joint(a, epsilons, d, split), joint(b, epsilons, d, split)) for a, b in pairs]
+        return max(np.maximum(p - math.exp(at) * q, 0).sum() for p, q in laws)
+
+    added = [pair for t in tables for x in values for pair in ((t, (*t, x)), ((*t, x), t))]
+    reached = worst(added, 0.7)
+    assert (reached > 0.1) if over else (reached <= d + 1e-12)
+    replaced_ = [((*t, x), (*t, y)) for t in tables[:5] for x, y in itertools.permutations(values, 2)]  # fmt: skip
+    twice, bound = replaced_pair(0.7, d)
+    if not over:
+        assert worst(replaced_, twice) <= bound + 1e-12
+        assert worst(replaced_, 0.9 * twice) > bound  # attained within a part
+
+
+def test_a_ledger_in_other_processes_takes_each_charge_once(tmp_path):
+    path = tmp_path / "l.db"
+    PrivacyBudget.open(path, 1.0, composition="added").close()
+
+    def work(n):
+        for _ in range(n):
+            try:
+                PrivacyBudget.open(path).parallel({"a": (Spender2(), [1]), "b": (Spender2(), [2])})
+            except BudgetExceeded:
+                return
+
+    class Spender2(Spender):
+        delta = 0.0
+
+    workers = [FORK.Process(target=work, args=(9,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    budget = PrivacyBudget.open(path)
+    assert sum(row.epsilon for row in budget.ledger) == 1.0 == budget.spent.epsilon
+
+
+def test_with_real_estimators_of_several_kinds():
+    rng = np.random.default_rng(0)
+    budget = PrivacyBudget(3.0, 1e-5)
+    shared = {"epsilon": 1.0, "delta": 1e-6, "radius": 6.0}
+    fitted = budget.parallel(
+        {
+            "north": (PEMeans(2, **shared), rng.normal(-1, 1, (300, 2))),
+            "south": (KTupleKMeans(2, **shared), rng.normal(2, 1, (300, 2))),
+        }
+    )
+    assert all(model.spent_ for model in fitted.values()) and len(budget.ledger) == 3
+    assert budget.ledger[0].estimator == "PEMeans and KTupleKMeans in 2 disjoint tables"
+    assert budget.spent.epsilon <= 1.0 * (1 + 1e-9)

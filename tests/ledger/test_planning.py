@@ -1,0 +1,258 @@
+"""What a budget admits on the numbers that people use, what it says is left, and quotes that charge nothing."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import special
+
+from dplit import BudgetExceeded, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit.accounting import Shares, Spending, worst_adaptive_delta
+from dplit.accounting.filters import SHARES
+from dplit.ledger.admission import Rule
+from dplit.ledger.rules import Row, gaussian_bound, quoted_at
+
+BEFORE = Shares(3 / 4, 1 / 8, 1 / 16, 1 / 16)  # of ledgers that were begun before version 0.4
+README = {"epsilon": 4.0, "delta": 1e-5}
+
+
+def votes(epsilon=1.0, delta=1e-6):
+    return PEMeans(2, epsilon=epsilon, delta=delta, radius=1.0, random_state=0)
+
+
+def gaussian_charge(budget, epsilon=1.0, delta=1e-6):
+    budget.reserve(epsilon, delta, neighboring="add_remove", gaussian=True)
+
+
+# ---------------------------------------------------------------- what plain addition allows
+
+
+@pytest.mark.parametrize("first", ["gaussian", "pure"])
+@pytest.mark.parametrize("parts", [(1.0, 1.0, 1.0), (3.0,), (0.3,) * 10])
+def test_one_gaussian_fit_and_pure_ones_up_to_the_sum(first, parts):
+    budget = PrivacyBudget(**README)
+    if first == "gaussian":
+        gaussian_charge(budget)
+    for epsilon in parts:
+        budget.charge(epsilon)
+    if first == "pure":
+        gaussian_charge(budget)
+    assert len(budget.ledger) == 1 + len(parts)
+    with pytest.raises(BudgetExceeded):
+        budget.charge(0.02)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 7e-7])
+def test_the_same_delta_for_the_limit_and_the_fit(delta):
+    """Of a Gaussian fit another pair on its curve is added where its own delta is too large for the share of addition."""
+    budget = PrivacyBudget(4.0, 1e-6)
+    gaussian_charge(budget, 1.0, delta)
+    budget.charge(2.0)
+    counted = budget.spendings[0]
+    assert counted.delta == 1e-6 / 8 and 1.0 < counted.epsilon < 1.2
+    old = Rule(4.0, 1e-6, BEFORE)
+    assert not old.admits(Spending.total([gaussian_bound(1.0, delta), Spending.claim(2.0)]))
+
+
+def test_a_pair_is_quoted_anew_only_where_it_helps():
+    rule = Rule(1.0, 1e-6, SHARES)
+    full = Row.priced(1.0, 1e-6, "a fit", bound=gaussian_bound(1.0, 1e-6))
+    assert rule.counted(full) == full and rule.admits(full.counts)  # alone
+    small = Row.priced(0.5, 4e-7, "a fit", bound=gaussian_bound(0.5, 4e-7))
+    assert rule.counted(small) == small
+    blunt = Row.priced(0.5, 9e-7, "a fit")  # not Gaussian: it has one pair only
+    assert rule.counted(blunt) == blunt
+    added = Rule(1.0, 1e-6, Shares(0.0, 0.0, 0.0, 1.0))
+    assert added.counted(full) == full
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "before", "now"),
+    [(2.0, 1e-6, 3, 3), (4.0, 1e-5, 14, 14), (4.0, 1e-6, 12, 11), (8.0, 1e-5, 48, 46), (10.0, 1e-6, 59, 57)],
+)  # fmt: skip
+def test_what_larger_shares_for_addition_cost_gaussian_fits(epsilon, delta, before, now):
+    fit = gaussian_bound(1.0, 1e-6)
+    counts = [
+        Rule(epsilon, delta, shares).fits(Spending(), fit, fit) for shares in (BEFORE, SHARES)
+    ]
+    assert counts == [before, now]
+
+
+# ---------------------------------------------------------------- the exact adversary
+
+
+def rounded(mu, cuts):
+    ends = np.array([-np.inf, *cuts, np.inf])
+    return list(zip(np.diff(special.ndtr(ends - mu)), np.diff(special.ndtr(ends)), strict=True))
+
+
+def items(rule, rng):
+    """Fits that a ledger may be asked for, as it counts them, each with its law."""
+    menu, limit = [], (rule.epsilon, rule.delta)
+    for share, part in ((0.3, 0.9), (0.5, 0.4), (0.2, 0.7)):
+        epsilon, delta = share * limit[0], part * limit[1]
+        bound = gaussian_bound(epsilon, delta)
+        row = rule.counted(Row.priced(epsilon, delta, "a fit", bound=bound))
+        mu = math.sqrt(bound.mu_squared)
+        menu.append((row.counts, rounded(mu, np.linspace(-1, mu + 4, 14))))
+    for epsilon in rng.uniform(0.1, 0.5, 1) * limit[0]:
+        truth = special.expit(epsilon)
+        menu.append((Spending.claim(epsilon), [(truth, 1 - truth), (1 - truth, truth)]))
+    for d in (0.5 * limit[1], 0.05 * limit[1]):
+        menu.append((Spending.claim(0.0, d), [(d, 0.0), (0.0, d), (1 - d, 1 - d)]))
+    return menu
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_adaptive_strategy_beats_the_rule_of_a_ledger(seed):
+    rng = np.random.default_rng(seed)
+    for epsilon, delta in ((1.0, 1e-2), (2.0, 1e-3)):
+        rule = Rule(epsilon, delta, SHARES)
+        menu = items(rule, rng)
+        assert any(counted.delta == delta / 8 for counted, _ in menu)  # one is quoted anew
+        reached = worst_adaptive_delta(menu, cache(rule.admits), epsilon, 3)
+        assert 0.3 * delta < reached <= delta
+
+
+def test_either_rule_at_the_full_delta_is_no_filter():
+    """What users expect, "whatever addition or composition allows", is passed by almost a half: so there are shares."""
+    epsilon, delta = 1.0, 1e-2
+    mu = math.sqrt(gaussian_bound(epsilon, delta).mu_squared)
+    first, rest = mu * math.sqrt(0.5), mu * math.sqrt(0.5)
+    counts = [quoted_at(Spending(1, part**2), delta / 10) for part in (first, rest)]
+    blunt = 0.9 * delta
+    menu = [(c, rounded(m, np.linspace(-2, 6, 60))) for c, m in zip(counts, (first, rest), strict=True)]  # fmt: skip
+    menu.append((Spending.claim(0.0, blunt), [(blunt, 0), (0, blunt), (1 - blunt, 1 - blunt)]))
+    added, composed = Shares(0, 0, 0, 1), Shares(1, 0, 0, 0)
+    within = lambda s, shares: s.delta_at(epsilon, shares) <= delta * (1 + 1e-9)  # noqa: E731
+    either = lambda s: within(s, added) or within(s, composed)  # noqa: E731
+    assert counts[0].epsilon < epsilon
+    assert worst_adaptive_delta(menu, either, epsilon, 2) > 1.4 * delta
+    shared = cache(Rule(epsilon, delta, SHARES).admits)
+    assert worst_adaptive_delta(menu, shared, epsilon, 2) <= delta
+
+
+# ---------------------------------------------------------------- refusals and balances
+
+
+def test_a_refusal_that_addition_would_not_give_says_both_totals_and_the_way_out():
+    budget = PrivacyBudget(**README)
+    for _ in range(2):
+        budget.charge(1.0, 2.5e-6)
+    with pytest.raises(BudgetExceeded) as refused:
+        budget.charge(0.5, 1e-6)
+    said = str(refused.value)
+    for words in (
+        "the limit is 4",
+        "By plain addition it would be epsilon = 2.5 at delta = 6e-06, within the limit",
+        "adds up to delta = 5e-06 only",
+        "a smaller delta for each fit",
+        'composition="added"',
+        "the next fit may cost epsilon = 2 if it is pure",
+    ):
+        assert words in said, words
+    budget.charge(2.0)  # as it said
+    with pytest.raises(BudgetExceeded) as refused:
+        budget.charge(1.0)
+    assert "plain addition" not in str(refused.value)
+
+
+@pytest.mark.parametrize("composition", ["composed", "added"])
+@pytest.mark.parametrize("n_before", [0, 1, 6])
+def test_the_balance_can_be_charged_in_each_kind_and_no_more(composition, n_before):
+    budget = PrivacyBudget(**README, composition=composition)
+    for _ in range(n_before):
+        gaussian_charge(budget, 0.5, 1e-6)
+    left = budget.next_fit
+    assert left.delta == 1e-6
+    for kind, delta, gaussian in (("pure", 0.0, False), ("gaussian", 1e-6, True), ("other", 1e-6, False)):  # fmt: skip
+        epsilon = getattr(left, kind)
+        again = PrivacyBudget(**README, composition=composition)
+        for _ in range(n_before):
+            gaussian_charge(again, 0.5, 1e-6)
+        with pytest.raises(BudgetExceeded):
+            again.reserve(epsilon * (1 + 1e-6) + 1e-6, delta, gaussian=gaussian)
+        if epsilon:
+            again.reserve(epsilon, delta, gaussian=gaussian)
+    assert f"{left}" in repr(budget) and f"left: {left}" in str(budget)
+
+
+def test_the_balance_of_a_pure_limit_and_of_nothing_left():
+    budget = PrivacyBudget(1.0)
+    assert budget.next_fit[0] == pytest.approx(1.0) and budget.next_fit[1:] == (0.0, 0.0, 0.0)
+    assert "delta = 0" in repr(budget) and "Gaussian" not in repr(budget)
+    budget.charge(1.0)
+    assert budget.next_fit == (0.0,) * 4
+
+
+def test_a_budget_whose_file_is_gone_still_has_a_name(tmp_path):
+    budget = PrivacyBudget.open(tmp_path / "l.db", 1.0)
+    (tmp_path / "l.db").unlink()
+    assert repr(budget).startswith("PrivacyBudget(epsilon=1, delta=0, path=") and "next" not in repr(budget)  # fmt: skip
+
+
+# ---------------------------------------------------------------- quotes
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_quote_says_what_the_charges_then_say_and_writes_nothing(tmp_path, in_a_file):
+    path = tmp_path / "l.db"
+    budget = PrivacyBudget.open(path, **README) if in_a_file else PrivacyBudget(**README)
+    gaussian_charge(budget)
+    seal, plan = budget.to_dict()["seal"], [votes(), 0.5, (0.25, 1e-7), votes(0.5)]
+    quote = budget.quote(*plan)
+    assert budget.to_dict()["seal"] == seal and len(budget.ledger) == 1
+    assert quote.admitted == 4 and not quote.refusal
+    assert [cost for _, cost in quote.fits] == [(1, 1e-6), (0.5, 0), (0.25, 1e-7), (0.5, 1e-6)]
+    gaussian_charge(budget)
+    budget.charge(0.5)
+    budget.charge(0.25, 1e-7)
+    gaussian_charge(budget, 0.5)
+    assert quote.spent == budget.spent and quote.next_fit == budget.next_fit
+    assert "Nothing was charged." in str(quote) and "admitted" in str(quote)
+
+
+def test_a_quote_ends_where_the_charges_would_and_never_before():
+    model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0)
+    quote = PrivacyBudget(**README).quote(*[model] * 20)
+    assert quote.admitted == PrivacyBudget(**README).fits(model)
+    assert "NoisyLloyd needs epsilon = 1" in quote.refusal and str(quote).count("not asked") == 5
+    budget = PrivacyBudget(**README)
+    budget.charge(4.0)
+    assert budget.quote(model).admitted == 0 and budget.quote().admitted == 0
+    added = PrivacyBudget(**README, composition="added")
+    assert added.quote(*[model] * 4).admitted == 4 and added.quote(*[model] * 5).admitted == 4
+
+
+@pytest.mark.parametrize("fit", [-1.0, (1.0, 2.0), (1.0, 1e-6, 3), "one", object()])
+def test_an_impossible_plan_is_refused(fit):
+    with pytest.raises((TypeError, ValueError)):
+        PrivacyBudget(**README).quote(fit)
+
+
+def test_what_is_public_and_impossible_is_said_by_a_quote():
+    with pytest.raises(ValueError, match="epsilon"):
+        PrivacyBudget(**README).quote(MaxCoverKMeans(2, delta=1e-6, radius=1.0))
+
+
+# ---------------------------------------------------------------- ledgers of before
+
+
+def test_a_ledger_keeps_the_shares_it_was_opened_with(tmp_path, monkeypatch):
+    from dplit.ledger import ledger
+
+    with monkeypatch.context() as patched:
+        patched.setitem(ledger._SHARES, "composed", BEFORE)
+        with PrivacyBudget.open(tmp_path / "old.db", **README) as old:
+            gaussian_charge(old, 1.0, 1e-7)
+    budget = PrivacyBudget.open(tmp_path / "old.db", **README)
+    assert budget._rule.shares == BEFORE and budget.to_dict()["shares"] == "[0.75, 0.125, 0.0625, 0.0625]"  # fmt: skip
+    gaussian_charge(budget, 1.0, 5e-7)
+    with pytest.raises(BudgetExceeded, match="adds up to delta = 6.25e-07 only"):
+        budget.charge(1.0, 1e-6)
+    gaussian_charge(budget)  # more than addition has: quoted anew, which is sound under any shares
+    assert budget.spendings[-1].delta == pytest.approx(6.25e-7 / 4)
+    rule = Rule(2.0, 1e-3, BEFORE)
+    menu = items(rule, np.random.default_rng(0))
+    assert worst_adaptive_delta(menu, cache(rule.admits), 2.0, 3) <= 1e-3

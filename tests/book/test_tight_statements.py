@@ -12,13 +12,11 @@ import pytest
 from scipy import integrate, optimize, special, stats
 from test_statement_checks import far_tuples, line_by_line, through_the_door
 
-from dplit import KAverages, MaxCoverKMeans, adaptation
-from dplit import max_cover as mc
-from dplit import source_target as so
+from dplit import KAverages, MaxCoverKMeans, adaptation, max_cover, source_target
 from dplit.accounting import cover_delta, gaussian_mu
 from dplit.adaptation import loss_bound
-from dplit.k_tuples import averages as k_averages
-from dplit.k_tuples import noisy_centers as k_noisy_centers
+from dplit.k_tuples import averages as k_tuples_averages
+from dplit.k_tuples import noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.max_cover import paper as max_cover_paper
 from dplit.mechanisms import Noise, noisy_avg
@@ -42,18 +40,18 @@ def test_theorem_5_at_the_smallest_code(epsilon, copies):
     k, distance, hair = 3, 0.25, 1 - 1e-9
     delta = hair * math.expm1(epsilon) / (4 * math.exp(2 * epsilon * copies))
     smallest = k + math.ceil(k * math.expm1(epsilon) / delta)
-    cost, found = mc.cost_lower_bound(k, epsilon, delta, smallest, distance, diameter=2.0)
+    cost, found = max_cover.cost_lower_bound(k, epsilon, delta, smallest, distance, diameter=2.0)
     assert found == copies and cost == pytest.approx(distance * 4.0 * (k / 2) * copies / 4)
     share = most_found(copies, k, smallest, epsilon, delta)
     assert 0.45 < share <= 0.5 < most_found(copies + 1, k, smallest, epsilon, delta)
     with pytest.raises(ValueError, match="needs a code"):
-        mc.cost_lower_bound(k, epsilon, delta, smallest - 1, distance)
+        max_cover.cost_lower_bound(k, epsilon, delta, smallest - 1, distance)
     assert most_found(copies, k, smallest // 2, epsilon, delta) > 0.5
     # delta = 0, Theorem 6: as many words as just allow so many copies
     words = k + math.ceil(2 * k * math.exp(2 * epsilon * copies))
-    cost, found = mc.cost_lower_bound(k, epsilon, 0.0, words, distance, diameter=2.0)
+    cost, found = max_cover.cost_lower_bound(k, epsilon, 0.0, words, distance, diameter=2.0)
     assert found == copies and cost == pytest.approx(distance * 4.0 * (k / 2) * copies / 4)
-    assert mc.cost_lower_bound(k, epsilon, 0.0, words - 1, distance)[1] < copies
+    assert max_cover.cost_lower_bound(k, epsilon, 0.0, words - 1, distance)[1] < copies
     assert most_found(copies, k, words, epsilon, 0.0) <= 0.5
 
 
@@ -99,10 +97,10 @@ def test_lemma_9_loses_what_one_choice_loses_and_keeps_what_greedy_keeps():
         nodes = round(math.exp(log_nodes))
         fails = lambda c, e=exponent, n=nodes: (n - 1) / (n - 1 + math.exp(e * c))  # noqa: E731
         least = optimize.brentq(lambda c, b=beta: fails(c) - b, 1.0, 200.0, xtol=1e-10)  # noqa: B023
-        lost = 500.0 - mc.coverage_bound(500.0, 1, 1, log_nodes, exponent, beta)
+        lost = 500.0 - max_cover.coverage_bound(500.0, 1, 1, log_nodes, exponent, beta)
         assert least <= lost < 1.02 * least
         # k' choices share beta, k clusters each lose once
-        many = mc.coverage_bound(500.0, 3, 40, log_nodes, exponent, beta)
+        many = max_cover.coverage_bound(500.0, 3, 40, log_nodes, exponent, beta)
         missed = (2 / 3) ** 40
         assert many == pytest.approx((1 - missed) * (500 - 3 * (lost + math.log(40) / exponent)))
     r, counts = 0.1, [25, 25, 26, 25]
@@ -112,20 +110,20 @@ def test_lemma_9_loses_what_one_choice_loses_and_keeps_what_greedy_keeps():
         seen = grid.coverage()
         return int(seen.keys[np.argmax(seen.counts)])
 
-    _, live = mc.grid_set_cover(points, r, 2, largest, snap=False)
+    _, live = max_cover.grid_set_cover(points, r, 2, largest, snap=False)
     best = sum(counts)  # by the nodes at -3 r and 3 r
-    bound = mc.coverage_bound(float(best), 2, 2, 5.0, 1e12, 0.5)
+    bound = max_cover.coverage_bound(float(best), 2, 2, 5.0, 1e12, 0.5)
     assert bound == pytest.approx(0.75 * best) and bound <= np.sum(~live) < bound + 1
 
 
 def test_lemma_12_is_the_sum_of_its_parts():
     """The recursion of its proof with equality at every level: reached by the loss of the choices alone, by the optimal cost alone; three quarters by what greedy misses."""
     k, picks, exponent, beta, log_nodes = 1, 3, 2.0, 0.1, 9.0
-    radii = mc.cover_radii((1 - 1e-9) / 16)  # the last is 2, or nearly
+    radii = max_cover.cover_radii((1 - 1e-9) / 16)  # the last is 2, or nearly
     assert radii[-1] == pytest.approx(2.0) and len(radii) == 6
     squares = np.diff(radii**2, prepend=0.0)
     for snap, width in ((False, 2.0), (True, 2.5)):
-        bound = partial(mc.movement_bound, radii=radii, n_clusters=k, log_nodes=log_nodes, beta=beta, snap=snap)  # fmt: skip
+        bound = partial(max_cover.movement_bound, radii=radii, n_clusters=k, log_nodes=log_nodes, beta=beta, snap=snap)  # fmt: skip
         loss = (log_nodes + math.log(len(radii) * picks / beta)) / exponent
         # one cluster: greedy misses nothing, and every level leaves as many rows as its choices lose
         left = np.full(len(radii), loss)
@@ -137,14 +135,14 @@ def test_lemma_12_is_the_sum_of_its_parts():
         assert found == pytest.approx(width**2 * left @ squares, rel=1e-6)
     missed = (2 / 3) ** 9
     left = 100 * missed ** np.arange(len(radii))
-    found = mc.movement_bound(0.0, 100, radii, 3, 9, log_nodes, 1e99, beta, snap=False)
+    found = max_cover.movement_bound(0.0, 100, radii, 3, 9, log_nodes, 1e99, beta, snap=False)
     assert 0.75 < 4 * left @ squares / found <= 1
 
 
 def test_lemmas_10_and_11_row_by_row():
     """Lemma 10 is reached by rows at the lower end of their band; Lemma 11 because a row that has left is within reach of a node of its level, and one that stays is not."""
     g, r1 = 0.5, 0.01
-    radii = mc.cover_radii(r1, g)
+    radii = max_cover.cover_radii(r1, g)
     rows = np.repeat(radii[2:6], 25)  # distances to the best center
     band = np.searchsorted(radii, rows, "right")  # o_i: from r_(i-1) to below r_i
     thresholded, cost = (radii[band] ** 2).sum(), (rows**2).sum()
@@ -153,8 +151,8 @@ def test_lemmas_10_and_11_row_by_row():
     rng = np.random.default_rng(0)
     points, moved, left, width = rng.uniform(-0.7, 0.7, size=(400, 2)), 0.0, 0.0, 2.0
     choose = Noise(0).cover(3.0)
-    for radius in mc.cover_radii(0.05):
-        nodes, live = mc.grid_set_cover(points, radius, 4, choose, snap=False)
+    for radius in max_cover.cover_radii(0.05):
+        nodes, live = max_cover.grid_set_cover(points, radius, 4, choose, snap=False)
         nearest = np.linalg.norm(points[:, None] - nodes, axis=2).min(axis=1)
         assert (nearest[~live] < width * radius).all() and (nearest[live] >= width * radius).all()
         moved, left = moved + (nearest[~live] ** 2).sum(), left + (~live).sum() * radius**2
@@ -227,7 +225,7 @@ def test_theorem_4_8_by_the_law_of_its_choices_and_the_noise_of_its_sums():
         surely = beta / (k * d)
         # depth q / 2 at one node and 0 at the others, weights e^(each depth / (2 moves))
         least = 4 * moves / each * math.log((nodes - 1) * (1 / surely - 1))
-        found = k_averages.average_tuples(k, d, moves, price, radius, small, beta)
+        found = k_tuples_averages.average_tuples(k, d, moves, price, radius, small, beta)
         assert least <= found < 1.02 * least + 1
     for k, d in ((2, 1), (3, 2)):
         T = far_tuples(2500, 1e4, k, d)
@@ -269,14 +267,14 @@ def test_theorem_4_11_has_the_right_order_in_every_parameter():
             math.log(wrong_center(math.exp(log), k, e, d) + 1e-300) - math.log(b / (k * (k - 1)))
         )
         least = math.exp(optimize.brentq(excess, math.log(10), math.log(1e9)))
-        constants.append(10 * least / k_noisy_centers.printed_separation(k, epsilon, delta, beta))
+        constants.append(10 * least / noisy_centers.printed_separation(k, epsilon, delta, beta))
     assert 8 < min(constants) <= 10 <= max(constants) < 15
     # the experiments' own parameters, by hand
-    assert k_noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05) == pytest.approx(
+    assert noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05) == pytest.approx(
         20 * (28 + math.log(2)) * math.sqrt(math.log(40))
     )
     assert wrong_center(
-        k_noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05), 2, 1.0, math.exp(-28)
+        noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05), 2, 1.0, math.exp(-28)
     ) == pytest.approx(0.01, abs=0.001)
 
 
@@ -312,12 +310,12 @@ def test_equation_5_moves_by_a_hundredth_of_a_levy_step():
 @pytest.mark.parametrize(("n", "t", "epsilon", "delta"), [(7, 200, 0.3, 1e-5), (400, 150, 3.0, 1e-9)])  # fmt: skip
 def test_lambda_of_theorem_5_5_is_what_is_printed_and_the_tail_is_of_its_order(n, t, epsilon, delta):  # fmt: skip
     """6 / (t epsilon) sqrt(d n log(1/delta) log(1.25 (n+1)/delta) log(2 d n/gamma)); the exact chance that a coordinate is longer, in logarithm within 1.6 times what is claimed."""
-    sigma = so.nas_sigma(n, t, epsilon, delta)
+    sigma = source_target.nas_sigma(n, t, epsilon, delta)
     for d, gamma in ((1, 0.1), (4, 1e-3)):
         printed = 6 / (t * epsilon) * math.sqrt(
             d * n * math.log(1 / delta) * math.log(1.25 * (n + 1) / delta) * math.log(2 * d * n / gamma)
         )  # fmt: skip
-        found = so.printed_noise_bound(sigma, d, gamma, n)
+        found = source_target.printed_noise_bound(sigma, d, gamma, n)
         assert found == pytest.approx(printed, rel=1e-12)
         largest = found / (sigma * math.sqrt(d))  # of one coordinate
         log_chance = math.log(2) + stats.norm.logsf(largest)
@@ -330,7 +328,7 @@ def test_observation_4_1_on_its_own_instance():
     k, n = 6, 14
     target = np.vstack([ring, np.zeros((n - k, 2))])
     with_it, without = np.vstack([[[0.0, 0.0]], ring[:1]]), ring[:1]
-    one, two = (so.stc_cost(target, S, tuple(range(k))) for S in (with_it, without))
+    one, two = (source_target.stc_cost(target, S, tuple(range(k))) for S in (with_it, without))
     assert one == 0 and two - one == pytest.approx((n - k) / n / 2) and two - one > 0.25
 
 

@@ -110,7 +110,6 @@ def ledger(options):
             f"ledger {options.file}: --composition, --neighboring and --max-rows-per-person are chosen when a "
             "ledger is begun, with --begin EPSILON DELTA, and never change."
         )
-    given["max_rows_per_person"] = options.max_rows_per_person
     with PrivacyBudget.open(options.file, *(options.begin or ()), **given) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
     if not (printed or options.begin):

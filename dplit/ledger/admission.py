@@ -15,7 +15,6 @@ from ..accounting.filters import Shares, Spending
 from ..accounting.receipts import rounded_up
 from .units import require_unit
 from .rules import gaussian_bound, _HAIR, is_gaussian, quoted_at, Row, seen_as, settled
-from .units import require_unit
 
 # %% ../../nbs/ledger/admission.ipynb #62d81453
 Model = TypeVar("Model")  # an estimator: what goes in comes out
@@ -184,7 +183,6 @@ def admitted(rule, state, row, stated=None):
 
     `stated` returns the sums of all stated epsilons and deltas, for the message.
     """
-    require_unit(rule, row)
     relation = state.sums.neighboring
     row = rule.counted(row, relation)
     name = row.estimator

@@ -58,7 +58,6 @@ def joint_price(prices):
         "max_rows_per_person": prices[0]["max_rows_per_person"],
         "private": all(price["private"] for price in prices),
         "fixed": False,
-        "max_rows_per_person": prices[0]["max_rows_per_person"],
         "bound": reduce(_worse, counts),
     }
 

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
 from .admission import admitted, BudgetExceeded, next_fit, NextFit, Spent
-from .pipelines import paid_step
-from .rules import check_price, declared_price, _like, Row
-from .units import price_in_unit
+from .rules import check_price, _like
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005

@@ -366,10 +366,10 @@ def test_parts_in_a_budget_for_persons():
     assert budget.spendings[0].mu_squared == pytest.approx(told, rel=1e-9)
     assert budget.receipts[1].max_rows_per_person == 3
     assert budget.quote(Gaussian(0.5)).spent == PrivacyBudget(**LIMITS, max_rows_per_person=3).quote(*[Gaussian(0.5)] * 2).spent  # fmt: skip
-    with pytest.raises(ValueError, match="persons with at most 3 rows"):
+    with pytest.raises(ValueError, match="at most 3 rows"):
         budget.parallel(
             parts(0.25, kind=Spender)
         )  # not Gaussian: its own unit must be the ledger's
-    with pytest.raises(ValueError, match="persons with at most 3 rows"):
+    with pytest.raises(ValueError, match="at most 3 rows"):
         budget.quote(Spender(0.25))
     assert len(budget.ledger) == 2

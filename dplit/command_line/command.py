@@ -34,7 +34,8 @@ from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
-from .reports import _read, doubts, report, Result, together
+from .findings import doubts, Result
+from .reports import _read, report, together
 from ..inputs.doubts import as_one_name, of_one_value
 from .options import MANY
 from .bounds import _scaler, read_bounds

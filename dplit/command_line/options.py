@@ -14,6 +14,8 @@ from pathlib import Path
 NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
 MOST = 2**36  # bytes of a copy of a table: a small file may unpack to any number
+_ADDED = "with --begin: add costs up, or compose them and keep half of delta for addition (default)"
+_RELATION = "with --begin: of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
 example:
   python -m dplit cluster people.csv --bounds bounds.csv --clusters 3 --epsilon 1 --delta 1e-6 --out answer
@@ -125,10 +127,8 @@ def parse(argv=None):
     add.add_argument("--begin", **told, help="make the file, with this limit")
     unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
     add.add_argument("--max-rows-per-person", type=int, metavar="M", help=unit)
-    told = "with --begin: add epsilons and deltas up, or compose them and keep half of delta for addition (the default)"
-    add.add_argument("--composition", choices=("composed", "added"), help=told)
-    told = "with --begin: whom the limit protects; a ledger for replace counts add_remove fits too, as groups of two"
-    add.add_argument("--neighboring", choices=("add_remove", "replace"), help=told)
+    add.add_argument("--composition", choices=("composed", "added"), help=_ADDED)
+    add.add_argument("--neighboring", choices=("add_remove", "replace"), help=_RELATION)
 
     argv = sys.argv[1:] if argv is None else argv
     named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help"))

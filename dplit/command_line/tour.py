@@ -104,12 +104,12 @@ def tour(options):
 def ledger(options):
     """`python -m dplit ledger FILE`: print what was charged, by whom, and what is left; or begin a ledger."""
     given = {name: getattr(options, name) for name in ("composition", "neighboring")}
-    given["max_rows_per_person"] = options.max_rows_per_person
     if options.begin is None and any(given.values()):
         raise ValueError(
-            f"ledger {options.file}: --composition, --neighboring and --max-rows-per-person are chosen when a "
-            "ledger is begun, with --begin EPSILON DELTA, and never change."
+            f"ledger {options.file}: --composition and --neighboring are chosen when a ledger is begun, with "
+            "--begin EPSILON DELTA, and never change."
         )
+    given["max_rows_per_person"] = options.max_rows_per_person
     with PrivacyBudget.open(options.file, *(options.begin or ()), **given) as budget:
         printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
     if not (printed or options.begin):

@@ -172,9 +172,7 @@ class NearestCenter:
         G = block if self.whole else to_grid(doubles(block), self.radius, len(self.centers))
         xp, slope, offset = namespace(G), like(self._slope, G), like(self._offset, G)
         if self._carry == 1:  # one center, or many
-            S = G @ slope.T
-            S += offset
-            return xp.argmin(S, axis=1)
+            return xp.argmin(G @ slope.T + offset, axis=1)
         S = slope @ G.T
         S += offset[:, None]
         # the least score carries the lowest nearest index

@@ -155,9 +155,8 @@ def map_blocks(
         with np.errstate(all="ignore"):  # each thread has its own; a warning would tell of a record
             return function(start, _doubles(select_rows(X, slice(start, start + block_rows))))
 
-    many = len(blocks) >= 8 and not there  # handing a block to a thread takes its time
-    cores = os.cpu_count()
-    pool = ThreadPoolExecutor(cores, initializer=_openmp.__enter__) if many and cores != 1 else None
+    many = len(blocks) >= 8 and not there and (cores := os.cpu_count()) != 1  # threads take time
+    pool = ThreadPoolExecutor(cores, initializer=_openmp.__enter__) if many else None
     with pool or nullcontext():
         for first in range(0, len(blocks), 256):  # a bounded number in flight
             # no setting is held while the caller has the turn: it may never come back, or in another thread

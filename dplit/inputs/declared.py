@@ -14,6 +14,8 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, TypeVar
 
+from sklearn.utils.validation import check_is_fitted
+
 from .contracts import completed, plain_signature, rule_of, rules_in
 
 # %% ../../nbs/inputs/declared.ipynb #b1ba5d94
@@ -42,7 +44,11 @@ def settle(estimator, twin):
 
 
 def as_of_now(estimator):
-    """A twin with the parameters and results of this moment: another thread's fit does not change them."""
+    """A twin with the parameters and results of this moment: another thread's fit does not change them.
+
+    NotFittedError if there was no fit.
+    """
+    check_is_fitted(estimator)
     twin = object.__new__(type(estimator))
     vars(twin).update(vars(estimator))
     return twin

@@ -119,6 +119,7 @@ SETTINGS = {
 # blocks of Python that are not run, and why
 NOT_RUN = {
     ("nbs/examples/beyond_memory.ipynb", "Client("): "a cluster of machines; the cells beside it run on one",
+    ("nbs/examples/a_billion_records.ipynb", "torch.load"): "a graphics card, and 64 GB; the cells below fit another tensor",
 }  # fmt: skip
 
 
@@ -266,6 +267,8 @@ CALLS = {  # in the text of README and SECURITY, and what they stand on
     "X = np.random.default_rng(0).normal(size=(500, 2))\n"
     "budget = PrivacyBudget(epsilon=4, delta=1e-5)\n"
     "model = PEMeans(2, epsilon=1.0, delta=1e-6, bounds=([-8, -4], [8, 4]))",
+    "bound_contributions(table, ids, 5)": "import numpy as np\nfrom dplit.inputs import bound_contributions\n"
+    "table, ids = np.ones((6, 2)), np.zeros(6, dtype=int)",
     "BoundedScaler(low, high)": "from dplit import BoundedScaler\nlow, high = [0, 0], [120, 2e5]",
     "NoisyAverageSet(t=50, rho=0.01, delta=1e-6, radius=1, n_cells=150)": "from dplit import NoisyAverageSet",
 }  # fmt: skip

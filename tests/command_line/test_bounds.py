@@ -12,7 +12,7 @@ from test_commands import Page
 from dplit import PrivacyBudget
 from dplit.__main__ import main
 from dplit.accounting import Receipt
-from dplit.command_line import reports
+from dplit.command_line import findings, reports
 from dplit.command_line.bounds import _scaler, read_bounds
 from dplit.inputs.columns import Column
 from dplit.mechanisms import Noise
@@ -144,7 +144,9 @@ def test_names_in_doubts_are_text_and_never_a_program():
     evil = "<img src=x onerror=alert(1)>"
     columns = Column(evil, 0.0, 1.0), Column("x", 0.0, 1.0), Column("y", values=(evil,))
     centers, errors = np.array([[0.0, 0.1, 0], [0.0, 0.9, 0]]), np.full((2, 3), 1e-3)
-    result = reports.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6), errors)
+    result = findings.Result(
+        "t", "m", columns, (), centers, None, None, noise.receipt(1e-6), errors
+    )
     doubts = reports.doubts(result)
     assert doubts.count(evil) == 2 and "'x' and agree in all others" in doubts
     page = reports.report(result)
@@ -156,7 +158,7 @@ def test_released_doubts_leave_out_clusters_that_may_be_empty():
     noise.count(0, mu=0.1)
     columns = Column("a", 0.0, 1.0), Column("b", 0.0, 1.0)
     centers, errors = np.array([[0.001, 0.2], [0.5, 0.5], [0.0, 0.8]]), np.full((3, 2), 1e-3)
-    result = reports.Result(
+    result = findings.Result(
         "t", "m", columns, (), centers, np.array([900.0, 1, 900]), np.full(3, 10.0), noise.receipt(1e-6), errors
     )  # fmt: skip
     doubts = reports.doubts(result)

@@ -788,7 +788,7 @@ def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
 def test_no_two_columns_of_the_centres_have_one_name():
     columns = tuple(inputs.Column(name, 0, 1) for name in ("cluster", "size", "x"))
     sizes, centers = np.ones(2), np.zeros((2, 3))
-    result = reports.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
+    result = findings.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
     head, rows = command_line_command._lines(result)
     assert len(set(head)) == len(head) == len(rows[0]) == 9
 
@@ -908,7 +908,7 @@ def test_names_are_text_and_never_a_program(tmp_path):
     noise.count(0, mu=0.1)
     evil = "<img src=x onerror=alert(1)>"
     column = Column(evil, values=(evil, "&"))
-    result = reports.Result(
+    result = findings.Result(
         evil, "PEMeans", (column,), (evil,), np.full((2, 2), 0.5), None, None, noise.receipt(1e-6)
     )
     page = Page(reports.report(result))
@@ -926,7 +926,7 @@ def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
     centers = np.full((2, 61), 0.4)
     telling = {"c3": 3, "sex": 31, "c58": 60}
     centers[0, [*telling.values()]] = 500.0, 0.9, 500.0
-    result = reports.Result(
+    result = findings.Result(
         "people", "PEMeans", tuple(columns), (), centers, None, None, noise.receipt(1e-6)
     )
     panels = [ax for ax in reports.plot_columns(result).axes if ax.get_visible()]
@@ -946,7 +946,7 @@ def test_clusters_that_may_be_empty_are_named_and_choose_no_picture():
     centers = np.full((4, 30), 0.5)
     centers[0, :24], centers[1, :24] = 0.4, 0.6  # as far apart as the real clusters get
     centers[2:, 24:] = [[0.0], [1.0]]
-    result = reports.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
+    result = findings.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
     assert reports.doubts(result) == "" and result.sizes is None
     result = result._replace(sizes=np.array([21.0, 900, 19, -5]), errors=np.full(4, 10.0))
     assert reports.doubts(result).startswith("Clusters 3 and 4 have no more rows than")
@@ -963,7 +963,7 @@ def test_a_list_that_nobody_is_on_is_pointed_at():
     columns = Column("age", 0.0, 1.0), Column("region", values=("North", "South"))
     centers = np.array([[0.5, 0.1, 0.3], [0.4, 0.0, 0.0], [0.3, 1.0, 0.0]])
     sizes, errors = np.array([900.0, 900, 1]), np.full(3, 10.0)
-    result = reports.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
+    result = findings.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
     said = reports.doubts(result)
     assert said.startswith("Cluster 3 has no more rows")
     assert "column 'region' most rows of every cluster have none of the declared values" in said
@@ -976,7 +976,7 @@ def test_a_name_of_a_group_may_begin_with_an_underscore():
     noise.count(0, mu=0.1)
     columns = (Column("region", values=("_north", "south")),)
     centers = np.array([[0.2, 0.8], [0.7, 0.3]])
-    result = reports.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6))
+    result = findings.Result("t", "m", columns, (), centers, None, None, noise.receipt(1e-6))
     [ax] = reports.plot_columns(result).axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_north", "south"]
 

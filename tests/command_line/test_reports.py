@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dplit.command_line import reports
+from dplit.command_line import findings, reports
 from dplit.inputs.ranges import Column
 from dplit.mechanisms import Noise
 
@@ -21,7 +21,7 @@ def made_up(k, names=("age", "income"), values=3, sized=True):
     words = tuple(f"value {i}" for i in range(values))
     columns = (*(Column(name, 0.0, 150.0) for name in names), Column("region", values=words))
     centers = [rng.uniform(0, 150, (k, len(names))), rng.dirichlet(np.ones(values), k)]
-    return reports.Result(
+    return findings.Result(
         "people.csv",
         "PEMeans",
         columns,

@@ -42,6 +42,7 @@ GOOD_BAD = {
     "Count": (c.Count, [1, np.int8(3), 2**53], [0, True, 1.0, "1", None, 2**53 + 1]),
     "Whole": (c.Whole, [0, 5], [-1, 0.0, False]),
     "Rounds": (c.Rounds, [1, 2**20], [0, 2**20 + 1, 3.0]),
+    "RowsPerPerson": (c.RowsPerPerson, [1, 2**20], [0, 2**20 + 1, 2.0]),
     "Seed": (c.Seed, [0, 2**32 - 1], [-1, 2**32, 0.5]),
     "Positive": (c.Positive, [1e-100, 1, 1e100], [0, -1, math.nan, math.inf, "1", True, [1.0]]),
     "NotNegative": (c.NotNegative, [0, 1e100], [-1e-9, math.inf, None]),

@@ -17,24 +17,17 @@ from scipy.spatial.distance import cdist
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..inputs.contracts import Count, Whole
 from ..inputs.declared import declare, rules_of, settle
 from ..inputs.numbers import check_arrays
 from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
-from ..inputs.contracts import Exponent, Rule, Share, Table, between, each
+from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Table, Whole
 from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
 from ..inputs.tables import keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_scale
-from dplit.source_target.distances import (
-    check_apart,
-    EUCLIDEAN,
-    EuclideanRows,
-    Metric,
-    MetricParams,
-)
+from .distances import EUCLIDEAN, EuclideanRows, Metric, MetricParams
 from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
@@ -509,9 +502,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
 
     def _tables(self, Xt, sources, owner):
         """Target and sources as floats; None where there are no sources."""
-        X = public_table(Xt, "Xt", owner)
-        if self.metric in EUCLIDEAN:
-            check_apart(X, "Xt", owner)
+        X = public_table(Xt, "Xt", owner, apart=self.metric in EUCLIDEAN)
         if self._is_given and len(X) != X.shape[1]:
             raise ValueError(
                 f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."

@@ -287,6 +287,9 @@ FUNCTIONS = {
     "private_average": lambda rows, noise: k_tuples.private_average(
         rows, radius=RADIUS, min_radius=0.1, moves=1, epsilon=1.0, mu=0.5, beta=0.1, noise=noise
     ),
+    "rotated_average": lambda rows, noise: k_tuples.rotated_average(
+        rows, radius=RADIUS, min_radius=0.1, moves=1, epsilon=1.0, delta=1e-3, beta=0.1, noise=noise
+    ),
     "cell_means": lambda rows, noise: moments_of(rows, noise)[0],
     "second_moments": lambda rows, noise: moments_of(rows, noise)[1],
     "private_test_close_tuples": lambda rows, noise: k_tuples_paper.private_test_close_tuples(
@@ -595,7 +598,13 @@ def test_tuples_of_a_branch_have_no_public_number(name, relation):
 @pytest.mark.parametrize("far", [1e151, 1e300, bh.LARGEST])
 @pytest.mark.parametrize(
     "name",
-    ["private_average", "stable_tuple_mean", "private_test_partition", "cell_means"]
+    [
+        "private_average",
+        "rotated_average",
+        "stable_tuple_mean",
+        "private_test_partition",
+        "cell_means",
+    ]
     + ["private_test_close_tuples", "printed_noisy_centers"],
 )
 def test_a_record_that_is_far_out_is_answered(name, far):

@@ -25,7 +25,7 @@ from dplit import GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import Receipt
 from dplit.command_line import command as command_line_command
 from dplit.command_line import files as command_line_files
-from dplit.command_line import options, reports
+from dplit.command_line import findings, options, reports
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
 from dplit.inputs.columns import Column

@@ -126,14 +126,19 @@ HELD = 2**25  # numbers that a pass holds on a device beside its block
 
 def whole_bins(which, n_bins):
     """Numbers of bins as int64; all that is none is `n_bins`."""
-    xp = namespace(which)
     inside = (which >= 0) & (which < n_bins)
+    if isinstance(which, np.ndarray):
+        return np.where(inside, which, n_bins).astype(np.int64)
+    xp = namespace(which)
     return xp.astype(xp.where(inside, which, xp.full_like(which, n_bins)), xp.int64)
 
 
 def bin_counts(which, n_bins):
     """How many entries are in each of `n_bins` bins: int64 of numpy. Other values are in no bin."""
-    bins = whole_bins(which, n_bins)
+    return _counted(whole_bins(which, n_bins), n_bins)
+
+
+def _counted(bins, n_bins):
     if isinstance(bins, np.ndarray):
         return np.bincount(bins, minlength=n_bins + 1)[:n_bins]
     xp = namespace(bins)
@@ -145,7 +150,8 @@ def bin_counts(which, n_bins):
 
 def group_sums(Q, which, n_groups):
     """Sums of rows of whole numbers in each of `n_groups` groups, and beside them how many there are: int64 of numpy."""
-    counts, bins = bin_counts(which, n_groups), whole_bins(which, n_groups)
+    bins = whole_bins(which, n_groups)
+    counts = _counted(bins, n_groups)
     if isinstance(Q, np.ndarray):
         columns = (np.ones(len(Q)), bins, np.arange(len(Q) + 1))
         member = sparse.csc_array(columns, shape=(n_groups + 1, len(Q)))

@@ -150,7 +150,8 @@ def plain_unless_formula(*texts):
     """Draw words as they are where matplotlib could not read them as a formula: `cost in $ per $`, `$x_{$`."""
     for text in texts:
         try:
-            MathTextParser("path").parse(text.get_text())
+            for line in text.get_text().split("\n"):  # as matplotlib draws them
+                MathTextParser("path").parse(line)
         except ValueError:
             text.set_parse_math(False)
 

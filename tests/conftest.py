@@ -33,8 +33,11 @@ LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
     "test_a_page",
+    "test_arrays",
     "test_benchmark",
     "test_browser",
+    "test_documents",
+    "test_estimators_for_persons",
     "test_explorers",
     "test_mutants",
     "test_pdf",

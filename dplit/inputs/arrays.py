@@ -126,10 +126,12 @@ HELD = 2**25  # numbers that a pass holds on a device beside its block
 
 def whole_bins(which, n_bins):
     """Numbers of bins as int64; all that is none is `n_bins`."""
+    xp = namespace(which)
+    if not xp.isdtype(which.dtype, "real floating"):  # first: a short type may not hold `n_bins`
+        which = xp.astype(which, xp.int64)
     inside = (which >= 0) & (which < n_bins)
     if isinstance(which, np.ndarray):
         return np.where(inside, which, n_bins).astype(np.int64)
-    xp = namespace(which)
     return xp.astype(xp.where(inside, which, xp.full_like(which, n_bins)), xp.int64)
 
 

@@ -8,7 +8,7 @@ __all__ = ['person_of', 'Persons', 'names_no_person', 'contribution_mask', 'boun
 # %% ../../nbs/inputs/contributions.ipynb #2be99055
 import math
 import re
-from datetime import date, time
+from datetime import date, datetime, time, UTC
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
@@ -24,6 +24,7 @@ from .numbers import cells_of
 
 # %% ../../nbs/inputs/contributions.ipynb #a63a57e6
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # what a missing neighbor adds to a 1
+_POWER = re.compile(r"^[+-]?\d+(\.\d+)?[eE][+-]?\d+$")
 _MISSING = frozenset("nan na n/a null none nat <na>".split()) | {""}
 _OTHERS = (Decimal, Fraction, UUID, date, time, np.datetime64)
 
@@ -39,12 +40,27 @@ def person_of(cell):
         if isinstance(cell, Integral):
             return str(int(cell))
         if isinstance(cell, (float, np.floating)):
-            cell = float(cell)
-            if not abs(cell) < 2.0**53:
+            short = {np.float16: 2.0**11, np.float32: 2.0**24}  # where whole numbers fall together
+            most, cell = short.get(type(cell), 2.0**53), float(cell)
+            if not abs(cell) < most:
                 return None
             return str(int(cell)) if cell == math.floor(cell) else repr(cell)
+        if isinstance(cell, Decimal):
+            cell = (
+                str(int(cell))
+                if cell == cell.to_integral_value()
+                else format(cell.normalize(), "f")
+            )
+        if isinstance(cell, datetime) and cell.tzinfo is not None:
+            cell = cell.astimezone(UTC)
         if isinstance(cell, (str, *_OTHERS)):
-            text = _WHOLE.sub(r"\1", str(cell).strip())
+            text = str(cell).strip()
+            if found := _WHOLE.match(
+                text
+            ):  # as a float that was written; beyond 2**53 none is whole for sure
+                text = found[1] if abs(int(found[1])) < 2**53 else ""
+            if _POWER.match(text) and abs(float(text)) >= 2.0**53:
+                return None
             return None if text.lower() in _MISSING else text
     except Exception:  # a cell may be anything
         pass
@@ -93,6 +109,8 @@ class Persons:
             PRIVATE cells, each anything.
         """
         if isinstance(ids, np.ndarray) and ids.dtype != object:
+            if ids.dtype.kind not in "iufUM":  # others compare as nothing should
+                return self.add(ids.astype(object))
             ids, which = np.unique(ids, return_inverse=True)
             codes = np.array([self._code_of(cell) for cell in ids.tolist()], dtype=np.int64)
             self._blocks.append(codes[which.ravel()])
@@ -106,6 +124,8 @@ class Persons:
 
     def _code_of(self, cell):
         try:
+            if type(cell) not in (str, int, float):  # equal ones may have several texts
+                return self._new(cell)
             key = cell if type(cell) is str else (type(cell), cell)
             if (code := self._known.get(key)) is None:
                 code = self._known[key] = self._new(cell)

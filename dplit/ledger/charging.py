@@ -74,7 +74,7 @@ def close_with(budget, entry, event, counted=None):
         with budget._book.transaction() as connection:
             state = budget._read(connection)
             asked = Row.asked(_open_charge(connection, entry))
-            row = counted(asked) if counted else asked
+            row = counted(asked, state) if counted else asked
             state = _append(connection, state, event, entry, budget._who, row, asked.counts)
         budget._state = state
 
@@ -83,9 +83,13 @@ def _close(budget, entry, event, receipt=None):
     """Close a charge with its receipt, if there is one; returns what is wrong with it, or nothing."""
     wrong = []
 
-    def counted(asked):
+    def counted(asked, state):
+        # where the charge named no relation, it is the ledger's, or else the receipt's
+        named = asked.neighboring or state.sums.neighboring or receipt.neighboring
+        first = state.sums.fits == asked.counts.fits  # nothing else counts
+        asked = asked._replace(neighboring=named)
         wrong.append(problem(asked, receipt))
-        return budget._rule.closed(asked, receipt, first=entry == 1)
+        return budget._rule.closed(asked, receipt, first=first)
 
     close_with(budget, entry, event, counted if receipt is not None else None)
     return "".join(wrong)

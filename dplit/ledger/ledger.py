@@ -26,7 +26,8 @@ from ..inputs.console import place_of
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
-from .units import compare_limits, limits_text, read_limits, receipt_in_unit
+from .units import compare_limits, limits_text, read_limits
+from .units import receipt_in_unit, told_in_unit
 from .search import search_among
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
@@ -197,7 +198,9 @@ class Ledger(Pages):
         _require_price(epsilon, receipt, "fits")
         state, m = self._look(), self.max_rows_per_person
         row = self._rule.counted(_like(epsilon, delta, receipt, m), state.sums.neighboring)
-        after = row if receipt is None else self._rule.closed(row, receipt, first=not state.seen)
+        after = (
+            row if receipt is None else self._rule.closed(row, receipt, first=not state.sums.fits)
+        )
         return self._rule.fits(state.total(), after.counts, row.counts)
 
     def to_dict(self) -> dict:
@@ -339,7 +342,7 @@ class Budget(Ledger):
             row = Row.priced(epsilon, delta, name, label, neighboring)
         else:
             quoted = self.delta / 1000  # fixed when the ledger was opened
-            receipt = receipt_in_unit(receipt, self.max_rows_per_person)
+            receipt = told_in_unit(receipt, self.max_rows_per_person, fixed)
             row = _told(receipt, quoted, epsilon, delta, name, label, neighboring, fixed)
         row = row._replace(max_rows_per_person=self.max_rows_per_person)
         return _reserve(self, row, final=True)

@@ -7,13 +7,21 @@ __all__ = ['joint_price', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
 from functools import partial, reduce
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from ..accounting.receipts import Line
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, receipt_of
 from .units import receipt_in_unit, require_unit
 from .rules import price_for, problem, Row, told_to, _worse
+
+# %% ../../nbs/ledger/parallel.ipynb #9a4a1201
+def _is_same(one, other):
+    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return one is other or arrays and np.shares_memory(one, other)
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts, max_rows_per_person):
@@ -27,9 +35,12 @@ def _planned(parts, max_rows_per_person):
             'parts: parallel needs a dictionary of disjoint tables, such as {"north": (PEMeans(...), '
             'X_north), "south": (PEMeans(...), X_south)}, each with an estimator of its own.'
         )
-    models, tables = [part[0] for part in parts.values()], [part[1] for part in parts.values()]
+    models = [part[0] for part in parts.values()]
+    tables = [table for part in parts.values() for table in part[1:] if table is not None]
     for what, several in (("estimator", models), ("table", tables)):
-        if len({id(one) for one in several}) < len(several):
+        if any(
+            map(_is_same, *zip(*combinations(several, 2), strict=True)) if len(several) > 1 else ()
+        ):
             raise ValueError(
                 f"parts: parallel was given one {what} twice; each part needs a table of its own, none of "
                 "whose records lies in another part, and an estimator of its own. To ask one table "
@@ -90,7 +101,7 @@ def _settle_all(budget, plan, prices, entry, receipts):
     wrong = {name: problem(rows[name], receipt) for name, receipt in receipts.items()}
     wrong = {name: what for name, what in wrong.items() if what}
 
-    def counted(asked):  # every number that a bug made larger than it was reserved at
+    def counted(asked, state):  # every number that a bug made larger than it was reserved at
         told = [told_to(asked, receipts[name]) for name in wrong]
         return asked._replace(counts=reduce(_worse, told, asked.counts))
 

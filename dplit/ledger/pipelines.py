@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -175,6 +175,12 @@ def _require_record_wise(step, name):
     elif type(step) is ColumnTransformer:
         _require_plain(step, name)
         for inner, one, columns in [*step.transformers, ("remainder", step.remainder, ())]:
+            if _is_named(one, "passthrough") or getattr(one, "func", one) is None:
+                _refuse(
+                    f"{name}__{inner}, which hands columns on as they are",
+                    "they are made one table, whose type a single PRIVATE cell may change. Give them to a "
+                    "BoundedScaler or to a FunctionTransformer(record_wise(function)), or drop them.",
+                )
             _require_record_wise(one, f"{name}__{inner}")
             if callable(columns):
                 _refuse(
@@ -190,13 +196,19 @@ def _require_record_wise(step, name):
         )
     _require_own_methods(step, name)
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0119
 def _require_own_methods(step, name):
     """Refuse an object that does other things than its class, or tells somebody of its rows."""
     if getattr(step, "_skl_callbacks", None):
         _refuse(f"a callback of {name!r}", "it is handed the PRIVATE rows.")
-    if {"fit", "transform", "fit_transform"} & {*getattr(step, "__dict__", ())}:
+    own, config = getattr(step, "__dict__", {}), get_config()["transform_output"]
+    if any(callable(value) and hasattr(type(step), key) for key, value in own.items()):
         _refuse(f"step {name!r}", "its methods were replaced.")
+    if own.get("_sklearn_output_config") or config != "default":
+        _refuse(
+            f"set_output of {name!r}, or transform_output of scikit-learn's configuration",
+            "a library would guess the types of columns by PRIVATE cells. Leave it out.",
+        )
 
 
 def _require_declared(step, name):

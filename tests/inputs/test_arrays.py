@@ -239,3 +239,26 @@ print("alike")
         cwd=Path(__file__).parents[2],
     )
     assert done.stdout.strip() == "alike", done.stderr
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "uint8", "bool", "int64"])
+def test_bins_of_a_short_type_are_counted_as_those_of_a_long_one(kind):
+    """A number of bins that the type does not hold wrapped around, and one record decided whether there was an answer."""
+    bins = np.array([3, 1, 0, -1, 1]).astype(kind)
+    for n_bins in (2, 128, 200, 70_000):
+        slow = np.bincount([b for b in bins.astype(int) if 0 <= b < n_bins], minlength=n_bins)
+        assert np.array_equal(arrays.bin_counts(bins, n_bins), slow)
+    whole = Noise(0).histogram(bins, 200, epsilon=1.0)
+    assert np.array_equal(whole, Noise(0).histogram(bins.astype(int), 200, epsilon=1.0))
+
+
+def test_what_moves_blocks_tells_of_no_record(capsys, recwarn):
+    def tells(rows):
+        print(rows)
+        raise ValueError(f"quoting {rows}")
+
+    for move in (tells, lambda rows: rows, lambda rows: array_api_strict.asarray(rows[:1])):
+        with pytest.raises(RuntimeError, match="tensor of the same shape") as error:
+            FITS["lloyd"][1].fit(MovedRows(np.full((7, 3), 777.0), move))
+        assert "777" not in str(error.value)
+    assert capsys.readouterr() == ("", "") and not recwarn

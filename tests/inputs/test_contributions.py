@@ -258,3 +258,24 @@ def test_nothing_is_said_about_the_rows(capsys):
         for ids in (IDS, [None] * 7, [1] * 7):
             bound_contributions(np.zeros((7, 1)), ids, 1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_equal_cells_with_several_texts_are_one_person_whatever_comes_before():
+    D, zone = decimal.Decimal, datetime.timezone(datetime.timedelta(hours=2))
+    noon = datetime.datetime(2020, 1, 7, 12, tzinfo=datetime.UTC)
+    for ids in ([D("1E+2"), D("100"), 100], [1.5, D("1.50"), "1.5"], [noon, noon.astimezone(zone)]):
+        for order in (ids, ids[::-1]):
+            assert contribution_mask(order, 1).sum() == 1
+
+
+def test_a_text_of_a_float_beyond_all_whole_numbers_is_no_id():
+    """pandas writes the ids 2**53 and 2**53 + 1 so once a cell of the column is missing."""
+    far = ["9007199254740992.0", "9.007199254740993e+15", np.float32(2**24), np.float16(2**11)]
+    assert not contribution_mask(far, 1).any()
+    assert contribution_mask(["9007199254740993", np.float32(5), "1e5"], 1).all()
+
+
+def test_a_missing_id_in_an_array_of_text_is_nobodys():
+    text = np.dtypes.StringDType(na_object=None)
+    ids = np.array(["a", None, "a"], dtype=text)
+    assert contribution_mask(ids, 2).tolist() == [True, False, True]

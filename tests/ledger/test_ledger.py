@@ -2163,3 +2163,49 @@ def test_a_class_that_promises_gaussian_noise_falsely_is_noticed():
     assert (
         budget.spendings[0].mu_squared > 1
     )  # what a pure fit counts, not what a Gaussian one would
+
+
+# ---------------------------------------------------------------- receipts told by hand
+
+
+def gaussian_receipt(mu, relation="add_remove", delta=1e-6):
+    return Receipt((Release("x", "gaussian", 1.0, 1 / mu, mu=mu),), relation, delta)
+
+
+def test_a_charge_without_a_relation_takes_the_ledgers_when_it_is_settled():
+    """23 fits of (0.2, 1e-6) reserved so reached 730 times the delta of (1, 1e-5) for replaced records."""
+    budget, mu = PrivacyBudget(1.0, 1e-5, "replace"), gaussian_mu(0.2, 1e-6)
+    entry = budget.reserve(0.2, 1e-6, gaussian=True)
+    with pytest.raises(RuntimeError, match="charged in full"):
+        budget.settle(entry, gaussian_receipt(mu))
+    assert budget.spendings[0].mu_squared >= 4 * mu**2
+    budget = PrivacyBudget(1.0, 1e-5)
+    pure = Receipt((Release("x", "laplace", epsilon=0.1),), "add_remove")
+    budget.settle(budget.reserve(0.2, 0.0, fixed=True), pure)
+    assert budget.neighboring == "add_remove"
+    with pytest.raises(ValueError, match="protects replaced records"):
+        budget.charge(0.1, neighboring="replace")
+
+
+def test_an_empty_receipt_does_not_make_the_next_fit_one_of_several():
+    """A fit that is admitted only for being alone keeps its price; an empty receipt before it changed that."""
+    seen = []
+    for before in (False, True):
+        budget = PrivacyBudget(1.0, 1e-5)
+        if before:
+            budget.charge(receipt=Receipt((), "add_remove"))
+        entry = budget.reserve(1.0, 1e-5, gaussian=True, neighboring="add_remove")
+        budget.settle(entry, gaussian_receipt(0.05, delta=1e-5))
+        seen.append(budget.spendings[-1].mu_squared)
+    assert seen[0] == seen[1] > 0.05
+
+
+def test_in_a_budget_for_persons_no_line_stands_for_several():
+    """What depends on answers is counted release by release: a fit as a whole has no such lines."""
+    lines = Release("g", "gaussian", 1.0, 5.0, mu=0.5, times=8), Release("t", "other", epsilon=0.0, delta=1e-12)  # fmt: skip
+    budget = PrivacyBudget(1.0, 1e-5, "add_remove", max_rows_per_person=2)
+    with pytest.raises(ValueError, match="of the fit as a whole only"):
+        budget.charge(receipt=Receipt(lines, "add_remove", 1e-6))
+    assert not budget.ledger
+    budget.charge(receipt=gaussian_receipt(0.01))
+    assert budget.spendings[0].mu_squared == pytest.approx(4 * 0.01**2, rel=1e-9)

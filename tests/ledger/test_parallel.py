@@ -373,3 +373,14 @@ def test_parts_in_a_budget_for_persons():
     with pytest.raises(ValueError, match="at most 3 rows"):
         budget.quote(Spender(0.25))
     assert len(budget.ledger) == 2
+
+
+def test_views_of_one_table_are_not_disjoint():
+    """Half of an array and the other half are; overlapping views, and a whole view, are refused before a charge."""
+    budget, Z = PrivacyBudget(**LIMITS), np.random.default_rng(0).normal(size=(60, 2))
+    for first, second in ((Z[:31], Z[30:]), (Z, Z[:])):
+        with pytest.raises(ValueError, match="one table twice"):
+            budget.parallel({"a": (Gaussian(0.1), first), "b": (Gaussian(0.1), second)})
+    assert not budget.ledger
+    budget.parallel({"a": (Gaussian(0.1), Z[:30]), "b": (Gaussian(0.1), Z[30:])})
+    assert budget.ledger

@@ -83,16 +83,14 @@ SAME = {
     ),
     "the rest": lambda model: make_pipeline(
         ColumnTransformer(
-            [("a", "passthrough", [0])], remainder=FunctionTransformer(record_wise(np.log10))
+            [("a", FunctionTransformer(record_wise(np.copy)), [0])],
+            remainder=FunctionTransformer(record_wise(np.log10)),
         ),
         SCALER(),
         model,
     ),
     "cloned": lambda model: clone(make_pipeline(logs(), SCALER(), model)),
     "pickled": lambda model: pickle.loads(pickle.dumps(make_pipeline(logs(), SCALER(), model))),
-    "frames between": lambda model: make_pipeline(logs(), SCALER(), model).set_output(
-        transform="pandas"
-    ),
 }
 
 
@@ -157,6 +155,13 @@ class Unknown(TransformerMixin, BaseEstimator):
         return X
 
 
+def replaced_inside():
+    """An inner method of scikit-learn, replaced: it is handed every record."""
+    step = FunctionTransformer(record_wise(np.log10))
+    step._transform = lambda X, func=None, kw_args=None: X - X.mean(axis=0)
+    return step
+
+
 def replaced():
     step = SCALER()
     step.transform = lambda X: X - X.mean()
@@ -192,6 +197,18 @@ REFUSED = {  # steps, and a word of the reason
         ColumnTransformer([("a", SCALER(), make_column_selector())]),
         "function that picks columns",
     ),
+    # columns side by side get one type, which a single cell may change
+    "as it is": (ColumnTransformer([("a", "passthrough", [0])]), "hands columns on as they are"),
+    "as the rest is": (
+        ColumnTransformer([("a", SCALER(), [0])], remainder="passthrough"),
+        "hands columns on as they are",
+    ),
+    "no function": (
+        ColumnTransformer([("a", FunctionTransformer(), [0])]),
+        "hands columns on as they are",
+    ),
+    "frames between": (SCALER().set_output(transform="polars"), "set_output of"),
+    "watched within": (replaced_inside(), "methods were replaced"),
     "workers": (ColumnTransformer([("a", SCALER(), [0])], n_jobs=2), "n_jobs="),
     "loud columns": (ColumnTransformer([("a", SCALER(), [0])], verbose=True), "verbose="),
     "replaced": (replaced(), "methods were replaced"),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
-from .planning import quote as _quote
+from .planning import quote_fits
 from .admission import Model, next_fit, NextFit, Rule, Spent
 from .rules import Asked, Charge, gaussian_bound, price_for
 from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
@@ -168,7 +168,7 @@ class Ledger(Pages):
     def next_fit(self) -> NextFit:
         return next_fit(self._rule, self._look().total())
 
-    quote = _quote
+    quote = quote_fits
 
     @contract
     def fits(

@@ -334,7 +334,7 @@ def reference(module, chapter):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
-        entries.append(Documentation(symbol, title_level=2)._repr_markdown_())
+        entries.append(Documentation(symbol, name=name, title_level=2)._repr_markdown_())
         methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
         for method, function in methods:  # our own, inherited ones too
             ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]

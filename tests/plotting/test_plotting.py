@@ -437,14 +437,12 @@ def test_stored_figures_are_in_the_style_sharp_small_and_narrow_enough_for_a_pho
                 data = b64decode(output["data"]["image/png"])
                 assert "image/png" in output["metadata"], f"{name}: a figure without the style"
                 width = output["metadata"]["image/png"]["width"]
-                assert len(data) <= (120_000 if name == "source_target/medoids" else 60_000), (
-                    f"{name}: {len(data)} bytes"
-                )
+                assert len(data) <= 60_000, f"{name}: {len(data)} bytes"
                 assert Image.open(io.BytesIO(data)).width >= 2 * width, name
-                # the chapter about figures also shows what is wide, and an example the page of a report, and nine panels of an experiment
-                wide = name.startswith("plotting/")
-                wide = wide or name in ("examples/from_a_table", "source_target/medoids")
-                assert width <= (750 if wide else 480), f"{name}: {width} pixels"
+                # the chapter about figures also shows what is wide
+                assert width <= (750 if name.startswith("plotting/") else 480), (
+                    f"{name}: {width} pixels"
+                )
                 found += 1
     assert found > 80
 

@@ -140,7 +140,6 @@ def test_a_phone_needs_no_scrolling_sideways(visits):
 
 
 LIMITS = {
-    "about/statements.html": 40,  # a register of 224 rows
     "command_line/tour.html": 7,
     "examples/benchmarks.html": 45,
     "reference": 75,

@@ -318,7 +318,7 @@ def _answer(options, source, scaler, model, stop, why, left_out):
         if persons := persons_of(options):
             say("of each id in column {}, at most {} rows ...".format(*persons))
         with clock("reading"):
-            rows = read_rows(source, scaler, keeping(persons_of(options)))
+            rows = read_rows(source, scaler, keeping(persons))
         say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
         with clock("clustering"):
             model.fit(rows)

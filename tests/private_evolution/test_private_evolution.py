@@ -538,14 +538,16 @@ def test_losses_stay_near_the_non_private_one(name):
     assert printed is None or found["paper"] <= printed
 
 
-def test_better_than_noisy_lloyd_on_many_columns():
-    X = unit_ball(make_isotropic_blobs(10_000, 64, 16, random_state=1).data)
-    public = {"epsilon": 1.0, "delta": 1e-5, "radius": 1.0, "random_state": 0}
+@pytest.mark.parametrize("seed", range(3))
+def test_better_than_noisy_lloyd_on_many_columns(seed):
+    """Measured on nine fits: .51 to .58 of its loss; a third before NoisyLloyd moved its empty clusters."""
+    X = unit_ball(make_isotropic_blobs(10_000, 64, 16, random_state=1 + seed).data)
+    public = {"epsilon": 1.0, "delta": 1e-5, "radius": 1.0, "random_state": seed}
     ours, lloyd = (
         kmeans_loss(X, make(16, **public).fit(X).cluster_centers_)
         for make in (PEMeans, partial(NoisyLloyd, init="mean"))
     )
-    assert ours < lloyd / 3
+    assert ours < 0.65 * lloyd
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,6 +10,7 @@ __all__ = ['TABLES', 'RULES', 'SCHEMA', 'VERSION', 'MARK', 'REMOTE', 'LedgerErro
 import hashlib
 import math
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -204,6 +205,21 @@ def _expected_rules():
         return _rules(connection)
 
 # %% ../../nbs/ledger/store.ipynb #fbdee45f
+def _draft_names(path):
+    return f".{path.name}."  # 32 hexadecimal digits follow
+
+
+def _drop_drafts(path, there):
+    """Remove what a process that was killed between two lines of `create` left: its draft is a second name of the ledger."""
+    for name in os.listdir(path.parent):
+        draft = path.with_name(name)
+        ours = re.fullmatch(re.escape(_draft_names(path)) + "[0-9a-f]{32}", name)
+        if ours and not os.path.exists(f"{draft}-wal"):  # a draft that is in use has one
+            with suppress(OSError):  # gone meanwhile, or not ours to remove
+                if os.path.samestat(os.lstat(draft), there):
+                    draft.unlink()
+
+
 def create(path, limits):
     """A new file, whole from the first moment: written next to its absolute place and linked to it, or a LedgerError."""
     for tail in ("-wal", "-shm"):
@@ -212,7 +228,7 @@ def create(path, limits):
                 f"ledger {path}: its companion {path.name}{tail} is there, it is not. It was moved "
                 "or deleted; put it back, for without it charges are forgotten."
             )
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft = path.with_name(f"{_draft_names(path)}{uuid.uuid4().hex}")
     try:
         with _in_words(path):
             connection = sqlite3.connect(draft, isolation_level=None)
@@ -286,6 +302,8 @@ def _require_file(path, known):
     with suppress(OSError):  # a link left in its place does not bring what lies beside it
         while (there := os.lstat(path)).st_nlink > 1 and (tries := tries - 1):
             time.sleep(0.01)
+            if tries == 50:  # the process that makes it has had half a second
+                _drop_drafts(path, there)
     if there is None or not os.path.samestat(there, known):
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it back. Nothing was written."

@@ -33,7 +33,6 @@ LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {
     "test_a_page",
-    "test_arrays",
     "test_benchmark",
     "test_browser",
     "test_documents",

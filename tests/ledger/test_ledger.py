@@ -71,8 +71,9 @@ from dplit.ledger import (
 from dplit.ledger.admission import Rule
 from dplit.ledger.ledger import _SHARES
 from dplit.ledger.rules import _told, gaussian_bound
+from dplit.ledger.schema import SCHEMA
 from dplit.ledger.search import STEPS, Plan, bounded_loss
-from dplit.ledger.store import SCHEMA, on_network_disk
+from dplit.ledger.store import on_network_disk
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}

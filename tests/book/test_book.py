@@ -68,6 +68,7 @@ NETWORK = re.compile(r"(.*\.)?(urlopen|urlretrieve|fetch_\w+)|(requests|urllib|h
 DRAWING = re.compile(r"(.*\.)?(subplots?|figure|imshow|plot_\w+)")
 LINK = re.compile(r"\]\((?:([\w./]+)\.ipynb)?(?:#([^)\s]*))?\)")
 EXERCISE = re.compile(r"^(\d+)\. (★+) ", re.M)
+BUG = re.compile(r"\*(Spot the privacy bug|Find the leak)\.\*")
 # written so that it does not find itself
 ELSEWHERE = re.compile(
     r"(?<![a-zA-Z0-9_.])/(work|root|tmp)/|\b(pypi|pythonhosted|npmjs|debian|anaconda)\.(org|com)\b"
@@ -450,8 +451,8 @@ def answers_answer_the_exercises(book):
         answered = [(title.partition(".")[0], title.rpartition(" ")[2]) for title in titles]
         if asked != answered:
             yield f"{name}: answers {answered}, but the exercises of the chapter are {asked}"
-        if not 3 <= len(asked) <= 5 or "*Find the leak.*" not in asking:
-            yield f"{chapter}: give three to five exercises, and let one be *Find the leak.*"
+        if not 3 <= len(asked) <= 5 or not BUG.search(asking):
+            yield f"{chapter}: give three to five exercises, and let one be *Spot the privacy bug.*"
         title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
         if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
             yield f"{name}: its title is not 'Answers: {title}'"

@@ -450,8 +450,10 @@ def answers_answer_the_exercises(book):
         answered = [(title.partition(".")[0], title.rpartition(" ")[2]) for title in titles]
         if asked != answered:
             yield f"{name}: answers {answered}, but the exercises of the chapter are {asked}"
-        if not 3 <= len(asked) <= 5 or "*Find the leak.*" not in asking:
-            yield f"{chapter}: give three to five exercises, and let one be *Find the leak.*"
+        if not 3 <= len(asked) <= 5 or not re.search(
+            r"\*(Find the leak|Spot the privacy bug)\.\*", asking
+        ):
+            yield f"{chapter}: give three to five exercises, and let one be *Spot the privacy bug.*"
         title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
         if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
             yield f"{name}: its title is not 'Answers: {title}'"

@@ -85,7 +85,7 @@ def easy(tag):
         for number, li in enumerate(tag.find_all("li", recursive=False), 1)
         if li.text.strip().startswith("★")
         and "★★" not in li.text
-        and "Find the leak" not in li.text
+        and not any(bug in li.text for bug in ("Find the leak", "Spot the privacy bug"))
     )
 
 

@@ -4,7 +4,6 @@ Each check here replaces or joins one that a false statement would have passed. 
 a term that is gone, is planted by `python tools/quality/statements.py`; the list is in tools/quality/mutants.toml.
 """
 
-import itertools
 import math
 from functools import partial
 
@@ -15,8 +14,15 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from test_statement_checks import far_tuples, line_by_line, through_the_door
 
-from dplit import KAverages, MaxCoverKMeans, NoisyAverageSet, adaptation, k_tuples, max_cover
-from dplit import source_target
+from dplit import (
+    KAverages,
+    MaxCoverKMeans,
+    NoisyAverageSet,
+    adaptation,
+    k_tuples,
+    max_cover,
+    source_target,
+)
 from dplit.accounting import cover_delta, gaussian_mu
 from dplit.adaptation import loss_bound
 from dplit.geometry import nearest

@@ -4,6 +4,7 @@ Each check here replaces or joins one that a false statement would have passed. 
 a term that is gone, is planted by `python tools/quality/statements.py`; the list is in tools/quality/mutants.toml.
 """
 
+import itertools
 import math
 from functools import partial
 
@@ -23,7 +24,7 @@ from dplit import (
     max_cover,
     source_target,
 )
-from dplit.accounting import cover_delta, gaussian_mu
+from dplit.accounting import cover_delta, gaussian_delta, gaussian_mu
 from dplit.adaptation import loss_bound
 from dplit.geometry import nearest
 from dplit.k_tuples import averages as k_tuples_averages
@@ -433,6 +434,22 @@ def test_lemmas_5_6_and_5_7_where_they_are_equalities():
         change = cdist(target, shifted(model, target, S, noise)).diagonal() - cdist(target, S).min(axis=1)  # fmt: skip
         worst = max(worst, (np.abs(change) / (gaps + np.linalg.norm(noise, axis=1))).max())
     assert 0.5 < worst <= 1 + 1e-3
+
+
+def test_the_release_of_the_spread_is_gdp_and_its_delta_is_not_small():
+    """A source moves t(S) by D / t, and no further: with sigma = D / (t epsilon) that is mu = epsilon, whose delta at epsilon is far from small, by quadrature."""
+    rng, t, worst = np.random.default_rng(0), 4, 0.0
+    spread_of = lambda S, x: np.sort(cdist(x, S), axis=1)[:, :t].mean()  # noqa: E731
+    end = np.array([[1.0, 0.0]])
+    for S in (np.vstack([end] * (t - 1) + [-end] * 3), *rng.uniform(-0.6, 0.6, size=(20, 9, 2))):
+        for x, source in itertools.product((end, rng.uniform(-0.6, 0.6, size=(3, 2))), (end, -end)):
+            worst = max(worst, abs(spread_of(S, x) - spread_of(np.vstack([S, source]), x)))
+    assert worst == pytest.approx(2 / t)
+    for epsilon, delta in ((1.0, 0.127), (3.0, 0.567)):
+        gain = lambda z, e=epsilon: max(stats.norm.pdf(z - e) - math.exp(e) * stats.norm.pdf(z), 0)  # noqa: E731
+        area = integrate.quad(gain, epsilon / 2 + 1, epsilon + 12, epsabs=1e-12, limit=200)[0]
+        assert gaussian_delta(epsilon, epsilon) == pytest.approx(area, rel=1e-6)
+        assert area == pytest.approx(delta, abs=5e-4)
 
 
 def test_the_cost_of_section_3_by_two_loops():

@@ -36,6 +36,7 @@ FILES = {
     "test_arrays",
     "test_benchmark",
     "test_browser",
+    "test_cited_theorems",
     "test_documents",
     "test_estimators_for_persons",
     "test_explorers",

@@ -268,7 +268,7 @@ def test_every_check_has_a_false_version_or_a_reason_why_not():
     reasons = {name: why for why, names in UNPLANTED.items() for name in names}
     checked = {name_of(row): row for row in REGISTER if row["test"]}
     assert planted | {*reasons} == {*checked} and not planted & {*reasons}
-    assert sum(map(len, UNPLANTED.values())) == len(reasons) < 40
+    assert sum(map(len, UNPLANTED.values())) == len(reasons) < 60
     for name in (n for n, why in reasons.items() if why.startswith("measured")):
         found = [tree for test in named_by(checked[name]) for tree, _ in checks(test)]
         assert any(isinstance(node, ast.Assert) for t in found for node in ast.walk(t)), name

@@ -26,7 +26,7 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
-from ..inputs.doubts import doubt
+from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers
@@ -453,6 +453,7 @@ class PrivateAdaptation(PrivateEstimator):
         if len(columns) > 1:
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
         check_same_columns(owner, **tables)
+        check_reach(Xt, owner, self.radius)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")

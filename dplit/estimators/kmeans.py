@@ -28,6 +28,7 @@ from ..inputs.arrays import is_tensor, joined, namespace, square_root
 from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
 from ..inputs.checks import DoubtWarning, warn_after_charge
+from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import ends_of, said_of_ends
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
@@ -348,9 +349,26 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
 
     def _check_tables(self, X, y=None):
         columns = check_columns(X, type(self).__name__, partitions=True)
+        box = None
         if columns is not None:
             self._check_shape(columns)
-            self._box(X)
+            box = self._box(X)
+        self._say_doubts(X, box)
+
+    def _say_doubts(self, X, box):
+        """What is PUBLIC and looks like a mistake: a start outside, or another ball than that of the scaler."""
+        owner, init, center = type(self).__name__, getattr(self, "init", None), self.center
+        starts = [] if isinstance(init, str | None) else [init]
+        if box is not None:
+            check_reach_in(X, owner, box.low, box.high)
+            for points in starts:
+                check_start_in(points, "init", owner, box.low, box.high)
+        elif getattr(self, "bounds", None) is None:
+            check_reach(X, owner, self.radius, center)
+            for points in (
+                starts if center is None else (p for p in starts if p.shape[1] == len(center))
+            ):
+                check_start(points, "init", owner, self.radius, center)
 
     def _gate(self, X):
         rows = check_rows(X, type(self).__name__, partitions=True, tensors=self._where_they_lie)

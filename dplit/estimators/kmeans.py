@@ -253,7 +253,7 @@ def say_ends(model):
             found = tuple(None if part is None else part[sure] for part in found)
         names = getattr(model, "feature_names_in_", range(len(box.low)))
         ends = zip(names, ends_of(*found, box.low, box.high), strict=True)
-        if said := [said_of_ends(name, end) for name, end in ends if end]:
+        if said := [*said_of_ends(ends)]:
             warn_after_charge(f"{type(model).__name__}: {' '.join(said)}", DoubtWarning)
     return model
 

@@ -80,7 +80,7 @@ def doubt(message):
 
 def listed(items, most=6):
     """PUBLIC items in a sentence: "1, 2 and 3"; of many the first few, and how many more there are."""
-    said = [str(item) for item in items]
+    said = [str(item) for item in items] or [""]
     if len(said) > most + 1:
         said = [*said[:most], f"{len(said) - most} more"]
     *first, last = said
@@ -243,13 +243,25 @@ def ends_of(centers, errors, low, high):
     return found
 
 
-def said_of_ends(name, end):
-    """The sentence about a column whose clusters all lie at an end."""
-    where = {"low": "the low end", "high": "the high end", "both": "one or the other end"}[end]
-    return (
-        f"In column {name!r} every cluster lies at {where} of the range: is its unit the one that the "
-        "bounds mean?"
-    )
+_ENDS = {"low": "the low end", "high": "the high end", "both": "one or the other end"}
+
+
+def said_of_ends(found):
+    """Sentences about the columns whose clusters all lie at an end, one for each end; of many columns some are named.
+
+    Parameters
+    ----------
+    found : iterable of (name, end)
+        As `ends_of` returns the ends; "" is left out.
+    """
+    found = list(found)
+    for end, where in _ENDS.items():
+        if names := [repr(name) for name, at in found if at == end]:
+            columns, own = ("column", "its") if len(names) == 1 else ("columns", "their")
+            yield (
+                f"In {columns} {listed(names)} every cluster lies at {where} of the range: is {own} unit the "
+                "one that the bounds mean?"
+            )
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b7000c
 def deciding(centers, ends):

@@ -457,10 +457,11 @@ class PrivateAdaptation(PrivateEstimator):
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
+        sort = self._sort, owner, getattr(self, "classes", None)
+        sizes = [check_pair(*pair, *sort) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        refuse_words(y, f"y{name[0]}", self._sort, owner)
+        refuse_words(y, f"y{name[0]}", *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         if public and name == "source":
             self._warn_of_source(Xs, ys)  # before a charge

@@ -420,7 +420,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     radius_ : float
-        PUBLIC radius of the smallest ball around the origin that holds all scaled rows.
+        PUBLIC radius of the smallest ball around the origin that holds all scaled rows. (float32 rows
+        are rounded, and may lie outside by a few parts in 1e8: a fit clips them.)
     columns_ : tuple of Column
         PUBLIC. What was declared of each column.
     n_features_in_ : int

@@ -185,14 +185,11 @@ def check_reach(rows, owner, radius, center=None):
     away = 0.0 if center is None else float(np.hypot.reduce(center))
     small = radius < 0.99 * reach.radius or away > radius
     if small or radius > 1.5 * (reach.radius + away):
-        then = (
-            "moves rows that lie farther out to its boundary"
-            if small
-            else "adds noise for a larger ball"
-        )
+        then = "moves those that lie farther out" if small else "adds the noise of a larger ball"
         doubt(
-            f"{owner}: the rows come from a BoundedScaler whose radius_ is {reach.radius:.6g}, around the origin, "
-            f"and {_ball(radius, center)} {then}. Take radius=scaler.radius_ and no center, unless it is meant so."
+            f"{owner}: the rows come from a BoundedScaler whose radius_ is {reach.radius:.6g}, and this fit clips "
+            f"them to {_ball(radius, center)}, which {then}. Take radius=scaler.radius_ and no center, unless it "
+            "is meant so."
         )
 
 

@@ -219,9 +219,9 @@ def admitted(rule, state, row, stated=None):
             "guarantee for the former says nothing of the latter. Fit it with "
             'neighboring="add_remove" where it takes that; or keep one budget for all fits of these '
             'people with neighboring="replace", which counts add_remove fits as groups of two, and '
-            "charge to it first what this one has charged: charge(receipt=receipt, fixed=True) for a "
-            "receipt whose releases and costs no answer decided, and for any other fit "
-            'charge(epsilon, delta, neighboring="add_remove"), the cost that was asked.'
+            "charge to it first what this one has charged: charge(receipt=receipt, fixed=True) for the "
+            "receipt of an estimator whose privacy_cost().fixed is True, and for any other fit the cost "
+            'that was asked, charge(epsilon, delta, neighboring="add_remove").'
         )
     total = state.total(row.counts)
     if rule.admits(total, _HAIR):

@@ -175,3 +175,20 @@ def test_what_the_last_step_sees():
     rows = SCALER().fit_transform(PEOPLE)
     assert np.array_equal(what_is_seen(pipe, PEOPLE), rows[:, [0, 0, 1]])
     assert paid_step(pipe).cluster_centers_.shape == (2, 3) and what_is_seen(MODEL(), rows) is rows
+
+
+def test_one_record_moves_the_loss_of_a_candidate_by_at_most_its_bound():
+    """The sensitivity of the choice, through steps that look at one record at a time."""
+    from dplit.ledger.search import STEPS, bounded_loss, squared_distances
+
+    budget = PrivacyBudget(6.0, 1e-5)
+    halved = FunctionTransformer(record_wise(lambda row: np.sqrt(row), otherwise=1.0))
+    pipe = make_pipeline(halved, BoundedScaler([0, 0], [11, 450]), MODEL(2))
+    budget.fit(pipe, PEOPLE)
+    loss = lambda X: bounded_loss(squared_distances, pipe[-1], what_is_seen(pipe, X), 2.0)  # noqa: E731
+    whole, moved = loss(PEOPLE), set()
+    for record in ([1e300, -1e300], [np.nan, 0.0], [0.0, 0.0], [120.0, 2e5]):
+        moved.add(loss(np.r_[PEOPLE, [record]]) - whole)
+        each = [loss(np.r_[PEOPLE[:i], [record], PEOPLE[i + 1 :]]) - whole for i in (0, 7, 399)]
+        assert max(map(abs, each)) <= STEPS
+    assert 0 <= min(moved) and max(moved) <= STEPS and len(moved) > 1

@@ -174,13 +174,7 @@ def read_bounds(path):
     names = [*found["low"], *found["categories"]]
     if not names:
         raise ValueError(f"{path}: it declares no column.")
-    try:
-        _scaler(found, names)
-    except (TypeError, ValueError) as error:
-        problem = type(error)(f"{path}: {error}")
-    else:
-        return found
-    raise problem
+    return _usable(found, names, path)
 
 
 def _rule(rule):
@@ -201,6 +195,17 @@ def _listed(values, given, column, path):
             "numbers. What is on no list, such as an empty cell, is none of the values and needs no rule."
         )
     return [str(v) for v in values]
+
+
+def _usable(found, names, path):
+    """The same declarations, refused in the name of their file if they are impossible."""
+    try:
+        _scaler(found, names)
+    except (TypeError, ValueError) as error:
+        problem = type(error)(f"{path}: {error}")
+    else:
+        return found
+    raise problem
 
 
 def _scaler(bounds, names, neighboring="add_remove"):

@@ -109,7 +109,7 @@ def read_public(options, source, neighboring="add_remove"):
     left_out = (name or "a column without a name" for name in names if name not in declared)
     return scaler, tuple(left_out)
 
-
+# %% ../../nbs/command_line/command.ipynb #957af04f
 def _plan(options, source):
     """(scaler, estimator, why that one, columns left out): all that is PUBLIC, checked; no row is read."""
     scaler, left_out = read_public(options, source, options.neighboring)
@@ -136,7 +136,7 @@ def _plan(options, source):
         return scaler, model, why, left_out
     raise problem
 
-
+# %% ../../nbs/command_line/command.ipynb #957af04d
 def _price(options, model, budget=None):
     """What the fit costs, as the ledger counts it if there is one; refused in the words of the command if it counts another way."""
     if budget is None:
@@ -333,7 +333,7 @@ def _rehearse(options, source, scaler, model, *said):
     for name, why in failed.items():
         raise OSError(f"{options.out}: {name} cannot be made there ({why}); no row was read.")
 
-
+# %% ../../nbs/command_line/command.ipynb #11527436
 def _rehearse_reading(source, scaler):
     """Read a made-up record as one of the table: what fails on it is no fault of the table."""
     cells = {c.name: [str(c.values[0] if c.values else c.low)] for c in scaler.columns_}

@@ -130,17 +130,7 @@ class Plan(NamedTuple):
         said = {tuple(price[one] for one in same) for price in prices}
         if scorer is None and bound is None:
             bound = _squared_radius(models[0], X)
-        if len(said) > 1:
-            raise ValueError(
-                f"search over {name}: give one neighboring relation and one max_rows_per_person for all "
-                "candidates; costs in several do not add up."
-            )
-        if not (isinstance(bound, Real) and 0 < bound < math.inf):
-            raise ValueError(
-                f"search over {name}: bound={shown(bound)}; give a public bound > 0 on the loss of a row. With "
-                "bounds on the columns and the default scorer, the number of columns does."
-            )
-        bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
+        bound = _check_bound(bound, said, f"search over {name}")
         price = {
             "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
             "delta": math.fsum(price["delta"] for price in prices),
@@ -158,6 +148,21 @@ class Plan(NamedTuple):
         return cls(models, settings, scorer, bound, epsilon, random_state, price)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
+def _check_bound(bound, said, owner):
+    """The PUBLIC bound of a loss; refused without one, or if the costs of the candidates do not add up."""
+    if len(said) > 1:
+        raise ValueError(
+            f"{owner}: give one neighboring relation and one max_rows_per_person for all candidates; costs in "
+            "several do not add up."
+        )
+    if not (isinstance(bound, Real) and 0 < bound < math.inf):
+        raise ValueError(
+            f"{owner}: bound={shown(bound)}; give a public bound > 0 on the loss of a row. With bounds on the "
+            "columns and the default scorer, the number of columns does."
+        )
+    return check_positive(bound, "bound", owner, "the largest loss of a row")
+
+
 def _check_call(scorer, model):
     """A scorer that can be called with a candidate and rows, as far as its signature says."""
     try:

@@ -369,6 +369,13 @@ def _check_ends(given, owner):
         )
 
 
+def _check_alike(owner, tables, radius):
+    """Refuse tables of different columns; doubt rows that were scaled for another ball. No cell is read."""
+    check_same_columns(owner, **tables)
+    for X in tables.values():
+        check_reach(X, owner, radius)
+
+
 def _check_any(owner, *sizes):
     """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
     if not any(size is None or size for size in sizes):
@@ -452,8 +459,7 @@ class PrivateAdaptation(PrivateEstimator):
         columns = {check_columns(X, owner, name) for name, X in tables.items()} - {None}
         if len(columns) > 1:
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
-        check_same_columns(owner, **tables)
-        check_reach(Xt, owner, self.radius)
+        _check_alike(owner, tables, self.radius)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")

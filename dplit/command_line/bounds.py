@@ -196,7 +196,7 @@ def _listed(values, given, column, path):
         )
     return [str(v) for v in values]
 
-
+# %% ../../nbs/command_line/bounds.ipynb #75b61d13
 def _usable(found, names, path):
     """The same declarations, refused in the name of their file if they are impossible."""
     try:

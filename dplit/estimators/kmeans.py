@@ -375,11 +375,9 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
 
     def _check_tables(self, X, y=None):
         columns = check_columns(X, type(self).__name__, partitions=True)
-        box = None
         if columns is not None:
             self._check_shape(columns)
-            box = self._box(X)
-        say_contradictions(self, X, box)
+        say_contradictions(self, X, None if columns is None else self._box(X))
 
     def _gate(self, X):
         rows = check_rows(X, type(self).__name__, partitions=True, tensors=self._where_they_lie)

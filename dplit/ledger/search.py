@@ -184,7 +184,9 @@ def _squared_radius(model, X):
         radius = getattr(paid, "radius", None)
         return None if radius is None else radius**2
     columns = [len(end) for end in bounds if hasattr(end, "items") or np.ndim(end)]
-    return columns[0] if columns or X is None else n_columns_seen(model, X)
+    if columns or X is None:
+        return columns[0] if columns else None
+    return n_columns_seen(model, X)
 
 # %% ../../nbs/ledger/search.ipynb #87a1d0e2
 def check_plan(plan, X):

@@ -428,7 +428,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             self._confused = _confusion(model, source, codes, classes)
             self._edges = _level_edges(copy.deepcopy(model), source, classes)
         else:
-            check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner)
+            check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner, classes)
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__

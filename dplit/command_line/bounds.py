@@ -132,15 +132,16 @@ class DroppingScaler(BoundedScaler):
         super().__init__(low, high, categories=categories, missing=missing, weight=weight)
         self.neighboring = neighboring
 
+    _owner = "dplit"  # who needs what a file of bounds declares
+
     def _doubt_lists(self, columns):
         """What is said of lists is said by the command, and stands in the report."""
 
     def _refuse_to_drop(self):
         if self.neighboring != "add_remove":
             raise ValueError(
-                f'missing="drop" changes how many records there are, and neighboring={self.neighboring!r}: '
-                'it needs neighboring="add_remove"; with "replace" a dropped record is not hidden. Or '
-                'take a number, "low", "high" or "middle".'
+                "missing drop changes how many records there are, so it needs --neighboring add_remove: with "
+                f"{self.neighboring} a dropped record is not hidden. Or take a number, low, high or middle."
             )
 
 # %% ../../nbs/command_line/bounds.ipynb #75b61d12
@@ -173,8 +174,7 @@ def read_bounds(path):
     names = [*found["low"], *found["categories"]]
     if not names:
         raise ValueError(f"{path}: it declares no column.")
-    _scaler(found, names)
-    return found
+    return _usable(found, names, path)
 
 
 def _rule(rule):
@@ -195,6 +195,17 @@ def _listed(values, given, column, path):
             "numbers. What is on no list, such as an empty cell, is none of the values and needs no rule."
         )
     return [str(v) for v in values]
+
+# %% ../../nbs/command_line/bounds.ipynb #75b61d13
+def _usable(found, names, path):
+    """The same declarations, refused in the name of their file if they are impossible."""
+    try:
+        _scaler(found, names)
+    except (TypeError, ValueError) as error:
+        problem = type(error)(f"{path}: {error}")
+    else:
+        return found
+    raise problem
 
 
 def _scaler(bounds, names, neighboring="add_remove"):

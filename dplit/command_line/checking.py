@@ -24,7 +24,7 @@ from dplit.command_line.files import (
 from .files import _parquet, _words, BLOCK
 from .sources import is_parquet, opened
 from ..inputs.console import say
-from ..inputs.doubts import of_one_value
+from ..inputs.doubts import listed, of_one_value
 
 # %% ../../nbs/command_line/checking.ipynb #1e1ea343
 _LOOKS = {  # of cells that are no numbers
@@ -212,7 +212,7 @@ def check(options):
     rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept)
     said = [WARNING, "", str(Table(head, rows))]
-    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += filter(None, (of_one_value(c.column) for c in columns))
     said += [f"{_are_none(wrong)}:"] * bool(wrong)
     said += [f"  {place}" for place in wrong[:most]]

@@ -10,6 +10,7 @@ import copy
 import csv
 import io
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -21,7 +22,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..ledger.rules import declared_price, Row
+from ..ledger.rules import declared_price, price_for, Row
+from ..ledger.units import said as in_words
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
 from ..estimators.grid import GridKMeans
@@ -36,10 +38,10 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, report, together
-from ..inputs.doubts import as_one_name, of_one_value
+from ..inputs.doubts import as_one_name, listed, of_one_value
 from .options import MANY
 from .bounds import _scaler, read_bounds
-from .files import check_table, read_names, read_rows
+from .files import _block, check_table, read_names, read_rows
 from .persons import check_persons, keeping, persons_of
 from .sources import opened
 
@@ -50,6 +52,16 @@ FILES = "centers.csv", "receipt.json", "report.html"
 ROOM = 2**21  # bytes that must be free where they are written
 
 # %% ../../nbs/command_line/command.ipynb #957af046
+_OPTIONS = {  # what the command calls a parameter, in a message about it
+    "n_clusters=": "--clusters ",
+    "epsilon=": "--epsilon ",
+    "delta=": "--delta ",
+    "random_state=": "--seed ",
+    "max_rows_per_person=": "--max-rows-per-person ",
+}
+_OPTION = re.compile(rf"\b({'|'.join(_OPTIONS)})")
+
+
 def _n_outputs(scaler):
     """How many columns the scaled table has, each value of a list counted: PUBLIC."""
     return sum(len(column.outputs) for column in scaler.columns_)
@@ -97,7 +109,7 @@ def read_public(options, source, neighboring="add_remove"):
     left_out = (name or "a column without a name" for name in names if name not in declared)
     return scaler, tuple(left_out)
 
-
+# %% ../../nbs/command_line/command.ipynb #957af04f
 def _plan(options, source):
     """(scaler, estimator, why that one, columns left out): all that is PUBLIC, checked; no row is read."""
     scaler, left_out = read_public(options, source, options.neighboring)
@@ -106,13 +118,54 @@ def _plan(options, source):
     asked |= {"neighboring": options.neighboring, "verbose": options.verbose}
     if options.max_rows_per_person is not None:
         asked["max_rows_per_person"] = options.max_rows_per_person
+    if options.seed is not None and options.seed < 0:
+        raise ValueError(f"--seed {options.seed}: it is a whole number from 0.")
     method, why = _method(options, scaler)
-    # scaled rows fill the cube [-1, 1]^d, whose cells are smaller than those of the ball around it
-    grid = METHODS[method] is GridKMeans
-    asked |= {"bounds": (-1.0, 1.0)} if grid else {"radius": scaler.radius_}
+    # scaled rows fill a cube, whose cells are smaller than those of the ball around it
+    if METHODS[method] is GridKMeans:
+        most = max(1.0, *(abs(end) for c in scaler.columns_ for ends in c.ends for end in ends))
+        asked |= {"bounds": (-most, most)}  # the same for all columns, or their weights would go
+    else:
+        asked |= {"radius": scaler.radius_}
     model = METHODS[method](options.clusters, **asked)
-    model.check_tables(np.zeros((1, _n_outputs(scaler))))
-    return scaler, model, why, left_out
+    try:
+        model.check_tables(np.zeros((1, _n_outputs(scaler))))
+    except (TypeError, ValueError) as error:
+        problem = type(error)(_OPTION.sub(lambda found: _OPTIONS[found[1]], str(error)))
+    else:
+        return scaler, model, why, left_out
+    raise problem
+
+# %% ../../nbs/command_line/command.ipynb #957af04d
+def _price(options, model, budget=None):
+    """What the fit costs, as the ledger counts it if there is one; refused in the words of the command if it counts another way."""
+    if budget is None:
+        return declared_price(model)
+    price, m = price_for(model, budget.max_rows_per_person), budget.max_rows_per_person
+    if (own := price["max_rows_per_person"]) != m:
+        take = "leave --max-rows-per-person out" if m == 1 else f"add --max-rows-per-person {m}"
+        raise ValueError(
+            f"ledger {options.ledger}: it counts {in_words(m)}, and this run states its epsilon and delta for "
+            f"{in_words(own)}: the two do not add up. For this ledger, {take}; or name one for the same people that "
+            f"was begun with --max-rows-per-person {own}. Nothing was charged."
+        )
+    if (price["neighboring"], budget.neighboring) == ("replace", "add_remove"):
+        raise ValueError(
+            f"ledger {options.ledger}: it counts records that are there or not (add_remove), and a guarantee for "
+            "replaced ones says nothing of that. Take --neighboring add_remove; or begin a ledger with "
+            "--neighboring replace, charge to it what this one has charged, and use it for all fits of these "
+            "people: it counts add_remove fits too, as groups of two. Nothing was charged."
+        )
+    return price
+
+
+def _say_unit(options, model, price):
+    """Say what the ledger counts, if that is not what the run states."""
+    if (m := price["max_rows_per_person"]) != rows_per_person(model):
+        say(
+            f"ledger {options.ledger}: it counts {in_words(m)}, so it is charged epsilon = {price['epsilon']:.4g} at "
+            f"delta = {price['delta']:g}; the receipt of this run speaks of {in_words(1)}."
+        )
 
 
 def _till(options, model):
@@ -120,7 +173,7 @@ def _till(options, model):
     if options.ledger is None:
         return None
     budget = PrivacyBudget.open(options.ledger)
-    require_room(budget, Row.priced(**declared_price(model)))
+    require_room(budget, Row.priced(**_price(options, model, budget)))
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
@@ -128,7 +181,7 @@ def _rehearsed(options, scaler, model, why, left_out, budget):
     """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     price = declared_price(model)
     said = [f"{options.clusters} clusters by {price['name']}, because {why}"]
-    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += (
         [str(budget.quote(model))]
         if budget
@@ -269,6 +322,7 @@ def _rehearse(options, source, scaler, model, *said):
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
+    _rehearse_reading(source, scaler)
     result = _result(options, source, scaler, made_up, *said)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
@@ -278,6 +332,22 @@ def _rehearse(options, source, scaler, model, *said):
     _summary(result)
     for name, why in failed.items():
         raise OSError(f"{options.out}: {name} cannot be made there ({why}); no row was read.")
+
+# %% ../../nbs/command_line/command.ipynb #11527436
+def _rehearse_reading(source, scaler):
+    """Read a made-up record as one of the table: what fails on it is no fault of the table."""
+    cells = {c.name: [str(c.values[0] if c.values else c.low)] for c in scaler.columns_}
+    try:
+        _block(cells, scaler)
+    except Exception as error:
+        problem = ValueError(
+            "dplit could not read a record that it made up for these bounds "
+            f"({type(error).__name__}: {error}). This is a fault of dplit and not of {source.name}: please "
+            "report it. No row was read, and nothing was charged."
+        )
+    else:
+        return
+    raise problem
 
 
 def _summary(result):
@@ -353,13 +423,15 @@ def _cluster(options, source):
             _rehearse(options, source, scaler, model, *said)
             stop.check()
             if left_out := said[-1]:
-                say(f"left out, because no range is declared: {', '.join(left_out)}")
+                say(f"left out, because no range is declared: {listed(left_out, 12)}")
             for doubt in filter(None, map(of_one_value, scaler.columns_)):
                 say(f"in doubt: {doubt}")
             if budget is None:
                 found, _ = work()
             else:
-                found = charged(budget, declared_price(model), source.label, work)
+                price = _price(options, model, budget)
+                _say_unit(options, model, price)
+                found = charged(budget, price, source.label, work)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

@@ -462,7 +462,8 @@ _UNUSABLE = (
     "quotes closed, each cell of a range must be a finite number such as 1234.5 or 1e-3, unless the bounds "
     "say what it counts as if it is none, each cell of a list must be text in UTF-8, and there must be a "
     "record. To protect the records, this message says no more; nothing was released. (The curator may "
-    "look: python -m dplit check. A date becomes a number first: days since a public one.)"
+    "look: python -m dplit check. A date becomes a number first: days since a public one. If check finds nothing, "
+    "the fault is not the table's but dplit's, or the machine's: please report it.)"
 )
 
 

@@ -33,10 +33,8 @@ return codes:
   128 + n signal n (Ctrl-C, SIGTERM, a closed terminal) came before anything was released"""
 
 
-_TABLE = (
-    "CSV or Parquet, one row for each person (or see --person-column): a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
-    "for standard input"
-)
+_TABLE = "CSV or Parquet{}: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - for standard input"
+_PERSON = ", one row for each person (or see --person-column)"
 _DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
 _MOST = "bytes that are copied of a pipe or out of a compressed file, at most (default: 64 GiB)"
 _PERSONS = (
@@ -49,7 +47,7 @@ _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], 
 def arguments(parser):
     """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument
-    add("table", type=Path, help=_TABLE)
+    add("table", type=Path, help=_TABLE.format(_PERSON))
     relation = "whom it protects: a row that is there or not (the default), or a row and any other"
     advice = f"default: PEMeans up to {MANY} columns, each value of a list counted, else HDPEMeans"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -113,7 +111,7 @@ def parse(argv=None):
     )
     add = commands.add_parser("check", help=told, description=told)
     add.set_defaults(program="check")
-    add.add_argument("table", type=Path, help=_TABLE)
+    add.add_argument("table", type=Path, help=_TABLE.format(""))
     add.add_argument("--bounds", type=Path, required=True, help=_BOUNDS)
     add.add_argument(
         "--all", action="store_true", help="list every such cell, not the first few of a column"

@@ -336,9 +336,9 @@ def warn_after_charge(message, category):
 
 
 def users_level():
-    """How many frames up the first line outside this package is: the `stacklevel` of a warning in the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dplit."):
+    """How many frames up the first line outside this package and scikit-learn is: the `stacklevel` of a warning in the caller."""
+    frame, level, ours = sys._getframe(1), 1, ("dplit.", "sklearn.")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(ours):
         frame, level = frame.f_back, level + 1
     return level
 

@@ -20,7 +20,7 @@ from .columns import Column, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
-from .doubts import doubt, looks_joined, of_one_value
+from .doubts import doubt, looks_joined, of_one_value, Reach, remember
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
@@ -420,7 +420,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     radius_ : float
-        PUBLIC radius of the smallest ball around the origin that holds all scaled rows.
+        PUBLIC radius of the smallest ball around the origin that holds all scaled rows. (float32 rows
+        are rounded, and may lie outside by a few parts in 1e8: a fit clips them.)
     columns_ : tuple of Column
         PUBLIC. What was declared of each column.
     n_features_in_ : int
@@ -459,6 +460,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.missing = missing
         self.weight = weight
 
+    @property
+    def _owner(self):
+        """Who needs what is declared, for messages."""
+        return type(self).__name__
+
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Take note of the columns' names and number. No cell is read.
 
@@ -478,7 +484,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         TypeError, ValueError
             If a bound is missing or impossible.
         """
-        owner, given = type(self).__name__, declare(self, {})
+        owner, given = self._owner, declare(self, {})
         keep_columns(given, _with_columns(X, owner, self.categories, self.missing))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
@@ -487,7 +493,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if any(c.missing == "drop" for c in given.columns_):
             self._refuse_to_drop()
         self._doubt_lists(given.columns_)
-        given.radius_ = math.sqrt(math.fsum(c.radius**2 for c in given.columns_))
+        given.radius_ = Reach.of(given.columns_).radius
         settle(self, given)
         return self
 
@@ -528,9 +534,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fitted = as_of_now(self)
-        X = _with_columns(X, type(self).__name__, fitted.categories, fitted.missing)
+        X = _with_columns(X, self._owner, fitted.categories, fitted.missing)
         check_fitted_columns(fitted, X)
-        return _scaled_table(X, fitted.columns_, type(self).__name__)
+        rows = _scaled_table(X, fitted.columns_, self._owner)
+        return remember(rows, Reach.of(fitted.columns_))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

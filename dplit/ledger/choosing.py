@@ -22,6 +22,7 @@ from ..inputs.checks import check_between, check_count, check_positive, check_ra
 from ..inputs.contracts import between, ChanceOrOne, Count, Delta, Epsilon, Flag, positive
 from ..inputs.contracts import Relation, Rounds, Rule
 from ..accounting.receipts import largest_scale, Release
+from ..inputs.doubts import said_once
 from ..inputs.ranges import box_of
 from ..inputs.tables import Rows
 from .search import carry_out, Plan, Search, squared_distances
@@ -247,7 +248,8 @@ def choose_n_clusters(
     first.set_params(epsilon=each[0], delta=each[1])
     scorer = partial(penalised_distances, bound=bound, gain=gain, least=grid[0])
     most = bound + gain * (grid[-1] - grid[0])
-    found = carry_out(Plan.of(first, {"n_clusters": grid}, scorer, choice, most), X)
+    with said_once():
+        found = carry_out(Plan.of(first, {"n_clusters": grid}, scorer, choice, most), X)
     spent = replace(found.spent_, delta=delta)
     found.best_estimator_.spent_ = spent  # to have been chosen is part of its price
     return found._replace(spent_=spent)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote_fits
-from .admission import Model, next_fit, NextFit, Rule, Spent
+from .admission import balance, Model, next_fit, NextFit, Rule, Spent
 from .rules import Asked, Charge, gaussian_bound, price_for
 from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
@@ -23,6 +23,7 @@ from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
 from ..inputs.console import place_of
+from ..inputs.doubts import said_once
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
@@ -70,7 +71,7 @@ def _total_line(ledger):
         f"{ledger.delta:g}, all charges composed (by plain addition: epsilon = "
         f"{rounded_up(epsilon)} at delta = {rounded_up(delta)}); neighboring: "
         f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger.next_fit}{more}"
+        f"left: {ledger._balance()}{more}"
     )
 
 
@@ -78,6 +79,9 @@ def _as_dict(ledger):
     rows = zip(ledger.ledger, ledger.receipts, strict=True)
     charges = [{**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
+    if ledger.neighboring == "replace":
+        two = next_fit(ledger._rule, ledger._look().total(), of_two=True)
+        left["next_add_remove_fit"] = _finite(two)
     known = {"spent": _finite(ledger.spent), **left, "seal": ledger._look().seal}
     limits = {**ledger._book.limits._asdict(), "neighboring": ledger.neighboring}
     return {"schema": VERSION, **limits, **known, "charges": charges}
@@ -168,6 +172,9 @@ class Ledger(Pages):
     def next_fit(self) -> NextFit:
         return next_fit(self._rule, self._look().total())
 
+    def _balance(self):
+        return balance(self._rule, self._look())
+
     quote = quote_fits
 
     @contract
@@ -223,7 +230,7 @@ class Ledger(Pages):
         where = f", path={str(self.path)!r}" if self.path else ""
         said = f"{type(self).__name__}(epsilon={self.epsilon:g}, delta={self.delta:g}{where})"
         try:
-            return f"{said}: {self.next_fit}"
+            return f"{said}: {self._balance()}"
         except (LedgerError, RuntimeError):  # its file is gone, or it lives in another process
             return said
 
@@ -440,7 +447,8 @@ class PrivacyBudget(Budget):
     remaining : Spent(epsilon, delta)
         The pure epsilon that can still be added, or the delta that can.
     next_fit : NextFit(pure, gaussian, other, delta)
-        What is left: what one more fit may cost, of each kind. See also `fits` and `quote`.
+        What is left: what one more fit may cost, of each kind, in the relation of the budget. A printed
+        budget for "replace" also says what an add_remove fit may cost. See also `fits` and `quote`.
 
     Raises
     ------
@@ -569,13 +577,14 @@ class PrivacyBudget(Budget):
         price = price_for(estimator, self.max_rows_per_person)
         before = receipt_of(estimator)
         require_room(self, Row.priced(**price))  # before a table is looked at
-        check_fit(estimator, args, kwargs)
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
             return fitted, receipt_of(fitted, before)
 
-        return charged(self, price, label, work)
+        with said_once():
+            check_fit(estimator, args, kwargs)
+            return charged(self, price, label, work)
 
     search = search_among
     parallel = fit_in_parallel

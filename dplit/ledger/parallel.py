@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..accounting.receipts import Line
+from ..inputs.doubts import said_once
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, receipt_of
 from .units import receipt_in_unit, require_unit
@@ -150,7 +151,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
         require_unit(self, Row.priced(**price))
     price = joint_price(prices)
     require_room(self, Row.priced(**price))
-    for _, model, *tables in plan:
-        check_fit(model, tables, {})
     settle = partial(_settle_all, self, plan, prices)
-    return charged(self, price, label, partial(_fit_all, plan), settle)
+    with said_once():
+        for _, model, *tables in plan:
+            check_fit(model, tables, {})
+        return charged(self, price, label, partial(_fit_all, plan), settle)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Price', 'PriceDelta', 'SomeReceipt', 'Asked', 'SettledMenu', 'check_price', 'gaussian_bound', 'quoted_at',
-           'is_gaussian', 'replaced_pair', 'replaced', 'declared_price', 'check_tables', 'line_by_line', 'Row',
-           'seen_as', 'price_for', 'Charge', 'told_to', 'problem', 'settled', 'worst_settled_delta']
+           'is_gaussian', 'replaced_pair', 'replaced', 'declared_price', 'line_by_line', 'Row', 'seen_as', 'price_for',
+           'Charge', 'told_to', 'problem', 'settled', 'worst_settled_delta']
 
 # %% ../../nbs/ledger/rules.ipynb #c5e0a28a
 import getpass
@@ -134,9 +134,9 @@ def declared_price(estimator):
     # of the class: a wrapper that hands on the attributes of another estimator states nothing
     if not callable(getattr(type(estimator), "privacy_cost", None)):
         raise TypeError(
-            f"{name} states no epsilon for named neighbours, so it cannot be charged: hand "
-            "budget.fit the private estimator itself, once for each fit, or use budget.search. "
-            "An estimator of your own states it by a method privacy_cost() (see PrivacyCost)."
+            f"{name} states no epsilon for named neighbors, so it cannot be charged: hand the budget a private "
+            "estimator, or a Pipeline that ends with one. budget.search takes the same, and tries several "
+            "parameters. An estimator of your own states it by a method privacy_cost() (see PrivacyCost)."
         )
     cost = estimator.privacy_cost()
     if not isinstance(cost, PrivacyCost):
@@ -166,12 +166,6 @@ def declared_price(estimator):
         bound=gaussian_bound(*related) if cost.gaussian_only else None,
         max_rows_per_person=cost.max_rows_per_person,
     )
-
-# %% ../../nbs/ledger/rules.ipynb #637b05a8
-def check_tables(estimator, args, kwargs):
-    """Refuse what is PUBLIC of the tables of a `fit` and impossible, before it is paid for; private cells are not read."""
-    if callable(getattr(type(estimator), "check_tables", None)):
-        estimator.check_tables(*args, **kwargs)
 
 # %% ../../nbs/ledger/rules.ipynb #70a1d0e1
 def line_by_line(receipt: SomeReceipt, delta: Share) -> Spending:

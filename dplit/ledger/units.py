@@ -48,18 +48,17 @@ def compare_limits(budget, wanted, neighboring, composition, max_rows_per_person
     if wanted and composition and composition != budget.composition:
         raise ValueError(
             f"ledger {budget.path}: its prices are {budget.composition}, not {composition}; that "
-            "was decided when it was begun. Open it without `composition`."
+            "was decided when it was begun: leave that choice out."
         )
     if neighboring and neighboring != relation:
         raise ValueError(
-            f"ledger {budget.path}: it counts {relation or 'no named'} neighbours, not "
-            f"{neighboring}; open it without `neighboring`, or begin another ledger."
+            f"ledger {budget.path}: it counts {relation or 'no named'} neighbors, not "
+            f"{neighboring}; leave that choice out, or begin another ledger for other people."
         )
     if max_rows_per_person not in (None, budget.max_rows_per_person):
         raise ValueError(
             f"ledger {budget.path}: it counts {said(budget.max_rows_per_person)}, not "
-            f"{said(max_rows_per_person)}; that was decided when it was begun. Open it without "
-            "`max_rows_per_person`."
+            f"{said(max_rows_per_person)}; that was decided when it was begun: leave that choice out."
         )
 
 # %% ../../nbs/ledger/units.ipynb #9a0e1116

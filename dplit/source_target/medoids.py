@@ -511,7 +511,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             return X, None
         if not self._is_given:
             check_same_columns(owner, Xt=Xt, sources=sources)
-        found = public_table(sources, "sources", owner)
+        found = public_table(sources, "sources", owner, metric=self.metric)
         axis = 0 if self._is_given else 1
         if found.shape[axis] != X.shape[axis]:
             what = ("as many rows", "the columns")[axis]

@@ -19,7 +19,7 @@ from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Center, DeltaOrZero, Epsilon, Flag, Radius, RandomState, Relation
 from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole, RowsPerPerson
 from ..inputs.declared import ABSENT, PARAMETERS
-from ..inputs.doubts import check_inside
+from ..inputs.doubts import check_inside, check_reach
 from ..estimators.base import PrivateEstimator
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import mean_in_ball
@@ -114,6 +114,7 @@ class PrivateSources(PrivateEstimator):
         if check_columns(Xs, owner, "Xs") not in (None, n_features):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         check_same_columns(owner, Xs=Xs, Xt=Xt)
+        check_reach(Xs, owner, self.radius, self.center)
 
     def _gate(self, *, Xs, Xt):
         owner = type(self).__name__

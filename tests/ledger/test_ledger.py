@@ -1117,7 +1117,7 @@ def test_a_ledger_outlives_its_budget(tmp_path):
         ({"epsilon": 5.0}, "its limit is epsilon = 4"),
         ({"delta": 2e-5}, "its limit is epsilon = 4"),
         ({"delta": None}, "its limit is epsilon = 4"),
-        ({"neighboring": "replace"}, "counts add_remove neighbours, not replace"),
+        ({"neighboring": "replace"}, "counts add_remove neighbors, not replace"),
         ({"composition": "added"}, "are composed, not added"),
     ],
 )

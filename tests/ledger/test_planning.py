@@ -148,14 +148,14 @@ def test_a_refusal_that_addition_would_not_give_says_both_totals_and_the_way_out
         "By plain addition it would be epsilon = 2.5 at delta = 6e-06, within the limit",
         "adds up to delta = 5e-06 only",
         "a smaller delta for each fit",
-        'composition="added"',
+        'a ledger whose composition is "added"',
         "the next fit may cost epsilon = 2 if it is pure",
     ):
         assert words in said, words
     budget.charge(2.0)  # as it said
     with pytest.raises(BudgetExceeded) as refused:
         budget.charge(1.0)
-    assert "plain addition" not in str(refused.value)
+    assert "By plain addition it would be epsilon = 5 at delta = 5e-06." in str(refused.value)
 
 
 @pytest.mark.parametrize("composition", ["composed", "added"])
@@ -217,7 +217,7 @@ def test_a_quote_ends_where_the_charges_would_and_never_before():
     model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0)
     quote = PrivacyBudget(**README).quote(*[model] * 20)
     assert quote.admitted == PrivacyBudget(**README).fits(model)
-    assert "NoisyLloyd needs epsilon = 1" in quote.refusal and str(quote).count("not asked") == 5
+    assert "NoisyLloyd needs epsilon = 1" in quote.refusal and "5 times" in str(quote)
     budget = PrivacyBudget(**README)
     budget.charge(4.0)
     assert budget.quote(model).admitted == 0 and budget.quote().admitted == 0

@@ -49,7 +49,7 @@ one (a fit, a process, a group of lines) is stored at once, and whoever starts i
 to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
-of everything; by default 10 of k-means (5 of loose, 3 of small, on adult 5, on iris 40), pure, adaptation, shifts and covariate, 8 of max cover (20 on digits), of protocol 20 (wind: 10), 30 of shares
+of everything; by default 10 of k-means (5 of loose, 3 of small, on adult 5, on iris 40), pure, adaptation, shifts and covariate, 8 of max cover (20 on digits), 10 of protocol (20 of German credit), 30 of shares
 (10 of ablations and gan, but 12 of a histogram). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
 can't be downloaded. diffprivlib, adapt for protocol, and JAX for gan, are installed once into DIR.

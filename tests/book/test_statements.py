@@ -246,8 +246,8 @@ CLAIMED = {
     "private_evolution/paper": 9,
     "k_tuples/paper": 10,
     "source_target/medoids": 9,
-    "adaptation/convex": 11,
-    "adaptation/nonconvex": 6,
+    "adaptation/convex": 15,
+    "adaptation/nonconvex": 8,
 }
 
 

@@ -55,7 +55,7 @@ def network(n_splits=10):
         print(f"  {name:24s} {np.mean(scores):.3f} ({np.std(scores):.3f})")
 
 
-def radius(n_splits=10, n=1000):
+def radius(n_splits=5, n=1000):
     """Adult without privacy, n target records: the ball of predictors, beside kernel mean matching, which has none."""
     if not classification.there("adult"):
         return
@@ -151,4 +151,4 @@ def options(parser):
         part = parts.add_parser(function.__name__, help=text)
         part.set_defaults(run=quietly(function))
         if function in (network, radius):
-            part.add_argument("--splits", type=int, default=10)
+            part.add_argument("--splits", type=int, default=5 if function is radius else 10)

@@ -566,7 +566,7 @@ def test_the_signal_of_covers_is_what_the_workshop_says():
 
 def test_every_command_of_the_tools_is_there():
     options = benchmark.command_line()
-    for what in "all kmeans small speed max-cover source-target ablations adaptation regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
+    for what in "all kmeans small speed max-cover source-target ablations adaptation protocol regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
         assert options.parse_args([what, "--out", "x"]).what == what
     for asked in chapters.QUOTED:
         out = ["--out", "x"] if asked in chapters.STORED else []

@@ -30,11 +30,12 @@ class Part(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A table: what messages and the report call it, and its parts, of which several are Parquet."""
+    """A table: what messages and the report call it, its parts, of which several are Parquet, and how many bytes it may take."""
 
     name: str
     label: str
     parts: tuple
+    most: int = MOST
 
     @classmethod
     def of(cls, path):
@@ -310,7 +311,8 @@ def opened(path, most=MOST):
         A CSV or Parquet file, plain or compressed (gzip, bzip2, xz, or zip with one member); a pipe;
         "-" for standard input; or a folder of Parquet files.
     most : int
-        PUBLIC. Bytes that are copied of a pipe or out of a compressed file; one that has more is refused.
+        PUBLIC. Bytes that are copied of a pipe or out of a compressed file, or that a table takes in
+        memory; one that has more is refused.
 
     Yields
     ------
@@ -331,6 +333,7 @@ def opened(path, most=MOST):
                 if folder
                 else _plain(path, stack, most)
             )
+            source = source._replace(most=most)
             for part in source.parts:
                 check_source(part)
             problem = None

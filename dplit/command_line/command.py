@@ -110,6 +110,8 @@ def _plan(options, source):
     # scaled rows fill the cube [-1, 1]^d, whose cells are smaller than those of the ball around it
     grid = METHODS[method] is GridKMeans
     asked |= {"bounds": (-1.0, 1.0)} if grid else {"radius": scaler.radius_}
+    if METHODS[method] is NoisyLloyd and any(c.values for c in scaler.columns_):
+        asked["init"] = "cells"  # from another start a list may divide the rows
     model = METHODS[method](options.clusters, **asked)
     model.check_tables(np.zeros((1, _n_outputs(scaler))))
     return scaler, model, why, left_out

@@ -204,7 +204,7 @@ def test_a_record_without_end_is_none_like_any_other(tmp_path, monkeypatch, line
     monkeypatch.setattr(files, "LONGEST", 50)
     (tmp_path / "t.csv").write_text(f"a,b\n1,2\n{line}\n2,3\n")
     said, charged = asked(tmp_path, tmp_path / "t.csv")
-    assert charged == 1 and said.endswith(files._UNUSABLE)
+    assert charged == 1 and files._UNUSABLE in said
     assert main(["check", str(tmp_path / "t.csv"), "--bounds", str(tmp_path / "b.csv")]) == 1
     assert "line 3:" in capsys.readouterr().out
 

@@ -86,10 +86,12 @@ def read_public(options, source, neighboring="add_remove"):
     bounds, names = read_bounds(options.bounds), read_names(source)
     declared = {*bounds["low"], *bounds["categories"]}
     for missing in sorted(declared.difference(names)):
-        alike = missing.casefold() in map(str.casefold, names)
+        near = "there, capitals differ." * (missing.casefold() in map(str.casefold, names))
+        if missing in map(str.strip, names):
+            near = "there, spaces stand around it, which bounds in JSON can name."
         raise ValueError(
             f"{options.bounds}: column {missing!r} is not among the {len(names)} names in {source.name}; "
-            + ("there, capitals differ." if alike else "does its first line hold names?")
+            + (near or "does its first line hold names?")
             + as_one_name(names)
         )
     scaler = _scaler(bounds, [name for name in names if name in declared], neighboring)

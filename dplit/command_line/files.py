@@ -554,12 +554,13 @@ def check_table(source, scaler):
         _carefully(lambda part: is_parquet(part) and _refuse_types(part, scaler), part)
     needed = sum(_carefully(_memory_for, part, scaler) for part in source.parts)
     if needed > (most := min(source.most, _memory())):
-        csv = not is_parquet(source.parts[0])
+        asked, csv = most == source.most, not is_parquet(source.parts[0])
+        dask = "install dask, which reads it from the disk"
         raise ValueError(
             f"{source.name}: read, it takes more than {most:,} bytes, "
-            + ("--max-bytes" if most == source.most else "the memory of this machine")
+            + ("the most that --max-bytes allows" if asked else "the memory of this machine")
             + ". Declare fewer columns in the bounds, or "
-            + ("install dask, which reads it from the disk" if csv else "use a larger machine")
+            + ("raise it" if asked else dask if csv else "use a larger machine")
             + "; nothing was charged."
         )
 

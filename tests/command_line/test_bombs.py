@@ -74,7 +74,10 @@ def test_a_dictionary_with_many_rows_is_refused_before_the_charge_by_a_public_li
     assert table.stat().st_size < 50_000
     said, charged = asked(tmp_path, table, "--max-bytes", 10_000_000)
     assert charged == 0 and not (tmp_path / "out").exists()
-    assert re.search(r"t\.parquet: read, it takes more than 10,000,000 bytes, --max-bytes\.", said)
+    assert re.search(
+        r"t\.parquet: read, it takes more than 10,000,000 bytes, the most that --max-bytes allows\.",
+        said,
+    )
     assert "2,000,000" not in said and "2000000" not in said
 
 
@@ -247,3 +250,18 @@ def test_texts_of_eight_gigabytes_are_read_in_three(tmp_path):
     line = [sys.executable, "-c", LIMITED, str(table)]
     found = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert found.stdout.strip() == "8192", found.stderr[-500:]
+
+
+def test_names_of_parquet_with_line_breaks_quotes_and_spaces(tmp_path):
+    """What a first line of CSV cannot hold."""
+    ages = [1.0] * 20
+    table = written(tmp_path, {"a\nb": ages, 'c"d': ages, " e ": ages, "f,g": ages})
+    bounds = 'column,low,high\n"a\nb",0,2\n"c""d",0,2\n"f,g",0,2\n'
+    assert asked(tmp_path, table, bounds=bounds) == (0, 1)
+    said, charged = asked(tmp_path, table, bounds="column,low,high\n e ,0,2\n")
+    assert charged == 1 and "there, spaces stand around it" in said
+
+
+def test_a_file_whose_name_holds_a_line_break(tmp_path):
+    (tmp_path / "a\nb.csv").write_text("a\n1\n")
+    assert asked(tmp_path, tmp_path / "a\nb.csv") == (0, 1)

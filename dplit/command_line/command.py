@@ -99,7 +99,7 @@ def read_public(options, source, neighboring="add_remove"):
     left_out = (name or "a column without a name" for name in names if name not in declared)
     return scaler, tuple(left_out)
 
-
+# %% ../../nbs/command_line/command.ipynb #957af044
 def _plan(options, source):
     """(scaler, estimator, why that one, columns left out): all that is PUBLIC, checked; no row is read."""
     scaler, left_out = read_public(options, source, options.neighboring)

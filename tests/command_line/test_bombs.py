@@ -15,6 +15,7 @@ import pytest
 from dplit import PrivacyBudget
 from dplit.__main__ import main
 from dplit.command_line import files, sources
+from dplit.command_line import parquet as parquet_files
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -25,7 +26,9 @@ READERS = {"polars": "polars", "pyarrow": "pyarrow"}
 def reader(request, monkeypatch):
     """Only this reader of Parquet."""
     pytest.importorskip(request.param)
-    monkeypatch.setattr(files, "_READERS", {request.param: files._READERS[request.param]})
+    monkeypatch.setattr(
+        parquet_files, "_READERS", {request.param: parquet_files._READERS[request.param]}
+    )
     return request.param
 
 
@@ -106,7 +109,7 @@ def test_a_footer_that_lies_downwards_is_read_as_it_says_or_refused_by_the_one_s
     blocks = []
     with pytest.MonkeyPatch.context(), np.errstate(all="ignore"):
         try:
-            blocks = list(files._parquet(sources.Part("t", str(table)), 2, ["a"]))
+            blocks = list(parquet_files._parquet(sources.Part("t", str(table)), 2, ["a"]))
         except BaseException as error:
             assert not isinstance(error, MemoryError)
     assert sum(len(block["a"]) for block in blocks) in (0, 100)
@@ -116,7 +119,7 @@ def test_a_long_text_that_comes_again_is_in_memory_a_few_times_only(tmp_path, re
     """100 rows of a megabyte each from a dictionary, in a file of a few kilobytes: at most 64 become words at a time."""
     table = written(tmp_path, {"r": ["x" * 2**20] * 100 + ["north"]})
     assert table.stat().st_size < 100_000
-    blocks = files._parquet(sources.Part("t", str(table)), 2, ["r"])
+    blocks = parquet_files._parquet(sources.Part("t", str(table)), 2, ["r"])
     lengths = [[len(cell) for cell in block["r"]] for block in blocks]
     assert [len(block) for block in lengths] == [63, 38]
     assert sum(map(sum, lengths)) == 100 * 2**20 + 5
@@ -131,9 +134,9 @@ def test_blocks_of_a_parquet_file_are_its_rows_whatever_their_size(tmp_path, rea
     table = written(tmp_path, columns, row_group_size=300)
     part = sources.Part("t", str(table))
     for block, text in ((2**14, 2**26), (7, 2**26), (2**14, 40), (64, 1)):
-        monkeypatch.setattr(files, "BLOCK", block)
-        monkeypatch.setattr(files, "TEXT", text)
-        found = list(files._parquet(part, 2, ["a", "r", "c"]))
+        monkeypatch.setattr(parquet_files, "BLOCK", block)
+        monkeypatch.setattr(parquet_files, "TEXT", text)
+        found = list(parquet_files._parquet(part, 2, ["a", "r", "c"]))
         joined = {name: [cell for one in found for cell in one[name]] for name in columns}
         assert joined["a"] == columns["a"].tolist()
         assert joined["r"] == joined["c"] == words.tolist()
@@ -230,9 +233,10 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
 sys.modules["polars"] = None
-from dplit.command_line import files, sources
-files._READERS = {"pyarrow": files._READERS["pyarrow"]}
-blocks = files._parquet(sources.Part("t", sys.argv[1]), 2, ["r"])
+from dplit.command_line import sources
+from dplit.command_line import parquet as parquet_files
+parquet_files._READERS = {"pyarrow": parquet_files._READERS["pyarrow"]}
+blocks = parquet_files._parquet(sources.Part("t", sys.argv[1]), 2, ["r"])
 print(sum(len(block["r"]) for block in blocks))
 """
 

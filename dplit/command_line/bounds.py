@@ -7,6 +7,7 @@ __all__ = ['DroppingScaler', 'read_bounds']
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50003
 import csv
+import io
 import json
 from contextlib import suppress
 from functools import partial
@@ -43,8 +44,9 @@ def _number(text, name, column, path):
 
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
-    lines = text.splitlines()
-    separator = _separator(lines[0]) if lines else ","
+    lines = io.StringIO(text, newline="")  # a name may hold a line break
+    separator = _separator(lines.readline())
+    lines.seek(0)
     reader = csv.DictReader(lines, delimiter=separator)
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     if "column" not in reader.fieldnames:

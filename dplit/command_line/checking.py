@@ -128,8 +128,11 @@ def _read_csv(part):
 
 
 def _read_parquet(part, columns, several):
+    n, of, problem = 0, f" of {part.name}" * several, None
     try:
-        cells = _parquet(part, 2, [column.name for column in columns])
+        for cells in _parquet(part, 2, [column.name for column in columns]):
+            start, n = n + 1, n + len(cells[columns[0].name])
+            yield cells, [f"row {i}{of}" for i in range(start, n + 1)]
     except _HALTS:
         raise
     except BaseException as error:  # its words may quote cells
@@ -137,12 +140,8 @@ def _read_parquet(part, columns, several):
             f"{part.name}: its rows cannot be read ({type(error).__name__}). A fit would be REFUSED, and its "
             "ledger charged: write the file anew."
         )
-    else:
-        problem = None
     if problem:
         raise problem
-    n, of = len(cells[columns[0].name]), f" of {part.name}" * several
-    yield cells, [f"row {i}{of}" for i in range(1, n + 1)]
 
 
 def tally(source, scaler, most):

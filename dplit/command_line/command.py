@@ -98,10 +98,12 @@ def read_public(options, source, neighboring="add_remove"):
     bounds, names = read_bounds(options.bounds), read_names(source)
     declared = {*bounds["low"], *bounds["categories"]}
     for missing in sorted(declared.difference(names)):
-        alike = missing.casefold() in map(str.casefold, names)
+        near = "there, capitals differ." * (missing.casefold() in map(str.casefold, names))
+        if missing in map(str.strip, names):
+            near = "there, spaces stand around it, which bounds in JSON can name."
         raise ValueError(
             f"{options.bounds}: column {missing!r} is not among the {len(names)} names in {source.name}; "
-            + ("there, capitals differ." if alike else "does its first line hold names?")
+            + (near or "does its first line hold names?")
             + as_one_name(names)
         )
     scaler = _scaler(bounds, [name for name in names if name in declared], neighboring)
@@ -127,6 +129,8 @@ def _plan(options, source):
         asked |= {"bounds": (-most, most)}  # the same for all columns, or their weights would go
     else:
         asked |= {"radius": scaler.radius_}
+    if METHODS[method] is NoisyLloyd and any(c.values for c in scaler.columns_):
+        asked["init"] = "cells"  # from another start a list may divide the rows
     model = METHODS[method](options.clusters, **asked)
     try:
         model.check_tables(np.zeros((1, _n_outputs(scaler))))

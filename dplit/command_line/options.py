@@ -13,7 +13,7 @@ from pathlib import Path
 # %% ../../nbs/command_line/options.ipynb #ade56734
 NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
-MOST = 2**36  # bytes of a copy of a table: a small file may unpack to any number
+MOST = 2**36  # bytes of a table, copied or in memory: a small file may unpack to any number
 _ADDED = "with --begin: add costs up, or compose them and keep half of delta for addition (default)"
 _RELATION = "with --begin: of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
@@ -36,7 +36,10 @@ return codes:
 _TABLE = "CSV or Parquet{}: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - for standard input"
 _PERSON = ", one row for each person (or see --person-column)"
 _DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
-_MOST = "bytes that are copied of a pipe or out of a compressed file, at most (default: 64 GiB)"
+_MOST = (
+    "bytes, at most, that are copied of a pipe or out of a compressed file, or that a table takes in memory "
+    "(default: 64 GiB, and in memory what the machine has)"
+)
 _PERSONS = (
     "the unit of privacy: epsilon and delta are stated for all rows of a person together, at most M; without "
     "--person-column, the table must have no more of anybody (default: 1)"

@@ -25,6 +25,7 @@ from .numbers import as_float64, as_number, cells_of, cells_of_records, is_maske
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .checks import shown
+from .frames import column_names
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -372,6 +373,10 @@ def _scaled_table(X, columns, owner):
         return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
         X = X.astype(object).filled(None)
+    if (
+        hasattr(X, "set_axis") and column_names(X) is None
+    ):  # of pandas, with names that are no words
+        X = X.set_axis(range(len(columns)), axis=1)
     pieces, kept = zip(*_pieces(X, columns, owner), strict=True)
     kept = [keep for keep in kept if keep is not None]
     rows = np.column_stack(pieces).astype(kind, copy=False)

@@ -26,6 +26,7 @@ from dplit.accounting import Receipt
 from dplit.command_line import command as command_line_command
 from dplit.command_line import files as command_line_files
 from dplit.command_line import findings, options, reports
+from dplit.command_line import parquet as command_line_parquet
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
 from dplit.inputs.columns import Column
@@ -255,7 +256,7 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path, monkeypatch):
     same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
     if find_spec("pyarrow"):
         without_polars = lambda name: None if name == "polars" else find_spec(name)  # noqa: E731
-        monkeypatch.setattr(command_line_files, "find_spec", without_polars)
+        monkeypatch.setattr(command_line_parquet, "find_spec", without_polars)
         assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
         same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
 
@@ -284,7 +285,7 @@ def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, mon
     parquet = SimpleNamespace(read_schema=lambda path: schema)
     monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(parquet=parquet))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
-    monkeypatch.setattr(command_line_files, "find_spec", lambda name: name == "pyarrow")
+    monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: name == "pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="two of its 3 columns"):
         command_line_command.read_names(tmp_path / "a.parquet")
@@ -292,7 +293,7 @@ def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, mon
 
 def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(command_line_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: None)
     with pytest.raises(OSError, match="install polars"):
         command_line_command.read_names(tmp_path / "a.parquet")
 

@@ -53,6 +53,7 @@ COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "ran
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2),
     "NoisyLloyd from the mean": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "NoisyLloyd from cells": partial(NoisyLloyd, **COMMON, n_iter=2, init="cells"),
     "NoisyLloyd, pure": partial(NoisyLloyd, **COMMON | {"delta": 0.0}, n_iter=2),
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "GridKMeans of 3 bins": partial(GridKMeans, **COMMON, n_bins=3),

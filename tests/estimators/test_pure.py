@@ -77,7 +77,7 @@ def test_equation_3_is_the_deviation_of_what_is_drawn(neighboring, cube, d):
 
 @BOTH
 @pytest.mark.parametrize("options", [{"radius": 4.0}, {"bounds": (-4.0, 4.0)}])
-@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"n_iter": 1}])
+@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"init": "cells"}, {"n_iter": 1}])
 def test_every_round_costs_its_part_and_no_delta(neighboring, options, start):
     model = NoisyLloyd(**PURE, **options, **start, neighboring=neighboring).fit(X)
     spent, rounds = model.spent_, start.get("n_iter", 5) + len(start.get("init", "")) // 4

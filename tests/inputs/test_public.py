@@ -77,6 +77,7 @@ def unlabeled(tables):
 FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
     "NoisyLloyd, mean": (NoisyLloyd, BALL | {"init": "mean"}, ROWS),
+    "NoisyLloyd, cells": (NoisyLloyd, BALL | {"init": "cells"}, ROWS),
     "GridKMeans": (GridKMeans, BALL | {"delta": 0.0}, ROWS),
     "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, ROWS),
     "MaxCoverKMeans": (MaxCoverKMeans, BALL | {"finest": 0.2}, ROWS),

@@ -147,7 +147,14 @@ def kmeans():
     cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | PRICE
     public, start = {"variant": "paper", "n_public": 600}, {"init": FAR / 2}
     ways = {
-        "NoisyLloyd": [{}, {"init": "mean"}, {"init": FAR / 2}, {"n_iter": 2}, {"delta": 0.0}],
+        "NoisyLloyd": [
+            {},
+            {"init": "mean"},
+            {"init": FAR / 2},
+            {"n_iter": 2},
+            {"delta": 0.0},
+            {"init": "cells"},
+        ],
         "GridKMeans": [{"delta": 0.0}, {"n_bins": 6}, {"n_public": 600}],
         "MaxCoverKMeans": [
             {},

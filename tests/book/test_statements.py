@@ -243,7 +243,7 @@ def test_what_is_planted_is_one_change_and_a_check_of_the_register():
 # ---------------------------------------------------------------- tables of claims
 
 CLAIMED = {
-    "private_evolution/paper": 9,
+    "private_evolution/paper": 11,
     "k_tuples/paper": 10,
     "source_target/medoids": 9,
     "adaptation/convex": 11,

@@ -68,6 +68,7 @@ NETWORK = re.compile(r"(.*\.)?(urlopen|urlretrieve|fetch_\w+)|(requests|urllib|h
 DRAWING = re.compile(r"(.*\.)?(subplots?|figure|imshow|plot_\w+)")
 LINK = re.compile(r"\]\((?:([\w./]+)\.ipynb)?(?:#([^)\s]*))?\)")
 EXERCISE = re.compile(r"^(\d+)\. (★+) ", re.M)
+BUG = re.compile(r"\*(Spot the privacy bug|Find the leak)\.\*")
 # written so that it does not find itself
 ELSEWHERE = re.compile(
     r"(?<![a-zA-Z0-9_.])/(work|root|tmp)/|\b(pypi|pythonhosted|npmjs|debian|anaconda)\.(org|com)\b"
@@ -450,8 +451,8 @@ def answers_answer_the_exercises(book):
         answered = [(title.partition(".")[0], title.rpartition(" ")[2]) for title in titles]
         if asked != answered:
             yield f"{name}: answers {answered}, but the exercises of the chapter are {asked}"
-        if not 3 <= len(asked) <= 5 or "*Find the leak.*" not in asking:
-            yield f"{chapter}: give three to five exercises, and let one be *Find the leak.*"
+        if not 3 <= len(asked) <= 5 or not BUG.search(asking):
+            yield f"{chapter}: give three to five exercises, and let one be *Spot the privacy bug.*"
         title = text(book[chapter]["cells"][0]).partition("\n")[0].removeprefix("# ")
         if not text(book[name]["cells"][0]).startswith(f"# Answers: {title}\n"):
             yield f"{name}: its title is not 'Answers: {title}'"
@@ -492,30 +493,52 @@ def lessons_are_one_sitting(book):
             yield f"{name}: give four figures, the first on the first screen, one to play with"
 
 
-WORD = re.compile(r"^\| \*\*(.+?)\*\* \|.*\]\(([\w./]+)\.ipynb#([\w-]+)\) \|$", re.M)
+# a row of the glossary: our word, the literature's, and where it is explained
+WORD = re.compile(r"^\| \*\*(.+?)\*\* \| (.+?) \|.*\]\(([\w./]+)\.ipynb(?:#([\w-]+))?\) \|$", re.M)
+TABLE = "| our word | in the literature | what it means | symbol | unit | where |"
 
 
 def section(nb, anchor):
-    """The text of a section, with what its boxes say."""
-    parts = re.split(r"^## (.+)$", "\n".join(source for _, source in prose(nb)), flags=re.M)
-    return dict(zip(map(slug, parts[1::2]), parts[2::2], strict=True)).get(anchor, "")
+    """The text of a section, with what its boxes say; without an anchor, of the page."""
+    page = "\n".join(source for _, source in prose(nb))
+    parts = re.split(r"^## (.+)$", page, flags=re.M)
+    sections = dict(zip(map(slug, parts[1::2]), parts[2::2], strict=True))
+    return sections.get(anchor, "") if anchor else page
 
 
-def the_glossary_is_short_and_true(book):
-    """At most 25 words, and each stands where the reader is sent."""
-    for name in (name for name in book if name == "about/words"):
-        words = WORD.findall("\n".join(source for _, source in prose(book[name])))
-        if not 0 < len(words) <= 25:
-            yield f"{name}: it has {len(words)} words, at most 25"
-        for word, path, anchor in words:
-            page = posixpath.normpath(posixpath.join("about", path))
-            if not re.search(rf"(\b|var){word}", section(book.get(page, chapter()), anchor), re.I):
-                yield f"{name}: {word!r} does not stand in {page}#{anchor}"
+def the_glossary_is_complete(book):
+    """At least 60 terms in tables of six columns, each once; every row of these tables is one."""
+    page = "\n".join(
+        text(cell) for _, cell in cells(book.get("about/words", chapter()), "markdown")
+    )
+    lines = [line for line in page.splitlines() if line.startswith("| **")]
+    words = [word for word, *_ in WORD.findall(page)]
+    if "about/words" in book and (len({*words}) < 60 or TABLE not in page):
+        yield f"about/words: it explains {len({*words})} terms, at least 60 are wanted"
+    if len(words) != len({*words}) or any(line.count(" | ") != 5 for line in lines):
+        yield "about/words: a term occurs twice, or a row has not six columns"
+    if len(words) != len(lines):
+        yield "about/words: some row does not end in a link"
+
+
+def the_glossary_is_true(book):
+    """Each term, or what the literature calls it, occurs where the reader is sent."""
+    plain = functools.partial(re.sub, r"[*\s-]+", " ")
+    page = "\n".join(
+        text(cell) for _, cell in cells(book.get("about/words", chapter()), "markdown")
+    )
+    for word, others, path, anchor in WORD.findall(page):
+        place = posixpath.normpath(posixpath.join("about", path))
+        said = plain(section(book.get(place, chapter()), anchor))
+        names = [plain(name).strip() for name in (word, *re.split("[,;]", others))]
+        if not any(name and re.search(rf"(\b|var){re.escape(name)}", said, re.I) for name in names):
+            yield f"about/words: {word!r} does not occur in {place}#{anchor}"
 
 
 BOOK_RULES = [
     lessons_are_one_sitting,
-    the_glossary_is_short_and_true,
+    the_glossary_is_complete,
+    the_glossary_is_true,
     no_two_notebooks_export_one_module,
     a_notebooks_path_is_its_modules_path,
     numbers_stand_in_lessons_only,
@@ -668,6 +691,8 @@ ANSWERS = chapter(md(ANSWERING), title="Answers: A title")
 
 FOUR = [code('#| fig-cap: "What is seen."\nfig', SHOWN)] * 4
 PLAYS = code("frames(drawn, labels)", SHOWN)
+TERM = "| **term {0}** | x{0} | y | s | none | [a](../datasets/a.ipynb#b) |"
+GLOSSARY = "\n".join([TABLE, "|---|---|---|---|---|---|", *map(TERM.format, range(60)), ""])
 
 BROKEN = [
     (the_first_cell_holds_a_title_and_a_description_only, {"cells": [md("# A\n\n> B\n\nMore")]}),
@@ -772,12 +797,19 @@ BROKEN = [
     (answers_answer_the_exercises, {"datasets/a": chapter(md("## 10. Exercises"))}),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR)}),
     (lessons_are_one_sitting, {"examples/first_aid": chapter(md("Word " * 2501))}),
-    (the_glossary_is_short_and_true, {"about/words": chapter(md("No table."))}),
+    (the_glossary_is_complete, {"about/words": chapter(md("No table."))}),
     (
-        the_glossary_is_short_and_true,
+        the_glossary_is_complete,
+        {"about/words": chapter(md(GLOSSARY.replace("term 7*", "term 8*")))},
+    ),
+    (the_glossary_is_complete, {"about/words": chapter(md(GLOSSARY.replace("| none |", "|", 1)))}),
+    (the_glossary_is_complete, {"about/words": chapter(md(GLOSSARY + "| **noise** | x |"))}),
+    (the_glossary_is_true, {"about/words": chapter(md(GLOSSARY))}),
+    (
+        the_glossary_is_true,
         {
-            "about/words": chapter(md("| **noise** | x | [a](../datasets/a.ipynb#b) |")),
-            "datasets/a": chapter(md("## B\n\nText")),
+            "about/words": chapter(md(GLOSSARY)),
+            "datasets/a": chapter(md("## C\n\nterm\n\n## B\n\nText")),
         },
     ),
     (lessons_are_one_sitting, {"lessons/10_a": chapter(*FOUR[1:], PLAYS)}),

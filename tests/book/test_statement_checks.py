@@ -551,7 +551,7 @@ def test_the_additive_error_of_max_cover_does_not_grow_with_the_rows():
         bound = k * 2.0**2 * math.log(n) ** 2 * log + 2.0**2 * k * math.sqrt(2 * log)
         costs.append(np.mean(found))
         assert max(found) < bound
-    assert costs[-1] < 4 * costs[0] + 20  # one centre for all would cost 64 times as much
+    assert costs[-1] < costs[0] + 1  # one center for all would cost 64 times as much
     assert 64_000 * np.var(places, axis=0).sum() > bound
 
 
@@ -1074,6 +1074,12 @@ def test_top_k_loses_a_group_that_split_its_votes_and_selection_keeps_it():
     found = pe.select(population, votes, 2, 0)
     lost = [np.linalg.norm(c - [0.7, 0], axis=1).min() for c in (top, found)]
     assert lost[0] > 1 and lost[1] < 0.05
+    # false votes all over the ball, each of one hundredth: they hardly move what has votes
+    population = np.vstack([population, uniform_in_ball(200, 2, rng=rng)])
+    votes = np.r_[votes, np.full(200, 0.01)]
+    found = pe.select(population, votes, 2, 0)
+    assert np.linalg.norm(found - [0.7, 0], axis=1).min() < 0.05
+    assert np.linalg.norm(found - [-0.65, 0.05], axis=1).min() < 0.05
 
 
 # ---------------------------------------------------------------- source and target

@@ -4,17 +4,29 @@ Each check here replaces or joins one that a false statement would have passed. 
 a term that is gone, is planted by `python tools/quality/statements.py`; the list is in tools/quality/mutants.toml.
 """
 
+import itertools
 import math
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
+from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from test_statement_checks import far_tuples, line_by_line, through_the_door
 
-from dplit import KAverages, MaxCoverKMeans, adaptation, max_cover, source_target
-from dplit.accounting import cover_delta, gaussian_mu
+from dplit import (
+    KAverages,
+    MaxCoverKMeans,
+    NoisyAverageSet,
+    adaptation,
+    k_tuples,
+    max_cover,
+    source_target,
+)
+from dplit.accounting import cover_delta, gaussian_delta, gaussian_mu
 from dplit.adaptation import loss_bound
+from dplit.geometry import nearest
 from dplit.k_tuples import averages as k_tuples_averages
 from dplit.k_tuples import noisy_centers
 from dplit.k_tuples import paper as kt
@@ -89,6 +101,19 @@ def test_algorithm_3_line_by_line():
     for counted, answers in ((shift, 1), (shift + 1, 2)):  # at most 0: a random point
         hand_out = lambda e, c=counted: np.int64(c) if e.mechanism == "laplace" else e.value  # noqa: E731
         assert len(through_the_door(run, hand_out)[1]) == answers
+
+
+def test_theorem_15_the_heads_are_the_best_of_the_weighted_candidates():
+    """E_M of Theorem 15: on the proxy dataset, candidates with weights, the heads cost at most a hundredth more than the best of twenty runs of k-means; heads of candidates that all weigh alike cost a third more."""
+    rng, k = np.random.default_rng(0), 4
+    for seed in range(5):
+        candidates = rng.uniform(-0.6, 0.6, size=(120, 2))
+        weights = np.r_[rng.exponential(300.0, 12), rng.exponential(1.0, 88), np.zeros(20)]
+        on_proxy = lambda centers, c=candidates, w=weights: w @ cdist(c, centers, "sqeuclidean").min(axis=1)  # fmt: skip # noqa: E731
+        heads = max_cover_paper.cluster_candidates(candidates, weights, k, seed)
+        best = KMeans(k, n_init=20, random_state=seed).fit(candidates, sample_weight=weights)
+        alike = KMeans(k, n_init=20, random_state=seed).fit(candidates).cluster_centers_
+        assert on_proxy(heads) <= 1.01 * best.inertia_ < 0.75 * on_proxy(alike)
 
 
 def test_lemma_9_loses_what_one_choice_loses_and_keeps_what_greedy_keeps():
@@ -243,6 +268,64 @@ def test_theorem_4_8_by_the_law_of_its_choices_and_the_noise_of_its_sums():
             assert event.scale * event.step == pytest.approx(scale, rel=1e-3)
 
 
+def test_orders_of_the_parameters_after_definitions_4_1_and_4_4():
+    """With beta and delta of 1 / n the sample stays as small as m = 4 or 5 and ell grows like log(n) / epsilon; for a delta of its own, ell like log(1 / delta)^2 / (epsilon log n)."""
+    sizes, found = (10**4, 10**6, 10**8, 10**10), []
+    for n in sizes:
+        m, epsilon_1, ell = kt.paper_parameters(n, 1.0, 1 / n, 1 / n)
+        found.append((m, epsilon_1 / math.log(n), ell / math.log(n)))
+    m, first, last = zip(*found, strict=True)
+    assert max(m) <= 5 and 0.5 < min(first) <= max(first) < 1 and max(last) < 1.5 * min(last)
+    small = [kt.paper_parameters(10**6, 1.0, math.exp(-x), 0.05) for x in (100, 200, 400)]
+    order = [ell * math.log(10**6) / x**2 for (_, _, ell), x in zip(small, (100, 200, 400), strict=True)]  # fmt: skip
+    assert 4 < min(order) and max(order) < 1.25 * min(order)
+
+
+@pytest.mark.parametrize("d", [1, 3, 16])
+def test_section_4_2_1_by_the_noise_of_its_sum(d):
+    """A part that gains and a part that loses `moves` points at a corner of the turned box: sum and count move as far as is paid for, sqrt(2 d) for each; half as much is too little. And mean errors grow like sqrt(d)."""
+    moves, price = 3, {"epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
+    ball = {"radius": 8.0, "min_radius": 0.05}
+    Q = np.tile(np.linspace(-1, 1, d) / math.sqrt(d), (4000, 1))
+    run = lambda Q: k_tuples.rotated_average(Q, moves=moves, noise=Noise(0, neighboring="replace"), **ball, **price)  # fmt: skip # noqa: E731
+    _, events = through_the_door(partial(run, Q))
+    (event,) = [e for e in events if e.label == "sum and count"]
+    _, mu = k_tuples.rotated_releases(d, 1.0, 1e-6)
+    # a point of the cube [-1, 1]^d, and sqrt(d) for being there: length sqrt(2 d)
+    corner = np.r_[np.ones(d), math.sqrt(d)]
+    moved = np.linalg.norm(moves * corner - moves * -corner)
+    assert event.scale * event.step == pytest.approx(moved / mu, rel=1e-3)
+    assert moved == pytest.approx(2 * moves * math.sqrt(2 * d))
+
+
+def test_section_4_2_1_grows_like_the_root_of_d_and_comes_back_from_its_turn():
+    """Errors of 4.2.1 over those of Proposition 2.9, both at (1, 1e-6), with moves of 3: their quotient falls like 1 / sqrt(d)."""
+    quotients = []
+    for d in (4, 64):
+        rng, errors = np.random.default_rng(d), [[], []]
+        mu = gaussian_mu(1 / 6, 1e-6)
+        for seed in range(6):
+            middle = rng.normal(size=d)
+            middle *= 6 / np.linalg.norm(middle)
+            Q = middle + 0.2 * rng.normal(size=(60_000, d)) / math.sqrt(d)
+            how = {"radius": 8.0, "min_radius": 0.02, "moves": 3, "beta": 0.05}
+            turned = k_tuples.rotated_average(Q, epsilon=1.0, delta=1e-6, noise=Noise(seed, neighboring="replace"), **how)  # fmt: skip
+            plain = k_tuples_averages.private_average(Q, epsilon=5 / 6, mu=mu, noise=Noise(seed, neighboring="replace"), **how)  # fmt: skip
+            for found, average in zip(errors, (turned, plain), strict=True):
+                found.append(np.linalg.norm(average - Q.mean(axis=0)))
+        assert max(errors[0]) < 0.1
+        quotients.append(np.mean(errors[0]) / np.mean(errors[1]))
+    assert quotients[1] < 0.6 * quotients[0]
+
+
+def test_partition_has_a_border_halfway():
+    """Definition 3.5 by three distances: a point belongs to the nearest point of the tuple, on either side of the middle."""
+    tuple_ = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]])
+    points = np.array([[1.9, 0.0], [2.1, 0.0], [0.0, 1.4], [0.0, 1.6], [9.0, 9.0]])
+    by_hand = [min(range(3), key=lambda j, p=p: math.dist(p, tuple_[j])) for p in points]
+    assert by_hand == [0, 1, 0, 2, 1] and nearest(points, tuple_).tolist() == by_hand
+
+
 def wrong_center(separation, k, epsilon, delta):
     """The chance that one noisy center of Figure 4 is nearer to one other center, at the smallest distance: by quadrature."""
     b = 4 * k / epsilon
@@ -320,6 +403,89 @@ def test_lambda_of_theorem_5_5_is_what_is_printed_and_the_tail_is_of_its_order(n
         largest = found / (sigma * math.sqrt(d))  # of one coordinate
         log_chance = math.log(2) + stats.norm.logsf(largest)
         assert 1.6 * math.log(gamma / (n * d)) < log_chance <= math.log(gamma / (n * d))
+
+
+def shifted(model, target, S, noise):
+    """The points that NAS releases where its noise is `noise` (in units of the data), handed out through the door."""
+    t = model.t
+    hand_out = lambda e: np.asarray(e.value) + np.rint(np.ravel(noise) * t / e.step).astype(np.int64)  # fmt: skip # noqa: E731
+    return through_the_door(partial(model.fit, Xs=S, Xt=target), hand_out)[0].sources_
+
+
+def test_lemmas_5_6_and_5_7_where_they_are_equalities():
+    """One source at the target, the others all in one place, noise away from the target: its distance grows by exactly the spread and the length of the noise. The same beside medoids that are farther; never more, beside nearer ones or on random sources."""
+    t, x, away = 5, np.array([[0.1, -0.2]]), np.array([0.6, 0.8])
+    S = np.vstack([x, np.tile(x + 0.25 * away, (t - 1, 1))])
+    model = NoisyAverageSet(t=t, epsilon=1.0, radius=1.0, n_cells="all", random_state=0)
+    spread, noise = 0.25 * (t - 1) / t, 0.15 * away
+    released = shifted(model, x, S, noise)
+    before, after = (source_target.source_distance(x, some)[0] for some in (S, released))
+    assert before == pytest.approx(0, abs=1e-12)
+    assert after == pytest.approx(spread + 0.15, abs=1e-4)  # Lemma 5.6
+    for medoid in (0.9, spread + 0.151, 0.3, 0.01):  # Lemma 5.7, a medoid at that distance
+        near = [min(d, medoid) for d in (before, after)]
+        found = source_target.source_distance(x, np.vstack([released, x + medoid * away]))[0]
+        assert found == pytest.approx(near[1], abs=1e-9) and near[1] - near[0] <= spread + 0.1501
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(40):
+        target, S = rng.uniform(-0.4, 0.4, size=(4, 2)), rng.uniform(-0.5, 0.5, size=(12, 2))
+        noise = 0.05 * rng.normal(size=(4, 2))
+        gaps = np.sort(cdist(target, S), axis=1)[:, :t].mean(axis=1)
+        change = cdist(target, shifted(model, target, S, noise)).diagonal() - cdist(target, S).min(axis=1)  # fmt: skip
+        worst = max(worst, (np.abs(change) / (gaps + np.linalg.norm(noise, axis=1))).max())
+    assert 0.5 < worst <= 1 + 1e-3
+
+
+def test_the_release_of_the_spread_is_gdp_and_its_delta_is_not_small():
+    """A source moves t(S) by D / t, and no further: with sigma = D / (t epsilon) that is mu = epsilon, whose delta at epsilon is far from small, by quadrature."""
+    rng, t, worst = np.random.default_rng(0), 4, 0.0
+    spread_of = lambda S, x: np.sort(cdist(x, S), axis=1)[:, :t].mean()  # noqa: E731
+    end = np.array([[1.0, 0.0]])
+    for S in (np.vstack([end] * (t - 1) + [-end] * 3), *rng.uniform(-0.6, 0.6, size=(20, 9, 2))):
+        for x, source in itertools.product((end, rng.uniform(-0.6, 0.6, size=(3, 2))), (end, -end)):
+            worst = max(worst, abs(spread_of(S, x) - spread_of(np.vstack([S, source]), x)))
+    assert worst == pytest.approx(2 / t)
+    for epsilon, delta in ((1.0, 0.127), (3.0, 0.567)):
+        gain = lambda z, e=epsilon: max(stats.norm.pdf(z - e) - math.exp(e) * stats.norm.pdf(z), 0)  # noqa: E731
+        area = integrate.quad(gain, epsilon / 2 + 1, epsilon + 12, epsabs=1e-12, limit=200)[0]
+        assert gaussian_delta(epsilon, epsilon) == pytest.approx(area, rel=1e-6)
+        assert area == pytest.approx(delta, abs=5e-4)
+
+
+def test_the_cost_of_section_3_by_two_loops():
+    """Every target's nearest source or medoid, one by one."""
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 3):
+        target, S = rng.normal(size=(9, 2)), rng.normal(size=(5, 2))
+        medoids = tuple(range(size))
+        by_hand = sum(
+            min([math.dist(x, s) for s in S] + [math.dist(x, target[j]) for j in medoids])
+            for x in target
+        )
+        assert source_target.stc_cost(target, S, medoids) == pytest.approx(by_hand / 9, rel=1e-12)
+
+
+def test_corollary_b_1_where_the_cover_costs_nearly_twice_its_radius():
+    """Every target within C of its cell, for many C, and no more cells than the volume asks for. Where the cell's own sources are behind it, 2 C and the spread of Definition 5.4 are nearly reached by NAS without noise; with the spread of the cover one C is enough."""
+    target = np.random.default_rng(0).uniform(size=(3000, 2))
+    for C in (0.05, 0.1, 0.3):
+        cells = target[source_target.kd_cover(target, C)]
+        assert cdist(target, cells).min(axis=1).max() <= C
+        assert len(cells) <= 16 / C**2  # boxes halve: their diagonals are longer than C / 4
+    # one target is the cell, at distance C of all others, which have t sources each; nearer to the cell are those behind it
+    C, n, t = 0.2, 100, 3
+    target = np.vstack([[[0.0, 0.0]], np.tile([[0.1992, 0.0]], (n - 1, 1))])
+    S = np.vstack([np.tile([[0.1992, 0.0]], (t, 1)), np.tile([[-0.198, 0.0]], (t, 1))])
+    (cell,) = source_target.kd_cover(target, C)
+    assert cell == 0
+    model = NoisyAverageSet(t=t, epsilon=1.0, radius=1.0, n_cells="all", random_state=0)
+    released = shifted(model, target[:1], S, np.zeros(2))
+    assert np.allclose(released, [[-0.198, 0.0]], atol=1e-4)
+    spread = np.sort(cdist(target, S), axis=1)[:, :t].mean()  # Definition 5.4, over all targets
+    diff = source_target.diff_bound(target, S, released, 2.0)
+    assert 1.9 * C + spread < diff <= 2 * C + spread
+    spread = np.sort(cdist(target[:1], S), axis=1)[:, :t].mean()  # of the cover
+    assert diff <= C + spread
 
 
 def test_observation_4_1_on_its_own_instance():
@@ -448,3 +614,60 @@ def test_equations_1_and_2_are_of_an_absolute_value():
             assert largest <= value * (1 + 1e-9) and value == pytest.approx(largest, rel=1e-3)
         signs.add(np.sign(apart[np.abs(apart).argmax()]))
     assert signs == {-1.0, 1.0}
+
+
+def test_the_bound_of_theorem_5_2_is_the_sum_of_its_two_steps():
+    """Step by step on runs of noisy projected descent: what smoothness and the projection give, what the mapping without noise adds; both sums together are 4 beta gap / T + 6 noise, and the runs stay below."""
+    rng, beta, radius, T = np.random.default_rng(0), 2.5, 1.0, 40
+    curve = np.diag([beta, 0.5, -0.3])  # not convex; its gradient moves by at most beta
+    f = lambda w: 0.5 * w @ curve @ w + w[0]  # noqa: E731
+    slope = lambda w: curve @ w + np.eye(3)[0]  # noqa: E731
+    project = lambda w: w / max(1.0, np.linalg.norm(w) / radius)  # noqa: E731
+    means, gaps, noise = [], [], 0.0
+    least = min(f(project(w)) for w in rng.normal(size=(20_000, 3)))
+    for _ in range(60):
+        w, squares = np.array([0.9, 0.1, 0.0]), []
+        gaps.append(f(w) - least)
+        for _ in range(T):
+            g, z = slope(w), 0.3 * rng.normal(size=3)
+            after = project(w - (g + z) / beta)
+            exact, noisy = beta * (w - project(w - g / beta)), beta * (w - after)
+            # the descent: |noisy|^2 / (2 beta) is paid by f and by <z, noisy> / beta
+            assert noisy @ noisy / (2 * beta) <= f(w) - f(after) + z @ noisy / beta + 1e-12
+            assert z @ noisy <= z @ exact + z @ z + 1e-12
+            assert exact @ exact <= 2 * (noisy @ noisy) + 2 * (z @ z) + 1e-12
+            squares.append(exact @ exact)
+            w = after
+        means.append(np.mean(squares))
+    gap, noise = gaps[0], 3 * 0.3**2  # E |z|^2
+    of_noisy = 2 * beta * gap / T + 2 * noise  # the mean of |noisy|^2: <z, exact> is 0 on average
+    bound = adaptation.stationarity_bound(beta, gap, noise, T)
+    assert bound == pytest.approx(2 * of_noisy + 2 * noise, rel=1e-12)
+    assert np.mean(means) < bound
+    # a point is stationary where the mapping is 0: in the ball without slope, or at its edge with a slope that points out
+    inside, edge = np.zeros(3), np.array([1.0, 0.0, 0.0])
+    mapping = lambda w, g: beta * (w - project(w - g / beta))  # noqa: E731
+    assert not mapping(inside, np.zeros(3)).any() and not mapping(edge, -edge).any()
+    assert np.allclose(mapping(inside, 0.1 * edge), 0.1 * edge) and mapping(edge, edge).any()
+
+
+def test_equation_8_is_a_slope_times_a_random_walk():
+    """The steepest slope of (z - y)^2 within the bounds, by a grid, times Lambda times the walk's length, which for orthogonal records is r |q| whatever the signs; the complexity of tiny labels reaches half of it."""
+    rng, r, Lambda, Y = np.random.default_rng(0), 0.8, 1.5, 0.7
+    z, y = np.linspace(-Lambda * r, Lambda * r, 401)[:, None], np.linspace(-Y, Y, 101)
+    losses = (z - y) ** 2
+    slope = np.abs(np.diff(losses, axis=0)).max() / np.diff(z[:2], axis=0).item()
+    q = rng.uniform(size=12) / 12
+    X = r * np.eye(12)
+    for _ in range(5):
+        signs = rng.choice([-1, 1], 12)
+        assert Lambda * np.linalg.norm((signs * q) @ X) == pytest.approx(Lambda * r * np.linalg.norm(q))  # fmt: skip
+    found = adaptation.rademacher_bound(q, r, Lambda, Y)
+    assert found == pytest.approx(slope * Lambda * r * np.linalg.norm(q), rel=5e-3)
+    # labels near +-Y and small predictions: (z - y)^2 - y^2 is nearly -2 y z, half of the steepest slope
+    sups = [
+        adaptation.trust_region_max(1e-6 * (X.T * (s * q)) @ X, 1e-3 * X.T @ (s * q * Y), 0.0, Lambda)[0]
+        for s in rng.choice([-1, 1], size=(50, 12))
+    ]  # fmt: skip
+    reached = np.mean(sups) / adaptation.rademacher_bound(q, 1e-3 * r, Lambda, Y)
+    assert 0.9 < reached <= 1

@@ -4,14 +4,16 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
+from unittest import mock
 
 import array_api_strict
 import numpy as np
 import pytest
 
 from dplit import GridKMeans, HDPEMeans, KTupleKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
-from dplit.inputs import MovedRows, UnreadableRecords, arrays, check_rows, quantize
+from dplit.inputs import MovedRows, UnreadableRecords, arrays, blocks, check_rows, quantize
 from dplit.inputs.lattice import squared_ends
 from dplit.inputs.numbers import LARGEST
 from dplit.mechanisms import Noise
@@ -262,3 +264,18 @@ def test_what_moves_blocks_tells_of_no_record(capsys, recwarn):
             FITS["lloyd"][1].fit(MovedRows(np.full((7, 3), 777.0), move))
         assert "777" not in str(error.value)
     assert capsys.readouterr() == ("", "") and not recwarn
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_memory_beyond_the_rows_is_a_block_and_what_is_kept(kept):
+    """Two blocks take what four take, where the clipped table is not kept between passes; where it is, its own size more."""
+    peaks, model = [], NoisyLloyd(2, radius=1.0, n_iter=1, **COST)
+    with mock.patch.object(blocks, "KEPT_ON_DEVICE", 2**31 if kept else 0):
+        for n in (2**17, 2**18):  # 2**16 rows of 256 columns in a block
+            rows = array_api_strict.asarray(np.zeros((n, 256), np.float32))
+            tracemalloc.start()
+            model.fit(rows)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    more, whole = peaks[1] - peaks[0], 2**17 * 256 * 4
+    assert more < 1.1 * whole * kept + 2**21

@@ -71,8 +71,9 @@ from dplit.ledger import (
 from dplit.ledger.admission import Rule
 from dplit.ledger.ledger import _SHARES
 from dplit.ledger.rules import _told, gaussian_bound
+from dplit.ledger.schema import SCHEMA
 from dplit.ledger.search import STEPS, Plan, bounded_loss
-from dplit.ledger.store import SCHEMA, on_network_disk
+from dplit.ledger.store import on_network_disk
 
 FORK = multiprocessing.get_context("fork")
 LIMITS = {"epsilon": 4.0, "delta": 1e-5}
@@ -1189,6 +1190,25 @@ def test_a_second_name_of_the_file_hides_no_charge(tmp_path):
     other.unlink()
     budget.charge(0.5)
     assert len(budget.ledger) == 2
+
+
+def test_a_draft_left_by_a_killed_process_is_removed_and_one_in_use_is_not(tmp_path):
+    """A process that is killed between the link and the removal of its draft leaves the ledger with a second name."""
+    path, draft = tmp_path / "a.db", tmp_path / f".a.db.{'0a' * 16}"
+    budget = PrivacyBudget.open(path, **LIMITS)
+    budget.charge(1.0)
+    stranger = tmp_path / f".a.db.{'0b' * 16}"  # another file under such a name
+    stranger.write_text("a draft that was never linked")
+    os.link(path, draft)
+    budget.charge(0.5)
+    assert not draft.exists() and stranger.exists() and len(budget.ledger) == 2
+    os.link(path, draft)
+    companion = tmp_path / f"{draft.name}-wal"
+    companion.touch()  # a program writes under this name
+    with pytest.raises(LedgerError, match="second name"):
+        budget.charge(0.5)
+    companion.unlink()
+    assert len(PrivacyBudget.open(path).ledger) == 2 and not draft.exists()
 
 
 def test_a_file_moved_behind_a_link_is_not_charged_under_its_old_name(tmp_path):

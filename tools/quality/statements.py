@@ -2,12 +2,15 @@
 
 Each [[statement]] of mutants.toml is one change of one line, and the test of the register (nbs/statements.csv) that has
 to fail for it. Tests are collected once; for each change the process is forked, the changed function takes the place of
-the old one wherever it was imported, and the test is run. Printed: what was caught, and what was not.
+the old one wherever it was imported, and the test is run. Printed: what was caught, and what was not. The run of all
+of them that the register shows is kept by --keep nbs/benchmarks/planted.json.
 """
 
 import argparse
 import ast
+import json
 import os
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -64,24 +67,34 @@ def changed(root, entry):
     return tree, function_at(tree, line)
 
 
+def keep(path, entries, results):
+    """Everything that says what was planted, what became of it, and on which commit."""
+    commit = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(commit, capture_output=True, text=True, check=True).stdout.strip()
+    planted = [[entry[field] for field in ("of", "change", "before", "after")] for entry in entries]
+    found = {"commit": commit, "results": results, "planted": planted}
+    path.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", "utf8")
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="part of a statement's name")
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
+    parser.add_argument("--keep", type=Path, help="a file for the results, with the commit")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     table = tomllib.loads((args.root / "tools/quality/mutants.toml").read_text("utf8"))
     entries = [e for e in table["statement"] if args.only in e["of"]]
-    lived = []
+    results = []
 
     def work(tests):
         for entry in entries:
-            result = tests.caught(entry)
-            print(f"{result:10s} {entry['of']}: {entry['change']}", flush=True)
-            if not result.startswith("killed"):
-                lived.append(entry)
-        print(f"caught {len(entries) - len(lived)} of {len(entries)} planted")
+            results.append(tests.caught(entry))
+            print(f"{results[-1]:10s} {entry['of']}: {entry['change']}", flush=True)
+        print(f"caught {results.count('killed')} of {len(entries)} planted")
+        if args.keep:
+            keep(args.keep, entries, results)
 
     os.chdir(args.root)
     sys.path.insert(0, str(args.root))
@@ -89,7 +102,7 @@ def main(argv=None):
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "", "--capture=sys"]
     plugin = Checks(args.root, table, args.out, 300.0, False, work)
     pytest.main([*options, "--rootdir", str(args.root), *files], plugins=[plugin])
-    return bool(lived)
+    return results.count("killed") < len(entries)
 
 
 if __name__ == "__main__":

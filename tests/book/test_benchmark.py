@@ -566,7 +566,7 @@ def test_the_signal_of_covers_is_what_the_workshop_says():
 
 def test_every_command_of_the_tools_is_there():
     options = benchmark.command_line()
-    for what in "all kmeans small speed max-cover source-target ablations adaptation protocol regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
+    for what in "all kmeans small paper-rows speed max-cover source-target ablations adaptation protocol regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
         assert options.parse_args([what, "--out", "x"]).what == what
     for asked in chapters.QUOTED:
         out = ["--out", "x"] if asked in chapters.STORED else []
@@ -694,7 +694,7 @@ def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
 
 def test_every_published_table_is_there_and_is_read_by_the_chapter():
     names = "examples/benchmarks", "examples/beyond_memory", "estimators/grid", "estimators/lloyd"
-    chapters = [ROOT / "nbs" / f"{name}.ipynb" for name in names]
+    chapters = [ROOT / "nbs" / f"{name}.ipynb" for name in (*names, "private_evolution/paper")]
     benchmarks, *others = (path.read_text(encoding="utf8") for path in chapters)
     for part in publish.PARTS:
         assert store.read(store.BOOK / f"{part}.csv"), part

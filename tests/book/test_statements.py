@@ -286,7 +286,7 @@ def test_the_kept_run_planted_what_is_planted_now_and_all_was_caught():
 
 CLAIMED = {
     "max_cover/paper": 8,
-    "private_evolution/paper": 9,
+    "private_evolution/paper": 11,
     "k_tuples/paper": 12,
     "source_target/medoids": 12,
     "adaptation/convex": 15,

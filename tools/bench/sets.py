@@ -5,6 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from bench import recipes
 from dplit import datasets
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -22,6 +23,9 @@ def load(name):
     """(rows, k): centred by their mean and scaled to largest norm 1, as the paper does. For benchmarks only: that is not private."""
     if name == LARGE:
         return blobs(100_000), 16
+    if name in recipes.MADE:
+        X, k = recipes.read(name)
+        return scaled(X), k
     head, _, rest = name.partition("_")
     if head == "sklearn" or head == "elong":
         k, d = map(int, rest.split("_"))
@@ -35,14 +39,17 @@ def load(name):
         X, k = b.data, b.n_clusters
         if name == "birch2":
             X = X[np.random.default_rng(0).choice(len(X), 25_000, replace=False)]
+    return scaled(X), k
+
+
+def scaled(X):
+    """Rows with mean 0 and largest norm 1."""
     X = X - X.mean(axis=0)
-    return X / np.linalg.norm(X, axis=1).max(), k
+    return X / np.linalg.norm(X, axis=1).max()
 
 
 def blobs(n):
-    b = datasets.make_isotropic_blobs(n, 16, 16, random_state=1)
-    X = b.data - b.data.mean(axis=0)
-    return X / np.linalg.norm(X, axis=1).max()
+    return scaled(datasets.make_isotropic_blobs(n, 16, 16, random_state=1).data)
 
 
 def available(sets):

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bench.kmeans import CHECKS, METHODS, OURS, PEERS, PUBLISHED, PUBLISHED_METHODS
+from bench.recipes import MADE
 from bench.sets import EPSILONS, SETS, auc, geometric_mean
 from bench.store import read, write
 from dplit.accounting import Table
@@ -20,7 +21,7 @@ def summary(rows):
         losses[key][int(r["seed"])] = float(r["loss"])
         shape[r["dataset"]] = {c: int(r[c]) for c in ("n", "d", "k")}
     aucs, curves = [], []
-    for name in sorted(shape, key=SETS.index):
+    for name in sorted(shape, key=[*SETS, *MADE].index):
         for method in METHODS:
             public = dict(zip(PUBLISHED_METHODS, PUBLISHED.get(name, ()), strict=False)).get(method)
             head = {"dataset": name, **shape[name], "method": method}
@@ -88,9 +89,14 @@ def figures(curves, folder):
 
 
 def sum_up(folder):
-    """Write small.csv from its fits, and auc.csv, curves.csv and the figures from kmeans.csv; the rows of auc.csv."""
+    """Write small.csv, paper_rows.csv and paper_curves.csv from their fits, and auc.csv, curves.csv and the figures from kmeans.csv; the rows of auc.csv."""
     if fits := read(folder / "small_fits.csv"):
         write(folder / "small.csv", small(fits))
+    if fits := read(folder / "paper_fits.csv"):
+        aucs, curves = summary(fits)
+        without = [{c: v for c, v in r.items() if c != "published"} for r in aucs]
+        write(folder / "paper_rows.csv", without)
+        write(folder / "paper_curves.csv", curves)
     aucs, curves = summary(read(folder / "kmeans.csv"))
     if aucs:
         write(folder / "auc.csv", aucs)

@@ -286,11 +286,11 @@ def _is_empty(X):
     return getattr(X, "shape", (len(X),) if isinstance(X, (list, tuple)) else None) == (0,)
 
 
-def _check_no_price(epsilon, name, owner):
+def _check_no_cost(epsilon, name, owner):
     """No price, because nothing is protected, or an error."""
     if epsilon is not None:
         raise ValueError(
-            f"epsilon={epsilon!r} with private=False: {owner} would protect nobody; "
+            f"epsilon={epsilon!r} with private=False: {owner} would protect no record; "
             "leave epsilon out, or private=False."
         )
 
@@ -420,7 +420,7 @@ class PrivateAdaptation(PrivateEstimator):
         rules = rules_of(type(self))
         first = {"private": rules["private"]}  # on which the others depend
         if isinstance(self.private, (bool, np.bool_)) and not self.private:
-            rules |= {"epsilon": _check_no_price, "delta": rule_of(Delta | None).ask}
+            rules |= {"epsilon": _check_no_cost, "delta": rule_of(Delta | None).ask}
         return first | rules
 
     def _check_common(self):

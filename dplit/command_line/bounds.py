@@ -111,7 +111,7 @@ def _once(pairs, path):
     """An object of a JSON file whose names are all different."""
     names = [name for name, _ in pairs]
     for twice in (name for name in names if names.count(name) > 1):
-        raise _Twice(f"{path}: {twice!r} stands there twice.")
+        raise _Twice(f"{path}: {twice!r} appears there twice.")
     return dict(pairs)
 
 # %% ../../nbs/command_line/bounds.ipynb #d0a1b2c4
@@ -152,14 +152,14 @@ def read_bounds(path):
 
     `low`, `high`, `categories`, `missing` and `weight`, from names of columns. A bound that is missing,
     no finite number or not below the other, a rule for missing cells that is none, an impossible weight,
-    or a column that stands there twice, is refused by name.
+    or a column that appears there twice, is refused by name.
     """
     read = _from_json if str(path).lower().endswith(".json") else _from_csv
     found = {"low": {}, "high": {}, "categories": {}, "missing": {}, "weight": {}}
     for column, given in read(_text_of(path, "bounds"), path):
         if not column or any(column in part for part in found.values()):
             why = (
-                f"the column {column!r} stands there twice" if column else "a line names no column"
+                f"the column {column!r} appears there twice" if column else "a line names no column"
             )
             raise ValueError(f"{path}: {why}.")
         values = given.get("values") if isinstance(given, dict) else None

@@ -163,7 +163,7 @@ def tally(source, scaler, most):
 
 # %% ../../nbs/command_line/checking.ipynb #99bcb560
 WARNING = (
-    "PRIVATE: this is as private as the table itself. It is for the eyes of whoever may read every row. Do "
+    "PRIVATE: this is as private as the table itself. It is for those who may read every row. Do "
     "not publish, mail or keep it where others read, and do not choose bounds by it. Nothing was charged, "
     "since nothing of it may leave the house."
 )

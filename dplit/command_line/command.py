@@ -22,7 +22,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..ledger.rules import declared_price, price_for, Row
+from ..ledger.rules import declared_cost, cost_for, Row
 from ..ledger.units import said as in_words
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
@@ -141,34 +141,34 @@ def _plan(options, source):
     raise problem
 
 # %% ../../nbs/command_line/command.ipynb #957af04d
-def _price(options, model, budget=None):
+def _cost(options, model, budget=None):
     """What the fit costs, as the ledger counts it if there is one; refused in the words of the command if it counts another way."""
     if budget is None:
-        return declared_price(model)
-    price, m = price_for(model, budget.max_rows_per_person), budget.max_rows_per_person
-    if (own := price["max_rows_per_person"]) != m:
+        return declared_cost(model)
+    cost, m = cost_for(model, budget.max_rows_per_person), budget.max_rows_per_person
+    if (own := cost["max_rows_per_person"]) != m:
         take = "leave --max-rows-per-person out" if m == 1 else f"add --max-rows-per-person {m}"
         raise ValueError(
             f"ledger {options.ledger}: it counts {in_words(m)}, and this run states its epsilon and delta for "
             f"{in_words(own)}: the two do not add up. For this ledger, {take}; or name one for the same people that "
             f"was begun with --max-rows-per-person {own}. Nothing was charged."
         )
-    if (price["neighboring"], budget.neighboring) == ("replace", "add_remove"):
+    if (cost["neighboring"], budget.neighboring) == ("replace", "add_remove"):
         raise ValueError(
             f"ledger {options.ledger}: it counts records that are there or not (add_remove), and a guarantee for "
             "replaced ones says nothing of that. Take --neighboring add_remove; or begin a ledger with "
             "--neighboring replace, charge to it what this one has charged, and use it for all fits of these "
             "people: it counts add_remove fits too, as groups of two. Nothing was charged."
         )
-    return price
+    return cost
 
 
-def _say_unit(options, model, price):
+def _say_unit(options, model, cost):
     """Say what the ledger counts, if that is not what the run states."""
-    if (m := price["max_rows_per_person"]) != rows_per_person(model):
+    if (m := cost["max_rows_per_person"]) != rows_per_person(model):
         say(
-            f"ledger {options.ledger}: it counts {in_words(m)}, so it is charged epsilon = {price['epsilon']:.4g} at "
-            f"delta = {price['delta']:g}; the receipt of this run speaks of {in_words(1)}."
+            f"ledger {options.ledger}: it counts {in_words(m)}, so it is charged epsilon = {cost['epsilon']:.4g} at "
+            f"delta = {cost['delta']:g}; the receipt of this run speaks of {in_words(1)}."
         )
 
 
@@ -177,20 +177,20 @@ def _till(options, model):
     if options.ledger is None:
         return None
     budget = PrivacyBudget.open(options.ledger)
-    require_room(budget, Row.priced(**_price(options, model, budget)))
+    require_room(budget, Row.for_cost(**_cost(options, model, budget)))
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _rehearsed(options, scaler, model, why, left_out, budget):
+def _dry_run_done(options, scaler, model, why, left_out, budget):
     """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
-    price = declared_price(model)
-    said = [f"{options.clusters} clusters by {price['name']}, because {why}"]
+    cost = declared_cost(model)
+    said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
     said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += (
         [str(budget.quote(model))]
         if budget
         else [
-            f"It would cost epsilon = {price['epsilon']:g}, delta = {price['delta']:g}; no ledger is named."
+            f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
     say("\n".join([*said, "No row was read; `python -m dplit check` says whether all can be."]))
@@ -224,7 +224,7 @@ def _result(options, source, scaler, model, why, left_out):
     return Result(
         source=source.label,
         method=type(model).__name__
-        + (" (which abstained: its centres mean little)" if abstained else ""),
+        + (" (which abstained: its centers mean little)" if abstained else ""),
         why=why,
         columns=scaler.columns_,
         left_out=left_out,
@@ -315,7 +315,7 @@ def _write(folder, result, names):
     return failed
 
 # %% ../../nbs/command_line/command.ipynb #11527435
-def _rehearse(options, source, scaler, model, *said):
+def _dry_run(options, source, scaler, model, *said):
     """Write everything once with made-up numbers: what fails without a row fails before the charge."""
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
     noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
@@ -377,7 +377,7 @@ def _finish(folder, result, failed, came):
     printed = say(f"{_summary(result)}\n{written}")
     if failed:
         why = "; ".join(f"{name} ({why})" for name, why in failed.items())
-        also = f" Printed in place of a file: {', '.join(lost)}." if lost else ""
+        also = f" Printed instead of a file: {', '.join(lost)}." if lost else ""
         said = "the result was released and charged, so do not run this again; not written"
         say(f"dplit: {said}: {why}.{also}", sys.stderr)
     elif not printed:
@@ -419,12 +419,12 @@ def _cluster(options, source):
     budget = _till(options, model)
     if options.dry_run:
         _require_empty(options.out)
-        return _rehearsed(options, scaler, model, *said, budget)
+        return _dry_run_done(options, scaler, model, *said, budget)
     with held(model) as stop:
         work = partial(_answer, options, source, scaler, model, stop, *said)
         new = _prepare(options.out)
         try:
-            _rehearse(options, source, scaler, model, *said)
+            _dry_run(options, source, scaler, model, *said)
             stop.check()
             if left_out := said[-1]:
                 say(f"left out, because no range is declared: {listed(left_out, 12)}")
@@ -433,9 +433,9 @@ def _cluster(options, source):
             if budget is None:
                 found, _ = work()
             else:
-                price = _price(options, model, budget)
-                _say_unit(options, model, price)
-                found = charged(budget, price, source.label, work)
+                cost = _cost(options, model, budget)
+                _say_unit(options, model, cost)
+                found = charged(budget, cost, source.label, work)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

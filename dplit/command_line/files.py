@@ -336,7 +336,7 @@ _REASONS = {
     UnicodeDecodeError: "its first line is no text in UTF-8; save it as CSV in UTF-8",
     "DuplicateError": "two of its columns have the same name",  # of polars
     csv.Error: "a quote in its first line, the names of the columns, is not closed there, or is followed by "
-    "something else than , ; | or a tab; a name stands on one line",
+    "something else than , ; | or a tab; a name is on one line",
 }
 
 

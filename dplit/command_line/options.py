@@ -42,7 +42,7 @@ _MOST = (
 )
 _PERSONS = (
     "the unit of privacy: epsilon and delta are stated for all rows of a person together, at most M; without "
-    "--person-column, the table must have no more of anybody (default: 1)"
+    "--person-column, the table must have no more of any person (default: 1)"
 )
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 

@@ -161,8 +161,8 @@ def shaped_sums(X, *, radius, epsilon, noise, cube=False, groups=None, n_groups=
     table = sum(map_blocks(block_table, X, reduce=sum), table)
     table[:, d] *= limit
     moves = 1 if noise.neighboring == "add_remove" else 2
-    price = {"epsilon": epsilon, "label": label}
-    noisy = noise.whole(table, sensitivity=moves, step=step, body=(*body, (1, limit)), **price)
+    cost = {"epsilon": epsilon, "label": label}
+    noisy = noise.whole(table, sensitivity=moves, step=step, body=(*body, (1, limit)), **cost)
     return noisy[:, :d], noisy[:, d] / (limit * step)
 
 # %% ../../nbs/estimators/lloyd.ipynb #6e10c802
@@ -338,7 +338,7 @@ class NoisyLloyd(PrivateKMeans):
 
     def _check_shape(self, n_features):
         super()._check_shape(n_features)
-        if not self.delta and self._price()["epsilon"] < 2.0**-27 * (n_features + 65):
+        if not self.delta and self._cost()["epsilon"] < 2.0**-27 * (n_features + 65):
             raise ValueError(
                 f"epsilon={self.epsilon:g} with {n_features} columns: NoisyLloyd would add noise "
                 "tens of thousands of times as large as the ball, and the lattice ends there; choose "
@@ -346,9 +346,9 @@ class NoisyLloyd(PrivateKMeans):
             )
 
     def _smallest_mu(self):
-        return min(self._price().values())
+        return min(self._cost().values())
 
-    def _price(self):
+    def _cost(self):
         """What each release costs, {"mu": ...} or {"epsilon": ...}: an equal part of the budget. PUBLIC."""
         if self.delta:
             return {"mu": gaussian_mu(self.epsilon, self.delta) / math.sqrt(self._n_releases())}
@@ -358,17 +358,17 @@ class NoisyLloyd(PrivateKMeans):
         return self.n_iter + (isinstance(self.init, str) and self.init != "packing")
 
     def _release_centers(self, X, noise, center):
-        radius, price = self.radius, self._price()  # split the budget evenly
+        radius, cost = self.radius, self._cost()  # split the budget evenly
         step, limit = lattice(radius)
         if self._n_releases() > 1 or not self.delta:  # more passes than one over the same lattice
             X = _lattice_rows(X, radius, center)
         if self.delta:
-            buy = partial(noise.sums, X, radius=radius, center=center, **price)
+            buy = partial(noise.sums, X, radius=radius, center=center, **cost)
         else:
             cube = self.bounds is not None
-            buy = partial(shaped_sums, X, radius=radius, cube=cube, noise=noise, **price)
+            buy = partial(shaped_sums, X, radius=radius, cube=cube, noise=noise, **cost)
         # choose k starting centres
-        deviation, error = self._deviations(X.shape[1], noise, price)
+        deviation, error = self._deviations(X.shape[1], noise, cost)
         centers = self._start(X.shape[1], center, noise.public_rng, buy, error)
         totals = []  # what each round says of the number of all rows
         for left in reversed(range(self.n_iter)):  # T rounds, always all of them
@@ -386,14 +386,14 @@ class NoisyLloyd(PrivateKMeans):
         errors = mean_errors(sums / np.maximum(counts, 1)[:, None], counts, deviation, error)
         return Clusters(centers, counts, error, errors, totals=totals[:-1])
 
-    def _deviations(self, d, noise, price):
+    def _deviations(self, d, noise, cost):
         """Of the noise of a sum, and of a count: PUBLIC."""
         if not self.delta:
             cube = self.bounds is not None
             return shaped_deviations(
-                d, self.radius, **price, neighboring=self.neighboring, cube=cube
+                d, self.radius, **cost, neighboring=self.neighboring, cube=cube
             )
-        scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, **price)
+        scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, **cost)
         return scale, scale / (count_weight(d) * self.radius)
 
     def _start(self, d, center, rng, buy, error):

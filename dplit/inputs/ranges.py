@@ -186,7 +186,7 @@ def instead_of_bounds(value, name, owner):
     """Refuse a ball where ranges are given: only None passes."""
     if value is not None:
         raise ValueError(
-            f"{name} beside bounds: {owner} takes public bounds, or a public ball, not both."
+            f"{name} together with bounds: {owner} takes public bounds, or a public ball, not both."
         )
 
 
@@ -512,7 +512,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Why a rule "drop" is impossible."""
         raise ValueError(
             f'missing="drop": {type(self).__name__} does not know what follows. Labels would no longer '
-            "stand beside their records, and where neighbors replace a record the number of records is "
+            "match their records, and where neighbors replace a record the number of records is "
             'public: both would show how many were left out. Take a number, "low", "high" or "middle"; '
             "`python -m dplit cluster` can leave records out."
         )

@@ -82,7 +82,7 @@ def _refused(row):
     if not row.promise:
         end += (
             " Its releases were counted one by one, since they may depend on answers: if they did not, say "
-            "fixed=True; else reserve the price before the fit and settle with the receipt."
+            "fixed=True; else reserve the cost before the fit and settle with the receipt."
         )
     return end
 
@@ -124,7 +124,7 @@ class Rule(NamedTuple):
 
     def remaining(self, total):
         """What can still be charged in addition to a total: the largest epsilon, and the largest delta."""
-        admits = lambda *price: self.admits(Spending.total([total, Spending.claim(*price)]))
+        admits = lambda *cost: self.admits(Spending.total([total, Spending.claim(*cost)]))
         epsilon = _largest(lambda e: admits(e, 0.0), self.epsilon)
         return Spent(epsilon, _largest(lambda d: admits(0.0, d), self.delta))
 
@@ -157,8 +157,8 @@ def next_fit(rule, total, of_two=False):
     more |= {"neighboring": "add_remove"} if of_two else {}
     relation = "replace" if of_two else None
 
-    def most(price):
-        asked = lambda e: Row.priced(e, price(e)[0], "next", bound=price(e)[1], **more)
+    def most(cost):
+        asked = lambda e: Row.for_cost(e, cost(e)[0], "next", bound=cost(e)[1], **more)
         row = lambda e: rule.counted(asked(e), relation)
         room = lambda e: rule.admits(Spending.total([total, row(e).counts]))
         return _largest(room, rule.epsilon) * (1 - 1e-11)

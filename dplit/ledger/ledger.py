@@ -16,8 +16,8 @@ from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote_fits
 from .admission import balance, Model, next_fit, NextFit, Rule, Spent
-from .rules import Asked, Charge, gaussian_bound, price_for
-from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
+from .rules import Asked, Charge, gaussian_bound, cost_for
+from .rules import _like, Cost, CostDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
@@ -46,8 +46,8 @@ def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
 def _charge(asked, closed):
     """A row of the ledger from what was reserved and what closed it, or None."""
     last, states = closed or asked, {None: "unsettled", "settle": "settled", "failed": "failed"}
-    price = (last.epsilon, last.delta, states[closed and closed.event], bool(last.private))
-    return Charge(asked.at, asked.who, asked.estimator, asked.label, *price)
+    cost = (last.epsilon, last.delta, states[closed and closed.event], bool(last.private))
+    return Charge(asked.at, asked.who, asked.estimator, asked.label, *cost)
 
 
 def _finite(row):
@@ -181,7 +181,7 @@ class Ledger(Pages):
     def fits(
         self,
         epsilon: Asked | None = None,
-        delta: PriceDelta = 0.0,
+        delta: CostDelta = 0.0,
         *,
         receipt: SomeReceipt | None = None,
     ) -> int:
@@ -202,7 +202,7 @@ class Ledger(Pages):
         int
             At most 2^60: there is no end to what counts nothing.
         """
-        _require_price(epsilon, receipt, "fits")
+        _require_cost(epsilon, receipt, "fits")
         state, m = self._look(), self.max_rows_per_person
         row = self._rule.counted(_like(epsilon, delta, receipt, m), state.sums.neighboring)
         after = (
@@ -235,7 +235,7 @@ class Ledger(Pages):
             return said
 
 # %% ../../nbs/ledger/ledger.ipynb #408cc2a3
-def _require_price(epsilon, receipt, owner):
+def _require_cost(epsilon, receipt, owner):
     if epsilon is None is receipt:
         raise ValueError(f"epsilon=None: {owner} needs epsilon and delta, or a receipt.")
 
@@ -248,8 +248,8 @@ class Budget(Ledger):
     @contract
     def reserve(
         self,
-        epsilon: Price,
-        delta: PriceDelta = 0.0,
+        epsilon: Cost,
+        delta: CostDelta = 0.0,
         *,
         name: Line = "charge",
         label: Line = "",
@@ -297,14 +297,14 @@ class Budget(Ledger):
             If the budget lives in another process's memory.
         """
         bound = gaussian_bound(epsilon, delta, neighboring) if gaussian else None
-        row = Row.priced(epsilon, delta, name, label, neighboring, private, fixed, bound)
+        row = Row.for_cost(epsilon, delta, name, label, neighboring, private, fixed, bound)
         return _reserve(self, row._replace(max_rows_per_person=self.max_rows_per_person))
 
     @contract
     def charge(
         self,
-        epsilon: Price | None = None,
-        delta: PriceDelta = 0.0,
+        epsilon: Cost | None = None,
+        delta: CostDelta = 0.0,
         *,
         receipt: SomeReceipt | None = None,
         name: Line = "charge",
@@ -344,9 +344,9 @@ class Budget(Ledger):
         A receipt comes too late to be refused before anything is released. Where a price is known
         beforehand, `reserve` it and `settle` with the receipt.
         """
-        _require_price(epsilon, receipt, "charge")
+        _require_cost(epsilon, receipt, "charge")
         if receipt is None:
-            row = Row.priced(epsilon, delta, name, label, neighboring)
+            row = Row.for_cost(epsilon, delta, name, label, neighboring)
         else:
             quoted = self.delta / 1000  # fixed when the ledger was opened
             receipt = told_in_unit(receipt, self.max_rows_per_person, fixed)
@@ -574,9 +574,9 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price = price_for(estimator, self.max_rows_per_person)
+        cost = cost_for(estimator, self.max_rows_per_person)
         before = receipt_of(estimator)
-        require_room(self, Row.priced(**price))  # before a table is looked at
+        require_room(self, Row.for_cost(**cost))  # before a table is looked at
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
@@ -584,7 +584,7 @@ class PrivacyBudget(Budget):
 
         with said_once():
             check_fit(estimator, args, kwargs)
-            return charged(self, price, label, work)
+            return charged(self, cost, label, work)
 
     search = search_among
     parallel = fit_in_parallel

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
 from .admission import admitted, balance, BudgetExceeded, next_fit, NextFit, Spent
-from .rules import check_price, _like
+from .rules import check_cost, _like
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005
@@ -84,7 +84,7 @@ def _planned(fit, m):
     pair = tuple(fit) if isinstance(fit, (tuple, list)) else (fit, 0.0)
     if len(pair) != 2:
         raise ValueError("quote needs estimators, epsilons, or pairs (epsilon, delta).")
-    return _like(*check_price(*pair, "quote"), None, m)._replace(estimator="a fit")
+    return _like(*check_cost(*pair, "quote"), None, m)._replace(estimator="a fit")
 
 
 def quote_fits(self, *fits: Any) -> Quote:

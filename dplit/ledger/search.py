@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from .charging import charged, method_of_budget, require_room
 from .pipelines import check_fit, n_columns_seen, paid_step, what_is_seen
-from .rules import declared_price, Price, Row
+from .rules import declared_cost, Cost, Row
 from ..accounting.filters import Spending
 from ..accounting.groups import receipt_for_persons
 from ..inputs.foreign import check_foreign, each_record, is_total
@@ -108,7 +108,7 @@ class Plan(NamedTuple):
     bound: float
     epsilon: float  # of the choice
     random_state: object
-    price: dict
+    cost: dict
 
     @classmethod
     def of(cls, estimator, grid, scorer, epsilon, bound, X=None):
@@ -120,32 +120,32 @@ class Plan(NamedTuple):
         if not 1 <= len(settings) <= most:
             raise ValueError(
                 f"search: the grid has {len(settings)} candidates, not from 1 to {most:,}, and each "
-                "is a fit at its full price: name a few."
+                "is a fit at its full privacy cost: name a few."
             )
         settings = tuple(settings)
         # cloned once more: a step that the grid names would be the same object in several candidates
         models = tuple(clone(clone(estimator).set_params(**setting)) for setting in settings)
-        prices = [declared_price(paid_step(model)) for model in models]
-        name, same = prices[0]["name"], ("neighboring", "max_rows_per_person")
-        said = {tuple(price[one] for one in same) for price in prices}
+        costs = [declared_cost(paid_step(model)) for model in models]
+        name, same = costs[0]["name"], ("neighboring", "max_rows_per_person")
+        said = {tuple(cost[one] for one in same) for cost in costs}
         if scorer is None and bound is None:
             bound = _squared_radius(models[0], X)
         bound = _check_bound(bound, said, f"search over {name}")
-        price = {
-            "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
-            "delta": math.fsum(price["delta"] for price in prices),
+        cost = {
+            "epsilon": math.fsum([epsilon, *(cost["epsilon"] for cost in costs)]),
+            "delta": math.fsum(cost["delta"] for cost in costs),
             "name": f"search over {len(models)} {name}",
-            "private": all(price["private"] for price in prices),
-            "fixed": all(price["fixed"] for price in prices),
+            "private": all(cost["private"] for cost in costs),
+            "fixed": all(cost["fixed"] for cost in costs),
             "bound": None,
             **dict(zip(same, said.pop(), strict=True)),
         }
-        if all(price["bound"] for price in prices):
-            parts = [Spending.claim(epsilon), *(price["bound"] for price in prices)]
-            price["bound"] = replace(Spending.total(parts), fits=1)
+        if all(cost["bound"] for cost in costs):
+            parts = [Spending.claim(epsilon), *(cost["bound"] for cost in costs)]
+            cost["bound"] = replace(Spending.total(parts), fits=1)
         scorer = _check_call(scorer or squared_distances, paid_step(models[0]))
         random_state = check_random_state(getattr(paid_step(estimator), "random_state", None))
-        return cls(models, settings, scorer, bound, epsilon, random_state, price)
+        return cls(models, settings, scorer, bound, epsilon, random_state, cost)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
 def _check_bound(bound, said, owner):
@@ -192,7 +192,7 @@ def _squared_radius(model, X):
 def check_plan(plan, X):
     """Refuse what is PUBLIC of a search's table and impossible (or in partitions), before it is paid for; no cell is read."""
     piped = any(isinstance(model, Pipeline) for model in plan.models)
-    check_columns(X, plan.price["name"], words=piped)  # the steps say which words they take
+    check_columns(X, plan.cost["name"], words=piped)  # the steps say which words they take
     for model in plan.models:
         check_fit(model, (X,), {})
 
@@ -208,7 +208,7 @@ def carry_out(plan, X):
     The charge stays if X is not a finite table, or the scorer fails on PUBLIC rows (its error has `estimators_`).
     """
     check_plan(plan, X)
-    noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])
+    noise = Noise(plan.random_state, neighboring=plan.cost["neighboring"])
     rows = partial(_seen_by, X=X)
     if not any(isinstance(model, Pipeline) for model in plan.models):
         read = check_rows(X, type(plan.models[0]).__name__)
@@ -223,7 +223,7 @@ def carry_out(plan, X):
         error.estimators_ = plan.models  # they are paid for
         error.add_note("The candidates were fitted: they are in the `estimators_` of this error.")
         raise
-    m = plan.price["max_rows_per_person"]  # so many rows of a person move a loss
+    m = plan.cost["max_rows_per_person"]  # so many rows of a person move a loss
     best = noise.exponential(
         [
             -bounded_loss(plan.scorer, last, rows(model), plan.bound)
@@ -231,12 +231,12 @@ def carry_out(plan, X):
         ],
         sensitivity=STEPS,
         epsilon=plan.epsilon / m if m > 1 else plan.epsilon,
-        monotone=plan.price["neighboring"] == "add_remove",
+        monotone=plan.cost["neighboring"] == "add_remove",
         label=f"choice among {len(plan.models)}",
     )
     choice = receipt_for_persons(noise.receipt(0.0), m, 0.0)
     spent = sum([*(last.spent_ for last in paid), choice])
-    spent = replace(spent, title=f"of a {plan.price['name']}")
+    spent = replace(spent, title=f"of a {plan.cost['name']}")
     paid[best].spent_ = spent  # to have been chosen is part of its price
     return Search(plan.models[best], plan.settings[best], plan.models, spent)
 
@@ -249,7 +249,7 @@ def search_among(
     X: ArrayLike,
     scorer: Function | None = None,
     *,
-    epsilon: Price,
+    epsilon: Cost,
     bound: Annotated[float, positive("the largest loss of a row")] | None = None,
     label: Line = "",
 ) -> Search:
@@ -299,7 +299,7 @@ def search_among(
         `estimators_`.
     """
     plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
-    require_room(self, Row.priced(**plan.price))
+    require_room(self, Row.for_cost(**plan.cost))
 
     def work():
         found = carry_out(plan, X)
@@ -307,4 +307,4 @@ def search_among(
 
     with said_once():
         check_plan(plan, X)
-        return charged(self, plan.price, label, work)
+        return charged(self, plan.cost, label, work)

@@ -93,7 +93,7 @@ def test_what_the_machine_has_is_a_limit_too(tmp_path, reader, monkeypatch):
     assert asked(tmp_path, table) == (0, 1)
 
 
-def test_a_footer_that_promises_a_galaxy_is_refused_before_the_charge(tmp_path, reader):
+def test_a_footer_that_guarantees_a_galaxy_is_refused_before_the_charge(tmp_path, reader):
     table = with_footer(written(tmp_path, {"a": np.ones(300)}), 300, 2**45)
     said, charged = asked(tmp_path, table)
     assert charged == 0 and "nothing was charged" in said or "cannot be read" in said

@@ -146,7 +146,7 @@ def test_pure_noise_under_replace_is_twice_as_large():
     for relation in ("add_remove", "replace"):
         known = {"epsilon": 1.0, "delta": 0.0, "radius": 3.0, "neighboring": relation}
         model = NoisyLloyd(3, **known)._declared()
-        both.append(model._deviations(2, Noise(0, neighboring=relation), model._price()))
+        both.append(model._deviations(2, Noise(0, neighboring=relation), model._cost()))
     assert np.allclose(np.divide(*both[::-1]), 2, rtol=1e-3)
 
 
@@ -156,17 +156,17 @@ def test_the_deviations_are_those_of_the_noise_of_a_round(where, neighboring):
     known = {"epsilon": 1.0, "neighboring": neighboring} | where
     noise, radius = Noise(0, neighboring=neighboring), where.get("radius", math.sqrt(2))
     model = NoisyLloyd(3, delta=1e-6, **known).fit(np.zeros((9, 2)))
-    price = {"mu": gaussian_mu(1.0, 1e-6) / math.sqrt(model.n_iter)}
-    scale = noise.sum_scale(2, radius=radius, n_groups=3, **price)
+    cost = {"mu": gaussian_mu(1.0, 1e-6) / math.sqrt(model.n_iter)}
+    scale = noise.sum_scale(2, radius=radius, n_groups=3, **cost)
     given = model._declared(np.zeros((9, 2)))
     given._gate(np.zeros((9, 2)))  # with ranges, the radius is that of the cube
-    found = given._deviations(2, noise, given._price())
+    found = given._deviations(2, noise, given._cost())
     assert found == pytest.approx((scale, scale / (count_weight(2) * radius)), rel=1e-9)
     given = NoisyLloyd(3, delta=0.0, **known)._declared(np.zeros((9, 2)))
     given._gate(np.zeros((9, 2)))
     asked = {"neighboring": neighboring, "cube": "bounds" in where}
     wanted = lloyd.shaped_deviations(2, radius, epsilon=1.0 / given.n_iter, **asked)
-    assert given._deviations(2, noise, given._price()) == pytest.approx(wanted, rel=1e-9)
+    assert given._deviations(2, noise, given._cost()) == pytest.approx(wanted, rel=1e-9)
 
 
 # ---------------------------------------------------------------- a start from cells

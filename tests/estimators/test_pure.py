@@ -103,7 +103,7 @@ def test_a_budget_without_a_delta_pays_for_fits_and_for_a_search():
 
 
 @pytest.mark.parametrize(("epsilon", "d"), [(1e-7, 2), (1e-5, 900)])
-def test_a_price_whose_noise_has_no_lattice_is_refused_before_a_charge(epsilon, d):
+def test_a_cost_whose_noise_has_no_lattice_is_refused_before_a_charge(epsilon, d):
     budget = PrivacyBudget(1, 0)
     with pytest.raises(ValueError, match=f"^epsilon.*{d} columns"):
         budget.fit(NoisyLloyd(**PURE | {"epsilon": epsilon}, radius=4.0), np.zeros((5, d)))

@@ -470,7 +470,7 @@ def test_a_failure_on_one_record_does_not_change_how_others_are_called():
     assert np.array_equal(one, two) and sizes == {1}
 
 
-def test_own_code_is_called_once_and_inherited_promises_do_not_count():
+def test_own_code_is_called_once_and_inherited_guarantees_do_not_count():
     assert is_total(NearestCenter([[0.0]])) and is_total(partial(squared_distances, None))
     assert is_total(LogLoss()) and not is_total(lambda rows: rows[:, 0])
 

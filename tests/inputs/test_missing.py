@@ -199,8 +199,8 @@ def test_a_fit_of_scaled_rows_is_charged_once_and_says_nothing_of_missing_cells(
         budget, model = PrivacyBudget(9.0, 1e-3), scaler("middle")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            price = dict(epsilon=1.0, delta=1e-6, radius=model.radius_)
-            budget.fit(PEMeans(2, **price), model.transform(table))
+            cost = dict(epsilon=1.0, delta=1e-6, radius=model.radius_)
+            budget.fit(PEMeans(2, **cost), model.transform(table))
         costs.append((*budget.spent, len(budget.ledger)))
     assert costs[0] == pytest.approx(costs[1], rel=1e-9)  # sums of the same, in another order
 

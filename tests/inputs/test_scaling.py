@@ -300,7 +300,7 @@ def test_a_cell_that_stands_in_no_list_passes_in_silence():
     assert len({tuple(row) for row in scaled[:, :2].tolist()}) == 1
 
 
-def test_neighbours_see_the_same_scaler():
+def test_neighbors_see_the_same_scaler():
     """Whatever the rows are: attributes, pickles and the other rows' images are the same to the last bit."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     other = np.r_[X[:-1], [[1e9, -1e9]]]
@@ -316,7 +316,7 @@ def test_neighbours_see_the_same_scaler():
 # ---------------------------------------------------------------- in use
 
 
-def test_scaled_rows_go_into_an_estimator_and_centres_come_back():
+def test_scaled_rows_go_into_an_estimator_and_centers_come_back():
     """At epsilon 1 the ages of 2 x 2,000 people are found within 3 years; in all seeds 0 to 99 within 2.2."""
     rng = np.random.default_rng(0)
     people = np.r_[

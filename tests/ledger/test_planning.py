@@ -57,11 +57,11 @@ def test_the_same_delta_for_the_limit_and_the_fit(delta):
 
 def test_a_pair_is_quoted_anew_only_where_it_helps():
     rule = Rule(1.0, 1e-6, SHARES)
-    full = Row.priced(1.0, 1e-6, "a fit", bound=gaussian_bound(1.0, 1e-6))
+    full = Row.for_cost(1.0, 1e-6, "a fit", bound=gaussian_bound(1.0, 1e-6))
     assert rule.counted(full) == full and rule.admits(full.counts)  # alone
-    small = Row.priced(0.5, 4e-7, "a fit", bound=gaussian_bound(0.5, 4e-7))
+    small = Row.for_cost(0.5, 4e-7, "a fit", bound=gaussian_bound(0.5, 4e-7))
     assert rule.counted(small) == small
-    blunt = Row.priced(0.5, 9e-7, "a fit")  # not Gaussian: it has one pair only
+    blunt = Row.for_cost(0.5, 9e-7, "a fit")  # not Gaussian: it has one pair only
     assert rule.counted(blunt) == blunt
     added = Rule(1.0, 1e-6, Shares(0.0, 0.0, 0.0, 1.0))
     assert added.counted(full) == full
@@ -93,7 +93,7 @@ def items(rule, rng):
     for share, part in ((0.3, 0.9), (0.5, 0.4), (0.2, 0.7)):
         epsilon, delta = share * limit[0], part * limit[1]
         bound = gaussian_bound(epsilon, delta)
-        row = rule.counted(Row.priced(epsilon, delta, "a fit", bound=bound))
+        row = rule.counted(Row.for_cost(epsilon, delta, "a fit", bound=bound))
         mu = math.sqrt(bound.mu_squared)
         menu.append((row.counts, rounded(mu, np.linspace(-1, mu + 4, 14))))
     for epsilon in rng.uniform(0.1, 0.5, 1) * limit[0]:

@@ -142,8 +142,8 @@ def errors(data, epsilon, seed):
     )  # fmt: skip
     w = ridge(Xs, ys, averaged_weights(Xs, moment), 1e-6)
     found["private DM (ours)"] = error(w, test) / base
-    price = {"epsilon": epsilon, "delta": DELTA, "seed": seed}
-    rivals = linear.fit(rows[:, :-1], rows[:, -1], bounds=bounds, **price)
+    cost = {"epsilon": epsilon, "delta": DELTA, "seed": seed}
+    rivals = linear.fit(rows[:, :-1], rows[:, -1], bounds=bounds, **cost)
     return found | {method: error(w, test) / base for method, w in rivals.items()}
 
 

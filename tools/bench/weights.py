@@ -31,11 +31,11 @@ RANGES = {
     ),
     "credit": dict(
         Seniority=(0, 50), Time=(0, 72), Age=(18, 80), Expenses=(0, 200), Income=(0, 500), Assets=(0, 50e3),
-        Debt=(0, 10e3), Amount=(0, 5e3), Price=(0, 6e3),
+        Debt=(0, 10e3), Amount=(0, 5e3), Cost=(0, 6e3),
     ),
     "churn": dict(tenure=(0, 72), monthly_charges=(0, 120), total_charges=(0, 9e3)),
     "diamonds": dict(
-        carat=(0, 3), depth=(50, 75), table=(50, 75), price=(0, 20e3), x=(0, 10), y=(0, 10), z=(0, 10)
+        carat=(0, 3), depth=(50, 75), table=(50, 75), cost=(0, 20e3), x=(0, 10), y=(0, 10), z=(0, 10)
     ),
     "insurance": dict(age=(18, 65), family=(1, 12)),
     "cps": dict(wage=(0, 2e3), education=(0, 18), experience=(0, 60)),

@@ -186,7 +186,7 @@ class _Lines:
     """The lines of a CSV file after its names, counted; each is asked for by itself, so that tell() works."""
 
     def __init__(self, file, name):
-        self.file, self.number = file, 1
+        self.file, self.number, self.ended = file, 1, True
         self.head, self.separator = _head(file.readline(HEAD), name)
 
     def __iter__(self):
@@ -195,7 +195,8 @@ class _Lines:
     def __next__(self):
         if not (line := self.file.readline(LONGEST)):
             raise StopIteration
-        self.number += len(line) < LONGEST or line[-1] in "\r\n"  # else the line goes on
+        self.number += self.ended  # else the line goes on
+        self.ended = line[-1] in "\r\n"
         return line
 
     def records(self):

@@ -48,7 +48,7 @@ FILES = {
     "test_tight_statements",
 }
 SWEEPS = {
-    "test_every_planted_bug_is_caught": 13,
+    "test_every_injected_bug_is_caught": 13,
     "test_replay_finds_nothing": 16,
     "test_replay_of_dense_tables_finds_nothing": 8,
     "test_exploring_finds_nothing": 16,
@@ -61,12 +61,12 @@ SWEEPS = {
     "test_replay_says_what_is_wrong_with_a_cover": 3,
     "test_a_spoiled_row_is_refused_and_not_quoted": 4,
     "test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says": 4,
-    "test_no_type_of_number_makes_a_fit_cost_more_than_its_price": 13,
+    "test_no_type_of_number_makes_a_fit_cost_more_than_its_cost": 13,
     "test_words_in_a_table_are_refused_without_quoting_them": 7,
-    "test_a_pick_has_the_law_of_the_exponential_mechanism_over_every_node": 4,
+    "test_a_pick_has_the_distribution_of_the_exponential_mechanism_over_every_node": 4,
     "test_a_cover_is_the_exponential_mechanism_over_all_nodes": 3,
-    "test_exponential_mechanism_has_the_exact_law": 2,
-    "test_three_picks_in_a_row_have_their_joint_law": 2,
+    "test_exponential_mechanism_has_the_exact_distribution": 2,
+    "test_three_picks_in_a_row_have_their_joint_distribution": 2,
     "test_the_form_and_order_of_the_rows_do_not_change_a_bit": 4,
     "test_counts_equal_the_definition_in_exact_arithmetic": 4,
     "test_claim_4_5_is_false_and_the_joint_bound_holds": 4,
@@ -74,14 +74,14 @@ SWEEPS = {
     "test_tuples_far_from_the_origin_move_as_little_as_declared": 6,
     "test_what_can_never_be_answered_is_said_before_the_tuples_are_read": 4,
     "test_a_fit_spends_what_it_was_given_and_no_more": 4,
-    "test_centres_and_scales_move_as_little_as_claimed": 3,
-    "test_the_price_with_a_failure_is_the_lowest_of_its_bounds": 4,
+    "test_centers_and_scales_move_as_little_as_claimed": 3,
+    "test_the_cost_with_a_failure_is_the_lowest_of_its_bounds": 4,
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
 # the longest: of the rest, one in eight in place of four
 REPLAYS = {
-    "test_every_planted_bug_is_caught",
+    "test_every_injected_bug_is_caught",
     "test_replay_finds_nothing",
     "test_exploring_finds_nothing",
     "test_replay_catches_planted_bugs",

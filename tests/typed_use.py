@@ -8,9 +8,9 @@ from dplit.accounting import PrivacyCost, Receipt
 from dplit.estimators import Clusters
 
 
-def clusterings(X: np.ndarray, price: tuple[float, float]) -> list[np.ndarray]:
+def clusterings(X: np.ndarray, cost: tuple[float, float]) -> list[np.ndarray]:
     """Every k-means: fitted, asked, priced."""
-    epsilon, delta = price
+    epsilon, delta = cost
     lloyd = dplit.NoisyLloyd(
         3, epsilon=epsilon, delta=delta, radius=4.0, init=X[:3], random_state=0
     )

@@ -154,7 +154,7 @@ def _related(receipt, neighboring):
         receipt = Receipt(tuple(receipt), neighboring)
     if neighboring not in (None, receipt.neighboring):
         raise ValueError(
-            f"the receipt speaks of {receipt.neighboring} neighbours, not of {neighboring}: "
+            f"the receipt counts {receipt.neighboring} neighboring datasets, not {neighboring}: "
             "the two do not add up; refit with the other relation."
         )
     return receipt
@@ -168,8 +168,8 @@ def _total(many, names):
             "these fits speak of different neighboring relations (add_remove and replace): their "
             'costs do not add up; fit all of them with one, `neighboring="add_remove"` or "replace".'
         )
-    prices = [name for name in names if name not in ("fits", "neighboring")]
-    sums = {name: sum_up([getattr(s, name) for s in many]) for name in prices}
+    costs = [name for name in names if name not in ("fits", "neighboring")]
+    sums = {name: sum_up([getattr(s, name) for s in many]) for name in costs}
     neighboring = related.pop() if related else None
     return {"fits": sum(s.fits for s in many), **sums, "neighboring": neighboring}
 
@@ -473,10 +473,10 @@ def text_of_spending(spending):
 def check_menu(menu, name, owner, n_each=2):
     """What fits cost, and for each of their answers `n_each` things, probabilities first."""
     try:
-        menu = [(asked, [tuple(answer) for answer in law]) for asked, law in menu]
+        menu = [(asked, [tuple(answer) for answer in distribution]) for asked, distribution in menu]
     except (TypeError, ValueError):
         menu = [(None, [])]
-    answers = [answer for _, law in menu for answer in law]
+    answers = [answer for _, distribution in menu for answer in distribution]
     good = all(len(answer) == n_each and all(map(is_number, answer[:2])) for answer in answers)
     later = n_each == 3  # what a fit counts may be known after it only
     if not (good and all(isinstance(s, Spending) or (s is None and later) for s, _ in menu)):
@@ -522,10 +522,12 @@ def worst_adaptive_delta(menu: Menu, admits: Function, epsilon: Exponent, depth:
 
     def gain(p, q, counts, left):
         best = max(p - math.exp(epsilon) * q, 0.0)
-        for i, (_, law) in enumerate(menu if left else ()):
+        for i, (_, distribution) in enumerate(menu if left else ()):
             more = (*counts[:i], counts[i] + 1, *counts[i + 1 :])
             if is_admitted(more):
-                best = max(best, math.fsum(gain(p * a, q * b, more, left - 1) for a, b in law))
+                best = max(
+                    best, math.fsum(gain(p * a, q * b, more, left - 1) for a, b in distribution)
+                )
         return best
 
     return gain(1.0, 1.0, (0,) * len(menu), depth)

@@ -74,10 +74,12 @@ def cover_exponent(epsilon: Annotated[float, between(0, 1e300, "(]")], delta: Op
 def _check_pure(pure, name, owner):
     """Pairs (price of a release, how many of it), few enough to be averaged over."""
     try:
-        pairs = [(price, times) for price, times in pure]
+        pairs = [(cost, times) for cost, times in pure]
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: {owner} needs pairs (price of a release, how many).") from None
-    names = f"a price in {name}", owner
+        raise TypeError(
+            f"{name}: {owner} needs pairs (privacy cost of a release, how many)."
+        ) from None
+    names = f"a privacy cost in {name}", owner
     pairs = [(check_between(p, *names, 0, math.inf), check_count(n, *names, 0)) for p, n in pairs]
     if math.prod(n + 1 for _, n in pairs) > 2**24:
         raise ValueError(
@@ -126,7 +128,7 @@ def mixture_delta(
         return gaussian_delta(epsilon, mu)
     if mu == math.inf or exponent > 700:
         return 1.0
-    mu, exponent = (max(price, 1e-100) if price else 0.0 for price in (mu, exponent))
+    mu, exponent = (max(cost, 1e-100) if cost else 0.0 for cost in (mu, exponent))
     losses, chances = _coins(pure)
     if neighboring == "replace":
         left = _without(epsilon - exponent - losses, mu, exponent)
@@ -251,7 +253,7 @@ def poisson_gaussian_delta(
     ----------
     Koskela, Jälkö, Honkela (AISTATS 2020); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi (PETS 2022).
     """
-    laws, worst = _poisson_laws(mu, rate, times), 0.0
+    laws, worst = _poisson_distributions(mu, rate, times), 0.0
     if epsilon == math.inf:
         return 0.0
     for lost, losses, chances in laws:
@@ -261,7 +263,7 @@ def poisson_gaussian_delta(
 
 
 @lru_cache(maxsize=16)
-def _poisson_laws(mu, rate, times):
+def _poisson_distributions(mu, rate, times):
     """For either direction: the probability of an infinite loss, and the law of all losses together."""
     z = np.linspace(-10, mu + 10, 4001)  # roughly, for the width of the cells only
     one = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + mu * z - mu**2 / 2)
@@ -270,11 +272,13 @@ def _poisson_laws(mu, rate, times):
     variance = np.average((one - mean) ** 2, weights=weight)
     spread = math.sqrt(times * variance) * 20 + 2 * times * abs(mean) + np.ptp(one)
     width, laws = spread / 12_000, []
-    for law in _poisson_cells(mu, rate, width):
+    for distribution in _poisson_cells(mu, rate, width):
         total = None
         for bit in f"{times:b}":  # the powers of a law by squaring
             total = _together(total, total) if total else None
-            total = (_together(total, law) if total else law) if bit == "1" else total
+            total = (
+                (_together(total, distribution) if total else distribution) if bit == "1" else total
+            )
         lost, first, chances = total
         laws.append((lost, (first + np.arange(len(chances))) * width, chances))
     return laws
@@ -347,7 +351,7 @@ def poisson_gaussian_epsilon(delta: Share, mu: Size, rate: Rate, times: Rounds =
     float
         epsilon >= 0, rounded up; infinite if delta is below about 1e-19 for each release.
     """
-    laws = _poisson_laws(mu, rate, times)
+    laws = _poisson_distributions(mu, rate, times)
     high = max(float(losses[-1]) for _, losses, _ in laws)
     excess = lambda e: poisson_gaussian_delta(e, mu, rate, times) - delta
     if excess(0.0) <= 0:

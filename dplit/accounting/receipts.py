@@ -137,15 +137,15 @@ class Release:
     private: Flag = True
 
     def __post_init__(self):
-        prices = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
-        if len(prices) != 1:
+        costs = [p for p in (self.mu, self.epsilon, self.exponent) if p is not None]
+        if len(costs) != 1:
             raise ValueError(
                 f"release {self.label!r}: give exactly one of mu, epsilon and exponent, "
-                "the price of one such release."
+                "the privacy cost of one such release."
             )
-        if not (0 <= prices[0] < math.inf and 0 <= self.delta < 1 and 0 <= self.failure < 1):
+        if not (0 <= costs[0] < math.inf and 0 <= self.delta < 1 and 0 <= self.failure < 1):
             raise ValueError(
-                f"release {self.label!r}: a price is a finite number >= 0, its delta and its "
+                f"release {self.label!r}: a privacy cost is a finite number >= 0, its delta and its "
                 "failure in [0, 1)."
             )
 
@@ -159,13 +159,13 @@ class Release:
         return self.times * self.epsilon * self.epsilon / (8 if _has_bounded_range(self) else 2)
 
     @property
-    def price(self):
-        """The price of one, in words, rounded up."""
+    def privacy_cost(self):
+        """The privacy cost of one, in words, rounded up."""
         names = ("mu", "epsilon", "exponent", "delta", "failure")
         values = {name: getattr(self, name) for name in names}
-        price = next(f"{k} = {rounded_up(v)}" for k, v in values.items() if v is not None)
+        cost = next(f"{k} = {rounded_up(v)}" for k, v in values.items() if v is not None)
         own = [f"{k} = {rounded_up(values[k], 2)}" for k in ("delta", "failure") if values[k]]
-        return ", ".join([price, *own])
+        return ", ".join([cost, *own])
 
 # %% ../../nbs/accounting/receipts.ipynb #c927462b
 def _some(chances):
@@ -248,7 +248,7 @@ def _log(delta):
 def _mixture_delta(epsilon, releases, neighboring):
     """The smallest delta that is proved here for releases without deltas of their own."""
     mu, pure, covers = _parts(releases)
-    summed = math.fsum(price * times for price, times in pure)
+    summed = math.fsum(cost * times for cost, times in pure)
     exact = len(covers) < 2 and math.prod(times + 1 for _, times in pure) <= 2**14
     deltas = [1.0]
     if exact:
@@ -267,7 +267,7 @@ def _mixture_epsilon(delta, releases, neighboring):
     if not (pure or covers):
         return gaussian_epsilon(delta, mu)
     if delta < 1e-300:
-        return math.inf if mu or covers else math.fsum(price * times for price, times in pure)
+        return math.inf if mu or covers else math.fsum(cost * times for cost, times in pure)
 
     excess = lambda e: _log(_mixture_delta(e, releases, neighboring)) - math.log(delta)
     low, high = 0.0, 1.0
@@ -424,12 +424,12 @@ def rounded_up(value, digits=4):
 
 def _lines(receipt):
     number = lambda v: "" if v is None else f"{v:.4g}"
-    head = ("release", "mechanism", "sensitivity", "noise scale", "times", "price of one")
+    head = ("release", "mechanism", "sensitivity", "noise scale", "times", "privacy cost")
     times = Counter()  # equal releases stand on one line, where the first of them was
     for r in receipt.releases:
         times[replace(r, times=1)] += r.times
     scales = {r: (number(r.sensitivity), number(r.scale)) for r in times}
-    rows = [(r.label, r.mechanism, *scales[r], n, r.price) for r, n in times.items()]
+    rows = [(r.label, r.mechanism, *scales[r], n, r.privacy_cost) for r, n in times.items()]
     return Table(head, rows)
 
 
@@ -439,8 +439,8 @@ def total_line(receipt):
     total += f" (mu = {rounded_up(receipt.mu)})" if receipt.mu else ""
     why = "; NOT private: drawn from a seed, for teaching and tests"
     if not all(r.private for r in receipt.releases):
-        why = "; NOT private: a price for real numbers, which floating point does not keep"
-    return f"{total}, neighbours: {receipt.neighboring}{unit_of_privacy(receipt)}{'' if receipt.private else why}"
+        why = "; NOT private: a guarantee for real numbers; floating point breaks it"
+    return f"{total}, neighboring: {receipt.neighboring}{unit_of_privacy(receipt)}{'' if receipt.private else why}"
 
 
 def unit_of_privacy(stated):

@@ -16,7 +16,7 @@ from .covariate_shift import (
 from .discrepancy import (
     Reweighting, dca_max, discrepancy_minimization, discrepancy_sensitivity, kernel_mean_matching,
     labeled_discrepancy, loss_bound, loss_difference, moment_noise_bound,
-    printed_reweighting_bound, private_discrepancy, private_second_moment, rademacher_bound,
+    published_reweighting_bound, private_discrepancy, private_second_moment, rademacher_bound,
     reweighting_bound, total_variation_bound, trust_region_max, trust_region_violation,
 )
 from .label_shift import (
@@ -48,7 +48,7 @@ __all__ = [
     "joint_gradient", "joint_objective", "kernel_mean_matching", "labeled_discrepancy",
     "least_right", "local_discrepancy", "log_reach", "loss_bound", "loss_difference",
     "moment_error", "moment_noise_bound", "moments_p_value", "nearest_weights",
-    "noisy_gradient", "objective_smoothness", "on_lattice", "printed_reweighting_bound",
+    "noisy_gradient", "objective_smoothness", "on_lattice", "published_reweighting_bound",
     "private_discrepancy", "private_local_discrepancy", "private_second_moment",
     "profile_weights", "profiled_excess_bound", "profiled_gradient", "profiled_loss",
     "profiled_regression", "profiled_sensitivity", "rademacher_bound", "raised_share",

@@ -304,8 +304,8 @@ def adapt_classifier(
     reach, ridge = loss.reach(r, Lambda, kappa_1), given.ridge(private, public)
     curvature, V = np.linalg.eigh(H)
     curvature = np.maximum(curvature, 0) + given.raise_curvature * curvature[-1]
-    pull = (2 * private.p * reach / mu) ** 2 * len(start) / (2 * gain)
-    inverse = (V / (curvature + pull + 2 * ridge)) @ V.T
+    proximal = (2 * private.p * reach / mu) ** 2 * len(start) / (2 * gain)
+    inverse = (V / (curvature + proximal + 2 * ridge)) @ V.T
     ask = {"bound": reach, "noise": noise, "mu": mu / math.sqrt(T)}
     ask |= {"width": len(start), "label": "a gradient of the classifier"}
 
@@ -320,7 +320,7 @@ def adapt_classifier(
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
         if public.counts:
             gradient = gradient + profiled_gradient(loss, w, [public], kappa_1)[1]
-        gradient = gradient + 2 * ridge * w + pull * (w - start)
+        gradient = gradient + 2 * ridge * w + proximal * (w - start)
         # with the right curvature, the last iterate is a mean of all T noisy answers
         length = 2 / (t + 1) if public.counts else 1.0
         w = on_lattice(w - length * (inverse @ gradient), Lambda)
@@ -405,11 +405,11 @@ def _called_anew(private, public, given, start, noise, mu):
     if np.array_equal(names, np.arange(K)):
         return public, start, 0.0
     public = with_changes(public, y=names[public.y])
-    start = _trained_alone(public, given)[1]
+    start = _target_only(public, given)[1]
     return public, start, float(np.sum(counts[names, np.arange(K)] - np.diag(counts)))
 
 
-def _trained_alone(public, given):
+def _target_only(public, given):
     """(the PUBLIC sample with all the weight, its model)."""
     alone = _alone(public)
     return alone, on_lattice(given.trained([alone], given.start), given.bounds[1])
@@ -621,7 +621,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
             mu = gaussian_mu(self.epsilon, self.delta)
             if self._asks(public):
                 private, public, given, mu = _ask_first(private, public, given, noise, mu)
-            run = self._as_printed if self.variant == "paper" else adapt_classifier
+            run = self._as_published if self.variant == "paper" else adapt_classifier
             w = run(private, public, given, noise, mu)
         learned_from = self._learned_from(private, public)
         return {"coef_": w, "classes_": self.classes, "learned_from_": learned_from}
@@ -640,7 +640,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         steps = (T, self.expected_gain, self.raise_curvature)
         return Classification(loss, bounds, kappa_1, self.kappa_inf, start, *steps)
 
-    def _as_printed(self, private, public, given, noise, mu):
+    def _as_published(self, private, public, given, noise, mu):
         kappas = {"kappa_1": given.kappa_1, "kappa_2": self.kappa_2, "kappa_inf": self.kappa_inf}
         paid = {"n_iter": given.n_iter, "noise": noise, "mu": mu}
         visited = algorithm_2(given.loss, private, public, *given.bounds, **kappas, **paid)[0]

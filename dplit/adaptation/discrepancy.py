@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Size', 'Target', 'TargetLabels', 'Source', 'SourceLabels', 'SizedNoise', 'Largest', 'SquaredRadius', 'loss_bound',
            'loss_difference', 'discrepancy_sensitivity', 'total_variation_bound', 'rademacher_bound',
-           'reweighting_bound', 'printed_reweighting_bound', 'trust_region_max', 'trust_region_violation',
+           'reweighting_bound', 'published_reweighting_bound', 'trust_region_max', 'trust_region_violation',
            'labeled_discrepancy', 'dca_max', 'private_discrepancy', 'kernel_mean_matching', 'Reweighting',
            'discrepancy_minimization', 'private_second_moment', 'moment_noise_bound']
 
@@ -25,7 +25,7 @@ from ..inputs.checks import check_between, check_count, check_kind, check_radius
 from ..inputs.contracts import Chance, Count, Epsilon, NotNegative, Positive, Rounds, Rule
 from ..inputs.contracts import Table as Matrix, Vector, Whole, between
 from ..inputs.tables import Rows
-from ..mechanisms.discrete import one_price
+from ..mechanisms.discrete import one_cost
 from ..mechanisms.noise import ANoise, Noise
 
 # %% ../../nbs/adaptation/discrepancy.ipynb #03d9bee6
@@ -206,7 +206,7 @@ def reweighting_bound(
     )
 
 # %% ../../nbs/adaptation/discrepancy.ipynb #684f594f
-def printed_reweighting_bound(
+def published_reweighting_bound(
     losses: Annotated[Vector, "k"],
     q: Annotated[Vector, "k"],
     p: Annotated[Vector, "k"],
@@ -439,7 +439,7 @@ def private_discrepancy(
         If an argument is of a wrong kind, or outside its range, the number of records is not public
         for this `Noise`, or n_private is above 1e8: rounding is not covered there.
     """
-    one_price(mu, epsilon)
+    one_cost(mu, epsilon)
     sensitivity = _released_sensitivity(bound, n_private, noise, "private_discrepancy")
     claim = {"sensitivity": sensitivity, "label": "the discrepancy"}
     value = np.clip(value, 0.0, bound)  # where it lies, in truth

@@ -428,7 +428,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             self._confused = _confusion(model, source, codes, classes)
             self._edges = _level_edges(copy.deepcopy(model), source, classes)
         else:
-            check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner)
+            check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner, classes)
 
     def _gate(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
@@ -443,14 +443,14 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
 
     def _release(self, rows, known, source, codes, classes, noise):
         K, shares = len(classes), np.bincount(codes) / len(codes)
-        price = {"epsilon": self.epsilon}
-        scale, p_value = noise.histogram_scale(**price), None
+        cost = {"epsilon": self.epsilon}
+        scale, p_value = noise.histogram_scale(**cost), None
         if known is not None:
-            found = counts = noise.histogram(known, K, **price, label="labels of the target")
+            found = counts = noise.histogram(known, K, **cost, label="labels of the target")
         else:
             bins = _bins_alone(self.estimator_, rows, classes, self._edges)
             label = "predictions for the target, by confidence"
-            binned = noise.histogram(bins, K * _LEVELS, **price, label=label)
+            binned = noise.histogram(bins, K * _LEVELS, **cost, label=label)
             p_value = counts_p_value(self._confused, binned, np.bincount(codes), scale)
             scale *= math.sqrt(_LEVELS)  # of a sum of noisy counts
             confused = self._confused.reshape(K, _LEVELS, K).sum(axis=1)

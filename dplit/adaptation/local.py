@@ -22,7 +22,7 @@ from ..inputs.contracts import Epsilon, NotNegative, Positive, Radius, Rounds, R
 from ..inputs.contracts import Table as Matrix, Vector, between
 from ..inputs.numbers import check_arrays
 from ..inputs.tables import one_each, Rows
-from ..mechanisms.discrete import one_price
+from ..mechanisms.discrete import one_cost
 
 # %% ../../nbs/adaptation/local.ipynb #298f93b1
 def local_discrepancy(
@@ -114,7 +114,7 @@ def private_local_discrepancy(
     TypeError, ValueError
         If an argument is of a wrong kind, or outside its range, or the bounds are so together.
     """
-    one_price(mu, epsilon)
+    one_cost(mu, epsilon)
     bound = loss_bound(radius, reach, residual_bound)
     if not 1e-90 <= bound <= 1e90:
         raise ValueError(

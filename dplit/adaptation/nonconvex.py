@@ -182,17 +182,17 @@ def best_n_iter(smoothness: NotNegative, gap: NotNegative, noise: Positive):
     return max(1, round(math.sqrt(2 * smoothness * gap / (3 * noise))))
 
 # %% ../../nbs/adaptation/nonconvex.ipynb #4af6e10c
-def _noisy_pull(loss, private, w, relative, lipschitz, *, noise, mu):
+def _noisy_gradient_in_w(loss, private, w, relative, lipschitz, *, noise, mu):
     """Noisy sum of the gradients of the records, by w, with their weights relative to p."""
 
-    def pulls(block, at):
+    def record_gradients(block, at):
         rows = _of_known(loss, w, block * private.step, private.y[at])[1]
         return rows * relative[at][:, None]
 
-    pulls.is_total = is_total(loss)
+    record_gradients.is_total = is_total(loss)
     ask = {"bound": min(lipschitz, getattr(loss, "clip", math.inf)), "noise": noise, "mu": mu}
     ask |= {"width": len(w), "label": "a gradient of the classifier"}
-    return private.p * _noisy_gradient(pulls, private.X, **ask)
+    return private.p * _noisy_gradient(record_gradients, private.X, **ask)
 
 
 def _of_known(loss, w, X, y):
@@ -320,7 +320,9 @@ def algorithm_2(
     for _ in range(n_iter):
         visited.append(w)
         q, weigh = 1 / u, {"kappa_1": kappa_1, "squared_norm": w @ w, **more}
-        in_w = _noisy_pull(loss, private, w, q[mine] / private.p, constants[1], **paid)  # line 6
+        in_w = _noisy_gradient_in_w(
+            loss, private, w, q[mine] / private.p, constants[1], **paid
+        )  # line 6
         values = [_losses(loss, w, s) + s.offset for s in samples]
         objective.append(smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
         if len(samples) > 1:

@@ -228,7 +228,7 @@ class _Steps:
 
     start: np.ndarray
     inverse: np.ndarray
-    pull: np.ndarray
+    proximal: np.ndarray
     n_iter: int
 
 
@@ -237,12 +237,12 @@ _CURVATURE = 0.1  # share of mu^2 that shows how the objective curves, where no 
 
 def _bought_curvature(private, public, given, noise, mu):
     """(H, how far noise may turn it, price left). H is None if the public sample shows it, or noise would hide it."""
-    r, (n, d), price = given.bounds[0], private.X.shape, mu * math.sqrt(_CURVATURE)
-    doubt = 4 * math.sqrt(2 * d) * r**2 / (n * price)  # length of the noise in twice the moment
+    r, (n, d), cost = given.bounds[0], private.X.shape, mu * math.sqrt(_CURVATURE)
+    doubt = 4 * math.sqrt(2 * d) * r**2 / (n * cost)  # length of the noise in twice the moment
     if public.counts or doubt > r**2 / d or n > 10**8 or not 1e-40 < r < 1e40:
         return None, 0.0, mu
     rows = MappedRows(private.X, lambda block, at: block * private.step)
-    moment = private_second_moment(rows, radius=r, noise=noise, mu=price)
+    moment = private_second_moment(rows, radius=r, noise=noise, mu=cost)
     return 2 * moment, doubt, mu * math.sqrt(1 - _CURVATURE)
 
 
@@ -259,9 +259,9 @@ def _planned_steps(public, d, sd, given, bought=None, doubt=0.0):
         cut = math.sqrt(kappa_1) / (Lambda * r + Y)
         c = raised_share(curvature, min(sd * math.sqrt(d) / reach, 1e100), cut, n_iter)
     curvature = np.maximum(curvature, 0) + max(c * curvature[-1], doubt, 1e-9 * r**2)
-    pull = sd**2 * d / reach**2 / curvature  # how little we believe, direction by direction
+    proximal = sd**2 * d / reach**2 / curvature  # how little we believe, direction by direction
     n_iter = n_iter or max(round(2 / max(c, 0.02)), 12)  # at most 100
-    return _Steps(start, (V / (curvature + pull)) @ V.T, (V * pull) @ V.T, n_iter)
+    return _Steps(start, (V / (curvature + proximal)) @ V.T, (V * proximal) @ V.T, n_iter)
 
 
 def _head_start(public, d, given, bought):
@@ -320,7 +320,7 @@ def adapt_regression(
         rows = lambda block, at, w=w: shares(private, w, at)[:, None] * (block * private.step)
         rows.is_total = True
         gradient = private.p * _noisy_gradient(rows, private.X, **ask)
-        gradient += 2 * ridge * w + steps.pull @ (w - steps.start)
+        gradient += 2 * ridge * w + steps.proximal @ (w - steps.start)
         if public.counts:
             gradient += public.p * public.combine(shares(public, w))
         # with the right curvature, the last iterate is a mean of all T noisy answers
@@ -329,26 +329,26 @@ def adapt_regression(
 
 # %% ../../nbs/adaptation/regression.ipynb #a38ba6ba
 @dataclass(frozen=True)
-class _Prices:
+class _Budget:
     """What a fit is paid with: the discrepancy, as `private_discrepancy` takes it, and the mu of everything else."""
 
     discrepancy: dict
     mu: float
 
 
-def _cnvx_prices(given, bought):
+def _cnvx_budget(given, bought):
     """The PUBLIC prices of a fit that buys the discrepancy, or does not; `given` holds epsilon, delta and the share."""
     epsilon, delta, share = given.epsilon, given.delta, given.discrepancy_share
     mu = gaussian_mu(epsilon, delta)
     if not bought:
-        return _Prices({}, mu)
+        return _Budget({}, mu)
     if given.variant == "profiled":
         share = 0.1 if share is None else share
-        return _Prices({"mu": mu * math.sqrt(share)}, mu * math.sqrt(1 - share))
+        return _Budget({"mu": mu * math.sqrt(share)}, mu * math.sqrt(1 - share))
     share = 0.5 if share is None else share
     coin = Release("the discrepancy", "laplace", epsilon=share * epsilon)
     rest = lambda scale: [coin, Release("the gradients", "gaussian", mu=scale)]
-    return _Prices({"epsilon": share * epsilon}, largest_scale(rest, epsilon, delta, "replace"))
+    return _Budget({"epsilon": share * epsilon}, largest_scale(rest, epsilon, delta, "replace"))
 
 
 def _check_discrepancy(discrepancy, name, owner):
@@ -513,8 +513,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     def _given(self, public):
         """What the algorithms are told, all of it PUBLIC."""
-        prices = (self.kappa_1, self.kappa_2, self.kappa_inf)
-        given = Regression(self._bounds(), *prices, self.n_iter, self.raise_curvature)
+        costs = (self.kappa_1, self.kappa_2, self.kappa_inf)
+        given = Regression(self._bounds(), *costs, self.n_iter, self.raise_curvature)
         if self.kappa_1 is not None:
             return given
         return with_changes(given, kappa_1=public_spread(public, self.target_bound, given))
@@ -526,12 +526,12 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         private, public = self._offset(private, public, d)
         bought = bought and private.counts and public.counts
         in_the_open = not (self.private and private.counts)  # if no record counts, all is public
-        price = None if in_the_open else _cnvx_prices(self, bought)
+        cost = None if in_the_open else _cnvx_budget(self, bought)
         if bought:
             d = self._discrepancy(private, public)
             if not in_the_open:
                 B, n = loss_bound(*self._bounds()), len(private)
-                d = private_discrepancy(d, B, n, noise=noise, **price.discrepancy)
+                d = private_discrepancy(d, B, n, noise=noise, **cost.discrepancy)
             private, public = self._offset(private, public, d)
             released["discrepancy_"] = d
         given = self._given(public)
@@ -539,8 +539,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         if in_the_open:
             return {"coef_": given.optimum([private, public])[0]} | released
         if paper:
-            return self._as_printed(private, public, given, noise, price.mu) | released
-        return {"coef_": adapt_regression(private, public, given, noise, price.mu)} | released
+            return self._as_published(private, public, given, noise, cost.mu) | released
+        return {"coef_": adapt_regression(private, public, given, noise, cost.mu)} | released
 
     def _offset(self, private, public, d):
         """The two samples, with d on that of the source."""
@@ -553,7 +553,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         (Xt, yt), (Xs, ys) = tables
         return labeled_discrepancy(Xt, yt, Xs, ys, self._bounds()[1])[0]
 
-    def _as_printed(self, private, public, given, noise, mu):
+    def _as_published(self, private, public, given, noise, mu):
         kappas = {"kappa_1": given.kappa_1, "kappa_2": self.kappa_2, "kappa_inf": self.kappa_inf}
         paid = {"n_iter": self.n_iter or 100, "noise": noise, "mu": mu}
         w, of_private, of_public = algorithm_1(private, public, *given.bounds, **kappas, **paid)

@@ -26,7 +26,7 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
-from ..inputs.doubts import doubt
+from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers
@@ -286,11 +286,11 @@ def _is_empty(X):
     return getattr(X, "shape", (len(X),) if isinstance(X, (list, tuple)) else None) == (0,)
 
 
-def _check_no_price(epsilon, name, owner):
+def _check_no_cost(epsilon, name, owner):
     """No price, because nothing is protected, or an error."""
     if epsilon is not None:
         raise ValueError(
-            f"epsilon={epsilon!r} with private=False: {owner} would protect nobody; "
+            f"epsilon={epsilon!r} with private=False: {owner} would protect no record; "
             "leave epsilon out, or private=False."
         )
 
@@ -369,6 +369,13 @@ def _check_ends(given, owner):
         )
 
 
+def _check_alike(owner, tables, radius):
+    """Refuse tables of different columns; doubt rows that were scaled for another ball. No cell is read."""
+    check_same_columns(owner, **tables)
+    for X in tables.values():
+        check_reach(X, owner, radius)
+
+
 def _check_any(owner, *sizes):
     """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
     if not any(size is None or size for size in sizes):
@@ -413,7 +420,7 @@ class PrivateAdaptation(PrivateEstimator):
         rules = rules_of(type(self))
         first = {"private": rules["private"]}  # on which the others depend
         if isinstance(self.private, (bool, np.bool_)) and not self.private:
-            rules |= {"epsilon": _check_no_price, "delta": rule_of(Delta | None).ask}
+            rules |= {"epsilon": _check_no_cost, "delta": rule_of(Delta | None).ask}
         return first | rules
 
     def _check_common(self):
@@ -452,14 +459,15 @@ class PrivateAdaptation(PrivateEstimator):
         columns = {check_columns(X, owner, name) for name, X in tables.items()} - {None}
         if len(columns) > 1:
             raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
-        check_same_columns(owner, **tables)
+        _check_alike(owner, tables, self.radius)
         for d in columns:  # the objective's curvature, and what is made of it
             check_memory(48 * d**2, f"{d} columns", owner)
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [check_pair(*pair, self._sort, owner) for pair in pairs if pair[0] is not None]
+        sort = self._sort, owner, getattr(self, "classes", None)
+        sizes = [check_pair(*pair, *sort) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        refuse_words(y, f"y{name[0]}", self._sort, owner)
+        refuse_words(y, f"y{name[0]}", *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         if public and name == "source":
             self._warn_of_source(Xs, ys)  # before a charge

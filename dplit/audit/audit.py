@@ -19,7 +19,7 @@ from scipy import special, stats
 
 from ..accounting.gaussian import sampled_epsilon
 from ..estimators.base import rows_per_person
-from .faults import Bug, SABOTAGE, sabotage
+from .faults import Bug, FAULTS, inject
 from .recordings import _watched_fit, Audited, record
 from .weighing import _ADDITIVE, _best_event, check_draws, check_noise
 from ..inputs.checks import check_count
@@ -235,7 +235,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
 
     after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
     if after.public["refusal"] is not None and not after.events:
-        return ["refuses one neighbour and not the other"] if _is_finite(data) else []
+        return ["refuses one neighbor and not the other"] if _is_finite(data) else []
     if recorded and not found:
         found.append("fewer releases than the recording")
     different = [k for k in before.public if after.public.get(k) != before.public[k]]
@@ -266,7 +266,7 @@ def check_receipt(estimator, recording):
     neighbors = 2 if spent.neighboring == "replace" else 1
     written = sum(r.rho for r in spent.releases if r.exponent is None)
     if rows**2 * _rho(recording.events, neighbors) > written * (1 + 1e-6):
-        found.append("more went through the door than the receipt says")
+        found.append("more was released than the receipt says")
     covers = {r.label: r.exponent for r in spent.releases if r.exponent is not None}
     for event in recording.events:
         if event.mechanism == "cover":
@@ -604,7 +604,7 @@ def catch(
     Parameters
     ----------
     bug : str
-        One of `SABOTAGE`.
+        One of `FAULTS`.
     estimator, fit
         See `record`.
     zoo : callable
@@ -623,13 +623,13 @@ def catch(
     Raises
     ------
     TypeError, ValueError
-        If it is none of `SABOTAGE`, or `zoo` no function that returns pairs and paths.
+        If it is none of `FAULTS`, or `zoo` no function that returns pairs and paths.
     """
-    with sabotage(bug, estimator, fit) as (broken, broken_fit, neighboring):
+    with inject(bug, estimator, fit) as (broken, broken_fit, neighboring):
         pairs, paths = zoo(neighboring)
         _ask_pairs(pairs, "pairs", "catch")  # somebody else's function has made them
-        if SABOTAGE[bug].seen_by == "explore":
+        if FAULTS[bug].seen_by == "explore":
             return explore(broken, paths, fit=broken_fit, stop=True)
-        if SABOTAGE[bug].seen_by == "weigh":
+        if FAULTS[bug].seen_by == "weigh":
             return weigh(broken, paths[-1][1][-1], n_runs, fit=broken_fit)
         return replay(broken, pairs, seeds=seeds, fit=broken_fit, stop=True)

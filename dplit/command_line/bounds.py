@@ -7,6 +7,7 @@ __all__ = ['DroppingScaler', 'read_bounds']
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50003
 import csv
+import io
 import json
 from contextlib import suppress
 from functools import partial
@@ -43,8 +44,9 @@ def _number(text, name, column, path):
 
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
-    lines = text.splitlines()
-    separator = _separator(lines[0]) if lines else ","
+    lines = io.StringIO(text, newline="")  # a name may hold a line break
+    separator = _separator(lines.readline())
+    lines.seek(0)
     reader = csv.DictReader(lines, delimiter=separator)
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     if "column" not in reader.fieldnames:
@@ -109,7 +111,7 @@ def _once(pairs, path):
     """An object of a JSON file whose names are all different."""
     names = [name for name, _ in pairs]
     for twice in (name for name in names if names.count(name) > 1):
-        raise _Twice(f"{path}: {twice!r} stands there twice.")
+        raise _Twice(f"{path}: {twice!r} appears there twice.")
     return dict(pairs)
 
 # %% ../../nbs/command_line/bounds.ipynb #d0a1b2c4
@@ -132,15 +134,16 @@ class DroppingScaler(BoundedScaler):
         super().__init__(low, high, categories=categories, missing=missing, weight=weight)
         self.neighboring = neighboring
 
+    _owner = "dplit"  # who needs what a file of bounds declares
+
     def _doubt_lists(self, columns):
         """What is said of lists is said by the command, and stands in the report."""
 
     def _refuse_to_drop(self):
         if self.neighboring != "add_remove":
             raise ValueError(
-                f'missing="drop" changes how many records there are, and neighboring={self.neighboring!r}: '
-                'it needs neighboring="add_remove"; with "replace" a dropped record is not hidden. Or '
-                'take a number, "low", "high" or "middle".'
+                "missing drop changes how many records there are, so it needs --neighboring add_remove: with "
+                f"{self.neighboring} a dropped record is not hidden. Or take a number, low, high or middle."
             )
 
 # %% ../../nbs/command_line/bounds.ipynb #75b61d12
@@ -149,14 +152,14 @@ def read_bounds(path):
 
     `low`, `high`, `categories`, `missing` and `weight`, from names of columns. A bound that is missing,
     no finite number or not below the other, a rule for missing cells that is none, an impossible weight,
-    or a column that stands there twice, is refused by name.
+    or a column that appears there twice, is refused by name.
     """
     read = _from_json if str(path).lower().endswith(".json") else _from_csv
     found = {"low": {}, "high": {}, "categories": {}, "missing": {}, "weight": {}}
     for column, given in read(_text_of(path, "bounds"), path):
         if not column or any(column in part for part in found.values()):
             why = (
-                f"the column {column!r} stands there twice" if column else "a line names no column"
+                f"the column {column!r} appears there twice" if column else "a line names no column"
             )
             raise ValueError(f"{path}: {why}.")
         values = given.get("values") if isinstance(given, dict) else None
@@ -173,8 +176,7 @@ def read_bounds(path):
     names = [*found["low"], *found["categories"]]
     if not names:
         raise ValueError(f"{path}: it declares no column.")
-    _scaler(found, names)
-    return found
+    return _usable(found, names, path)
 
 
 def _rule(rule):
@@ -195,6 +197,17 @@ def _listed(values, given, column, path):
             "numbers. What is on no list, such as an empty cell, is none of the values and needs no rule."
         )
     return [str(v) for v in values]
+
+# %% ../../nbs/command_line/bounds.ipynb #75b61d13
+def _usable(found, names, path):
+    """The same declarations, refused in the name of their file if they are impossible."""
+    try:
+        _scaler(found, names)
+    except (TypeError, ValueError) as error:
+        problem = type(error)(f"{path}: {error}")
+    else:
+        return found
+    raise problem
 
 
 def _scaler(bounds, names, neighboring="add_remove"):

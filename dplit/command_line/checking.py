@@ -24,7 +24,7 @@ from dplit.command_line.files import (
 from .files import _parquet, _words, BLOCK
 from .sources import is_parquet, opened
 from ..inputs.console import say
-from ..inputs.doubts import of_one_value
+from ..inputs.doubts import listed, of_one_value
 
 # %% ../../nbs/command_line/checking.ipynb #1e1ea343
 _LOOKS = {  # of cells that are no numbers
@@ -128,8 +128,11 @@ def _read_csv(part):
 
 
 def _read_parquet(part, columns, several):
+    n, of, problem = 0, f" of {part.name}" * several, None
     try:
-        cells = _parquet(part, 2, [column.name for column in columns])
+        for cells in _parquet(part, 2, [column.name for column in columns]):
+            start, n = n + 1, n + len(cells[columns[0].name])
+            yield cells, [f"row {i}{of}" for i in range(start, n + 1)]
     except _HALTS:
         raise
     except BaseException as error:  # its words may quote cells
@@ -137,12 +140,8 @@ def _read_parquet(part, columns, several):
             f"{part.name}: its rows cannot be read ({type(error).__name__}). A fit would be REFUSED, and its "
             "ledger charged: write the file anew."
         )
-    else:
-        problem = None
     if problem:
         raise problem
-    n, of = len(cells[columns[0].name]), f" of {part.name}" * several
-    yield cells, [f"row {i}{of}" for i in range(1, n + 1)]
 
 
 def tally(source, scaler, most):
@@ -164,7 +163,7 @@ def tally(source, scaler, most):
 
 # %% ../../nbs/command_line/checking.ipynb #99bcb560
 WARNING = (
-    "PRIVATE: this is as private as the table itself. It is for the eyes of whoever may read every row. Do "
+    "PRIVATE: this is as private as the table itself. It is for those who may read every row. Do "
     "not publish, mail or keep it where others read, and do not choose bounds by it. Nothing was charged, "
     "since nothing of it may leave the house."
 )
@@ -212,7 +211,7 @@ def check(options):
     rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept)
     said = [WARNING, "", str(Table(head, rows))]
-    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += filter(None, (of_one_value(c.column) for c in columns))
     said += [f"{_are_none(wrong)}:"] * bool(wrong)
     said += [f"  {place}" for place in wrong[:most]]

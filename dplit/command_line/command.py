@@ -10,6 +10,7 @@ import copy
 import csv
 import io
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -21,7 +22,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..ledger.rules import declared_price, Row
+from ..ledger.rules import declared_cost, cost_for, Row
+from ..ledger.units import said as in_words
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
 from ..estimators.grid import GridKMeans
@@ -36,10 +38,10 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, report, together
-from ..inputs.doubts import as_one_name, of_one_value
+from ..inputs.doubts import as_one_name, listed, of_one_value
 from .options import MANY
 from .bounds import _scaler, read_bounds
-from .files import check_table, read_names, read_rows
+from .files import _block, check_table, read_names, read_rows
 from .persons import check_persons, keeping, persons_of
 from .sources import opened
 
@@ -50,6 +52,16 @@ FILES = "centers.csv", "receipt.json", "report.html"
 ROOM = 2**21  # bytes that must be free where they are written
 
 # %% ../../nbs/command_line/command.ipynb #957af046
+_OPTIONS = {  # what the command calls a parameter, in a message about it
+    "n_clusters=": "--clusters ",
+    "epsilon=": "--epsilon ",
+    "delta=": "--delta ",
+    "random_state=": "--seed ",
+    "max_rows_per_person=": "--max-rows-per-person ",
+}
+_OPTION = re.compile(rf"\b({'|'.join(_OPTIONS)})")
+
+
 def _n_outputs(scaler):
     """How many columns the scaled table has, each value of a list counted: PUBLIC."""
     return sum(len(column.outputs) for column in scaler.columns_)
@@ -86,10 +98,12 @@ def read_public(options, source, neighboring="add_remove"):
     bounds, names = read_bounds(options.bounds), read_names(source)
     declared = {*bounds["low"], *bounds["categories"]}
     for missing in sorted(declared.difference(names)):
-        alike = missing.casefold() in map(str.casefold, names)
+        near = "there, capitals differ." * (missing.casefold() in map(str.casefold, names))
+        if missing in map(str.strip, names):
+            near = "there, spaces stand around it, which bounds in JSON can name."
         raise ValueError(
             f"{options.bounds}: column {missing!r} is not among the {len(names)} names in {source.name}; "
-            + ("there, capitals differ." if alike else "does its first line hold names?")
+            + (near or "does its first line hold names?")
             + as_one_name(names)
         )
     scaler = _scaler(bounds, [name for name in names if name in declared], neighboring)
@@ -97,7 +111,7 @@ def read_public(options, source, neighboring="add_remove"):
     left_out = (name or "a column without a name" for name in names if name not in declared)
     return scaler, tuple(left_out)
 
-
+# %% ../../nbs/command_line/command.ipynb #957af04f
 def _plan(options, source):
     """(scaler, estimator, why that one, columns left out): all that is PUBLIC, checked; no row is read."""
     scaler, left_out = read_public(options, source, options.neighboring)
@@ -106,13 +120,56 @@ def _plan(options, source):
     asked |= {"neighboring": options.neighboring, "verbose": options.verbose}
     if options.max_rows_per_person is not None:
         asked["max_rows_per_person"] = options.max_rows_per_person
+    if options.seed is not None and options.seed < 0:
+        raise ValueError(f"--seed {options.seed}: it is a whole number from 0.")
     method, why = _method(options, scaler)
-    # scaled rows fill the cube [-1, 1]^d, whose cells are smaller than those of the ball around it
-    grid = METHODS[method] is GridKMeans
-    asked |= {"bounds": (-1.0, 1.0)} if grid else {"radius": scaler.radius_}
+    # scaled rows fill a cube, whose cells are smaller than those of the ball around it
+    if METHODS[method] is GridKMeans:
+        most = max(1.0, *(abs(end) for c in scaler.columns_ for ends in c.ends for end in ends))
+        asked |= {"bounds": (-most, most)}  # the same for all columns, or their weights would go
+    else:
+        asked |= {"radius": scaler.radius_}
+    if METHODS[method] is NoisyLloyd and any(c.values for c in scaler.columns_):
+        asked["init"] = "cells"  # from another start a list may divide the rows
     model = METHODS[method](options.clusters, **asked)
-    model.check_tables(np.zeros((1, _n_outputs(scaler))))
-    return scaler, model, why, left_out
+    try:
+        model.check_tables(np.zeros((1, _n_outputs(scaler))))
+    except (TypeError, ValueError) as error:
+        problem = type(error)(_OPTION.sub(lambda found: _OPTIONS[found[1]], str(error)))
+    else:
+        return scaler, model, why, left_out
+    raise problem
+
+# %% ../../nbs/command_line/command.ipynb #957af04d
+def _cost(options, model, budget=None):
+    """What the fit costs, as the ledger counts it if there is one; refused in the words of the command if it counts another way."""
+    if budget is None:
+        return declared_cost(model)
+    cost, m = cost_for(model, budget.max_rows_per_person), budget.max_rows_per_person
+    if (own := cost["max_rows_per_person"]) != m:
+        take = "leave --max-rows-per-person out" if m == 1 else f"add --max-rows-per-person {m}"
+        raise ValueError(
+            f"ledger {options.ledger}: it counts {in_words(m)}, and this run states its epsilon and delta for "
+            f"{in_words(own)}: the two do not add up. For this ledger, {take}; or name one for the same people that "
+            f"was begun with --max-rows-per-person {own}. Nothing was charged."
+        )
+    if (cost["neighboring"], budget.neighboring) == ("replace", "add_remove"):
+        raise ValueError(
+            f"ledger {options.ledger}: it counts records that are there or not (add_remove), and a guarantee for "
+            "replaced ones says nothing of that. Take --neighboring add_remove; or begin a ledger with "
+            "--neighboring replace, charge to it what this one has charged, and use it for all fits of these "
+            "people: it counts add_remove fits too, as groups of two. Nothing was charged."
+        )
+    return cost
+
+
+def _say_unit(options, model, cost):
+    """Say what the ledger counts, if that is not what the run states."""
+    if (m := cost["max_rows_per_person"]) != rows_per_person(model):
+        say(
+            f"ledger {options.ledger}: it counts {in_words(m)}, so it is charged epsilon = {cost['epsilon']:.4g} at "
+            f"delta = {cost['delta']:g}; the receipt of this run speaks of {in_words(1)}."
+        )
 
 
 def _till(options, model):
@@ -120,20 +177,20 @@ def _till(options, model):
     if options.ledger is None:
         return None
     budget = PrivacyBudget.open(options.ledger)
-    require_room(budget, Row.priced(**declared_price(model)))
+    require_room(budget, Row.for_cost(**_cost(options, model, budget)))
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _rehearsed(options, scaler, model, why, left_out, budget):
+def _dry_run_done(options, scaler, model, why, left_out, budget):
     """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
-    price = declared_price(model)
-    said = [f"{options.clusters} clusters by {price['name']}, because {why}"]
-    said += [f"left out, because no range is declared: {', '.join(left_out)}"] * bool(left_out)
+    cost = declared_cost(model)
+    said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
+    said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += (
         [str(budget.quote(model))]
         if budget
         else [
-            f"It would cost epsilon = {price['epsilon']:g}, delta = {price['delta']:g}; no ledger is named."
+            f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
     say("\n".join([*said, "No row was read; `python -m dplit check` says whether all can be."]))
@@ -167,7 +224,7 @@ def _result(options, source, scaler, model, why, left_out):
     return Result(
         source=source.label,
         method=type(model).__name__
-        + (" (which abstained: its centres mean little)" if abstained else ""),
+        + (" (which abstained: its centers mean little)" if abstained else ""),
         why=why,
         columns=scaler.columns_,
         left_out=left_out,
@@ -258,7 +315,7 @@ def _write(folder, result, names):
     return failed
 
 # %% ../../nbs/command_line/command.ipynb #11527435
-def _rehearse(options, source, scaler, model, *said):
+def _dry_run(options, source, scaler, model, *said):
     """Write everything once with made-up numbers: what fails without a row fails before the charge."""
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
     noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
@@ -269,6 +326,7 @@ def _rehearse(options, source, scaler, model, *said):
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
+    _rehearse_reading(source, scaler)
     result = _result(options, source, scaler, made_up, *said)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
@@ -278,6 +336,22 @@ def _rehearse(options, source, scaler, model, *said):
     _summary(result)
     for name, why in failed.items():
         raise OSError(f"{options.out}: {name} cannot be made there ({why}); no row was read.")
+
+# %% ../../nbs/command_line/command.ipynb #11527436
+def _rehearse_reading(source, scaler):
+    """Read a made-up record as one of the table: what fails on it is no fault of the table."""
+    cells = {c.name: [str(c.values[0] if c.values else c.low)] for c in scaler.columns_}
+    try:
+        _block(cells, scaler)
+    except Exception as error:
+        problem = ValueError(
+            "dplit could not read a record that it made up for these bounds "
+            f"({type(error).__name__}: {error}). This is a fault of dplit and not of {source.name}: please "
+            "report it. No row was read, and nothing was charged."
+        )
+    else:
+        return
+    raise problem
 
 
 def _summary(result):
@@ -303,7 +377,7 @@ def _finish(folder, result, failed, came):
     printed = say(f"{_summary(result)}\n{written}")
     if failed:
         why = "; ".join(f"{name} ({why})" for name, why in failed.items())
-        also = f" Printed in place of a file: {', '.join(lost)}." if lost else ""
+        also = f" Printed instead of a file: {', '.join(lost)}." if lost else ""
         said = "the result was released and charged, so do not run this again; not written"
         say(f"dplit: {said}: {why}.{also}", sys.stderr)
     elif not printed:
@@ -345,21 +419,23 @@ def _cluster(options, source):
     budget = _till(options, model)
     if options.dry_run:
         _require_empty(options.out)
-        return _rehearsed(options, scaler, model, *said, budget)
+        return _dry_run_done(options, scaler, model, *said, budget)
     with held(model) as stop:
         work = partial(_answer, options, source, scaler, model, stop, *said)
         new = _prepare(options.out)
         try:
-            _rehearse(options, source, scaler, model, *said)
+            _dry_run(options, source, scaler, model, *said)
             stop.check()
             if left_out := said[-1]:
-                say(f"left out, because no range is declared: {', '.join(left_out)}")
+                say(f"left out, because no range is declared: {listed(left_out, 12)}")
             for doubt in filter(None, map(of_one_value, scaler.columns_)):
                 say(f"in doubt: {doubt}")
             if budget is None:
                 found, _ = work()
             else:
-                found = charged(budget, declared_price(model), source.label, work)
+                cost = _cost(options, model, budget)
+                _say_unit(options, model, cost)
+                found = charged(budget, cost, source.label, work)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..accounting.receipts import Receipt
-from ..inputs.doubts import deciding, ends_of, of_one_value, said_of_deciding, said_of_ends
+from ..inputs.doubts import deciding, ends_of, listed, of_one_value, said_of_deciding
+from ..inputs.doubts import said_of_ends
 
 # %% ../../nbs/command_line/findings.ipynb #5e71485c
 class Result(NamedTuple):
@@ -62,23 +63,26 @@ def doubts(result):
 def _empty_clusters(result):
     which = (np.flatnonzero(_maybe_empty(result)) + 1).tolist()
     if which:
-        *most, last = map(str, which)
-        who = f"Clusters {', '.join(most)} and {last} have" if most else f"Cluster {last} has"
+        who = f"Clusters {listed(which)} have" if len(which) > 1 else f"Cluster {which[0]} has"
         yield (
             f"{who} no more rows than the noise alone may show (two standard errors): where nobody is, a "
-            "centre means nothing. Fewer clusters, more rows or a higher price may help."
+            "center means nothing. Fewer clusters, more rows or a larger epsilon may help."
         )
 
 
 def _empty_lists(result):
     """Columns with a list whose values have less than half of each cluster that has rows for sure."""
     sure = result.centers[~_maybe_empty(result)]
-    for column, own in _places(result):
-        if column.values and len(sure) and sure[:, own].sum(axis=1).max() < 0.5:
-            yield (
-                f"In column {column.name!r} most rows of every cluster have none of the declared values: "
-                "do capitals or spelling differ?"
-            )
+    found = [
+        repr(column.name)
+        for column, own in _places(result)
+        if column.values and len(sure) and sure[:, own].sum(axis=1).max() < 0.5
+    ]
+    if found:
+        yield (
+            f"In column{'s' * (len(found) > 1)} {listed(found)} most rows of every cluster have none of the "
+            "declared values: do capitals or spelling differ?"
+        )
 
 
 def _places(result):
@@ -105,15 +109,15 @@ def _telling(result):
 # %% ../../nbs/command_line/findings.ipynb #3db780b5
 def _ends(result):
     """Columns in which every cluster that has rows for sure lies at an end of the range."""
-    sure = ~_maybe_empty(result)
+    sure, found = ~_maybe_empty(result), []
     for column, own in _places(result):
         if not column.values:
             errors = result.center_errors
             errors = None if errors is None else errors[sure][:, own]
             range_ = np.array([column.low]), np.array([column.high])
             [end] = ends_of(result.centers[sure][:, own], errors, *range_)
-            if end:
-                yield said_of_ends(column.name, end)
+            found.append((column.name, end))
+    yield from said_of_ends(found)
 
 
 def _alone(result):

@@ -13,7 +13,7 @@ from pathlib import Path
 # %% ../../nbs/command_line/options.ipynb #ade56734
 NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
-MOST = 2**36  # bytes of a copy of a table: a small file may unpack to any number
+MOST = 2**36  # bytes of a table, copied or in memory: a small file may unpack to any number
 _ADDED = "with --begin: add costs up, or compose them and keep half of delta for addition (default)"
 _RELATION = "with --begin: of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
@@ -33,15 +33,16 @@ return codes:
   128 + n signal n (Ctrl-C, SIGTERM, a closed terminal) came before anything was released"""
 
 
-_TABLE = (
-    "CSV or Parquet, one row for each person (or see --person-column): a file (gzip or zip too), a folder of Parquet parts, a pipe, or - "
-    "for standard input"
-)
+_TABLE = "CSV or Parquet{}: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - for standard input"
+_PERSON = ", one row for each person (or see --person-column)"
 _DELTA = "failure probability; 0, pure epsilon-DP, with --method GridKMeans or NoisyLloyd"
-_MOST = "bytes that are copied of a pipe or out of a compressed file, at most (default: 64 GiB)"
+_MOST = (
+    "bytes, at most, that are copied of a pipe or out of a compressed file, or that a table takes in memory "
+    "(default: 64 GiB, and in memory what the machine has)"
+)
 _PERSONS = (
     "the unit of privacy: epsilon and delta are stated for all rows of a person together, at most M; without "
-    "--person-column, the table must have no more of anybody (default: 1)"
+    "--person-column, the table must have no more of any person (default: 1)"
 )
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
@@ -49,7 +50,7 @@ _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], 
 def arguments(parser):
     """Add to a parser what `python -m dplit cluster` is told."""
     add = parser.add_argument
-    add("table", type=Path, help=_TABLE)
+    add("table", type=Path, help=_TABLE.format(_PERSON))
     relation = "whom it protects: a row that is there or not (the default), or a row and any other"
     advice = f"default: PEMeans up to {MANY} columns, each value of a list counted, else HDPEMeans"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -113,7 +114,7 @@ def parse(argv=None):
     )
     add = commands.add_parser("check", help=told, description=told)
     add.set_defaults(program="check")
-    add.add_argument("table", type=Path, help=_TABLE)
+    add.add_argument("table", type=Path, help=_TABLE.format(""))
     add.add_argument("--bounds", type=Path, required=True, help=_BOUNDS)
     add.add_argument(
         "--all", action="store_true", help="list every such cell, not the first few of a column"

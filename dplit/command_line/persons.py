@@ -66,7 +66,7 @@ def _kept_records(source, column, max_rows_per_person):
     persons, ends = Persons(), []
     for part in source.parts:
         parquet = is_parquet(part)
-        blocks = [_parquet(part, 2, [column])] if parquet else (c for _, c in _csv_cells(part))
+        blocks = _parquet(part, 2, [column]) if parquet else (c for _, c in _csv_cells(part))
         for cells in blocks:
             persons.add(cells[column])
         ends.append(persons.n_rows)

@@ -186,16 +186,16 @@ def right_guesses(receipt):
 NOT_PROTECTED = (
     "That the table exists, how it is called, which columns it has and how they are named.",
     "The range or the list of values that was declared for each column. They must come from what "
-    "the columns mean; if somebody read them off the table, they tell about it and nothing here "
+    "the columns mean; if they were read off the table, they reveal something about it and nothing here "
     "covers that.",
     "How many clusters were asked for, by which method, and all other settings.",
     "How long the computation took, and how much memory it needed.",
     "That the computation went through: a table is refused if some cell of a range is no number and no rule "
     "was declared for that column.",
-    "Several rows of one person. One row is protected; whoever has two is protected half as well.",
+    "Several rows of one person. One row is protected; a person with two rows is protected half as well (group privacy).",
     "What is true of many people. That old people are richer, say, can be learnt with and without "
     "any one of them, and it will then be believed of each.",
-    "What was or will be published elsewhere about the same people. Prices add up: a ledger keeps "
+    "What was or will be published elsewhere about the same people. Privacy costs add up: a ledger keeps "
     "count of them, if all of them are charged to it.",
 )
 
@@ -206,7 +206,7 @@ def _not_protected(receipt):
         return NOT_PROTECTED
     person = (
         f"A person with several ids, or with more than {m} rows where nothing brought the table to that bound: "
-        "whoever has twice as many is protected half as well."
+        "a person with twice as many is protected half as well (group privacy)."
     )
     return tuple(person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
 
@@ -250,14 +250,14 @@ def _sentences(result):
         yield f"That method was taken because {result.why}. This choice used no private data."
     if not receipt.private:
         yield (
-            "The noise came from a seed or is private on paper only. Whoever knows the seed can take "
-            "it off again: this page is for teaching and tests, and protects nobody."
+            "The noise came from a seed or is private on paper only. An adversary who knows the seed can subtract "
+            "it: this page is for teaching and tests, and protects no record."
         )
     best = min(math.ceil(1000 * right_guesses(receipt)) / 10, 100)
     yield (
-        f"Suppose somebody knows {unit['rest']}, and bets whether {unit['used']} used. Without this page he is "
+        f"Suppose an adversary knows {unit['rest']}, and bets whether {unit['used']} used. Without this page he is "
         f"right in 50 of 100 such bets. With it he is right in at most {best:g} of 100, however "
-        "clever he is and whatever else he knows."
+        "clever they are and no matter what else they know."
     )
     epsilon, delta = rounded_up(receipt.epsilon), rounded_up(receipt.delta)
     times = rounded_up(math.exp(min(receipt.epsilon, 700)))
@@ -345,10 +345,10 @@ def _declared(result):
 
 def _found(result):
     """What was found: pictures and a table."""
-    where = "Where the centres lie. A grey line is the whole declared range of a column."
+    where = "Where the centers lie. A gray line is the whole declared range of a column."
     if len(result.columns) > MOST_COLUMNS:
         where += (
-            f" Shown are the {MOST_COLUMNS} of {len(result.columns)} columns in which the centres "
+            f" Shown are the {MOST_COLUMNS} of {len(result.columns)} columns in which the centers "
             "(of clusters that surely have rows) lie farthest apart; the table below has all."
         )
     some = ""

@@ -30,11 +30,12 @@ class Part(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A table: what messages and the report call it, and its parts, of which several are Parquet."""
+    """A table: what messages and the report call it, its parts, of which several are Parquet, and how many bytes it may take."""
 
     name: str
     label: str
     parts: tuple
+    most: int = MOST
 
     @classmethod
     def of(cls, path):
@@ -54,6 +55,8 @@ _BEGINNINGS = {  # of files that are neither
     rb"[^\n]{257}ustar": "it is a tar archive; unpack it, and name the table",
     rb"\xff\xfe|\xfe\xff|[^\n]*\x00": "it is no text in UTF-8 (perhaps UTF-16, or binary); save it as CSV in UTF-8",
     rb"\s*([{]|\[\s*($|[\[{\"\d-]))": "it looks like JSON; write its table to CSV or Parquet",
+    rb"(?i)\"?sep=.\"?\s*$": "its first line is a mark for a spreadsheet (sep=); delete it, the names come first",
+    rb"\s*$": "its first line is empty; the first line holds the names of the columns",
     rb"(?i)\s*<(\?xml|!doctype|html|table|stata)": "it is XML or HTML; save its table as CSV in UTF-8",
 }  # fmt: skip
 _NO_FILE = {
@@ -271,8 +274,11 @@ _REASONS = {
 
 def unreadable(name, error, reasons=_REASONS):
     """A sentence in place of a foreign error about what is PUBLIC of a file."""
-    reason = reasons.get(type(error), f"it cannot be read as a table ({type(error).__name__})")
-    return OSError(f"{name}: {reason}.")
+    kind = type(error)
+    system = isinstance(error, OSError) and error.strerror  # such as: File name too long
+    why = system or "is it damaged, cut short, or of a kind that the reader does not know?"
+    reason = f"it cannot be read as a table ({kind.__name__}: {why})"
+    return OSError(f"{name}: {reasons.get(kind, reasons.get(kind.__name__, reason))}.")
 
 
 def _standard_input(stack):
@@ -310,7 +316,8 @@ def opened(path, most=MOST):
         A CSV or Parquet file, plain or compressed (gzip, bzip2, xz, or zip with one member); a pipe;
         "-" for standard input; or a folder of Parquet files.
     most : int
-        PUBLIC. Bytes that are copied of a pipe or out of a compressed file; one that has more is refused.
+        PUBLIC. Bytes that are copied of a pipe or out of a compressed file, or that a table takes in
+        memory; one that has more is refused.
 
     Yields
     ------
@@ -331,6 +338,8 @@ def opened(path, most=MOST):
                 if folder
                 else _plain(path, stack, most)
             )
+            label = "".join(sign if sign.isprintable() else " " for sign in source.label)
+            source = source._replace(label=label, most=most)
             for part in source.parts:
                 check_source(part)
             problem = None

@@ -50,8 +50,8 @@ def compare(X, radius, center, epsilons, n_clusters=10, delta=1e-5, random_state
     ):
         say(f"  {name} at epsilon = {epsilon:g} ...")
         start = time.perf_counter()
-        price = dict(epsilon=epsilon, delta=delta, random_state=random_state)
-        model = make(n_clusters, **price, **ball).fit(X)
+        cost = dict(epsilon=epsilon, delta=delta, random_state=random_state)
+        model = make(n_clusters, **cost, **ball).fit(X)
         seconds = time.perf_counter() - start
         loss = exact.kmeans_loss(X, model.cluster_centers_) / best
         rows.append((name, f"{epsilon:g}", f"{loss:.2f}", f"{seconds:.2f}"))
@@ -91,10 +91,10 @@ def tour(options):
     picture(models, options.picture)
     say(f"\n{Table(['method', 'epsilon', 'relative loss', 'seconds'], rows)}")
     say(
-        "\nloss: mean squared distance to the nearest centre, relative to k-means without privacy\n"
+        "\nloss: mean squared distance to the nearest center, relative to k-means without privacy\n"
     )
     say(f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n")
-    say(f"Picture of the centres: {options.picture.resolve()}")
+    say(f"Picture of the centers: {options.picture.resolve()}")
     say("A table of your own:    python -m dplit cluster --help")
     if Path("nbs/index.ipynb").exists():  # an installed package has no book beside it
         jupyter = Path(sys.executable).parent / "jupyter"

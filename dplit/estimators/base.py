@@ -26,7 +26,7 @@ from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
 
 # %% ../../nbs/estimators/base.ipynb #a10d0002
-class _Aloud(Noise):
+class _Verbose(Noise):
     """A door that says what the receipt will list, as it is written, and nothing else: so that anybody may read along."""
 
     def __init__(self, owner, random_state, *, neighboring):
@@ -259,7 +259,7 @@ class PrivateEstimator(BaseEstimator):
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
         tables = given._gate(*tables, **named)
-        door = partial(_Aloud, type(self).__name__) if getattr(given, "verbose", False) else Noise
+        door = partial(_Verbose, type(self).__name__) if getattr(given, "verbose", False) else Noise
         noise = door(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(*tables, noise))
         receipt = given._receipt(noise, f"of {type(self).__name__}{given._title(*tables)}")

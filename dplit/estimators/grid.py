@@ -305,9 +305,9 @@ def _of_cells(points, counts, centers, deviation):
     return sizes, errors, scale[:, None] * np.sqrt(np.maximum(spread, 1e-300))
 
 
-def _deviation(scale, **price):
+def _deviation(scale, **cost):
     """Standard deviation of the noise of a count: PUBLIC."""
-    if "mu" in price:
+    if "mu" in cost:
         return math.hypot(scale, 12**-0.5)  # rounded to whole numbers
     return math.sqrt(0.5) / math.sinh(min(0.5 / scale, 300.0))  # two-sided geometric
 
@@ -510,7 +510,7 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         self.random_state = random_state
 
     def _check_public(self):
-        self._is_gaussian = "mu" in self._prices()[1]
+        self._is_gaussian = "mu" in self._budget_split()[1]
 
     def _check_shape(self, n_features):
         super()._check_shape(n_features)
@@ -536,9 +536,9 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         return super()._memory(n_features) + 40 * LARGEST_GRID * (n_features + 1)
 
     def _smallest_mu(self):
-        return min(*self._prices()[0].values(), *self._prices()[1].values())
+        return min(*self._budget_split()[0].values(), *self._budget_split()[1].values())
 
-    def _prices(self):
+    def _budget_split(self):
         """What the number of records and the histogram cost, each {"mu": ...} or {"epsilon": ...}: PUBLIC."""
         (l1, l2), mu = (
             histogram_sensitivity(self.neighboring),
@@ -558,15 +558,15 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         return CellGrid.over(n_features, n_bins, self.radius, self.center)
 
     def _release_centers(self, X, noise, center):
-        count_price, price = self._prices()
-        deviation = _deviation(noise.histogram_scale(**price), **price)
+        count_cost, cost = self._budget_split()
+        deviation = _deviation(noise.histogram_scale(**cost), **cost)
         # how many records there are: public, or released
-        n, totals = self._n_rows(X, noise, count_price)
+        n, totals = self._n_rows(X, noise, count_cost)
         # a public grid with as many cells as balance their size and the noise
         grid = self._grid(X.shape[1], n, deviation)
         # the noisy number of records in each cell: the one release of the data
         cells = MappedRows(X, lambda rows, at: grid.cells(rows), 1)
-        counts = noise.histogram(cells, len(grid.points), label="records in each cell", **price)
+        counts = noise.histogram(cells, len(grid.points), label="records in each cell", **cost)
         n = counts.sum() if n is None else n
         # from here on post-processing: k-means of the cells, weighted by their counts
         points, k = grid.points, self.n_clusters
@@ -578,14 +578,14 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
         more |= {"grid_counts_": counts, "grid_counts_se_": deviation}
         return Clusters(centers, sizes, sizes_se, errors, more, totals)
 
-    def _n_rows(self, X, noise, price):
+    def _n_rows(self, X, noise, cost):
         """(the number of records, what was released of it); None: with `n_bins` the sum of the counts will do."""
         if self.n_public is not None or noise.size_is_public:
             return self.n_public or X.shape[0], ()
         if self.n_bins is not None:
             return None, ()
-        n = noise.count(X.shape[0], label="number of records", **price)
-        return max(n, 1.0), [(n, _deviation(noise.count_scale(**price), **price))]
+        n = noise.count(X.shape[0], label="number of records", **cost)
+        return max(n, 1.0), [(n, _deviation(noise.count_scale(**cost), **cost))]
 
     def _grid(self, d, n, deviation):
         if self.n_bins is not None:

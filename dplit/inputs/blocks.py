@@ -266,7 +266,7 @@ class MappedRows:
         """All rows in memory, for whoever needs them there."""
         return to_numpy(joined(list(map_blocks(_block_of, self))))
 
-    def beside(self, column):
+    def with_column(self, column):
         """This table with one more column, the last.
 
         Parameters

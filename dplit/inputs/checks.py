@@ -318,7 +318,7 @@ def _number(value, name, owner):
     if value is None:
         raise ValueError(
             f"{name}=None: {owner} needs a public {name}. "
-            "Choose it from how much protection is promised, before looking at the data."
+            "Choose it by the protection that you need to guarantee, before looking at the data."
         )
     if not is_number(value):
         raise TypeError(f"{name}={shown(value)}: {owner} needs a number.")
@@ -336,9 +336,9 @@ def warn_after_charge(message, category):
 
 
 def users_level():
-    """How many frames up the first line outside this package is: the `stacklevel` of a warning in the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dplit."):
+    """How many frames up the first line outside this package and scikit-learn is: the `stacklevel` of a warning in the caller."""
+    frame, level, ours = sys._getframe(1), 1, ("dplit.", "sklearn.")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(ours):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -407,5 +407,5 @@ def check_memory(n_bytes, what, owner):
 
 def check_rounds(value, name, owner):
     """A PUBLIC number of rounds from 1 to 2**20 as an int."""
-    why = ": each is one more pass over the rows, for a smaller part of the price"
+    why = ": each is one more pass over the rows, for a smaller part of the budget"
     return check_count(value, name, owner, high=2**20, why=why)

@@ -63,6 +63,12 @@ class Column(NamedTuple):
         return [f"{self.name}={v}" for v in self.values] if self.values else [str(self.name)]
 
     @property
+    def ends(self):
+        """Between which two numbers each output lies once it is scaled."""
+        s, a = stretch(len(self.values)) if self.values else (2.0, 0.5)
+        return [(-self.weight * s * a, self.weight * s * (1 - a))] * len(self.outputs)
+
+    @property
     def unit(self):
         """How long a step of 1 in the ball is in the column's unit, or in shares of a value."""
         wide = 1 / stretch(len(self.values))[0] if self.values else (self.high - self.low) / 2

@@ -101,7 +101,8 @@ PARAMETERS = {
     PUBLIC center of the clipping ball, default the origin.""",
     "bounds": """bounds : tuple (low, high), optional
     PUBLIC range of each column, in place of `radius` and `center`: all low ends, then all high
-    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`.""",
+    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`. All columns
+    count alike; for a `weight` of each, put a `BoundedScaler` in front, with `radius=scaler.radius_`.""",
     "neighboring": """neighboring : {"add_remove", "replace"}
     Which datasets count as neighbors: those that differ by one record more or less, or those in
     which one record is replaced.""",

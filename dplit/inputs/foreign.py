@@ -189,7 +189,7 @@ def label_places(labels, classes):
 LABEL_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
 
 
-def check_pair(X, y, name, sort, owner):
+def check_pair(X, y, name, sort, owner, classes=None):
     """Refuse a table and labels that cannot belong together, or labels of which none can be a class, by shapes and types alone; the number of rows, or None if only reading tells it."""
     rows, labels = map(_shape, (X, y))
     if labels is not None and not (len(labels) == 1 or labels[1:] == (1,)):
@@ -198,7 +198,7 @@ def check_pair(X, y, name, sort, owner):
         raise ValueError(f"X{name[1:]} and {name} differ in length: {owner} needs a label each.")
     if (found := _sort_by_type(y)) not in (None, sort):
         raise ValueError(
-            f"{name}: its entries are {found}, and {owner} needs {sort}. Convert them, or the classes."
+            f"{name}: its entries are {found}, and {owner} needs {sort}. {_advice(classes, sort)}"
         )
     return rows[0] if rows else None
 
@@ -224,7 +224,14 @@ def _shape(table):
     return shape if isinstance(shape, tuple) else None
 
 # %% ../../nbs/inputs/foreign.ipynb #f9c87778
-def refuse_words(y, name, sort, owner):
+def _advice(classes, sort):
+    """What to do with labels of another sort than those of the PUBLIC classes; None: of an estimator that has none."""
+    if classes is None:
+        return "Convert them; to predict words, use a classifier with `classes`."
+    return f"Its `classes` are {sort}: convert the labels, or declare the classes as the labels name them."
+
+
+def refuse_words(y, name, sort, owner, classes=None):
     """Refuse PUBLIC labels of which some are words that are no numbers where these are needed, quoting one."""
     for label in () if y is None or sort != "numbers" else one_column(y, name, owner):
         if isinstance(label, str):
@@ -233,5 +240,5 @@ def refuse_words(y, name, sort, owner):
                 continue
             raise ValueError(
                 f"{name}: some of its entries are words, such as {shown(label)}, and {owner} needs numbers. "
-                "Convert them; to predict words, use a classifier with `classes`."
+                + _advice(classes, "numbers")
             )

@@ -20,11 +20,12 @@ from .columns import Column, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
-from .doubts import doubt, looks_joined, of_one_value
+from .doubts import doubt, looks_joined, of_one_value, Reach, remember
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .checks import shown
+from .frames import column_names
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -185,7 +186,7 @@ def instead_of_bounds(value, name, owner):
     """Refuse a ball where ranges are given: only None passes."""
     if value is not None:
         raise ValueError(
-            f"{name} beside bounds: {owner} takes public bounds, or a public ball, not both."
+            f"{name} together with bounds: {owner} takes public bounds, or a public ball, not both."
         )
 
 
@@ -372,6 +373,10 @@ def _scaled_table(X, columns, owner):
         return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
         X = X.astype(object).filled(None)
+    if (
+        hasattr(X, "set_axis") and column_names(X) is None
+    ):  # of pandas, with names that are no words
+        X = X.set_axis(range(len(columns)), axis=1)
     pieces, kept = zip(*_pieces(X, columns, owner), strict=True)
     kept = [keep for keep in kept if keep is not None]
     rows = np.column_stack(pieces).astype(kind, copy=False)
@@ -420,7 +425,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     radius_ : float
-        PUBLIC radius of the smallest ball around the origin that holds all scaled rows.
+        PUBLIC radius of the smallest ball around the origin that holds all scaled rows. (float32 rows
+        are rounded, and may lie outside by a few parts in 1e8: a fit clips them.)
     columns_ : tuple of Column
         PUBLIC. What was declared of each column.
     n_features_in_ : int
@@ -459,6 +465,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.missing = missing
         self.weight = weight
 
+    @property
+    def _owner(self):
+        """Who needs what is declared, for messages."""
+        return type(self).__name__
+
     def fit(self, X: "ArrayLike", y: object = None) -> Self:
         """Take note of the columns' names and number. No cell is read.
 
@@ -478,7 +489,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         TypeError, ValueError
             If a bound is missing or impossible.
         """
-        owner, given = type(self).__name__, declare(self, {})
+        owner, given = self._owner, declare(self, {})
         keep_columns(given, _with_columns(X, owner, self.categories, self.missing))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
@@ -487,7 +498,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if any(c.missing == "drop" for c in given.columns_):
             self._refuse_to_drop()
         self._doubt_lists(given.columns_)
-        given.radius_ = math.sqrt(math.fsum(c.radius**2 for c in given.columns_))
+        given.radius_ = Reach.of(given.columns_).radius
         settle(self, given)
         return self
 
@@ -501,7 +512,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Why a rule "drop" is impossible."""
         raise ValueError(
             f'missing="drop": {type(self).__name__} does not know what follows. Labels would no longer '
-            "stand beside their records, and where neighbors replace a record the number of records is "
+            "match their records, and where neighbors replace a record the number of records is "
             'public: both would show how many were left out. Take a number, "low", "high" or "middle"; '
             "`python -m dplit cluster` can leave records out."
         )
@@ -528,9 +539,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fitted = as_of_now(self)
-        X = _with_columns(X, type(self).__name__, fitted.categories, fitted.missing)
+        X = _with_columns(X, self._owner, fitted.categories, fitted.missing)
         check_fitted_columns(fitted, X)
-        return _scaled_table(X, fitted.columns_, type(self).__name__)
+        rows = _scaled_table(X, fitted.columns_, self._owner)
+        return remember(rows, Reach.of(fitted.columns_))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -6,7 +6,7 @@ from .averages import (
 )
 from .kmeans import KTupleGaussianMixture, KTupleKMeans, parts_of, stability_needed, tuples_of
 from .noisy_centers import (
-    KNoisyCenters, advanced_epsilon, composed_separation, h_index, printed_loss, printed_separation,
+    KNoisyCenters, advanced_epsilon, composed_separation, h_index, published_loss, published_separation,
 )
 from .paper import (
     canonical, count_unpartitioned, exact_plan, joint_failure_bound, majority, paper_parameters,
@@ -23,7 +23,7 @@ __all__ = [
     "advanced_epsilon", "average_tuples", "averages_bound", "canonical", "composed_separation",
     "count_unpartitioned", "exact_plan", "h_index", "joint_failure_bound", "majority",
     "noise_factor", "one_tuple_movement", "paper_parameters", "paper_plan", "parts_of",
-    "printed_loss", "printed_separation", "private_average", "private_test_partition",
+    "published_loss", "published_separation", "private_average", "private_test_partition",
     "rare_success", "ratio_bound", "rotated_average", "rotated_releases", "scaled_centers",
     "separations", "smallest_separation", "stability_needed", "stable_geometry",
     "stable_movement", "stable_plan", "stable_tuple_mean", "success_probability", "tuples_of",

@@ -338,8 +338,8 @@ class KAverages(PlannedClusterer):
         TypeError, ValueError
             If a number is impossible.
         """
-        price = dict(epsilon=epsilon, delta=delta, beta=beta)
-        given = cls(variant=variant, radius=1.0, min_radius=1.0, **price)._declared()
+        cost = dict(epsilon=epsilon, delta=delta, beta=beta)
+        given = cls(variant=variant, radius=1.0, min_radius=1.0, **cost)._declared()
         return given._least_planned()
 
     def _check_public(self):
@@ -350,9 +350,9 @@ class KAverages(PlannedClusterer):
 
     def _check_size(self, n, k, d):
         self._check_planned(n)
-        moves, price = k * (self._plan(n).ell + 1), self.epsilon / 2 * 5 / 6
+        moves, cost = k * (self._plan(n).ell + 1), self.epsilon / 2 * 5 / 6
         radii = self.radius, self.min_radius
-        least = average_tuples(k, d, moves, price, *radii, self.beta / (2 * k))
+        least = average_tuples(k, d, moves, cost, *radii, self.beta / (2 * k))
         if n < least and not self.too_few:
             raise ValueError(
                 f"T has {n} tuples: the averages of KAverages would be noise below about {least}; take "
@@ -387,8 +387,8 @@ class KAverages(PlannedClusterer):
             beta=beta / (2 * k),
             noise=noise,
         )
-        price = Release("averages", "group average", epsilon=rest, delta=delta / 4)
-        with noise.procedure(price):  # 5
+        cost = Release("averages", "group average", epsilon=rest, delta=delta / 4)
+        with noise.procedure(cost):  # 5
             centers = noise.parallel([partial(average, points[part == i]) for i in range(k)])
         return np.array(centers) if usable else None  # 2, 6
 

@@ -302,7 +302,7 @@ def exact_plan(
     """
     if epsilon > 500:
         raise ValueError(
-            f"epsilon={epsilon:g}: the private failure of the sampled test has no price beyond "
+            f"epsilon={epsilon:g}: the private failure of the sampled test has no finite cost beyond "
             'epsilon=500; choose less, or KNoisyCenters(variant="extension").'
         )
     # the private failure may use up three quarters of delta; a hair less, for rounding
@@ -360,11 +360,11 @@ def success_probability(
     """
     m = len(counts)
     passes = laplace_tail(np.asarray(counts) - m / epsilon_2 * math.log(m / beta), m / epsilon_2)
-    law = np.ones(1)  # of the number of passes
+    distribution = np.ones(1)  # of the number of passes
     for p in passes:
-        law = np.convolve(law, [1 - p, p])
+        distribution = np.convolve(distribution, [1 - p, p])
     short = m - math.log(1 / beta) / epsilon_1 - np.arange(m + 1)
-    return float(law @ laplace_tail(short, 1 / epsilon_1))
+    return float(distribution @ laplace_tail(short, 1 / epsilon_1))
 
 # %% ../../nbs/k_tuples/paper.ipynb #56bb9d89
 def private_test_close_tuples(

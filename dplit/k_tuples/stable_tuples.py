@@ -320,9 +320,9 @@ class StableTupleMean(TupleClusterer):
         TypeError, ValueError
             If a number is impossible, with the message of `fit`.
         """
-        price = dict(epsilon=epsilon, delta=delta, beta=beta)
-        given = cls(separation=separation, outliers=outliers, **price)._declared()
-        mu, eta = _stable_price(given.epsilon, given.delta)
+        cost = dict(epsilon=epsilon, delta=delta, beta=beta)
+        given = cls(separation=separation, outliers=outliers, **cost)._declared()
+        mu, eta = _stable_cost(given.epsilon, given.delta)
 
         def answers(n):
             plan = n, n_clusters, mu, eta, given.beta, given.separation, given.outliers
@@ -331,14 +331,14 @@ class StableTupleMean(TupleClusterer):
         return smallest(answers)
 
     def _check_size(self, n, k, d):
-        price = self.epsilon, self.delta, self.beta
+        cost = self.epsilon, self.delta, self.beta
         shape = {"separation": self.separation, "outliers": self.outliers}
-        mu, eta = _stable_price(*price[:2])
-        chance = stable_chance(n, k, mu, eta * _HAIR, price[2], **shape)
-        self._check_chance(chance, n, partial(self.min_tuples, *price, n_clusters=k, **shape))
+        mu, eta = _stable_cost(*cost[:2])
+        chance = stable_chance(n, k, mu, eta * _HAIR, cost[2], **shape)
+        self._check_chance(chance, n, partial(self.min_tuples, *cost, n_clusters=k, **shape))
 
     def _release_centers(self, T, noise):
-        mu, eta = _stable_price(self.epsilon, self.delta)
+        mu, eta = _stable_cost(self.epsilon, self.delta)
         noise.tail(eta)
         return stable_tuple_mean(
             T,
@@ -351,7 +351,7 @@ class StableTupleMean(TupleClusterer):
         )
 
 
-def _stable_price(epsilon, delta):
+def _stable_cost(epsilon, delta):
     """(mu, eta): half of delta for the Gaussian releases, half for bounds that fail."""
     receipt = partial(_stable_receipt, eta=delta / 2, delta=delta)
     mu = gaussian_mu(epsilon, delta / 2)

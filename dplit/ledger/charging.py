@@ -96,40 +96,40 @@ def _close(budget, entry, event, receipt=None):
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a10
 @contract
-def charged(budget, price, label: Line, work, settle=None):
+def charged(budget, cost, label: Line, work, settle=None):
     """Charge, then work, then settle; `work` returns its result and a receipt or None.
 
     `settle` is called with the number of the entry and that receipt; by default the budget's.
     """
-    entry, process = _reserve(budget, Row.priced(label=label, **price)), os.getpid()
+    entry, process = _reserve(budget, Row.for_cost(label=label, **cost)), os.getpid()
     try:
         result, receipt = work()
     except BaseException as error:
         if os.getpid() == process:
-            _failed(budget, entry, error, price)
+            _failed(budget, entry, error, cost)
         raise
     if os.getpid() != process:
         raise RuntimeError(
-            f"{price['name']} was charged once, and this is a copy of the process that charged "
+            f"{cost['name']} was charged once, and this is a copy of the process that charged "
             "it, made while it was fitted: nothing may be published from here."
         )
     try:
         (settle or budget.settle)(entry, receipt)
     except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
-        warn_after_charge(f"{error} The fit stays charged at its price.", PrivacyWarning)
+        warn_after_charge(f"{error} The fit stays charged at its privacy cost.", PrivacyWarning)
     return result
 
 
-def _failed(budget, entry, error, price):
+def _failed(budget, entry, error, cost):
     """Note that a fit failed after it was charged: in the ledger, and on the error."""
     error.add_note(
-        f"The budget was charged epsilon = {price['epsilon']:g}, delta = {price['delta']:g} for "
-        f"this {price['name']}, since rows may have been read; it ended with this error."
+        f"The budget was charged epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g} for "
+        f"this {cost['name']}, since rows may have been read; it ended with this error."
     )
     try:
         _close(budget, entry, "failed")
     except (LedgerError, ValueError, RuntimeError):
-        error.add_note("The ledger could not be written: the charge stands there as unsettled.")
+        error.add_note("The ledger could not be written: the charge is there as unsettled.")
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a12
 def noted(budget, name, label, receipt):

@@ -15,14 +15,15 @@ from typing import Annotated, Any, Self
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote_fits
-from .admission import Model, next_fit, NextFit, Rule, Spent
-from .rules import Asked, Charge, gaussian_bound, price_for
-from .rules import _like, Price, PriceDelta, Row, SomeReceipt, _told, _user
+from .admission import balance, Model, next_fit, NextFit, Rule, Spent
+from .rules import Asked, Charge, gaussian_bound, cost_for
+from .rules import _like, Cost, CostDelta, Row, SomeReceipt, _told, _user
 from ..accounting.filters import SHARES, Shares, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
 from ..inputs.console import place_of
+from ..inputs.doubts import said_once
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
@@ -45,8 +46,8 @@ def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
 def _charge(asked, closed):
     """A row of the ledger from what was reserved and what closed it, or None."""
     last, states = closed or asked, {None: "unsettled", "settle": "settled", "failed": "failed"}
-    price = (last.epsilon, last.delta, states[closed and closed.event], bool(last.private))
-    return Charge(asked.at, asked.who, asked.estimator, asked.label, *price)
+    cost = (last.epsilon, last.delta, states[closed and closed.event], bool(last.private))
+    return Charge(asked.at, asked.who, asked.estimator, asked.label, *cost)
 
 
 def _finite(row):
@@ -70,7 +71,7 @@ def _total_line(ledger):
         f"{ledger.delta:g}, all charges composed (by plain addition: epsilon = "
         f"{rounded_up(epsilon)} at delta = {rounded_up(delta)}); neighboring: "
         f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger.next_fit}{more}"
+        f"left: {ledger._balance()}{more}"
     )
 
 
@@ -78,6 +79,9 @@ def _as_dict(ledger):
     rows = zip(ledger.ledger, ledger.receipts, strict=True)
     charges = [{**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
+    if ledger.neighboring == "replace":
+        two = next_fit(ledger._rule, ledger._look().total(), of_two=True)
+        left["next_add_remove_fit"] = _finite(two)
     known = {"spent": _finite(ledger.spent), **left, "seal": ledger._look().seal}
     limits = {**ledger._book.limits._asdict(), "neighboring": ledger.neighboring}
     return {"schema": VERSION, **limits, **known, "charges": charges}
@@ -168,13 +172,16 @@ class Ledger(Pages):
     def next_fit(self) -> NextFit:
         return next_fit(self._rule, self._look().total())
 
+    def _balance(self):
+        return balance(self._rule, self._look())
+
     quote = quote_fits
 
     @contract
     def fits(
         self,
         epsilon: Asked | None = None,
-        delta: PriceDelta = 0.0,
+        delta: CostDelta = 0.0,
         *,
         receipt: SomeReceipt | None = None,
     ) -> int:
@@ -195,7 +202,7 @@ class Ledger(Pages):
         int
             At most 2^60: there is no end to what counts nothing.
         """
-        _require_price(epsilon, receipt, "fits")
+        _require_cost(epsilon, receipt, "fits")
         state, m = self._look(), self.max_rows_per_person
         row = self._rule.counted(_like(epsilon, delta, receipt, m), state.sums.neighboring)
         after = (
@@ -223,12 +230,12 @@ class Ledger(Pages):
         where = f", path={str(self.path)!r}" if self.path else ""
         said = f"{type(self).__name__}(epsilon={self.epsilon:g}, delta={self.delta:g}{where})"
         try:
-            return f"{said}: {self.next_fit}"
+            return f"{said}: {self._balance()}"
         except (LedgerError, RuntimeError):  # its file is gone, or it lives in another process
             return said
 
 # %% ../../nbs/ledger/ledger.ipynb #408cc2a3
-def _require_price(epsilon, receipt, owner):
+def _require_cost(epsilon, receipt, owner):
     if epsilon is None is receipt:
         raise ValueError(f"epsilon=None: {owner} needs epsilon and delta, or a receipt.")
 
@@ -241,8 +248,8 @@ class Budget(Ledger):
     @contract
     def reserve(
         self,
-        epsilon: Price,
-        delta: PriceDelta = 0.0,
+        epsilon: Cost,
+        delta: CostDelta = 0.0,
         *,
         name: Line = "charge",
         label: Line = "",
@@ -290,14 +297,14 @@ class Budget(Ledger):
             If the budget lives in another process's memory.
         """
         bound = gaussian_bound(epsilon, delta, neighboring) if gaussian else None
-        row = Row.priced(epsilon, delta, name, label, neighboring, private, fixed, bound)
+        row = Row.for_cost(epsilon, delta, name, label, neighboring, private, fixed, bound)
         return _reserve(self, row._replace(max_rows_per_person=self.max_rows_per_person))
 
     @contract
     def charge(
         self,
-        epsilon: Price | None = None,
-        delta: PriceDelta = 0.0,
+        epsilon: Cost | None = None,
+        delta: CostDelta = 0.0,
         *,
         receipt: SomeReceipt | None = None,
         name: Line = "charge",
@@ -337,9 +344,9 @@ class Budget(Ledger):
         A receipt comes too late to be refused before anything is released. Where a price is known
         beforehand, `reserve` it and `settle` with the receipt.
         """
-        _require_price(epsilon, receipt, "charge")
+        _require_cost(epsilon, receipt, "charge")
         if receipt is None:
-            row = Row.priced(epsilon, delta, name, label, neighboring)
+            row = Row.for_cost(epsilon, delta, name, label, neighboring)
         else:
             quoted = self.delta / 1000  # fixed when the ledger was opened
             receipt = told_in_unit(receipt, self.max_rows_per_person, fixed)
@@ -440,7 +447,8 @@ class PrivacyBudget(Budget):
     remaining : Spent(epsilon, delta)
         The pure epsilon that can still be added, or the delta that can.
     next_fit : NextFit(pure, gaussian, other, delta)
-        What is left: what one more fit may cost, of each kind. See also `fits` and `quote`.
+        What is left: what one more fit may cost, of each kind, in the relation of the budget. A printed
+        budget for "replace" also says what an add_remove fit may cost. See also `fits` and `quote`.
 
     Raises
     ------
@@ -566,16 +574,17 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit. Its notes say what was charged.
         """
-        price = price_for(estimator, self.max_rows_per_person)
+        cost = cost_for(estimator, self.max_rows_per_person)
         before = receipt_of(estimator)
-        require_room(self, Row.priced(**price))  # before a table is looked at
-        check_fit(estimator, args, kwargs)
+        require_room(self, Row.for_cost(**cost))  # before a table is looked at
 
         def work():
             fitted = estimator.fit(*args, **kwargs)
             return fitted, receipt_of(fitted, before)
 
-        return charged(self, price, label, work)
+        with said_once():
+            check_fit(estimator, args, kwargs)
+            return charged(self, cost, label, work)
 
     search = search_among
     parallel = fit_in_parallel

@@ -7,11 +7,13 @@ __all__ = ['Quote', 'quote_fits']
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c002
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .admission import admitted, BudgetExceeded, next_fit, NextFit, Spent
-from .rules import check_price, _like
+from .admission import admitted, balance, BudgetExceeded, next_fit, NextFit, Spent
+from .rules import check_cost, _like
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005
@@ -30,6 +32,10 @@ class Quote(NamedTuple):
         What all charges would cost together with those admitted, as `budget.spent` says it.
     next_fit : NextFit
         What one more fit could cost after these.
+    added : Spent
+        The same charges as `spent`, by plain addition.
+    balance : str
+        What would be left, in words.
     """
 
     fits: tuple
@@ -37,24 +43,38 @@ class Quote(NamedTuple):
     refusal: str
     spent: Spent
     next_fit: NextFit
+    added: Spent
+    balance: str
 
     def __str__(self):
-        there = ["admitted"] * self.admitted + ["refused"] * bool(self.refusal)
-        there += ["not asked"] * (len(self.fits) - len(there))
-        pairs = [
-            (name, rounded_up(cost.epsilon), rounded_up(cost.delta)) for name, cost in self.fits
-        ]
-        rows = [(*row, what) for row, what in zip(pairs, there, strict=True)]
-        said = [str(Table(("planned fit", "epsilon", "delta", ""), rows)), self.refusal]
-        spent = (
-            f"epsilon = {rounded_up(self.spent.epsilon)} at delta = {rounded_up(self.spent.delta)}"
+        said = [str(Table(("planned fit", "epsilon", "delta", ""), _lines(self))), self.refusal]
+        spent, added = (
+            f"epsilon = {rounded_up(cost.epsilon)} at delta = {rounded_up(cost.delta)}"
+            for cost in (self.spent, self.added)
         )
         said.append(
-            f"with {self.admitted} of {len(self.fits)}: spent {spent}; after that, {self.next_fit}."
+            f"with {self.admitted} of {len(self.fits)}: spent {spent} (by plain addition: {added}); after "
+            f"that, {self.balance}."
         )
         return "\n".join([*filter(None, said), "Nothing was charged."])
 
     __repr__ = __str__
+
+
+_FEW = 8  # lines of a kind, beyond which a number stands for the others
+
+
+def _lines(quote):
+    """Rows of the printed table: equal fits that follow each other on one line, and at most a few lines of a kind."""
+    there = ["admitted"] * quote.admitted + ["refused"] * bool(quote.refusal)
+    there += ["not asked"] * (len(quote.fits) - len(there))
+    for what, some in groupby(zip(there, quote.fits, strict=True), itemgetter(0)):
+        runs = [(one, len([*same])) for one, same in groupby(fit for _, fit in some)]
+        for (name, cost), n in runs[:_FEW]:
+            times = f", {n} times" * (n > 1)
+            yield name + times, rounded_up(cost.epsilon), rounded_up(cost.delta), what
+        if len(runs) > _FEW:
+            yield f"and {sum(n for _, n in runs[_FEW:])} more", "", "", what
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c007
 def _planned(fit, m):
@@ -64,7 +84,7 @@ def _planned(fit, m):
     pair = tuple(fit) if isinstance(fit, (tuple, list)) else (fit, 0.0)
     if len(pair) != 2:
         raise ValueError("quote needs estimators, epsilons, or pairs (epsilon, delta).")
-    return _like(*check_price(*pair, "quote"), None, m)._replace(estimator="a fit")
+    return _like(*check_cost(*pair, "quote"), None, m)._replace(estimator="a fit")
 
 
 def quote_fits(self, *fits: Any) -> Quote:
@@ -103,7 +123,7 @@ def quote_fits(self, *fits: Any) -> Quote:
         if counted is not None:
             n += 1
             state = state._replace(sums=state.sums.plus(counted.counts))
-            stated = stated[0] + row.epsilon, stated[1] + row.delta
+            stated = stated[0] + counted.epsilon, stated[1] + counted.delta
     total = state.total()
     left = self._rule.spent(total), next_fit(self._rule, total)
-    return Quote(tuple(named), n, refusal, *left)
+    return Quote(tuple(named), n, refusal, *left, Spent(*stated), balance(self._rule, state))

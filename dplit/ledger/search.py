@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 
 from .charging import charged, method_of_budget, require_room
-from .rules import check_tables, declared_price, Price, Row
+from .pipelines import check_fit, n_columns_seen, paid_step, what_is_seen
+from .rules import declared_cost, Cost, Row
 from ..accounting.filters import Spending
 from ..accounting.groups import receipt_for_persons
 from ..inputs.foreign import check_foreign, each_record, is_total
@@ -29,6 +31,7 @@ from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Function, positive
+from ..inputs.doubts import said_once
 from ..inputs.tables import check_columns, check_rows, Rows
 from ..inputs.checks import check_positive, check_random_state, shown
 
@@ -105,48 +108,61 @@ class Plan(NamedTuple):
     bound: float
     epsilon: float  # of the choice
     random_state: object
-    price: dict
+    cost: dict
 
     @classmethod
-    def of(cls, estimator, grid, scorer, epsilon, bound):
-        """A search with its privacy cost, or refused as impossible: the parameters are those of `PrivacyBudget.search`."""
+    def of(cls, estimator, grid, scorer, epsilon, bound, X=None):
+        """A search with its privacy cost, or refused as impossible: the parameters are those of `PrivacyBudget.search`.
+
+        Of X no cell is read; it is asked for its columns where `bounds` are one number for all of them.
+        """
         settings, most = ParameterGrid(grid), 1000
         if not 1 <= len(settings) <= most:
             raise ValueError(
                 f"search: the grid has {len(settings)} candidates, not from 1 to {most:,}, and each "
-                "is a fit at its full price: name a few."
+                "is a fit at its full privacy cost: name a few."
             )
         settings = tuple(settings)
-        models = tuple(clone(estimator).set_params(**setting) for setting in settings)
-        prices = [declared_price(model) for model in models]
-        name, same = prices[0]["name"], ("neighboring", "max_rows_per_person")
-        said = {tuple(price[one] for one in same) for price in prices}
+        # cloned once more: a step that the grid names would be the same object in several candidates
+        models = tuple(clone(clone(estimator).set_params(**setting)) for setting in settings)
+        costs = [declared_cost(paid_step(model)) for model in models]
+        name, same = costs[0]["name"], ("neighboring", "max_rows_per_person")
+        said = {tuple(cost[one] for one in same) for cost in costs}
         if scorer is None and bound is None:
-            bound = _squared_radius(models[0])
-        if len(said) > 1 or not (isinstance(bound, Real) and 0 < bound < math.inf):
-            raise ValueError(
-                f"search over {name}: give one neighbouring relation and one max_rows_per_person for all candidates, and a "
-                f"public bound > 0 on the loss of a row (bound={shown(bound)}; the number of columns "
-                "does, where bounds are declared)."
-            )
-        bound = check_positive(bound, "bound", f"search over {name}", "the largest loss of a row")
-        price = {
-            "epsilon": math.fsum([epsilon, *(price["epsilon"] for price in prices)]),
-            "delta": math.fsum(price["delta"] for price in prices),
+            bound = _squared_radius(models[0], X)
+        bound = _check_bound(bound, said, f"search over {name}")
+        cost = {
+            "epsilon": math.fsum([epsilon, *(cost["epsilon"] for cost in costs)]),
+            "delta": math.fsum(cost["delta"] for cost in costs),
             "name": f"search over {len(models)} {name}",
-            "private": all(price["private"] for price in prices),
-            "fixed": all(price["fixed"] for price in prices),
+            "private": all(cost["private"] for cost in costs),
+            "fixed": all(cost["fixed"] for cost in costs),
             "bound": None,
             **dict(zip(same, said.pop(), strict=True)),
         }
-        if all(price["bound"] for price in prices):
-            parts = [Spending.claim(epsilon), *(price["bound"] for price in prices)]
-            price["bound"] = replace(Spending.total(parts), fits=1)
-        scorer = _check_call(scorer or squared_distances, models[0])
-        random_state = check_random_state(getattr(estimator, "random_state", None))
-        return cls(models, settings, scorer, bound, epsilon, random_state, price)
+        if all(cost["bound"] for cost in costs):
+            parts = [Spending.claim(epsilon), *(cost["bound"] for cost in costs)]
+            cost["bound"] = replace(Spending.total(parts), fits=1)
+        scorer = _check_call(scorer or squared_distances, paid_step(models[0]))
+        random_state = check_random_state(getattr(paid_step(estimator), "random_state", None))
+        return cls(models, settings, scorer, bound, epsilon, random_state, cost)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
+def _check_bound(bound, said, owner):
+    """The PUBLIC bound of a loss; refused without one, or if the costs of the candidates do not add up."""
+    if len(said) > 1:
+        raise ValueError(
+            f"{owner}: give one neighboring relation and one max_rows_per_person for all candidates; costs in "
+            "several do not add up."
+        )
+    if not (isinstance(bound, Real) and 0 < bound < math.inf):
+        raise ValueError(
+            f"{owner}: bound={shown(bound)}; give a public bound > 0 on the loss of a row. With bounds on the "
+            "columns and the default scorer, the number of columns does."
+        )
+    return check_positive(bound, "bound", owner, "the largest loss of a row")
+
+
 def _check_call(scorer, model):
     """A scorer that can be called with a candidate and rows, as far as its signature says."""
     try:
@@ -160,21 +176,30 @@ def _check_call(scorer, model):
     return scorer
 
 
-def _squared_radius(model):
-    """Of an estimator's PUBLIC ball, or of the cube of its `bounds`; None if these are one number for all columns."""
-    bounds = getattr(model, "bounds", None)
+def _squared_radius(model, X):
+    """Of an estimator's PUBLIC ball, or of the cube of its `bounds`; None if only the cells of X say how many columns it has."""
+    paid = paid_step(model)
+    bounds = getattr(paid, "bounds", None)
     if bounds is None:
-        radius = getattr(model, "radius", None)
+        radius = getattr(paid, "radius", None)
         return None if radius is None else radius**2
     columns = [len(end) for end in bounds if hasattr(end, "items") or np.ndim(end)]
-    return columns[0] if columns else None
+    if columns or X is None:
+        return columns[0] if columns else None
+    return n_columns_seen(model, X)
 
 # %% ../../nbs/ledger/search.ipynb #87a1d0e2
 def check_plan(plan, X):
     """Refuse what is PUBLIC of a search's table and impossible (or in partitions), before it is paid for; no cell is read."""
-    check_columns(X, plan.price["name"])
+    piped = any(isinstance(model, Pipeline) for model in plan.models)
+    check_columns(X, plan.cost["name"], words=piped)  # the steps say which words they take
     for model in plan.models:
-        check_tables(model, (X,), {})
+        check_fit(model, (X,), {})
+
+
+def _seen_by(model, X):
+    """The PRIVATE records of a fitted candidate as numbers, as its last step sees them."""
+    return check_rows(what_is_seen(model, X), type(paid_step(model)).__name__)
 
 
 def carry_out(plan, X):
@@ -183,29 +208,36 @@ def carry_out(plan, X):
     The charge stays if X is not a finite table, or the scorer fails on PUBLIC rows (its error has `estimators_`).
     """
     check_plan(plan, X)
-    noise = Noise(plan.random_state, neighboring=plan.price["neighboring"])
-    rows = check_rows(X, type(plan.models[0]).__name__)
+    noise = Noise(plan.random_state, neighboring=plan.cost["neighboring"])
+    rows = partial(_seen_by, X=X)
+    if not any(isinstance(model, Pipeline) for model in plan.models):
+        read = check_rows(X, type(plan.models[0]).__name__)
+        rows = lambda model: read
     for model in plan.models:
         model.fit(X)
+    paid = [paid_step(model) for model in plan.models]
     try:
-        for model in plan.models:
-            check_scorer(plan.scorer, model, rows.shape[1])
+        for model, last in zip(plan.models, paid, strict=True):
+            check_scorer(plan.scorer, last, n_columns_seen(model, X) or rows(model).shape[1])
     except ValueError as error:
         error.estimators_ = plan.models  # they are paid for
         error.add_note("The candidates were fitted: they are in the `estimators_` of this error.")
         raise
-    m = plan.price["max_rows_per_person"]  # so many rows of a person move a loss
+    m = plan.cost["max_rows_per_person"]  # so many rows of a person move a loss
     best = noise.exponential(
-        [-bounded_loss(plan.scorer, model, rows, plan.bound) for model in plan.models],
+        [
+            -bounded_loss(plan.scorer, last, rows(model), plan.bound)
+            for model, last in zip(plan.models, paid, strict=True)
+        ],
         sensitivity=STEPS,
         epsilon=plan.epsilon / m if m > 1 else plan.epsilon,
-        monotone=plan.price["neighboring"] == "add_remove",
+        monotone=plan.cost["neighboring"] == "add_remove",
         label=f"choice among {len(plan.models)}",
     )
     choice = receipt_for_persons(noise.receipt(0.0), m, 0.0)
-    spent = sum([*(model.spent_ for model in plan.models), choice])
-    spent = replace(spent, title=f"of a {plan.price['name']}")
-    plan.models[best].spent_ = spent  # to have been chosen is part of its price
+    spent = sum([*(last.spent_ for last in paid), choice])
+    spent = replace(spent, title=f"of a {plan.cost['name']}")
+    paid[best].spent_ = spent  # to have been chosen is part of its price
     return Search(plan.models[best], plan.settings[best], plan.models, spent)
 
 # %% ../../nbs/ledger/search.ipynb #87a1d0e6
@@ -217,7 +249,7 @@ def search_among(
     X: ArrayLike,
     scorer: Function | None = None,
     *,
-    epsilon: Price,
+    epsilon: Cost,
     bound: Annotated[float, positive("the largest loss of a row")] | None = None,
     label: Line = "",
 ) -> Search:
@@ -228,14 +260,16 @@ def search_among(
 
     Parameters
     ----------
-    estimator : estimator with a method `privacy_cost`
-        Each candidate costs its own.
+    estimator : estimator with a method `privacy_cost`, or Pipeline that ends with one
+        Each candidate costs its own. Of a pipeline the steps before the last are those that
+        `fit` admits, and names in the grid are scikit-learn's, such as "pemeans__n_clusters".
     grid : dict of str -> list, or list of such dicts
         PUBLIC parameters to try, as scikit-learn's `ParameterGrid` reads them.
     X : array_like of shape (n, d)
         PRIVATE rows.
     scorer : callable, optional
-        From a fitted candidate and rows, which it may not change, to one loss for each row. Must be
+        From a fitted candidate and rows, which it may not change, to one loss for each row. Of a
+        pipeline: from its last step, and the rows as the steps before hand them to it. Must be
         record-wise: what it says of a row may depend on that row and on PUBLIC or released numbers
         only. It is tried on rows of zeros once a candidate is fitted; of the PRIVATE rows no error,
         warning or printed text of it gets out. Default: the squared distance to the nearest of
@@ -246,7 +280,8 @@ def search_among(
         PUBLIC: a row's loss counts as 0 below 0, and as `bound` above it or where the scorer fails
         on the row or returns NaN, in the loss's units.
         Default, with the default scorer: the square of the estimator's radius, or the number of
-        columns for which it declares `bounds` (needed if these are one number for all columns).
+        columns for which it declares `bounds` (needed if these are one number for all columns and X
+        is a list, of which only the cells would tell how many there are).
     label : str
         PUBLIC words for the ledger.
 
@@ -263,12 +298,13 @@ def search_among(
         of zeros is refused after the charge, with the fitted candidates in the error's
         `estimators_`.
     """
-    plan = Plan.of(estimator, grid, scorer, epsilon, bound)
-    require_room(self, Row.priced(**plan.price))
-    check_plan(plan, X)
+    plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
+    require_room(self, Row.for_cost(**plan.cost))
 
     def work():
         found = carry_out(plan, X)
         return found, found.spent_
 
-    return charged(self, plan.price, label, work)
+    with said_once():
+        check_plan(plan, X)
+        return charged(self, plan.cost, label, work)

@@ -193,7 +193,7 @@ def _require_file(path, known):
         )
     if there.st_nlink > 1:  # SQLite keeps what is new beside a file, under its name
         raise LedgerError(
-            f"ledger {path}: the file has a second name (a hard link), and whoever uses that does not see all charges: delete that name; a copy of the file alone may lack the latest. Nothing was written."
+            f"ledger {path}: the file has a second name (a hard link), and a program that opens it by that name does not see all charges: delete that name; a copy of the file alone may lack the latest. Nothing was written."
         )
 
 # %% ../../nbs/ledger/store.ipynb #fe817207

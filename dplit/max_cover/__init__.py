@@ -2,7 +2,7 @@
 
 from ..inputs.contracts import face
 from .grid import GridCover, grid_fits, stencil
-from .kmeans import MaxCoverKMeans, max_cover_prices, max_cover_releases, worth_keeping
+from .kmeans import MaxCoverKMeans, max_cover_budget, max_cover_releases, worth_keeping
 from .paper import (
     cluster_candidates, cost_lower_bound, cover_radii, coverage_bound, grid_set_cover,
     max_cover, movement_bound, paper_exponent,
@@ -10,7 +10,7 @@ from .paper import (
 
 __all__ = [
     "GridCover", "MaxCoverKMeans", "cluster_candidates", "cost_lower_bound", "cover_radii",
-    "coverage_bound", "grid_fits", "grid_set_cover", "max_cover", "max_cover_prices",
+    "coverage_bound", "grid_fits", "grid_set_cover", "max_cover", "max_cover_budget",
     "max_cover_releases", "movement_bound", "paper_exponent", "stencil", "worth_keeping",
 ]
 

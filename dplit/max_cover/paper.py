@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Exponents', 'Ladder', 'proxy_bounds', 'coverage_bound', 'movement_bound', 'cost_lower_bound', 'paper_exponent',
            'grid_set_cover', 'cover_radii', 'max_cover', 'candidate_weights', 'cluster_candidates', 'Covers',
-           'public_draws', 'PrintedPrices', 'printed_prices', 'printed_picks', 'printed_covers', 'printed_max_cover']
+           'public_draws', 'PublishedBudget', 'published_budget', 'published_picks', 'published_covers',
+           'published_max_cover']
 
 # %% ../../nbs/max_cover/paper.ipynb #27244fa1
 import math
@@ -395,7 +396,7 @@ _PAPER_SHARES = 0.1, 0.1, 0.8  # covers, weights, averages: the paper does not p
 
 
 @dataclass(frozen=True)
-class PrintedPrices:
+class PublishedBudget:
     """Privacy costs of the printed algorithm. PUBLIC.
 
     `covers` and `weights` are the epsilons of all choices together, and of the histogram; `delta` is that of
@@ -410,55 +411,57 @@ class PrintedPrices:
     average_delta: float
 
 
-def printed_prices(given):
+def published_budget(given):
     """The printed division, from PUBLIC parameters: the costs of the steps, and of the averages, are added up."""
     two_clusters = given.neighboring == "replace" and given.n_clusters > 1
     parts = (1 + given.n_lloyd) * (2 if two_clusters else 1)
     covers, weights, averages = (given.epsilon * share for share in _PAPER_SHARES)
     delta = given.delta / 2  # delta_E and delta_G
-    return PrintedPrices(covers, weights, delta, averages / parts, delta / parts)
+    return PublishedBudget(covers, weights, delta, averages / parts, delta / parts)
 
 
-def printed_picks(n_clusters, ratio):
+def published_picks(n_clusters, ratio):
     """k ln(ceil(1 / g)) choices for each radius, rounded up, at least k (ours: the formula gives 0 for g >= 1). PUBLIC."""
     return max(n_clusters, math.ceil(n_clusters * math.log(math.ceil(1 / ratio))))
 
 
-def printed_covers(given, n_columns=math.inf):
+def published_covers(given, n_columns=math.inf):
     """The printed grids: ln(n) / 2 dimensions, finest radius 1 / n, the printed number of choices. PUBLIC."""
     n, ratio = given.n_public, given.ratio or 1.0
     d = min(given.n_components or math.inf, n_columns, max(1, int(math.log(n) / 2)))
-    return Covers(d, 1 / n, ratio, printed_picks(given.n_clusters, ratio), snap=False)
+    return Covers(d, 1 / n, ratio, published_picks(given.n_clusters, ratio), snap=False)
 
 # %% ../../nbs/max_cover/paper.ipynb #3e4dd07f
-def printed_max_cover(rows, given, noise):
+def published_max_cover(rows, given, noise):
     """Algorithm 1 line by line for PRIVATE rows, with the means clipped to the ball (post-processing, our guarantee).
 
     Relative to the center of the ball, in the units of the rows. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
     """
     k, d, radius = given.n_clusters, rows.shape[1], given.radius
-    covers, price = printed_covers(given, d), printed_prices(given)
+    covers, cost = published_covers(given, d), published_budget(given)
     seed, _ = public_draws(noise.public_rng, k, d)
     matrix = None if d == covers.d else gaussian_projection(d, covers.d, noise.public_rng)
     # step 1: D' <- T(D), scaled down by Delta (1 + epsilon) / 2, projected to the unit ball
     rows = relative_to_ball(rows, radius, given.center)
     points = project(rows, matrix, radius=radius, divisor=1 + covers.ratio)
     # step 2: C_i <- algorithm 2 for r_1 = 1/n, (1 + epsilon) / n, ...
-    candidates = covers.choose(points, paper_exponent(price.covers, price.delta), noise)
+    candidates = covers.choose(points, paper_exponent(cost.covers, cost.delta), noise)
     # step 3: n'_c <- n_c + Lap(1 / epsilon_L)
-    weights = candidate_weights(points, candidates, price.weights, noise)
+    weights = candidate_weights(points, candidates, cost.weights, noise)
     # step 4: Lloyd on D'', then NoisyAVG of every cluster
-    heads = cluster_candidates(candidates, np.maximum(weights, 0), k, seed)
-    centers = _noisy_averages(rows, nearest(points, heads, radius=1.0), given, price, noise)
+    candidate_centers = cluster_candidates(candidates, np.maximum(weights, 0), k, seed)
+    centers = _noisy_averages(
+        rows, nearest(points, candidate_centers, radius=1.0), given, cost, noise
+    )
     for _ in range(given.n_lloyd):
         groups = nearest(rows, centers, radius=radius)
-        centers = _noisy_averages(rows, groups, given, price, noise)
+        centers = _noisy_averages(rows, groups, given, cost, noise)
     return centers
 
 
-def _noisy_averages(rows, groups, given, price, noise):
+def _noisy_averages(rows, groups, given, cost, noise):
     """NoisyAVG of every group, in the ball."""
-    buy = {"epsilon": price.average, "delta": price.average_delta, "noise": noise}
+    buy = {"epsilon": cost.average, "delta": cost.average_delta, "noise": noise}
     average = partial(noisy_avg, radius=given.radius, **buy)
     branches = [partial(average, rows[groups == j]) for j in range(given.n_clusters)]
     with warnings.catch_warnings():  # fit has spoken of epsilon and delta once

@@ -9,11 +9,11 @@ from .quantiles import (
     histogram_quantile_error, private_quantile, private_radius, quantile_cell, quantile_error,
     radius_cells, rank_gaps,
 )
-from .samplers import Bits, gauge, gaussian_int, geometric_int, knorm_int, laplace_int, lattice_law
+from .samplers import Bits, gauge, gaussian_int, geometric_int, knorm_int, laplace_int, lattice_distribution
 
 __all__ = [
     "Bits", "Event", "Loss", "Noise", "count_weight", "gauge", "gaussian_int", "geometric_int",
-    "histogram_quantile_error", "knorm_int", "laplace_int", "lattice_law", "loss_interval",
+    "histogram_quantile_error", "knorm_int", "laplace_int", "lattice_distribution", "loss_interval",
     "loss_parts", "mean_in_ball", "noisy_avg", "noisy_avg_delta", "private_loss",
     "private_quantile", "private_radius", "quantile_cell", "quantile_error", "radius_cells",
     "rank_gaps", "sum_sensitivity", "watch",

@@ -118,11 +118,11 @@ _MEANWHILE = (
     "be taken for a part of it: ask when that has ended, or ask a Noise of your own, and add the receipts."
 )
 _EARLY = (
-    "a procedure or a branch of this Noise has not ended, and its price is written when it has: ask "
+    "a procedure or a branch of this Noise has not ended, and its cost is written when it has: ask "
     "for the receipt after it."
 )
 _UNPAID = (
-    "release=None: only inside another procedure is there a price that covers this one; say what "
+    "release=None: only inside another procedure is there a cost that covers this one; say what "
     "goes on the receipt."
 )
 

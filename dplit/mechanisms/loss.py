@@ -77,18 +77,18 @@ def loss_parts(
     scale : float
         PUBLIC scale of the noise of each: standard deviation (mu) or Laplace scale (epsilon).
     """
-    price = {"mu": mu, "epsilon": epsilon, "weight": 0}
+    cost = {"mu": mu, "epsilon": epsilon, "weight": 0}
     if noise.size_is_public:
         rows = MappedRows(X, partial(_loss_only, centers=centers, bound=bound), 1)
         ball = {"radius": bound / 2}
-        sums, _ = noise.sums(rows, center=[bound / 2], **ball, **price, label=label)
+        sums, _ = noise.sums(rows, center=[bound / 2], **ball, **cost, label=label)
         lost = sums[0, 0] + len(X) * bound / 2
         kept = len(X) * bound - lost
     else:
         rows = MappedRows(X, partial(_parts, centers=centers, bound=bound), 2)
         ball = {"radius": bound, "norm": 1}
-        lost, kept = noise.sums(rows, **ball, **price, label=label)[0][0]
-    return float(lost), float(kept), noise.sum_scale(rows.shape[1], **ball, **price)
+        lost, kept = noise.sums(rows, **ball, **cost, label=label)[0][0]
+    return float(lost), float(kept), noise.sum_scale(rows.shape[1], **ball, **cost)
 
 # %% ../../nbs/mechanisms/loss.ipynb #cdab5048
 def difference_quantile(kind, one, other, confidence=0.95):
@@ -254,8 +254,8 @@ def private_loss(
     if box is not None:
         centers, inside = box.scaled(centers), box.scaled
         rows = MappedRows(rows, lambda block, at: inside(block), rows.shape[1])
-    price = {"mu": gaussian_mu(epsilon, delta)} if delta else {"epsilon": epsilon}
-    lost, kept, scale = loss_parts(centers, rows, bound=bound, noise=noise, **price)
+    cost = {"mu": gaussian_mu(epsilon, delta)} if delta else {"epsilon": epsilon}
+    lost, kept, scale = loss_parts(centers, rows, bound=bound, noise=noise, **cost)
     kind = "gaussian" if delta else "laplace"
     sides = {"fixed_rows": neighboring == "replace", "confidence": confidence}
     low, high = loss_interval(lost, kept, scale, kind, **sides)

@@ -154,7 +154,7 @@ def _exact_sums(X, groups, n_groups, whole, share):
     if given:  # they travel with their rows, as a last column
         if not isinstance(groups, MappedRows):
             groups = one_each(groups, "groups", whole=True, length=X.shape[0])
-        table = (X if isinstance(X, MappedRows) else MappedRows(X, unchanged)).beside(groups)
+        table = (X if isinstance(X, MappedRows) else MappedRows(X, unchanged)).with_column(groups)
         groups = None
 
     def block_sums(start, block):
@@ -367,8 +367,8 @@ class Noise(Mechanisms):
             squares = lattice_length(quantize(rows, radius, center), 2)  # whole numbers: exact
             return namespace(squares).searchsorted(like(ends, squares), squares)
 
-        price = {"mu": mu, "epsilon": epsilon, "label": label}
-        return self.histogram(MappedRows(X, bins, 1), len(edges), **price)
+        cost = {"mu": mu, "epsilon": epsilon, "label": label}
+        return self.histogram(MappedRows(X, bins, 1), len(edges), **cost)
 
     def vote(self, bins, n_bins, *, epsilon, label="vote"):
         """The bin with most votes, by the exponential mechanism on the exact counts.
@@ -512,8 +512,8 @@ class Noise(Mechanisms):
         TypeError, ValueError
             As in `sums`.
         """
-        price = {"mu": mu, "epsilon": epsilon}
-        return self.sums(X, radius=radius, norm=norm, weight=0, label=label, **price)[0][0]
+        cost = {"mu": mu, "epsilon": epsilon}
+        return self.sums(X, radius=radius, norm=norm, weight=0, label=label, **cost)[0][0]
 
     def mean(self, X, *, radius, center=None, mu=None, epsilon=None, label="mean"):
         """Noisy mean of the rows: a noisy sum over a noisy count (at least 1), bought together.
@@ -533,8 +533,8 @@ class Noise(Mechanisms):
         TypeError, ValueError
             As in `sums`.
         """
-        price = {"mu": mu, "epsilon": epsilon}
-        sums, counts = self.sums(X, radius=radius, center=center, label=label, **price)
+        cost = {"mu": mu, "epsilon": epsilon}
+        sums, counts = self.sums(X, radius=radius, center=center, label=label, **cost)
         return mean_in_ball(sums, counts, radius, center)[0]
 
 # %% ../../nbs/mechanisms/noise.ipynb #7ab1e003

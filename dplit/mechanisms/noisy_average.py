@@ -89,7 +89,7 @@ def noisy_avg(
     total = quantize(X, radius, center).sum(axis=0).astype(np.int64)
     if noisy_avg_delta(epsilon, delta) > delta:
         raise ValueError(
-            f"epsilon={epsilon}, delta={delta}: NoisyAVG's printed constants do not deliver this "
+            f"epsilon={epsilon}, delta={delta}: NoisyAVG's published constants do not deliver this "
             "delta; use Noise.mean."
         )
     step, limit = lattice(radius)

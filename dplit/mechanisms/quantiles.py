@@ -68,7 +68,7 @@ def gap_sensitivity(q, neighboring="add_remove"):
 def quantile_error(
     n_cells: Count,
     q: Share,
-    epsilon: Annotated[float, positive("a price")],
+    epsilon: Annotated[float, positive("a privacy cost")],
     beta: ChanceOrOne = 0.05,
     neighboring: Relation = "add_remove",
 ):
@@ -100,7 +100,7 @@ def quantile_cell(
     n_cells: Count,
     q: Share,
     *,
-    epsilon: Annotated[float, positive("the price of the choice")],
+    epsilon: Annotated[float, positive("the privacy cost of the choice")],
     noise: ANoise,
     label="quantile",
 ):

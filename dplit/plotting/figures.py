@@ -87,7 +87,7 @@ def plot_centers(
         middle = np.zeros(2) if center is None else basis @ center
         ax.add_patch(Circle(middle, radius, fill=False, ls="--", color="0.4", label="public ball"))
     if true_centers is not None:
-        ax.scatter(*(true_centers @ basis.T).T, label="true centres", **rings)
+        ax.scatter(*(true_centers @ basis.T).T, label="true centers", **rings)
     ax.scatter(*(centers @ basis.T).T, lw=0.6, label="centres", zorder=4, **crosses)
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale_view()
@@ -297,7 +297,7 @@ def plot_loss_curve(
     return label_lines(ax) if names else ax
 
 # %% ../../nbs/plotting/figures.ipynb #a5b89ac6
-def _priced(receipt, name, owner):
+def _with_receipt(receipt, name, owner):
     if not hasattr(receipt, "releases"):
         raise TypeError(
             f"{name}: {owner} draws a receipt, such as the `spent_` of a fitted estimator."
@@ -305,32 +305,34 @@ def _priced(receipt, name, owner):
     return receipt
 
 
-_Priced = Annotated[Receipt, Rule(_priced, "Such as `spent_` of a fitted estimator.", "Receipt")]
+_WithReceipt = Annotated[
+    Receipt, Rule(_with_receipt, "Such as `spent_` of a fitted estimator.", "Receipt")
+]
 
 
 def _shares(receipt):
     """(what is counted, each release's share of it)"""
     releases = list(receipt.releases)
     if all(r.epsilon is not None and not r.delta for r in releases):
-        currency, prices = "epsilon", [r.times * r.epsilon for r in releases]
+        currency, costs = "epsilon", [r.times * r.epsilon for r in releases]
     elif all(r.rho is not None and not getattr(r, "delta", 0) for r in releases):
-        currency, prices = "rho", [r.rho for r in releases]
+        currency, costs = "rho", [r.rho for r in releases]
     else:
-        currency = "epsilon, each priced alone"
-        prices = [Receipt([r], receipt.neighboring).epsilon_at(receipt.delta) for r in releases]
-    prices = np.array(prices, dtype=float)
+        currency = "epsilon, each release alone"
+        costs = [Receipt([r], receipt.neighboring).epsilon_at(receipt.delta) for r in releases]
+    costs = np.array(costs, dtype=float)
     with np.errstate(invalid="ignore"):
-        shares = prices / prices.sum() if prices.sum() > 0 else np.zeros(len(prices))
+        shares = costs / costs.sum() if costs.sum() > 0 else np.zeros(len(costs))
     if not np.isfinite(shares).all():
         raise ValueError(
-            "a release of this receipt has no finite price: "
-            "shares of an infinite price say nothing. Plot the other releases."
+            "a release of this receipt has no finite privacy cost: "
+            "shares of an infinite cost say nothing. Plot the other releases."
         )
     return currency, shares
 
 # %% ../../nbs/plotting/figures.ipynb #1c28ee74
 @style()
-def plot_receipt(receipt: _Priced, *, ax: OnAxes | None = None):
+def plot_receipt(receipt: _WithReceipt, *, ax: OnAxes | None = None):
     """What each release cost, as a share of the whole privacy cost.
 
     Parameters
@@ -372,7 +374,7 @@ def plot_receipt(receipt: _Priced, *, ax: OnAxes | None = None):
         ax.text(
             share + 0.01,
             row,
-            f"{share:.0%}  ({r.price}{f' each, {r.times} times' if r.times > 1 else ''})",
+            f"{share:.0%}  ({r.privacy_cost}{f' each, {r.times} times' if r.times > 1 else ''})",
             va="center",
             fontsize=8,
         )

@@ -2,7 +2,7 @@
 
 from ..inputs.contracts import face
 from .kmeans import (
-    HDPEMeans, PEMeans, evolution_prices, refine_step, residual_radius, step_error, step_prices,
+    HDPEMeans, PEMeans, evolution_budget, refine_step, residual_radius, step_error, step_budget,
 )
 from .paper import (
     dp_nn_histogram, keep_largest, levy_steps, mantegna_scale, paper_rounds, paper_variations,
@@ -14,10 +14,10 @@ from .quadtree import (
 from .votes import grid_radius, nearest_member, vote_grid
 
 __all__ = [
-    "HDPEMeans", "PEMeans", "coarse_bins", "dp_nn_histogram", "evolution_prices", "false_mass_threshold",
+    "HDPEMeans", "PEMeans", "coarse_bins", "dp_nn_histogram", "evolution_budget", "false_mass_threshold",
     "grid_radius", "has_quadtree", "keep_largest", "levy_steps", "mantegna_scale", "nearest_member",
     "paper_rounds", "paper_variations", "pooled_counts", "private_evolution", "quadtree_search",
-    "quadtree_votes", "refine_step", "residual_radius", "select", "step_error", "step_prices",
+    "quadtree_votes", "refine_step", "residual_radius", "select", "step_error", "step_budget",
     "variations", "vote_grid", "vote_noise",
 ]
 

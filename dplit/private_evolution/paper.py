@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Shape', 'mantegna_scale', 'levy_steps', 'variations', 'keep_largest', 'dp_nn_histogram', 'select', 'paper_rounds',
-           'paper_variations', 'private_evolution', 'vote_noise', 'printed_pe_means', 'printed_hdpe_means']
+           'paper_variations', 'private_evolution', 'vote_noise', 'published_pe_means', 'published_hdpe_means']
 
 # %% ../../nbs/private_evolution/paper.ipynb #4ee07134
 import math
@@ -410,7 +410,7 @@ def vote_noise(
     return math.sqrt(n_rounds) / gaussian_mu(epsilon, delta)
 
 # %% ../../nbs/private_evolution/paper.ipynb #3378f65e
-def printed_pe_means(rows, given, noise):
+def published_pe_means(rows, given, noise):
     """Algorithm 1 with the paper's rules for T and L, the centers clipped to the ball.
 
     Parameters
@@ -434,12 +434,14 @@ def printed_pe_means(rows, given, noise):
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
     Q = vote_rows(rows, np.asarray, given.radius, given.center, d)
     L = paper_variations(given.n_public, given.n_clusters)
-    price = {"mu": mu, "n_total": given.n_public, "noise": noise}
-    heads = private_evolution(Q, given.n_clusters, L, n_rounds, antithetic=False, **price)
-    return given.radius * clip_to_ball(heads, 1.0)
+    cost = {"mu": mu, "n_total": given.n_public, "noise": noise}
+    candidate_centers = private_evolution(
+        Q, given.n_clusters, L, n_rounds, antithetic=False, **cost
+    )
+    return given.radius * clip_to_ball(candidate_centers, 1.0)
 
 # %% ../../nbs/private_evolution/paper.ipynb #699689e6
-def printed_hdpe_means(rows, given, noise):
+def published_hdpe_means(rows, given, noise):
     """Algorithm 3 line by line, with noise for every coordinate and the means clipped to the ball.
 
     Parameters
@@ -468,11 +470,11 @@ def printed_hdpe_means(rows, given, noise):
     view = partial(project, matrix=matrix, **ball)
     # line 6: PE-means, two rounds fewer
     Q = vote_rows(rows, view, 1.0, None, q)
-    price = {"mu": each * math.sqrt(n_all - 2), "n_total": n, "noise": noise}
+    cost = {"mu": each * math.sqrt(n_all - 2), "n_total": n, "noise": noise}
     L = paper_variations(n, k)
-    heads = private_evolution(Q, k, L, n_all - 2, antithetic=False, **price)
+    candidate_centers = private_evolution(Q, k, L, n_all - 2, antithetic=False, **cost)
     # lines 7 to 9: labels
-    find = NearestCenter(clip_to_ball(heads, 1.0), 1.0)
+    find = NearestCenter(clip_to_ball(candidate_centers, 1.0), 1.0)
     labels = keep_rows(rows, lambda block: find(view(block)), 1, np.int32)
     # lines 10 to 14: sums with noise sigma R, counts with noise sigma, bought as one
     ask = {"groups": labels, "n_groups": k, "weight": 1.0, "label": "sums and counts"}

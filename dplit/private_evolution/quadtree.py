@@ -208,5 +208,5 @@ def quadtree_search(
         In radii.
     """
     seed = int(noise.public_rng.integers(2**31))
-    price = {"mu": mu, "n_total": n_total, "noise": noise}
-    return select(*quadtree_votes(Q, n_clusters, **price), n_clusters, seed, start, n_init=30)
+    cost = {"mu": mu, "n_total": n_total, "noise": noise}
+    return select(*quadtree_votes(Q, n_clusters, **cost), n_clusters, seed, start, n_init=30)

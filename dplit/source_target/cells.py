@@ -22,7 +22,7 @@ from ..geometry.covers import farthest_point_cover
 from ..geometry.neighbors import nearest
 from ..inputs.contracts import Count, Positive, Radius, Table, Whole
 from ..inputs.contracts import between, numbers, whole
-from ..mechanisms.discrete import one_price
+from ..mechanisms.discrete import one_cost
 from .medoids import SourceTargetKMedoids, Targets
 
 # %% ../../nbs/source_target/cells.ipynb #2a4a6bf1
@@ -92,11 +92,11 @@ def average_rms(n_cells: Count, d: Count, *, mu: float | None = None, epsilon: f
     -------
     float
     """
-    _, price = one_price(mu, epsilon)
+    _, cost = one_cost(mu, epsilon)
     if mu is not None:
-        return math.sqrt(n_cells * d) / price
+        return math.sqrt(n_cells * d) / cost
     D = n_cells * d
-    return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / price
+    return math.sqrt((D + 1) * (D + 2) * d / (d + 2)) / cost
 
 # %% ../../nbs/source_target/cells.ipynb #7f79ccdb
 def covering_cells(

@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 
 from ..inputs.checks import check_kind, shown
 from ..inputs.contracts import Rule
+from ..inputs.doubts import check_radians
 
 # %% ../../nbs/source_target/distances.ipynb #64bafaa0
 _CELLS = 2**17  # distances in one block: 1 MiB
@@ -77,7 +78,7 @@ class _Near:
         return points, distances
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0012
-def public_table(X, name, owner, apart=False):
+def public_table(X, name, owner, apart=False, metric=""):
     """PUBLIC rows as floats whose squares do not overflow, nor those of all distances vanish if they must be `apart`."""
     try:
         rows = check_array(X, dtype="numeric", input_name=name)
@@ -95,7 +96,13 @@ def public_table(X, name, owner, apart=False):
             f"{name}: {owner} needs rows that differ by 1e-150 or more in some column, or are all "
             "equal; choose other units."
         )
+    _doubt_degrees(metric, rows, name)
     return rows
+
+
+def _doubt_degrees(metric, rows, name):
+    if isinstance(metric, str) and metric == "haversine":
+        check_radians(rows, name)
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0008
 METRICS = tuple(
@@ -202,6 +209,7 @@ class RowsByNumber:
 
     def __init__(self, X, metric, params=None):
         self.X, self.metric, self.params = X, metric, params
+        _doubt_degrees(metric, X, "Xt")
         self.given = isinstance(metric, str) and metric == "precomputed"
         self.points = np.arange(len(X))[:, None]
 

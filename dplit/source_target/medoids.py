@@ -313,12 +313,12 @@ def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
     medoids, k, columns = medoids.copy(), len(medoids), np.arange(len(X))
     state = near, _, d1, d2 = _two_nearest(X, d0, X[medoids])
     for _ in range(n_rounds):
-        promised, where = _promised(pairs, state, k, columns), near[columns]
-        order = np.lexsort((promised, where))
+        guaranteed, where = _guaranteed(pairs, state, k, columns), near[columns]
+        order = np.lexsort((guaranteed, where))
         order = order[np.unique(where[order], return_index=True)[1]]  # the first of each cluster
-        order = order[np.argsort(promised[order], kind="stable")]
+        order = order[np.argsort(guaranteed[order], kind="stable")]
         needed, moved = -tolerance * d1.sum(), set()
-        for j in columns[order[promised[order] < needed]]:
+        for j in columns[order[guaranteed[order] < needed]]:
             new, before = cdist(X[[j]], X)[0], near.copy()
             gain, shift = _entries_of(new, d1, d2)
             change = np.bincount(near, shift, k + 1)
@@ -336,7 +336,7 @@ def _in_rounds(X, d0, medoids, pairs, n_rounds, tolerance=1e-6):
     return medoids, d1.sum()
 
 
-def _promised(pairs, state, k, columns):
+def _guaranteed(pairs, state, k, columns):
     """What each candidate would change with the medoid that it had best replace: (10), in single precision."""
     near, _, d1, d2 = state
     d1, d2 = d1.astype(np.float32), d2.astype(np.float32)
@@ -511,7 +511,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             return X, None
         if not self._is_given:
             check_same_columns(owner, Xt=Xt, sources=sources)
-        found = public_table(sources, "sources", owner)
+        found = public_table(sources, "sources", owner, metric=self.metric)
         axis = 0 if self._is_given else 1
         if found.shape[axis] != X.shape[axis]:
             what = ("as many rows", "the columns")[axis]

@@ -19,7 +19,7 @@ from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Center, DeltaOrZero, Epsilon, Flag, Radius, RandomState, Relation
 from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole, RowsPerPerson
 from ..inputs.declared import ABSENT, PARAMETERS
-from ..inputs.doubts import check_inside
+from ..inputs.doubts import check_inside, check_reach
 from ..estimators.base import PrivateEstimator
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import mean_in_ball
@@ -75,7 +75,7 @@ class PrivateSources(PrivateEstimator):
             return self.epsilon
         return zcdp_epsilon(self.rho, self.delta or 0.0)
 
-    def _price(self):
+    def _cost(self):
         """What to buy: {"mu": ...}, Gaussian noise, or {"epsilon": ...}, pure noise."""
         if self.rho is not None:
             return {"mu": math.sqrt(2 * self.rho)}
@@ -88,13 +88,13 @@ class PrivateSources(PrivateEstimator):
     def _check_common(self):
         owner = type(self).__name__
         if self.rho is not None and self.epsilon is not None:
-            raise ValueError(f"rho and epsilon are both given: {owner} is paid with one of them.")
+            raise ValueError(f"rho and epsilon are both given: {owner} takes one of them.")
         if self.rho is None and self.epsilon is None:
             check_epsilon(None, "epsilon", owner)  # says what is missing
         elif self.rho is not None and self.delta == 0:
             check_delta(0.0, "delta", owner)  # which only quotes an epsilon
         name = "epsilon" if self.rho is None else "rho"
-        if min(self._price().values()) < 1e-6:
+        if min(self._cost().values()) < 1e-6:
             raise ValueError(
                 f"{name}={getattr(self, name)!r}: {owner} would add noise a million times as large "
                 "as the ball, and the lattice ends there; spend more."
@@ -114,6 +114,7 @@ class PrivateSources(PrivateEstimator):
         if check_columns(Xs, owner, "Xs") not in (None, n_features):
             raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
         check_same_columns(owner, Xs=Xs, Xt=Xt)
+        check_reach(Xs, owner, self.radius, self.center)
 
     def _gate(self, *, Xs, Xt):
         owner = type(self).__name__
@@ -266,24 +267,24 @@ class NoisyAverageSet(PrivateSources):
 
     def _release(self, Xs, Xt, noise):
         paper, pure = self.variant == "paper", {"epsilon": self.epsilon}
-        price = self._price()
+        cost = self._cost()
         if self.n_cells is None and not paper:
-            either = price | (pure if self.rho is None else {})
+            either = cost | (pure if self.rho is None else {})
             cells = Xt[covering_cells(Xt, self.t, self.radius, **either)]
         else:
             cells = self._cells(Xt)
-        if "mu" in price and self.rho is None:
-            price = self._printed(cells) if paper else self._smaller_noise(cells, price, pure)
+        if "mu" in cost and self.rho is None:
+            cost = self._printed(cells) if paper else self._smaller_noise(cells, cost, pure)
         weights = np.bincount(nearest(Xt, cells), minlength=len(cells)) if self.spread else None
         ball = {"radius": self.radius, "center": self.center}
         averages, spread = noisy_average_set(
-            Xs, cells, self.t, noise=noise, weights=weights, laplace=paper, **ball, **price
+            Xs, cells, self.t, noise=noise, weights=weights, laplace=paper, **ball, **cost
         )
         return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
 
-    def _smaller_noise(self, cells, *prices):
+    def _smaller_noise(self, cells, *costs):
         """Of several prices the one with the least noise: where averages are few, the pure one."""
-        return min(prices, key=lambda price: average_rms(*cells.shape, **price))
+        return min(costs, key=lambda cost: average_rms(*cells.shape, **cost))
 
     def _printed(self, cells):
         """Theorem 5.3, at its honest price."""
@@ -435,27 +436,27 @@ class NeighborNoisyAverages(PrivateSources):
     def _among(self, Xs, support, noise):
         """Whether sources lie as near to targets as targets do: bought. Half of all would; a third has to."""
         inside = support.bins(Xs, np.append(np.ones(len(support.some)), 0), support.near)
-        price, _ = self._smaller_noise(Xs.shape[1], _ASKED)
-        outside, within = noise.histogram(inside, 2, **price, label="sources off and among targets")
-        return within > (within + outside) / 3 + noise.histogram_scale(**price)
+        cost, _ = self._smaller_noise(Xs.shape[1], _ASKED)
+        outside, within = noise.histogram(inside, 2, **cost, label="sources off and among targets")
+        return within > (within + outside) / 3 + noise.histogram_scale(**cost)
 
     def _counted(self, Xs, Xt, support, noise, share):
         """Points beside targets, as many as noisy counts of small cells say."""
-        price, _ = self._smaller_noise(Xt.shape[1], share)
-        scale = noise.histogram_scale(**price)
+        cost, _ = self._smaller_noise(Xt.shape[1], share)
+        scale = noise.histogram_scale(**cost)
         cells = self._cells(Xt, countable_cells(*Xt.shape, scale=scale))
         owner, n = nearest(Xt, cells), len(cells)
         q = 0.02 if self.gamma is None else self.gamma / n
-        noisy = {"epsilon": 1 / scale} if "epsilon" in price else {"sigma": scale}
+        noisy = {"epsilon": 1 / scale} if "epsilon" in cost else {"sigma": scale}
         bins = support.bins(Xs, np.append(owner[support.some], -1), support.reach)
-        counts = noise.histogram(bins, n, **price, label="sources near each cell")
+        counts = noise.histogram(bins, n, **cost, label="sources near each cell")
         counts = np.where(counts >= count_threshold(q, 0, **noisy), counts, 0)
         found = target_clouds(Xt, owner, counts, support.spacing, noise.public_rng)
         return clip_to_ball(found, self.radius, self.center)
 
     def _tight(self, Xs, Xt, noise, share=1.0, output="cloud"):
         """Noisy means of cells, and clouds around them."""
-        price, on_count = self._smaller_noise(Xt.shape[1], share)
+        cost, on_count = self._smaller_noise(Xt.shape[1], share)
         cells = self._cells(Xt, affordable_cells(*Xt.shape, **on_count))
         n, ball = len(cells), {"radius": self.radius, "center": self.center}
         q = min(0.02, 1 / n) if self.gamma is None else self.gamma / n
@@ -463,7 +464,7 @@ class NeighborNoisyAverages(PrivateSources):
         r = self._reach(Xt, cells, threshold) if self.cell_radius is None else self.cell_radius
         clouds = cell_clouds(cells, r, max(1, len(Xt) // n - 1), noise.public_rng)
         sums, counts = neighbor_noisy_averages(
-            Xs, cells, cell_radius=r, noise=noise, **ball, **price
+            Xs, cells, cell_radius=r, noise=noise, **ball, **cost
         )
         kept = np.flatnonzero(counts >= threshold)  # line 6
         sources = [cells[kept] + mean_in_ball(sums[kept], counts[kept], r)]  # line 7
@@ -473,15 +474,15 @@ class NeighborNoisyAverages(PrivateSources):
 
     def _smaller_noise(self, d, share=1.0):
         """What a share buys, and what that means for the count of a cell, as `count_threshold` takes it."""
-        price, twice = self._price(), 2 if self.neighboring == "replace" else 1
-        if "mu" in price:
-            sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / price["mu"]
+        cost, twice = self._cost(), 2 if self.neighboring == "replace" else 1
+        if "mu" in cost:
+            sigma = cell_sensitivity(1.0, 1.0, d, 2, self.neighboring) / cost["mu"]
             if (
                 self.rho is not None
                 or sigma * math.sqrt(d) <= cylinder_rms(d, self.epsilon / twice)[0]
             ):
                 root = math.sqrt(share)
-                return {"mu": root * price["mu"]}, {"sigma": sigma / root}
+                return {"mu": root * cost["mu"]}, {"sigma": sigma / root}
         return {"epsilon": share * self.epsilon}, {"epsilon": share * self.epsilon / twice}
 
     def _reach(self, Xt, cells, threshold):
@@ -492,20 +493,20 @@ class NeighborNoisyAverages(PrivateSources):
 
     def _paper(self, Xs, Xt, noise):
         cells, (_, limit) = self._cells(Xt), lattice(self.radius)
-        d, price, D = cells.shape[1], self._price(), 2 * limit  # D is 1 in the paper
+        d, cost, D = cells.shape[1], self._cost(), 2 * limit  # D is 1 in the paper
         gamma = 0.05 if self.gamma is None else self.gamma
         # the printed scale and threshold, in diameters; the price is what the door takes for that
-        if "mu" in price:
+        if "mu" in cost:
             scale, norm = math.sqrt(2 / self.rho), 2
             threshold = 1 - scale * float(special.ndtri(gamma))
         else:
             scale, norm = (math.sqrt(d) + 1) / self.epsilon, 1
             threshold = 1 + math.log((math.sqrt(d) + 1) / gamma) / self.epsilon
         honest = cell_sensitivity(limit, D, d, norm, self.neighboring) / (scale * D)
-        price = {name: min(claimed, honest) for name, claimed in price.items()}
+        cost = {name: min(claimed, honest) for name, claimed in cost.items()}
         ball = {"radius": self.radius, "center": self.center}
         sums, counts = neighbor_noisy_averages(
-            Xs, cells, weight=2.0, laplace=True, noise=noise, **ball, **price
+            Xs, cells, weight=2.0, laplace=True, noise=noise, **ball, **cost
         )
         kept = counts >= threshold  # line 6
         return sums[kept] / counts[kept, None] + (0.0 if self.center is None else self.center)

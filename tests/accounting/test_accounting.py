@@ -207,7 +207,7 @@ def test_releases_with_their_own_delta_use_it_up():
     )  # two times 1e-7 do not fit into 1e-7
 
 
-def test_receipts_add_up_and_refuse_mixed_neighbours():
+def test_receipts_add_up_and_refuse_mixed_neighbors():
     a, b = (
         receipts.Receipt([gaussian(0.1)], "replace", 1e-6),
         receipts.Receipt([gaussian(0.1)], "replace", 1e-6, private=False),
@@ -275,9 +275,9 @@ def true_mixture(epsilon, mu, exponent, coin, neighboring):
 @BOTH
 @pytest.mark.filterwarnings("error")
 def test_mixtures_hold_to_9_digits_and_never_overclaim(neighboring):
-    prices = [0.0, 1e-6, 0.03, 0.5, 7.0], [1e-5, 0.03, 1.0, 7.9, 12.0], [0.0, 0.1, 30.0]
+    costs = [0.0, 1e-6, 0.03, 0.5, 7.0], [1e-5, 0.03, 1.0, 7.9, 12.0], [0.0, 0.1, 30.0]
     checked = 0
-    for mu, exponent, coin in itertools.product(*prices):
+    for mu, exponent, coin in itertools.product(*costs):
         for epsilon in (0.0, 0.08, 2.0, 60.0):
             given = {"mu": mu, "exponent": exponent, "pure": [(coin, 1)] if coin else []}
             ours = mixtures.mixture_delta(epsilon, **given, neighboring=neighboring)
@@ -297,11 +297,11 @@ def test_mixtures_at_the_ends_of_floating_point():
     tiny, huge = 5e-324, 1e300
     for mu, exponent, epsilon in itertools.product((0.0, tiny, 1.0, huge), repeat=3):
         for neighboring in ("add_remove", "replace"):
-            for prices in ((), [(tiny, 1)], [(1.0, 1)], [(1e4, 3)]):
+            for costs in ((), [(tiny, 1)], [(1.0, 1)], [(1e4, 3)]):
                 delta = mixtures.mixture_delta(
-                    epsilon, mu=mu, exponent=exponent, pure=prices, neighboring=neighboring
+                    epsilon, mu=mu, exponent=exponent, pure=costs, neighboring=neighboring
                 )
-                assert 0 <= delta <= 1, (mu, exponent, epsilon, prices)
+                assert 0 <= delta <= 1, (mu, exponent, epsilon, costs)
         assert 0 <= mixtures.cover_delta(epsilon, exponent) <= 1
     assert mixtures.mixture_delta(math.inf, mu=1.0, exponent=0.1, pure=[(1.0, 1)]) == 0
     assert mixtures.mixture_delta(1.0, mu=math.inf, exponent=0.1) == 1
@@ -315,7 +315,7 @@ def test_mixtures_at_the_ends_of_floating_point():
 @BOTH
 @settings(max_examples=60, deadline=None)
 @given(st.tuples(*[st.floats(-9, 1.5)] * 5), st.integers(0, 4))
-def test_a_mixture_grows_with_each_price_and_falls_with_epsilon(neighboring, logs, grown):
+def test_a_mixture_grows_with_each_cost_and_falls_with_epsilon(neighboring, logs, grown):
     def delta(t):
         epsilon, mu, exponent, first, second = t
         return mixtures.mixture_delta(
@@ -326,11 +326,11 @@ def test_a_mixture_grows_with_each_price_and_falls_with_epsilon(neighboring, log
             neighboring=neighboring,
         )
 
-    prices = [10**t for t in logs]
-    more = [p * (1.1 if i == grown else 1) for i, p in enumerate(prices)]
-    less, larger = sorted([prices, more], key=lambda t: -t[0] if grown == 0 else t[grown])
-    slack = 1 + 3e-9 + 1e-15 * sum(prices) / prices[2]  # what the last digit of epsilon is worth
-    assert delta(less) <= delta(larger) * slack or max(prices[2], more[2]) > 8
+    costs = [10**t for t in logs]
+    more = [p * (1.1 if i == grown else 1) for i, p in enumerate(costs)]
+    less, larger = sorted([costs, more], key=lambda t: -t[0] if grown == 0 else t[grown])
+    slack = 1 + 3e-9 + 1e-15 * sum(costs) / costs[2]  # what the last digit of epsilon is worth
+    assert delta(less) <= delta(larger) * slack or max(costs[2], more[2]) > 8
 
 
 @BOTH
@@ -392,7 +392,7 @@ def excess(p, q, epsilon):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_covers_of_small_set_systems_never_exceed_their_price(seed):
+def test_covers_of_small_set_systems_never_exceed_their_cost(seed):
     rng, closest = np.random.default_rng(seed), 0.0
     for _ in range(12):
         n, exponent = int(rng.integers(1, 7)), float(10 ** rng.uniform(-1.3, 0.6))
@@ -408,19 +408,19 @@ def test_covers_of_small_set_systems_never_exceed_their_price(seed):
             for rows in (range(2, n), [*range(2, n), 0], [*range(2, n), 1])
         )
         for epsilon in (0.0, 0.3 * exponent, 0.8 * exponent, 2 * exponent):
-            price = mixtures.cover_delta(epsilon, exponent) * (1 + 1e-9)
+            cost = mixtures.cover_delta(epsilon, exponent) * (1 + 1e-9)
             for one in (first, second):
-                assert excess(without, one, epsilon) <= price
-                assert excess(one, without, epsilon) <= price
-                closest = max(closest, excess(without, one, epsilon) / price)
-            price = mixtures.mixture_delta(epsilon, exponent=exponent, neighboring="replace")
-            assert excess(first, second, epsilon) <= price
-            assert excess(second, first, epsilon) <= price
+                assert excess(without, one, epsilon) <= cost
+                assert excess(one, without, epsilon) <= cost
+                closest = max(closest, excess(without, one, epsilon) / cost)
+            cost = mixtures.mixture_delta(epsilon, exponent=exponent, neighboring="replace")
+            assert excess(first, second, epsilon) <= cost
+            assert excess(second, first, epsilon) <= cost
     assert closest > 0.3  # the systems are not trivial
 
 
 @pytest.mark.parametrize(("epsilon", "exponent"), [(0.5, 0.1), (1.0, 0.0916), (2.0, 0.7)])
-def test_a_ladder_costs_nearly_the_whole_price_of_a_cover(epsilon, exponent):
+def test_a_ladder_costs_nearly_the_whole_cost_of_a_cover(epsilon, exponent):
     """At each of many choices, one of N equal candidates covers the extra row, so that hardly anything is learnt at once."""
     n, a = 20_000, math.expm1(exponent)
     rungs = np.arange(int(30 * n))
@@ -430,7 +430,7 @@ def test_a_ladder_costs_nearly_the_whole_price_of_a_cover(epsilon, exponent):
     assert 0.99 < cost / mixtures.cover_delta(epsilon, exponent) <= 1
 
 
-def test_receipts_of_one_kind_keep_their_prices():
+def test_receipts_of_one_kind_keep_their_costs():
     assert mixtures.mixture_delta(1.0, mu=0.4) == ac.gaussian_delta(1.0, 0.4)
     assert mixtures.mixture_delta(1.0, exponent=0.1) == pytest.approx(
         mixtures.cover_delta(1.0, 0.1)
@@ -451,7 +451,7 @@ def test_receipts_of_one_kind_keep_their_prices():
         == receipts.Receipt([], "replace").delta_at(0.0)
     )
     zeros = [gaussian_zero, pure_zero, cover_zero] = [
-        receipts.Release("0", "nothing", **{price: 0.0}) for price in ("mu", "epsilon", "exponent")
+        receipts.Release("0", "nothing", **{cost: 0.0}) for cost in ("mu", "epsilon", "exponent")
     ]
     assert (
         receipts.Receipt(zeros, "add_remove").epsilon
@@ -464,7 +464,7 @@ def test_receipts_of_one_kind_keep_their_prices():
 
 
 @BOTH
-def test_renyi_is_never_below_the_exact_price(neighboring):
+def test_renyi_is_never_below_the_exact_cost(neighboring):
     rng = np.random.default_rng(0)
     for _ in range(40):
         mu, exponent, first, second = 10 ** rng.uniform(-2.5, 0.3, size=4)
@@ -507,7 +507,7 @@ def test_two_covers_cost_at_most_their_sum(neighboring):
     assert both.delta == 2e-7 and both.rho is None and both.mu is None
 
 
-def test_many_different_pure_prices_cost_at_most_the_plain_sum():
+def test_many_different_pure_costs_cost_at_most_the_plain_sum():
     releases = [gaussian(1.0)] + [pure(0.0001 * (i + 1)) for i in range(20)]
     receipt = receipts.Receipt(releases, "replace", 1e-6)
     alone = ac.gaussian_epsilon(1e-6, 1.0)
@@ -576,7 +576,7 @@ def test_own_deltas_are_beside_the_mixture():
         lambda: accounting.largest_scale(lambda t: MIX, 1.0, 0.0, "replace"),
     ],
 )
-def test_impossible_prices_of_mixtures_are_refused(call):
+def test_impossible_costs_of_mixtures_are_refused(call):
     with pytest.raises(ValueError, match=r"^[^\n]+$"):
         call()
 
@@ -624,7 +624,7 @@ def test_weak_parameters_warn():
 
 
 @pytest.mark.parametrize(
-    "price",
+    "cost",
     [
         {"epsilon": -0.9},
         {"epsilon": math.nan},
@@ -636,10 +636,10 @@ def test_weak_parameters_warn():
         {"mu": 0.1, "times": True},
     ],
 )
-def test_impossible_prices_are_refused(price):
-    kind = TypeError if price.get("times") in (0.5, True) else ValueError
+def test_impossible_costs_are_refused(cost):
+    kind = TypeError if cost.get("times") in (0.5, True) else ValueError
     with pytest.raises(kind, match="release 'x'|times=.*: Release needs"):
-        receipts.Release("x", "laplace", **price)
+        receipts.Release("x", "laplace", **cost)
 
 
 def test_choices_with_a_delta_get_no_discount():
@@ -670,14 +670,14 @@ def test_large_epsilons_do_not_overflow():
 # ---------------------------------------------------------------- private failures
 
 
-def random_law(rng, n):
+def random_distribution(rng, n):
     return rng.dirichlet(np.full(n, 0.5))
 
 
 def near(rng, law, failure):
     """A law within total variation `failure`, at that distance as often as not: mass moved from some outcomes to others."""
     target = (
-        random_law(rng, len(law))
+        random_distribution(rng, len(law))
         if rng.random() < 0.5
         else np.eye(len(law))[rng.integers(len(law))]
     )
@@ -695,7 +695,7 @@ def hockey_stick(P, Q, epsilon):
 def test_a_private_failure_costs_what_equation_5_says(seed):
     rng, tight = np.random.default_rng(seed), 0.0
     for _ in range(150):
-        P, Q = random_law(rng, 4), random_law(rng, 4)
+        P, Q = random_distribution(rng, 4), random_distribution(rng, 4)
         failure, epsilon = rng.uniform(0, 0.2), rng.uniform(0, 2)
         moved = hockey_stick(near(rng, P, failure), near(rng, Q, failure), epsilon)
         bound = mixtures.failure_delta(epsilon, failure) + hockey_stick(P, Q, epsilon)
@@ -740,7 +740,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("releases", FAILING.values(), ids=FAILING)
-def test_the_price_with_a_failure_is_the_lowest_of_its_bounds(releases):
+def test_the_cost_with_a_failure_is_the_lowest_of_its_bounds(releases):
     receipt = receipts.Receipt(releases, "replace", 1e-6)
     plain = receipts.Receipt([replace(r, failure=0.0) for r in releases], "replace", 1e-6)
     F = receipts._failure(releases)
@@ -884,7 +884,7 @@ def test_mixtures_keep_a_tenth_of_their_slack_on_both_sides_of_every_branch(neig
     assert worst < 1e-11
 
 
-def test_coins_have_the_binomial_law():
+def test_coins_have_the_binomial_distribution():
     for epsilon, times in ((0.01, 5000), (1.0, 300), (30.0, 3)):
         losses, chances = mixtures._coins([(epsilon, times)])
         with mpmath.workdps(60):
@@ -920,17 +920,17 @@ def test_zcdp_holds_from_tiny_to_huge_and_never_overclaims():
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_conversion_is_nan_at_any_price():
+def test_no_conversion_is_nan_at_any_cost():
     huge = (0.0, 5e-324, 1e-300, 1e-12, 1.0, 1e12, 1e13, 1e100, 1e300, math.inf)
     deltas = (5e-324, 1e-6, 0.5, 1 - 2**-53, 1.0)
-    for price, delta in itertools.product(huge, deltas):
+    for cost, delta in itertools.product(huge, deltas):
         found = [
-            ac.gaussian_epsilon(delta, price),
-            ac.gaussian_mu(price, delta),
-            ac.zcdp_epsilon(price, delta),
-            ac.zcdp_rho(price, min(delta, 0.5)) if price else 0.0,
+            ac.gaussian_epsilon(delta, cost),
+            ac.gaussian_mu(cost, delta),
+            ac.zcdp_epsilon(cost, delta),
+            ac.zcdp_rho(cost, min(delta, 0.5)) if cost else 0.0,
         ]
-        assert all(v >= 0 for v in found), (price, delta, found)
+        assert all(v >= 0 for v in found), (cost, delta, found)
     for one, other in itertools.product(huge, huge):
         assert ac.gaussian_delta(one, other) >= 0 and ac.zcdp_delta(one, other) >= 0
     assert ac.gaussian_epsilon(1e-6, 1e100) == pytest.approx(5e199)
@@ -947,7 +947,7 @@ def test_a_receipt_keeps_its_claim_however_near_one_delta_is(delta):
         assert receipt.epsilon <= epsilon and receipt.epsilon > epsilon - 1e-6
 
 
-def test_printed_prices_are_rounded_up_whatever_their_size():
+def test_printed_costs_are_rounded_up_whatever_their_size():
     for value in (5e-324, 1e-310, 0.0987649, 1.00001, 123456.0, 1e300):
         for digits in (2, 4):
             printed = float(receipts.rounded_up(value, digits))
@@ -956,7 +956,7 @@ def test_printed_prices_are_rounded_up_whatever_their_size():
             )
     assert receipts.rounded_up(0.1 + 0.2) == "0.3" and receipts.rounded_up(0.0) == "0"
     low = receipts.Release("x", "noisy", epsilon=0.50001, delta=1.01e-7, failure=1.21e-9)
-    assert low.price == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
+    assert low.cost == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
     assert (
         "mu = 0.2001" in str(receipts.Receipt([gaussian(0.20001)], "replace", 1e-6)).split("\n")[3]
     )
@@ -1095,7 +1095,7 @@ def test_sampled_releases_are_priced_wherever_they_are_accepted(mu, rate):
             assert true <= found <= float(true) * 1.05 + 1e-15
 
 
-def test_what_underflows_is_not_promised_to_be_zero():
+def test_what_underflows_is_not_guaranteed_to_be_zero():
     """A delta below the smallest float is rounded up to it; 0 is said only where it is true."""
     assert ac.gaussian_delta(60.0, 0.1) == ac.zcdp_delta(60.0, 0.005) == 5e-324
     assert mixtures.mixture_delta(60.0, mu=0.1, pure=[(1.0, 1)]) == 5e-324
@@ -1296,7 +1296,7 @@ def test_zcdp_conversions_reach_the_ends(rho):
         lambda: accounting.largest_scale(list, 0.0, 0.1, "replace"),
     ],
 )
-def test_prices_out_of_range_are_refused_by_name(call):
+def test_costs_out_of_range_are_refused_by_name(call):
     with pytest.raises(ValueError, match="needs a number"):
         call()
 
@@ -1308,7 +1308,7 @@ def loss_of(z, mu, rate):
 
 
 @pytest.mark.parametrize("mu, rate", [(0.4, 0.05), (1.5, 0.3), (3.0, 0.9), (1.1, 1.0)])
-def test_cells_of_losses_keep_both_laws_and_are_exact_on_their_lattice(mu, rate):
+def test_cells_of_losses_keep_both_distributions_and_are_exact_on_their_lattice(mu, rate):
     width = 0.02
     floor = math.log1p(-rate) if rate < 1 else loss_of(-10.0, mu, 1.0)
     ends = math.floor(floor / width), math.ceil(float(loss_of(mu + 9.5, mu, rate)) / width)
@@ -1339,7 +1339,7 @@ def test_cells_of_losses_keep_both_laws_and_are_exact_on_their_lattice(mu, rate)
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.5])
-def test_a_cell_is_divided_so_that_both_laws_keep_theirs(width):
+def test_a_cell_is_divided_so_that_both_distributions_keep_theirs(width):
     p = np.array([0.25, 0.5, 0.125])
     q = p * np.exp(-width * np.array([0.0, 0.25, 1.0]))  # the loss of each lies in its cell
     lost, first, chances = mixtures._at_the_ends(p, q, width, 7.0, 0.0625, 0.0625)
@@ -1363,7 +1363,7 @@ def test_losses_add_up_exactly_and_far_tails_are_cut_to_the_safe_side():
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6, 13])
-def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
+def test_the_distribution_of_many_releases_is_the_power_of_one(monkeypatch, times):
     asked = []
 
     def cells(mu, rate, width):
@@ -1373,7 +1373,7 @@ def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
 
     monkeypatch.setattr(mixtures, "_poisson_cells", cells)
     mu, rate = 1.3, 0.2
-    laws = mixtures._poisson_laws.__wrapped__(mu, rate, times)
+    laws = mixtures._poisson_distributions.__wrapped__(mu, rate, times)
     ((_, _, width),) = asked
     assert asked[0][:2] == (mu, rate)
     for (lost, losses, chances), (share, first, one) in zip(laws, cells(mu, rate, width), strict=True):  # fmt: skip
@@ -1397,12 +1397,12 @@ def test_the_law_of_many_releases_is_the_power_of_one(monkeypatch, times):
     assert width == pytest.approx(wanted, rel=1e-6)
 
 
-def test_sampled_releases_cost_what_the_two_laws_say(monkeypatch):
+def test_sampled_releases_cost_what_the_two_distributions_say(monkeypatch):
     laws = [
         (0.001, np.array([-1.0, 0.5, 2.0]), np.array([0.5, 0.25, 0.249])),
         (0.002, np.array([0.25, 1.5]), np.array([0.75, 0.248])),
     ]
-    monkeypatch.setattr(mixtures, "_poisson_laws", lambda *price: laws)
+    monkeypatch.setattr(mixtures, "_poisson_distributions", lambda *cost: laws)
 
     def delta(e):
         return accounting.poisson_gaussian_delta(e, 1.0, 0.5, 3)
@@ -1495,7 +1495,7 @@ def renyi(alpha, p, q):
 
 @pytest.mark.parametrize("alpha", [1.0001, 1.5, 2.0, 7.0])
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-def test_renyi_divergences_are_those_of_the_laws(alpha, neighboring):
+def test_renyi_divergences_are_those_of_the_distributions(alpha, neighboring):
     truth = special.expit(0.7)
     coin = renyi(alpha, (truth, 1 - truth), (1 - truth, truth))
 
@@ -1529,10 +1529,10 @@ def test_renyi_deltas_are_the_best_over_orders():
 def test_pure_releases_are_summed_at_delta_zero_and_small_ones_stay_small():
     lines = [Release("a", "laplace", epsilon=0.25, times=3), Release("b", "laplace", epsilon=0.5)]
     assert receipts._mixture_epsilon(0.0, lines, "replace") == 1.25
-    for price in (1e-15, 1e-9, 1e-3):
-        epsilon = receipts._mixture_epsilon(1e-30, [Release("a", "laplace", epsilon=price)], "replace")  # fmt: skip
-        assert price * (1 - 1e-9) <= epsilon <= price * (1 + 1e-9) or epsilon < price
-        assert accounting.mixture_delta(epsilon, pure=[(price, 1)], neighboring="replace") <= 1e-30
+    for cost in (1e-15, 1e-9, 1e-3):
+        epsilon = receipts._mixture_epsilon(1e-30, [Release("a", "laplace", epsilon=cost)], "replace")  # fmt: skip
+        assert cost * (1 - 1e-9) <= epsilon <= cost * (1 + 1e-9) or epsilon < cost
+        assert accounting.mixture_delta(epsilon, pure=[(cost, 1)], neighboring="replace") <= 1e-30
 
 
 @pytest.mark.parametrize("n, is_exact", [(14, True), (15, False)])
@@ -1575,7 +1575,7 @@ def test_some_event_of_many():
 
 
 @pytest.mark.parametrize("value, digits, text", [(0.12341, 4, "0.1235"), (0.1234, 4, "0.1234"), (2.01e-7, 2, "2.1e-07"), (0.0, 4, "0"), (math.inf, 4, "inf")])  # fmt: skip
-def test_printed_prices_are_rounded_up(value, digits, text):
+def test_printed_costs_are_rounded_up(value, digits, text):
     assert receipts.rounded_up(value, digits) == text
 
 
@@ -1618,20 +1618,20 @@ def test_beyond_an_exponent_of_8_the_larger_side_stands_for_both():
         assert np.array_equal(*sides)
 
 
-def test_a_price_on_paper_makes_a_receipt_that_is_not_private():
+def test_a_cost_on_paper_makes_a_receipt_that_is_not_private():
     line = Release("printed", "printed", epsilon=1.0, private=False)
     assert Receipt([line], "replace").private is False
     assert Receipt([Release("real", "laplace", epsilon=1.0)], "replace").private is True
 
 
-def test_zcdp_prices_out_of_range_are_refused():
+def test_zcdp_costs_out_of_range_are_refused():
     for rho, delta in ((-1.0, 0.1), (1.0, 1.1), (math.nan, 0.1)):
         with pytest.raises(ValueError, match="needs a number in"):
             accounting.zcdp_epsilon(rho, delta)
 
 
 @pytest.mark.parametrize("mu", [1e3, 1e6, 3e9])
-def test_delta_at_large_prices_does_not_feel_the_rounding_of_a_quotient(mu):
+def test_delta_at_large_costs_does_not_feel_the_rounding_of_a_quotient(mu):
     for low in (-0.7, 0.3, 2.9, 5.1):
         epsilon = mu**2 / 2 + low * mu
         with mpmath.workdps(60):

@@ -247,7 +247,7 @@ def is_just_above(number, exact):
     return exact <= Fraction(number) <= exact * (1 + Fraction(15, 10**16))
 
 
-def test_a_claim_is_the_square_of_its_pure_price():
+def test_a_claim_is_the_square_of_its_pure_cost():
     short = 0
     for epsilon in np.geomspace(1e-9, 5, 100):
         claim = Spending.claim(float(epsilon), 1e-7, "replace")

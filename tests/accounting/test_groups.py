@@ -23,7 +23,7 @@ from dplit.accounting import (
     record_budget,
 )
 from dplit.mechanisms import Noise
-from dplit.mechanisms.samplers import lattice_law
+from dplit.mechanisms.samplers import lattice_distribution
 
 GAUSSIAN = Release("sums", "gaussian", 1.4, 29.0, times=5, mu=1.4 / 29)
 PURE = Release("count", "laplace", 1.0, 20.0, times=2, epsilon=0.05)
@@ -51,12 +51,18 @@ def test_a_count_for_persons_has_the_delta_that_is_claimed(m, epsilon):
     each, delta = record_budget(epsilon, stated, m, gaussian=True)
     scale = Noise(0).count_scale(mu=gaussian_mu(each, delta))
     support = np.arange(-int(12 * scale), int(12 * scale) + m)
-    p, q = lattice_law("gaussian", scale, support), lattice_law("gaussian", scale, support - m)
+    p, q = (
+        lattice_distribution("gaussian", scale, support),
+        lattice_distribution("gaussian", scale, support - m),
+    )
     exact = hockey_stick(epsilon, p, q)
     assert 0.8 * stated < exact <= stated * (1 + 1e-9)  # of few whole numbers, a little lower
     # forgotten, the factor gives what is not true
     scale = Noise(0).count_scale(mu=gaussian_mu(epsilon, stated))
-    p, q = lattice_law("gaussian", scale, support), lattice_law("gaussian", scale, support - m)
+    p, q = (
+        lattice_distribution("gaussian", scale, support),
+        lattice_distribution("gaussian", scale, support - m),
+    )
     assert (hockey_stick(epsilon, p, q) > stated * (1 + 1e-9)) == (m > 1)
 
 
@@ -64,7 +70,10 @@ def test_a_count_for_persons_has_the_delta_that_is_claimed(m, epsilon):
 def test_a_pure_count_for_persons_costs_what_is_claimed(m):
     scale = Noise(0).count_scale(epsilon=record_budget(1.0, 0.0, m)[0])
     support = np.arange(-200, 200)
-    p, q = lattice_law("laplace", scale, support), lattice_law("laplace", scale, support - m)
+    p, q = (
+        lattice_distribution("laplace", scale, support),
+        lattice_distribution("laplace", scale, support - m),
+    )
     assert math.isclose(np.log(p / q).max(), 1.0, rel_tol=1e-9)
 
 

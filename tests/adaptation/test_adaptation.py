@@ -111,7 +111,7 @@ def zoo(neighboring):
 @pytest.mark.parametrize(
     ("name", "bug"), planted(["profiled", "profiled, d bought", "paper"], NOT_HERE)
 )
-def test_every_planted_bug_is_caught(name, bug):
+def test_every_injected_bug_is_caught(name, bug):
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit)
 
 
@@ -357,7 +357,7 @@ def test_a_source_without_weight_is_ignored(variant, private):
 
 
 @pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
-def test_a_legal_price_that_protects_little_is_computed_with_a_warning(parameter, value):
+def test_a_legal_cost_that_protects_little_is_computed_with_a_warning(parameter, value):
     with pytest.warns(PrivacyWarning, match=parameter):
         fit(Adap(**{parameter: value}), RECORDS)
 
@@ -701,9 +701,9 @@ def dependent(kind, rng):
 @pytest.mark.parametrize("private", [False, True])
 def test_columns_that_depend_on_each_other_have_one_short_answer(kind, private):
     A, a, B, b = dependent(kind, np.random.default_rng(2))
-    price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0} if private else {"private": False}
+    cost = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0} if private else {"private": False}
     for alpha in (0.2, 1.0):
-        make = CnvxAdap(radius=1.2, weight_radius=100.0, target_bound=1.0, alpha=alpha, **price)
+        make = CnvxAdap(radius=1.2, weight_radius=100.0, target_bound=1.0, alpha=alpha, **cost)
         model = make.fit(B, b, Xs=A, ys=a)
         shortest = np.linalg.lstsq(A, a, rcond=None)[0]
         assert np.linalg.norm(model.coef_) < 3 * np.linalg.norm(shortest) + 0.5
@@ -715,7 +715,7 @@ def test_columns_that_depend_on_each_other_have_one_short_answer(kind, private):
 
 
 def test_rounding_never_moves_two_vectors_farther_than_declared():
-    """Two vectors inside the ball, a diameter apart, made so that rounding pulls them apart."""
+    """Two vectors inside the ball, a diameter apart, made so that rounding record_gradients them apart."""
     k, bound, h, small = 4000, 1.5, 0.47, 0.999
     (step, limit), half = lattice(bound), k // 2
     root = math.sqrt(half)
@@ -757,7 +757,7 @@ def test_where_weights_tie_the_gradient_is_a_subgradient():
         assert there >= here + by_u @ du + by_w @ dw - 1e-9
 
 
-def test_an_infinite_price_moves_no_weight_and_zero_is_no_division():
+def test_an_infinite_cost_moves_no_weight_and_zero_is_no_division():
     loss = np.array([0.0, 1.0, 1e9])
     with np.errstate(all="raise"):
         assert (adaptation.profile_weights(loss, math.inf, 0.5, 0.3) == 1).all()
@@ -1151,8 +1151,8 @@ def test_no_record_decides_whether_there_is_an_answer_at_the_ends_of_the_ranges(
         "kappa_2": data.draw(st.sampled_from([0.0, 1.0, 9e99])),
         "alpha": data.draw(st.sampled_from([0.0, 0.1, 1.0])),
     }
-    price = {"epsilon": data.draw(st.sampled_from([0.01, 1.0, 50.0])), "delta": 1e-6}
-    model = CnvxAdap(**price, **options, n_iter=3, random_state=0)
+    cost = {"epsilon": data.draw(st.sampled_from([0.01, 1.0, 50.0])), "delta": 1e-6}
+    model = CnvxAdap(**cost, **options, n_iter=3, random_state=0)
     some = lambda *shape: np.reshape(  # noqa: E731
         data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape))), shape
     )
@@ -1458,17 +1458,17 @@ def test_the_best_predictor_does_not_depend_on_the_unit_and_stops_in_time(monkey
 
 
 @pytest.mark.parametrize("share", [None, 0.25])
-def test_the_discrepancy_and_the_gradients_share_the_price(share):
+def test_the_discrepancy_and_the_gradients_share_the_cost(share):
     model = CnvxAdap(epsilon=1.0, delta=1e-5, radius=1.0, discrepancy_share=share)
     mu = accounting.gaussian_mu(1.0, 1e-5)
-    price = regression._cnvx_prices(model, True)
+    cost = regression._cnvx_budget(model, True)
     part = 0.1 if share is None else share
-    assert price.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
-    assert math.hypot(price.discrepancy["mu"], price.mu) == pytest.approx(mu, rel=1e-12)
-    assert regression._cnvx_prices(model, False) == regression._Prices({}, mu)
-    price = regression._cnvx_prices(model.set_params(variant="paper"), True)
-    assert price.discrepancy == {"epsilon": 0.5 if share is None else share}
-    lines = [Release("d", "laplace", **price.discrepancy), Release("g", "gaussian", mu=price.mu)]
+    assert cost.discrepancy == {"mu": pytest.approx(mu * math.sqrt(part), rel=1e-12)}
+    assert math.hypot(cost.discrepancy["mu"], cost.mu) == pytest.approx(mu, rel=1e-12)
+    assert regression._cnvx_budget(model, False) == regression._Budget({}, mu)
+    cost = regression._cnvx_budget(model.set_params(variant="paper"), True)
+    assert cost.discrepancy == {"epsilon": 0.5 if share is None else share}
+    lines = [Release("d", "laplace", **cost.discrepancy), Release("g", "gaussian", mu=cost.mu)]
     assert 1 - 1e-6 <= Receipt(lines, "replace").epsilon_at(1e-5) <= 1
 
 

@@ -37,7 +37,7 @@ from dplit import (
     audit,
 )
 from dplit.adaptation import covariate_shift
-from dplit.audit import SABOTAGE
+from dplit.audit import FAULTS
 from dplit.mechanisms import Noise, watch
 
 rng = np.random.default_rng(0)
@@ -110,7 +110,7 @@ NOT_HERE = (
     "scaled by the data",
     "the same draws in every release",
     "the same draws in every release, signs in turn",
-    "a price above the claim after a large noisy number",
+    "a privacy cost above the claim after a large noisy number",
 )
 # under replace the number of rows is public, and none is counted; there is no other relation to confuse
 NOT_REPLACED = (
@@ -674,4 +674,4 @@ def test_help_says_what_is_public(kind):
     stated = type(model).__doc__.split("Attributes")[1].split("Raises")[0]
     assert all(name in stated for name in attributes(model)) and stated.count("PUBLIC") >= 8
     assert "NOT private" in type(model).predict.__doc__
-    assert "PRIVATE" in type(model).fit.__doc__ and len(SABOTAGE) > 15
+    assert "PRIVATE" in type(model).fit.__doc__ and len(FAULTS) > 15

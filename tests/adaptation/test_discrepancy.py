@@ -124,22 +124,22 @@ def test_the_sensitivity_is_attained():
     assert moved == pytest.approx(B / 7)
 
 
-@pytest.mark.parametrize("price", [{"mu": 0.7}, {"epsilon": 0.7}])
-def test_the_release_has_the_noise_that_the_receipt_says(price):
+@pytest.mark.parametrize("cost", [{"mu": 0.7}, {"epsilon": 0.7}])
+def test_the_release_has_the_noise_that_the_receipt_says(cost):
     noise = Noise(0, neighboring="replace")
     draws = [
-        adaptation.private_discrepancy(B / 2, B, 200, noise=noise, **price) for _ in range(2000)
+        adaptation.private_discrepancy(B / 2, B, 200, noise=noise, **cost) for _ in range(2000)
     ]
     (release,) = noise.receipt(1e-6).releases
-    (wanted,) = price.values()
+    (wanted,) = cost.values()
     assert release.times == 2000 and release.sensitivity == pytest.approx(B / 200, rel=1e-5)
     assert release.scale == pytest.approx(B / 200 / wanted, rel=1e-5)
-    law = norm if "mu" in price else laplace
+    law = norm if "mu" in cost else laplace
     # false-alarm rate 1e-4
     assert kstest(draws, law(B / 2, release.scale).cdf).pvalue > 1e-4
 
 
-def test_the_release_stays_in_its_interval_and_knows_its_neighbours():
+def test_the_release_stays_in_its_interval_and_knows_its_neighbors():
     noise = Noise(0, neighboring="replace")
     draws = [adaptation.private_discrepancy(v, B, 2, noise=noise, mu=0.1) for v in (0.0, B) * 50]
     assert min(draws) == 0 and max(draws) == B
@@ -154,9 +154,9 @@ def test_the_release_is_as_private_as_claimed_and_half_the_noise_is_not(claimed)
     for factor in (1, 2):
         noise, sides = Noise(3, neighboring="replace"), []
         for value in (B / 3, B / 3 + B / 50):
-            price = {name: factor * 1.0}
+            cost = {name: factor * 1.0}
             draws = [
-                adaptation.private_discrepancy(value, B, 50, noise=noise, **price)
+                adaptation.private_discrepancy(value, B, 50, noise=noise, **cost)
                 for _ in range(4000)
             ]
             sides.append(np.array(draws)[:, None])
@@ -183,10 +183,10 @@ def test_the_learning_bounds_in_numbers():
     assert at_p == pytest.approx(0.5 + 0.1 + 0.6 + math.sqrt(0.1) * math.sqrt(math.log(20) / 2))
     half = adaptation.reweighting_bound(losses, p / 2, p, 5, 0.2, 1.0, 0.3, 0.05)
     assert half - at_p == pytest.approx(-0.25 - 0.05 + 1.5)
-    printed = adaptation.printed_reweighting_bound(losses, p, p, 5, 0.2, 1.0, 0.3, 0.05)
+    printed = adaptation.published_reweighting_bound(losses, p, p, 5, 0.2, 1.0, 0.3, 0.05)
     assert printed == pytest.approx(1.2 + math.sqrt(0.1) * math.sqrt(math.log(40) / 2))
     assert (
-        adaptation.printed_reweighting_bound(losses, 0 * p, p, 5, 0.2, 1.0, 0.3, 0.05) == math.inf
+        adaptation.published_reweighting_bound(losses, 0 * p, p, 5, 0.2, 1.0, 0.3, 0.05) == math.inf
     )
 
 
@@ -406,7 +406,7 @@ def test_one_record_moves_the_second_moment_no_further_than_declared(rows, row, 
     assert release.mu * release.scale == pytest.approx(release.sensitivity)
 
 
-def test_the_second_moment_is_that_of_the_shortened_rows_and_has_its_noise():
+def test_the_second_moment_is_that_of_the_clipped_rows_and_has_its_noise():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(70_000, 4))  # several blocks
     short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True) / 1.5, 1.0)
@@ -545,11 +545,11 @@ def test_second_moments_pay_for_rows_that_rounding_made_longer(d):
 
 
 @pytest.mark.parametrize("n", [1, 10, 10**6, 10**8])
-@pytest.mark.parametrize("price", [{"mu": 1.0}, {"epsilon": 0.5}])
-def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, price):
+@pytest.mark.parametrize("cost", [{"mu": 1.0}, {"epsilon": 0.5}])
+def test_a_discrepancy_pays_for_the_rounding_of_its_sums(n, cost):
     bound = 3.7
     (event,) = events_of(
-        lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **price),
+        lambda noise: discrepancy.private_discrepancy(bound / 3, bound, n, noise=noise, **cost),
         neighboring="replace",
     )
     # two means of n products, each off by at most n 2**-53 of B, beside what one record can do, a

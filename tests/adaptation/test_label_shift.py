@@ -34,7 +34,7 @@ from test_estimators import listen as listen_to
 
 from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, adaptation, audit
 from dplit.adaptation import label_shift
-from dplit.audit import SABOTAGE
+from dplit.audit import FAULTS
 from dplit.inputs import foreign
 from dplit.mechanisms import Noise, watch
 
@@ -96,18 +96,18 @@ def zoo(neighboring):
 NOT_HERE = (
     "scaled by the data",
     "the same draws in every release",
-    "a price above the claim after a large noisy number",
+    "a privacy cost above the claim after a large noisy number",
     "NaN passes",
 )
 
 
 # the noise is weighed where fits are quick: it is the same release
-WEIGHED = tuple(bug for bug in SABOTAGE if SABOTAGE[bug].seen_by == "weigh")
+WEIGHED = tuple(bug for bug in FAULTS if FAULTS[bug].seen_by == "weigh")
 CASES = planted(["labels"], NOT_HERE) + planted(["no labels"], NOT_HERE + WEIGHED)
 
 
 @pytest.mark.parametrize(("name", "bug"), CASES)
-def test_every_planted_bug_is_caught(name, bug):
+def test_every_injected_bug_is_caught(name, bug):
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit_table(name))
 
 

@@ -84,12 +84,12 @@ def test_around_0_it_is_the_discrepancy_and_it_grows_with_the_reach():
     assert reaches[-1] <= whole * (1 + 1e-12)
 
 
-def released(samples, start, reach, price, noise=None, **options):
+def released(samples, start, reach, cost, noise=None, **options):
     """One release; with hardly any noise by default."""
     noise = noise or Noise(0, neighboring="replace")
     known = {"radius": 1.0, "residual_bound": 0.5} | options
     found = adaptation.private_local_discrepancy(
-        *samples, start, reach, **known, **price, noise=noise
+        *samples, start, reach, **known, **cost, noise=noise
     )
     return found, noise
 
@@ -139,13 +139,13 @@ def test_the_claim_is_attained_and_not_without_the_cut():
     assert uncut > 100 * claim
 
 
-@pytest.mark.parametrize("price", [{"mu": 0.7}, {"epsilon": 0.7}])
-def test_one_release_at_its_price(price):
+@pytest.mark.parametrize("cost", [{"mu": 0.7}, {"epsilon": 0.7}])
+def test_one_release_at_its_cost(cost):
     samples = two_samples(np.random.default_rng(3))
-    value, noise = released(samples, np.zeros(2), 0.3, price)
+    value, noise = released(samples, np.zeros(2), 0.3, cost)
     [release] = noise.releases
     assert 0 <= value <= 0.8**2
-    assert getattr(release, *price) == 0.7
+    assert getattr(release, *cost) == 0.7
 
 
 def test_a_middle_of_the_private_rows_own_breaks_the_claim():
@@ -351,9 +351,9 @@ def test_what_cannot_be_is_refused():
         adaptation.rule_difference(*samples, 1.0, [2.0, 0.0])
     with pytest.raises(ValueError, match="moment"):
         adaptation.unlabeled_discrepancy(X, np.eye(3), 1.0)
-    for price in ({}, {"mu": 1.0, "epsilon": 1.0}):
+    for cost in ({}, {"mu": 1.0, "epsilon": 1.0}):
         with pytest.raises((TypeError, ValueError)):
-            released(samples, np.zeros(2), 1.0, price)
+            released(samples, np.zeros(2), 1.0, cost)
     door = Noise(0, neighboring="add_remove")
     with pytest.raises(ValueError, match="replace"):
         released(samples, np.zeros(2), 1.0, {"mu": 1.0}, door)
@@ -370,7 +370,7 @@ TINY = [0.0, -0.0, 5e-324, 1e-310, 1e-170, 1e-160, 1e-100, 1.0, np.nextafter(1, 
 TINY += [1e150, 1e151, 1e300, np.finfo(float).max]
 
 
-def answers(tables, Xs, ys, start, reach, price, **known):
+def answers(tables, Xs, ys, start, reach, cost, **known):
     """What is seen of a release for each private table: an error, warnings, or the releases."""
     seen = set()
     for X, y in tables:
@@ -379,7 +379,7 @@ def answers(tables, Xs, ys, start, reach, price, **known):
             warnings.simplefilter("always")
             try:
                 found = adaptation.private_local_discrepancy(
-                    X, y, Xs, ys, start, reach, noise=noise, **known, **price
+                    X, y, Xs, ys, start, reach, noise=noise, **known, **cost
                 )
                 assert np.isfinite(found)
                 said = ""
@@ -390,12 +390,12 @@ def answers(tables, Xs, ys, start, reach, price, **known):
 
 
 @pytest.mark.parametrize("tiny", TINY)
-@pytest.mark.parametrize("price", [{"mu": 1.0}, {"epsilon": 1.0}])
-def test_a_tiny_row_does_not_decide_whether_there_is_an_answer(tiny, price):
+@pytest.mark.parametrize("cost", [{"mu": 1.0}, {"epsilon": 1.0}])
+def test_a_tiny_row_does_not_decide_whether_there_is_an_answer(tiny, cost):
     tables = [(np.array([[x]]), np.array([y])) for x in (0.0, tiny) for y in (0.0, tiny)]
     known = {"radius": 1.0, "residual_bound": 1.0}
     [(said, heard, made)] = answers(
-        tables, np.zeros((1, 1)), np.zeros(1), np.zeros(1), 1.0, price, **known
+        tables, np.zeros((1, 1)), np.zeros(1), np.zeros(1), 1.0, cost, **known
     )
     assert not said and not heard and len(made) == 1
 
@@ -415,9 +415,9 @@ def test_neighboring_tables_of_extreme_numbers_get_the_same_kind_of_answer(data)
     size = st.sampled_from([1e-30, 1e-3, 1.0, 1e3, 1e20])
     known = {"radius": data.draw(size), "residual_bound": data.draw(size)}
     Xs, ys = np.clip(Xs, -1e150, 1e150), np.clip(ys, -1e150, 1e150)
-    price = data.draw(st.sampled_from([{"mu": 1.0}, {"epsilon": 1.0}]))
+    cost = data.draw(st.sampled_from([{"mu": 1.0}, {"epsilon": 1.0}]))
     tables = ((X, y), (X2, y2))
-    [(said, heard, made)] = answers(tables, Xs, ys, np.zeros(d), data.draw(size), price, **known)
+    [(said, heard, made)] = answers(tables, Xs, ys, np.zeros(d), data.draw(size), cost, **known)
     assert not said and not heard and len(made) == 1
 
 

@@ -388,7 +388,7 @@ def zoo(neighboring):
 @pytest.mark.parametrize(
     ("name", "bug"), planted(["logistic", "network", "softmax", "as printed"], NOT_HERE)
 )
-def test_every_planted_bug_is_caught(name, bug):
+def test_every_injected_bug_is_caught(name, bug):
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit_table)
 
 
@@ -411,7 +411,7 @@ def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(halved):
     assert (bound > 1.0) == halved and bound > 0.5
 
 
-def test_the_noise_has_its_law_and_steps_do_not_share_it():
+def test_the_noise_has_its_distribution_and_steps_do_not_share_it():
     events = []
 
     def look(event):
@@ -455,7 +455,7 @@ def test_the_receipt_is_the_theorem(make):
 
 
 @pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
-def test_a_legal_price_that_protects_little_is_computed_with_a_warning(parameter, value):
+def test_a_legal_cost_that_protects_little_is_computed_with_a_warning(parameter, value):
     with pytest.warns(PrivacyWarning, match=parameter):
         fit(MAKE(**{parameter: value}), Xt)
 
@@ -636,7 +636,7 @@ def test_an_impossible_public_parameter_is_refused_before_the_records_are_read(
     assert not attributes(model)
 
 
-def test_a_price_without_privacy_is_refused():
+def test_a_cost_without_privacy_is_refused():
     with pytest.raises(ValueError, match="private=False"):
         fit(MAKE(private=False), Untouchable())
 
@@ -661,7 +661,7 @@ def test_no_record_is_found_in_pickle_display_or_text(make):
 
 
 @every
-def test_neighbours_get_the_same_text_and_receipt(make):
+def test_neighbors_get_the_same_text_and_receipt(make):
     seen = []
     other = np.vstack([[[50.0, -1e300]], Xt[1:]])
     for rows, labels in ((Xt, yt), (other, yt), (Xt, np.r_[1 - yt[0], yt[1:]])):
@@ -755,7 +755,7 @@ def test_a_change_of_unit_is_only_that():
     assert np.allclose(scaled.fit(100 * Xt, yt, Xs=100 * Xs, ys=ys).coef_ * 100, plain, atol=2e-3)
 
 
-def test_rows_outside_the_ball_are_shortened_in_silence():
+def test_rows_outside_the_ball_are_clipped_in_silence():
     inside = Xt * np.minimum(1, RADIUS / np.linalg.norm(Xt, axis=1, keepdims=True))
     assert np.allclose(coef(MAKE(), Xt), coef(MAKE(), inside), atol=1e-3)
 
@@ -897,7 +897,7 @@ def test_an_impossible_network_is_refused(parameters, error):
         adaptation.NetworkLoss(**parameters)
 
 
-def test_the_printed_algorithm_wants_a_finite_price():
+def test_the_printed_algorithm_wants_a_finite_cost():
     with pytest.raises(ValueError, match="kappa_1=inf: NCnvxAdap"):
         fit(MAKE(variant="paper", kappa_1=math.inf), Untouchable())
 
@@ -1055,7 +1055,7 @@ def test_the_printed_classifier_is_one_of_the_iterates(monkeypatch):
 
     monkeypatch.setattr(classification, "algorithm_2", run)
     model = NCnvxAdap(classes=[0, 1], epsilon=1.0, delta=1e-3, radius=1.0, weight_radius=1.0, kappa_2=0.5, kappa_inf=0.25, n_iter=5)  # fmt: skip
-    drawn = [model._as_printed(None, None, model._given(3, Noise(i)), Noise(i), 0.75) for i in range(40)]  # fmt: skip
+    drawn = [model._as_published(None, None, model._given(3, Noise(i)), Noise(i), 0.75) for i in range(40)]  # fmt: skip
     assert {w.tolist()[0] for w in drawn} == {0, 1, 2, 3, 4} and all(w.shape == (3,) for w in drawn)
     kappas = {"kappa_1": math.log(2), "kappa_2": 0.5, "kappa_inf": 0.25}
     assert all({n: v for n, v in kw.items() if n != "noise"} == {**kappas, "n_iter": 5, "mu": 0.75} for kw in asked)  # fmt: skip
@@ -1076,7 +1076,7 @@ def test_the_guard_trusts_a_source_that_gets_just_enough_right(monkeypatch):
     y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
     private, public = (Sample(X[at], y[at], 1.0, p=1 / 60) for at in (slice(30), slice(30, 60)))
     given = classification.Classification(loss, (2.0, 5.0), 1.0, 0.0, np.zeros(2))
-    own = classification._trained_alone(public, given)[0]
+    own = classification._target_only(public, given)[0]
     start, _, _ = classification._head_start(public, given, 2, Noise(0).public_rng)
     home = np.count_nonzero(classification._right(own, start, loss)) / 30
     scale = 1 / math.sqrt(0.05)
@@ -1210,6 +1210,6 @@ def test_the_start_of_a_network_is_not_shrunk():
     private, public = (
         Sample(quantize(X, 2.0), y, step, p=0.5 / len(y)) for X, y in ((Xt, yt), (Xs, ys))
     )
-    start = classification._trained_alone(public, given)[1]
+    start = classification._target_only(public, given)[1]
     then = classification._trusted(private, public, given, start, 30.0, 0.0)[2]
     assert np.array_equal(then.start, start)

@@ -19,12 +19,12 @@ from test_mechanisms import Counted
 from dplit import BudgetExceeded, NoisyLloyd, PrivacyBudget
 from dplit.accounting import Receipt, Release, cover_exponent, gaussian_mu
 from dplit.audit import (
-    SABOTAGE,
+    FAULTS,
     audit,
     dense_pairs,
+    inject,
     neighbors,
     record,
-    sabotage,
     walks,
     weighing,
 )
@@ -97,10 +97,10 @@ def planted(names, without=()):
     Each bug of the noise runs for every third estimator, and for all of them in the slow tests.
     """
     cases = []
-    for (i, name), (j, bug) in itertools.product(enumerate(names), enumerate(SABOTAGE)):
+    for (i, name), (j, bug) in itertools.product(enumerate(names), enumerate(FAULTS)):
         if bug in RARE or bug in without:
             continue
-        in_turn = SABOTAGE[bug].seen_by == "weigh" and (i + j) % 3
+        in_turn = FAULTS[bug].seen_by == "weigh" and (i + j) % 3
         slow = [pytest.mark.slow] if in_turn else []
         cases.append(pytest.param(name, bug, marks=slow, id=f"{name}-{bug}"))
     return cases
@@ -110,7 +110,7 @@ def is_caught(bug, model, zoo, **how):
     """Whether the tool made for a bug notices it, or the fit breaks before anything is released."""
     found = audit.catch(bug, model, zoo, **how)
     if bug == "NaN passes" and not found:
-        with sabotage(bug, model, how.get("fit")) as (broken, fit, neighboring):
+        with inject(bug, model, how.get("fit")) as (broken, fit, neighboring):
             broken = record(broken, zoo(neighboring)[0][-1][2], 0, fit=fit)
         return bool(broken.public["refusal"] and not broken.events)
     return bool(found)
@@ -122,12 +122,12 @@ def zoo(neighboring, radius=4.0):
 
 HARMLESS = {
     # three times the price of what follows is still below the claim
-    ("MaxCoverKMeans as printed", "a price above the claim after a large noisy number"),
+    ("MaxCoverKMeans as printed", "a privacy cost above the claim after a large noisy number"),
 }
 
 
 @pytest.mark.parametrize(("name", "bug"), planted(ATTACKED))
-def test_every_planted_bug_is_caught(name, bug):
+def test_every_injected_bug_is_caught(name, bug):
     assert is_caught(bug, fresh(name), zoo) == ((name, bug) not in HARMLESS)
 
 
@@ -257,7 +257,7 @@ def test_the_scale_test_notices_with_its_stated_power(factor):
         n = int(n * 1.05) + 1
     for seed in range(20):
         draws = drawn((1, int(1.2 * n)), seed, 1e6 / factor)
-        assert weighing.check_law(noise_events(draws))
+        assert weighing.check_distribution(noise_events(draws))
 
 
 def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
@@ -268,7 +268,7 @@ def test_noise_cut_at_three_scales_and_an_atom_are_seen_in_wide_rows():
     rows = np.zeros((20, 300))
     assert not audit.weigh(wide, rows, 80)
     for bug, says in zip(RARE, ("at one place", "at one place"), strict=True):
-        with sabotage(bug, wide) as (broken, fit, _):
+        with inject(bug, wide) as (broken, fit, _):
             found = audit.weigh(broken, rows, 80, fit=fit)
         assert any(says in sentence for sentence in found), found
 
@@ -277,8 +277,8 @@ def test_a_soft_cut_is_seen_by_its_tails():
     """No atom: whoever is further out than 3 scales is drawn in by half. 12,000 draws, 16 expected beyond 3.2."""
     draws = drawn((1, 12_000), 0)
     soft = np.where(np.abs(draws) > 3e6, draws // 2, draws)
-    assert not weighing.check_law(noise_events(draws))
-    assert any("draws" in sentence for sentence in weighing.check_law(noise_events(soft)))
+    assert not weighing.check_distribution(noise_events(draws))
+    assert any("draws" in sentence for sentence in weighing.check_distribution(noise_events(soft)))
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_rare_faults_are_seen_in_every_estimator_with_enough_draws(name, bug):
     )
     if not fine:
         pytest.skip("only votes: on whole numbers of scale 4 the atom is none")
-    with sabotage(bug, model) as (broken, fit, _):
+    with inject(bug, model) as (broken, fit, _):
         assert audit.weigh(broken, rows, -(-100_000 // fine), fit=fit)
 
 
@@ -310,7 +310,7 @@ def test_weighing_raises_no_false_alarm(name, seed):
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-def test_a_walk_steps_from_neighbour_to_neighbour(neighboring):
+def test_a_walk_steps_from_neighbor_to_neighbor(neighboring):
     for name, walk in walks(2, 1.0, n_rows=40, neighboring=neighboring):
         for D, E in itertools.pairwise(walk):
             if neighboring == "add_remove":
@@ -336,7 +336,7 @@ class ThresholdOnRows(BaseEstimator):
 
 
 @pytest.mark.parametrize("many", [2, 11, 100, 263, 300])
-def test_straddling_finds_the_very_neighbours(many):
+def test_straddling_finds_the_very_neighbors(many):
     ((_, walk), *_) = walks(2, 1.0)
     ((sentence, D, E),) = audit.straddling(ThresholdOnRows(many), walk)
     assert (len(D), len(E)) == (many - 1, many) and "crowded_" in sentence
@@ -348,10 +348,10 @@ class DearerBranch(ThresholdOnRows):
     """Looks again, unpaid by the claim, where many or very few seem to be there."""
 
     def fit(self, X, y=None):
-        noise, price = Noise(self.random_state), self.epsilon / 2
-        self.n_ = noise.count(len(X), epsilon=price)
+        noise, cost = Noise(self.random_state), self.epsilon / 2
+        self.n_ = noise.count(len(X), epsilon=cost)
         if abs(self.n_) > self.many:
-            self.n_ = noise.count(len(X), epsilon=4 * price)
+            self.n_ = noise.count(len(X), epsilon=4 * cost)
         self.spent_ = noise.receipt()
         return self
 
@@ -393,8 +393,8 @@ def test_sabotage_leaves_nothing_behind():
         Noise.__init__,
         samplers.race,
     )
-    for bug in SABOTAGE:
-        with sabotage(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
+    for bug in FAULTS:
+        with inject(bug, NoisyLloyd(2, epsilon=1.0, delta=1e-5, radius=1.0)):
             pass
     assert before == (
         samplers.gaussian_int,
@@ -404,7 +404,7 @@ def test_sabotage_leaves_nothing_behind():
         Noise.__init__,
         samplers.race,
     )
-    with pytest.raises(ValueError, match="choose one of"), sabotage("no such bug", None):
+    with pytest.raises(ValueError, match="choose one of"), inject("no such bug", None):
         pass
 
 
@@ -432,7 +432,7 @@ def pair(model, neighboring, bug):
 
 def bound(model, bug=None, n_runs=1000, seed=0):
     with (
-        sabotage(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
+        inject(bug, model) if bug else nullcontext((model, None, "add_remove")) as (
             broken,
             fit,
             neighboring,
@@ -475,7 +475,7 @@ def test_the_black_box_raises_no_false_alarm(seed):
     assert bound(TIGHT, n_runs=1000, seed=10**7 * (seed + 1)) <= CLAIM
 
 
-def test_lower_bounds_on_exact_laws():
+def test_lower_bounds_on_exact_distributions():
     """Two witnesses: laws known in closed form; the bound must lie between half the truth and the truth."""
     rng, n = np.random.default_rng(0), 20_000
     laplace = [shift + rng.laplace(size=(n, 1)) for shift in (0, 1)]
@@ -510,7 +510,7 @@ def test_brute_force_sensitivity_finds_the_worst_pair():
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-def test_the_zoo_holds_neighbours(neighboring):
+def test_the_zoo_holds_neighbors(neighboring):
     pairs = neighbors(3, 2.0, neighboring=neighboring)
     assert len(pairs) >= 8
     for name, D, E in pairs:
@@ -692,18 +692,18 @@ def test_replay_judges_choices_too():
 
 
 @pytest.mark.slow
-def test_replay_lets_choices_at_their_price_pass():
+def test_replay_lets_choices_at_their_cost_pass():
     with mock.patch.object(HalfVote, "race", staticmethod(lambda b, s, f: REAL_RACE(b, s, f / 2))):
         assert not judged()
 
 
 def test_sabotage_says_where_it_does_not_apply():
     with pytest.raises(ValueError, match="radius"):
-        with sabotage("scaled by the data", Honest()):
+        with inject("scaled by the data", Honest()):
             pass
     with (
         pytest.raises(ValueError, match="neighboring"),
-        sabotage("add_remove sensitivity, replace claimed", Honest()),
+        inject("add_remove sensitivity, replace claimed", Honest()),
     ):
         pass
 
@@ -805,7 +805,7 @@ def test_replay_says_what_is_wrong_with_a_cover(broken, finding):
     assert any(finding in sentence for sentence in found), found
 
 
-def test_the_law_of_choices_of_a_cover_is_tested():
+def test_the_distribution_of_choices_of_a_cover_is_tested():
     """One crowd against 10^40 empty nodes, at even odds: with twice the exponent the crowd would always win."""
     D = np.zeros((round(40 * np.log(10) / cover_exponent(1.0, 1e-6)), 1))
     pair = [("a crowd", D, D[1:])]
@@ -846,9 +846,9 @@ class Groups(BaseEstimator):
 
     def fit(self, X, y=None):
         noise = Noise(self.random_state, neighboring=self.neighboring)
-        price = self.epsilon / (2 if self.neighboring == "replace" else 1)
+        cost = self.epsilon / (2 if self.neighboring == "replace" else 1)
         group = np.digitize(np.asarray(X)[:, 0], [-0.3, 0.3])
-        counts = [partial(noise.count, int(m.sum()), epsilon=price) for m in self.members(group)]
+        counts = [partial(noise.count, int(m.sum()), epsilon=cost) for m in self.members(group)]
         self.counts_, self.spent_ = noise.parallel(counts), self.paid(noise)
         return self
 
@@ -876,7 +876,7 @@ def test_replay_accuses_no_honest_groups(neighboring):
     ("broken", "neighboring", "finding"),
     [
         (Overlapping, "add_remove", "a row is in more than one parallel branch"),
-        (PaidOnce, "replace", "more went through the door than the receipt says"),
+        (PaidOnce, "replace", "more was released than the receipt says"),
     ],
 )
 def test_replay_says_what_is_wrong_with_groups(broken, neighboring, finding):
@@ -910,11 +910,11 @@ def test_parallel_branches_are_priced_by_the_dearest_or_the_two_dearest():
 class OneTheorem(Honest):
     """Two counts that a theorem prices together, the second of a sample."""
 
-    price = 1.0
+    cost = 1.0
 
     def fit(self, X, y=None):
         noise = Noise(self.random_state)
-        with noise.procedure(Release("both", "a theorem", epsilon=self.price * self.epsilon)):
+        with noise.procedure(Release("both", "a theorem", epsilon=self.cost * self.epsilon)):
             self.n_ = noise.count(len(X), epsilon=self.epsilon / 2)
             with noise.procedure(share=0.1):  # ln(1 + 0.1 (e^2 - 1)) < 0.5
                 self.few_ = noise.count(len(X), epsilon=2 * self.epsilon)
@@ -923,7 +923,7 @@ class OneTheorem(Honest):
 
 
 class CheapTheorem(OneTheorem):
-    price = 0.5
+    cost = 0.5
 
 
 def test_a_procedure_is_one_line_of_the_receipt_and_its_releases_are_seen():
@@ -932,7 +932,7 @@ def test_a_procedure_is_one_line_of_the_receipt_and_its_releases_are_seen():
     pairs = neighbors(2, 1.0)[:-1]
     assert not audit.replay(OneTheorem(), pairs, seeds=range(6))
     found = audit.replay(CheapTheorem(), pairs, seeds=range(2))
-    assert any("more went through the door than the receipt says" in sentence for sentence in found)
+    assert any("more was released than the receipt says" in sentence for sentence in found)
     noise = Noise(0)
     with pytest.raises(RuntimeError), noise.procedure(Release("both", "a theorem", epsilon=1.0)):
         noise.count(3, epsilon=0.5)

@@ -167,7 +167,7 @@ def plain_tuples(rows):
 
 
 PLAN = k_tuples_paper.PartitionPlan(4, 1.0, 1.0, 0.1, 1, 1e-6, 2.0)
-STABLE = k_tuples_kmeans.StablePrices(1e-6, 0.5, 0.5, 0.5, 0.5)
+STABLE = k_tuples_kmeans.StableBudget(1e-6, 0.5, 0.5, 0.5, 0.5)
 
 
 def grouped(rows, noise):
@@ -238,8 +238,8 @@ FUNCTIONS = {
         rows, RADIUS, mu=0.5, epsilon=1.0, noise=noise
     ),
     "max_cover_k_means": engine(max_cover_kmeans.max_cover_k_means, "MaxCoverKMeans"),
-    "printed_max_cover": lambda rows, noise: engine(
-        max_cover_paper.printed_max_cover, "MaxCoverKMeans as printed"
+    "published_max_cover": lambda rows, noise: engine(
+        max_cover_paper.published_max_cover, "MaxCoverKMeans as printed"
     )(check_rows(rows, "a fit", ensure_min_samples=0), noise),
     "candidate_weights": lambda rows, noise: max_cover_paper.candidate_weights(
         np.clip(rows, -0.5, 0.5), CENTERS, 1.0, noise
@@ -261,9 +261,9 @@ FUNCTIONS = {
         noise=noise,
     ),
     "pe_means": engine(private_evolution_kmeans.pe_means, "PEMeans"),
-    "printed_pe_means": engine(private_evolution_paper.printed_pe_means, "PEMeans as printed"),
-    "printed_hdpe_means": engine(
-        private_evolution_paper.printed_hdpe_means, "HDPEMeans as printed"
+    "published_pe_means": engine(private_evolution_paper.published_pe_means, "PEMeans as printed"),
+    "published_hdpe_means": engine(
+        private_evolution_paper.published_hdpe_means, "HDPEMeans as printed"
     ),
     "dp_nn_histogram": lambda rows, noise: private_evolution_paper.dp_nn_histogram(
         np.clip(rows, -0.5, 0.5), CENTERS, n_total=9.0, noise=noise, **MU
@@ -315,8 +315,8 @@ FUNCTIONS = {
         beta=0.1,
         noise=noise,
     ),
-    "printed_noisy_centers": lambda rows, noise: [
-        noisy_centers.printed_noisy_centers(
+    "published_noisy_centers": lambda rows, noise: [
+        noisy_centers.published_noisy_centers(
             np.resize(plain_tuples(rows), (4000, 2, 1)),
             test_k_tuples.ESTIMATORS["KNoisyCenters as printed"]()._declared(),
             noise,
@@ -471,11 +471,11 @@ def moments_of(rows, noise):
 
 TUPLE_FUNCTIONS = (
     *("private_test_close_tuples", "private_test_partition"),
-    *("stable_tuple_mean", "printed_noisy_centers"),
+    *("stable_tuple_mean", "published_noisy_centers"),
 )
 AS_THEY_ARE = {  # they are handed tables of every kind
     *("Noise.sum", "Noise.mean", "Noise.sums by foreign groups", "Noise.lengths", "noisy_avg"),
-    *("loss_parts", "recenter", "zoom", "pe_means", "printed_pe_means", "printed_max_cover"),
+    *("loss_parts", "recenter", "zoom", "pe_means", "published_pe_means", "published_max_cover"),
     *("noisy_average_set", "neighbor_noisy_averages", "private_quantile", "private_radius"),
     *("private_loss", "choose_n_clusters", "PrivacyBudget.search", "PrivacyBudget.fit"),
 }
@@ -605,7 +605,7 @@ def test_tuples_of_a_branch_have_no_public_number(name, relation):
         "private_test_partition",
         "cell_means",
     ]
-    + ["private_test_close_tuples", "printed_noisy_centers"],
+    + ["private_test_close_tuples", "published_noisy_centers"],
 )
 def test_a_record_that_is_far_out_is_answered(name, far):
     shown, _ = bh.observe(bh.asking(FUNCTIONS[name]), np.array([[far, -far], [0.5, 0.1]]), 0)

@@ -49,7 +49,7 @@ from dplit.accounting import (
     poisson_gaussian_epsilon,
 )
 from dplit.geometry import clip_to_ball
-from dplit.max_cover.kmeans import prices_of
+from dplit.max_cover.kmeans import budget_of
 from dplit.mechanisms import Noise
 from dplit.source_target import kd_cover, stc_cost
 
@@ -94,7 +94,7 @@ def test_a_peer_loses_by_privacy_and_is_repeatable(fit, blobs):
 
 
 @pytest.mark.parametrize("fit", FITS)
-def test_the_centres_of_a_peer_stay_in_the_domain(fit, blobs):
+def test_the_centers_of_a_peer_stay_in_the_domain(fit, blobs):
     centers = fit(blobs[:50], 7, epsilon=0.05, delta=1e-4, seed=0)
     assert np.isfinite(centers).all() and len(centers) <= 7
     assert np.abs(centers).max() <= max(1, np.abs(blobs).max()) + 1e-9
@@ -206,8 +206,8 @@ def test_the_noise_of_an_average_has_the_scale_it_is_priced_at():
 
 def test_the_rival_of_figure_1_averages_by_noisy_avg(blobs):
     """Enough budget: centers near the blobs; little: NoisyAVG gives up, and centers are random points of the ball."""
-    price = {"delta": 1e-4, "seed": 0}
-    plenty, little = (balcan.with_noisy_avg(blobs, 3, epsilon=e, **price) for e in (4.0, 0.01))
+    cost = {"delta": 1e-4, "seed": 0}
+    plenty, little = (balcan.with_noisy_avg(blobs, 3, epsilon=e, **cost) for e in (4.0, 0.01))
     assert loss(blobs, plenty) < loss(blobs, little) / 4
     assert max(np.linalg.norm(c, axis=1).max() for c in (plenty, little)) <= 1 + 1e-9
 
@@ -235,10 +235,10 @@ def test_lines_of_the_source_target_figures_hold():
 
 def test_the_direct_reading_is_the_printed_algorithm(blobs):
     """Not the same draws, so not the same centres: the same loss on average, and the same parts."""
-    X, price = blobs[::3], {"epsilon": 0.3, "delta": 1e-4}
-    direct = [loss(X, pe_means_direct.fit(X, 3, **price, seed=s)) for s in range(6)]
+    X, cost = blobs[::3], {"epsilon": 0.3, "delta": 1e-4}
+    direct = [loss(X, pe_means_direct.fit(X, 3, **cost, seed=s)) for s in range(6)]
     paper = [
-        PEMeans(3, variant="paper", n_public=len(X), radius=1.0, random_state=s, **price).fit(X)
+        PEMeans(3, variant="paper", n_public=len(X), radius=1.0, random_state=s, **cost).fit(X)
         for s in range(6)
     ]
     paper = [loss(X, model.cluster_centers_) for model in paper]
@@ -380,9 +380,9 @@ def test_the_library_is_handed_the_rows_it_is_asked_about(tmp_path):
         def ask(self, data, **job):
             return {"centers": [np.load(data).mean(axis=0).tolist()], "cost": [0, 0, 0]}
 
-    price = {"epsilon": 1.0, "delta": 0.0, "seed": 0, "name": "iris"}
+    cost = {"epsilon": 1.0, "delta": 0.0, "seed": 0, "name": "iris"}
     for X in (np.eye(3), 2 * np.eye(3), np.eye(4)[:, :3], np.eye(3)):
-        assert np.array_equal(Mean(tmp_path).fit(X, 1, **price)[0], [X.mean(axis=0)])
+        assert np.array_equal(Mean(tmp_path).fit(X, 1, **cost)[0], [X.mean(axis=0)])
     assert len([*tmp_path.iterdir()]) == 3
 
 
@@ -407,8 +407,8 @@ def test_ada_ssp_with_hardly_any_noise_is_least_squares_and_it_spends_what_it_ma
     assert np.allclose(w, best, atol=1e-2)
     for epsilon in (0.5, 5.0):
         noise = Noise(0, neighboring="replace")
-        price = {"mu": gaussian_mu(epsilon, 1e-5), "delta": 1e-5}
-        w = linear.ada_ssp(X[:50], y[:50], **BOUNDS, noise=noise, **price)
+        cost = {"mu": gaussian_mu(epsilon, 1e-5), "delta": 1e-5}
+        w = linear.ada_ssp(X[:50], y[:50], **BOUNDS, noise=noise, **cost)
         assert noise.receipt(1e-5).epsilon == pytest.approx(epsilon, rel=1e-6)
         assert np.linalg.norm(w) <= 3.0 * (1 + 1e-9)
 
@@ -426,7 +426,7 @@ def test_minibatch_sgd_comes_near_least_squares_where_noise_is_small():
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
 @pytest.mark.parametrize(("rate", "times"), [(0.1, 100), (0.02, 400)])
-def test_poisson_samples_are_bought_for_the_whole_price(epsilon, rate, times):
+def test_poisson_samples_are_bought_for_the_whole_cost(epsilon, rate, times):
     mu = linear.sampled_mu(epsilon, 1e-5, rate, times)
     spent = poisson_gaussian_epsilon(1e-5, mu, rate, times)
     assert spent == pytest.approx(epsilon, rel=2e-3)
@@ -560,13 +560,13 @@ def test_the_signal_of_covers_is_what_the_workshop_says():
     make = lambda **how: MaxCoverKMeans(10, epsilon=1.0, delta=1797**-1.1, radius=1.0, **how)  # noqa: E731
     assert f"{max_cover.signal(make(n_public=1797, zoom=False), 1797, 64):.2f}" == "0.78"
     model = make(n_public=1797)  # 4 dimensions, 105 nodes an axis
-    tickets = prices_of(model).covers * 1797 / 10
+    tickets = budget_of(model).covers * 1797 / 10
     assert max_cover.signal(model, 1797, 64) == pytest.approx(tickets / (4 * math.log(105)))
 
 
 def test_every_command_of_the_tools_is_there():
     options = benchmark.command_line()
-    for what in "all kmeans small paper-rows speed max-cover source-target ablations adaptation regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
+    for what in "all kmeans small paper-rows speed max-cover source-target ablations adaptation protocol regression classification package scale chapters tables redraw kernel-means".split():  # fmt: skip
         assert options.parse_args([what, "--out", "x"]).what == what
     for asked in chapters.QUOTED:
         out = ["--out", "x"] if asked in chapters.STORED else []
@@ -646,7 +646,7 @@ def test_a_point_of_growth_says_what_stopped_it(monkeypatch):
     assert (stopped["status"], stopped["cpu_s"]) == ("time", 1)
 
 
-def test_the_guard_is_compared_with_the_better_rival_of_each_price(monkeypatch):
+def test_the_guard_is_compared_with_the_better_rival_of_each_cost(monkeypatch):
     """The source wins at one epsilon, the target alone at another, neither in every run."""
     source, alone = (0.5, 0.7), {0.5: (0.8, 0.2), 3.0: (0.9, 0.5)}  # means 0.6; 0.5 and 0.7
     guarded = {0.5: (0.7, 0.8), 3.0: (0.8, 0.8)}
@@ -854,20 +854,20 @@ def test_points_of_growth_are_those_of_this_limit_and_none_is_lost(tmp_path, mon
 
 def test_a_round_is_what_a_further_round_costs(monkeypatch):
     """Set-up of 5 s, hidden in whole fits, must not count: 2 s a round of ours, half of that of theirs."""
-    price = {"ours": 2.0, "theirs": 1.0}
+    cost = {"ours": 2.0, "theirs": 1.0}
 
     def seconds(fit, n_iter):
-        return 5 + price[fit.__name__] * n_iter
+        return 5 + cost[fit.__name__] * n_iter
 
     monkeypatch.setattr(measure, "cpu_seconds", seconds)
-    assert measure.lloyd_beside_kmeans(100, "float64").tolist() == [2.0, 1.0]
+    assert measure.lloyd_and_kmeans(100, "float64").tolist() == [2.0, 1.0]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_round_is_measured_on_both_programs(dtype):
-    assert np.all(measure.lloyd_beside_kmeans(30_000, dtype, repeat=2) > 0)
+    assert np.all(measure.lloyd_and_kmeans(30_000, dtype, repeat=2) > 0)
     with pytest.raises(RuntimeError, match="converged"):
-        measure.lloyd_beside_kmeans(16, dtype, repeat=1)  # as many rows as clusters
+        measure.lloyd_and_kmeans(16, dtype, repeat=1)  # as many rows as clusters
 
 
 def test_the_readme_says_in_the_same_cell_whose_program_was_run():

@@ -878,7 +878,7 @@ def test_an_ordinary_path_is_no_stranger():
 
 
 @pytest.mark.parametrize("lesson", [name for name in BOOK if name.startswith("lessons/")])
-def test_whoever_answers_with_something_else_is_asked_for_a_number(lesson):
+def test_who_answers_with_something_else_is_asked_for_a_number(lesson):
     """Words, lists and the like end in a sentence; a number in any form is compared with the answer."""
     cells = ("".join(cell["source"]) for cell in BOOK[lesson]["cells"])
     (cell,) = (text for text in cells if "def check_answer" in text)

@@ -130,7 +130,7 @@ def test_a_row_that_cannot_be_checked_is_found(column, value):
 
 
 @pytest.mark.parametrize("chapter", [*EDITIONS, *WITHOUT_ROWS])
-def test_whoever_is_quoted_said_so(chapter):
+def test_who_is_quoted_said_so(chapter):
     """Outside the tables too, within the eighth section's first cell."""
     first = re.split(r'<a id="cell-', section_8(chapter))[0]
     papers = [e for names in EDITIONS.values() for e in names]

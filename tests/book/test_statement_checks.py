@@ -57,14 +57,14 @@ from dplit.k_tuples import averages as k_tuples_averages
 from dplit.k_tuples import clusterer, noisy_centers
 from dplit.k_tuples import paper as kt
 from dplit.max_cover import paper as max_cover_paper
-from dplit.mechanisms import Noise, gauge, lattice_law, watch
+from dplit.mechanisms import Noise, gauge, lattice_distribution, watch
 from dplit.private_evolution import paper as pe
 
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.inputs.PrivacyWarning")
 BOTH = pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 
 
-def through_the_door(run, hand_out=lambda event: event.outcome):
+def through_noise(run, hand_out=lambda event: event.outcome):
     """What `run()` returns, and all events; `hand_out` decides the outcomes."""
     events = []
 
@@ -76,15 +76,15 @@ def through_the_door(run, hand_out=lambda event: event.outcome):
         return run(), events
 
 
-def event_of(query, *args, neighboring="add_remove", **price):
+def event_of(query, *args, neighboring="add_remove", **cost):
     """The one event of a query of a door, such as `Noise.count`, and the door."""
     found = []
 
     def run():
         found.append(Noise(0, neighboring=neighboring))
-        query(found[0], *args, **price)
+        query(found[0], *args, **cost)
 
-    _, (event,) = through_the_door(run)
+    _, (event,) = through_noise(run)
     return event, found[0]
 
 
@@ -115,7 +115,7 @@ def test_an_event_gains_no_more_than_the_hockey_stick():
 
 
 @BOTH
-def test_a_receipt_bounds_every_event_on_every_pair_of_neighbours(neighboring):
+def test_a_receipt_bounds_every_event_on_every_pair_of_neighbors(neighboring):
     """Two noisy counts, their exact joint law on neighbours: (epsilon, delta) for every epsilon, and reached."""
     check_neighboring(neighboring)
     with pytest.raises(ValueError):
@@ -130,7 +130,7 @@ def test_a_receipt_bounds_every_event_on_every_pair_of_neighbours(neighboring):
             sides, grid = (rows[:, 0] > 0).astype(int), np.arange(-90, 250)
             event, noise = event_of(Noise.histogram, sides, 2, epsilon=0.7, neighboring=neighboring)
             for found, scale in ((laws, event.scale), (half, event.scale / 2)):
-                one, two = (lattice_law("laplace", scale, grid - v) for v in event.value)
+                one, two = (lattice_distribution("laplace", scale, grid - v) for v in event.value)
                 found.append(np.outer(one, two))
         receipt = Receipt(noise.releases, neighboring)
         for epsilon in (0.0, 0.2, 0.5, 0.7):
@@ -197,12 +197,12 @@ def test_laplace_noise_hides_the_largest_movement_and_no_larger_one():
     for claimed in (sensitivity, sensitivity / 2):
         losses[claimed] = []
         for _, D, E in pairs:
-            price, values = {"sensitivity": claimed, "epsilon": epsilon}, []
+            cost, values = {"sensitivity": claimed, "epsilon": epsilon}, []
             for rows in (D, E):
-                event, _ = event_of(Noise.laplace, query(rows), **price)
+                event, _ = event_of(Noise.laplace, query(rows), **cost)
                 values.append(int(event.value[0]))
             grid = np.rint(np.linspace(-8, 8, 401) * event.scale)
-            one, two = (lattice_law("laplace", event.scale, grid - v) for v in values)
+            one, two = (lattice_distribution("laplace", event.scale, grid - v) for v in values)
             losses[claimed].append(np.abs(np.log(one / two)).max())
     honest, sold_twice = losses.values()
     assert max(honest) <= epsilon * (1 + 1e-9) and max(honest) > 0.999 * epsilon
@@ -239,7 +239,7 @@ def test_a_histogram_with_gaussian_noise_is_gdp(neighboring):
     assert event.scale == pytest.approx(moved / mu, rel=1e-12)
     grid = np.arange(-40, 45)
     p, q = (
-        np.outer(*(lattice_law("gaussian", event.scale, grid - v) for v in value))
+        np.outer(*(lattice_distribution("gaussian", event.scale, grid - v) for v in value))
         for value in values
     )
     for epsilon in (0.0, 0.1, 0.5, 1.0):
@@ -316,7 +316,7 @@ def test_renyi_divergences_stay_below_rho_alpha():
         for epsilon in (0.1, 1.0, 3.0):
             rho = Release("r", "laplace", epsilon=epsilon).rho
             grid = np.arange(-400, 401)
-            p, q = (lattice_law("laplace", 1 / epsilon, grid - v) for v in (0, 1))
+            p, q = (lattice_distribution("laplace", 1 / epsilon, grid - v) for v in (0, 1))
             coin = np.array([special.expit(epsilon), special.expit(-epsilon)])
             for one, two in ((p, q), (coin, coin[::-1])):
                 keep = (one > 0) & (two > 0)
@@ -436,7 +436,7 @@ def line_by_line(X, model):
         return seen["heads"]
 
     with mock.patch.multiple(max_cover_paper, max_cover=covers, cluster_candidates=lloyd):
-        fitted, events = through_the_door(partial(model.fit, X))
+        fitted, events = through_noise(partial(model.fit, X))
     return fitted, events, seen
 
 
@@ -469,8 +469,8 @@ def test_algorithm_1_is_what_is_printed():
         np.abs(weights.value - np.bincount(owner, minlength=len(weights.value))).sum() <= 4
     )  # ties
     assert np.array_equal(seen["weights"], np.maximum(weights.outcome, 0))
-    prices = {r.label: r for r in fitted.spent_.releases}
-    assert weights.scale == pytest.approx(1 / prices["weights"].epsilon)
+    costs = {r.label: r for r in fitted.spent_.releases}
+    assert weights.scale == pytest.approx(1 / costs["weights"].epsilon)
     averages = [e for e in events if e.branch]  # step 4: a count and a mean for each cluster
     groups = nearest(seen["points"], seen["heads"], radius=1.0)
     counts = [int(e.value) for e in averages if e.mechanism == "laplace"]
@@ -514,7 +514,7 @@ def test_a_clustering_costs_by_its_pairs_what_the_projection_keeps():
     assert pairs == pytest.approx(cost(X))
 
 
-def test_the_printed_prices_of_algorithm_1_add_up_to_its_theorem():
+def test_the_printed_costs_of_algorithm_1_add_up_to_its_theorem():
     """Theorem 16: (e / 2) epsilon_E ln(1 / delta_E) + epsilon_L + epsilon_G and delta_E + delta_G; and the lines of the default are those of the mixture."""
     for epsilon, delta in ((0.5, 1e-6), (2.0, 1e-4)):
         how = {"epsilon": epsilon, "delta": delta, "radius": 4.0, "random_state": 0}
@@ -631,7 +631,7 @@ SOLVERS = {
 
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2)])
-def test_released_centres_cut_all_points_as_the_tuples_do(name, k, d):
+def test_released_centers_cut_all_points_as_the_tuples_do(name, k, d):
     """Definitions 1.2 and 3.6, the problem itself: Partition(T), whatever the order of points inside a tuple."""
     T = far_tuples(1800, 1e5 if name != "StableTupleMean" else 40.0, k, d)
     model = SOLVERS[name]().fit(T)
@@ -657,7 +657,7 @@ def decided(passing, noisy_sum, m, tau):
 
 def test_figure_1_is_what_is_printed():
     """Every line: exact counts, noise of scale m / epsilon_2 and 1 / epsilon_1, both thresholds from both sides, the first tuple that passes."""
-    rng, m, price = np.random.default_rng(0), 4, {"epsilon_1": 1.5, "epsilon_2": 0.7, "beta": 0.1}
+    rng, m, cost = np.random.default_rng(0), 4, {"epsilon_1": 1.5, "epsilon_2": 0.7, "beta": 0.1}
     T1 = np.array([0.0, 70.0])[:, None] + rng.integers(-12, 13, size=(m, 2, 1))
     T2 = np.array([0.0, 70.0])[:, None] + rng.integers(-14, 15, size=(30, 2, 1))
     left_out = [sum(not holds(X, Y, 7.0) for Y in T2) for X in T1]
@@ -668,11 +668,9 @@ def test_figure_1_is_what_is_printed():
     ):
         passing = np.array(passing, bool)
         run = lambda: kt.private_test_close_tuples(  # noqa: E731
-            T1, T2, separation=7.0, noise=Noise(0), **price
+            T1, T2, separation=7.0, noise=Noise(0), **cost
         )
-        (success, first), (counts, total) = through_the_door(
-            run, decided(passing, noisy_sum, m, tau)
-        )
+        (success, first), (counts, total) = through_noise(run, decided(passing, noisy_sum, m, tau))
         assert (
             np.allclose(counts.value * counts.step, left_out)
             and total.value * total.step == passing.sum()
@@ -703,7 +701,7 @@ def test_figure_2_is_what_is_printed():
             return kt.private_test_partition(T, plan, separation=7.0, noise=door[-1])
 
         hand_out = decided(np.array([0, 1, 0, 1, 1], bool), m, m, tau)
-        center, (sample, counts, total) = through_the_door(run, hand_out)
+        center, (sample, counts, total) = through_noise(run, hand_out)
         drawn = sample.outcome
         assert sample.mechanism == "sample" and len(set(drawn.tolist())) == m
         assert np.allclose(
@@ -713,7 +711,7 @@ def test_figure_2_is_what_is_printed():
         (status,) = door[0].releases
         assert status.epsilon == pytest.approx(0.5 + math.log1p(m / n * math.expm1(2.0)))
         seen += drawn.tolist()
-        assert through_the_door(run, decided(np.zeros(m, bool), m, m, tau))[0] is None
+        assert through_noise(run, decided(np.zeros(m, bool), m, m, tau))[0] is None
     assert len(set(seen)) > 0.9 * n
 
 
@@ -774,8 +772,8 @@ def test_claim_4_3_by_every_sample():
     door = Noise(0, neighboring="replace")
     kt.private_test_partition(far_tuples(n, 20.0), plan, separation=separation, noise=door)
     (line,) = door.releases
-    price = subsampled(plan.epsilon_1, 0.0, m, n)[0] + plan.epsilon_2
-    assert line.epsilon == pytest.approx(price)
+    cost = subsampled(plan.epsilon_1, 0.0, m, n)[0] + plan.epsilon_2
+    assert line.epsilon == pytest.approx(cost)
     for _ in range(60):
         T = np.array([0.0, 70.0])[:, None] + rng.integers(-13, 14, size=(n, 2, 1))
         T[: rng.integers(n)] = [[0.0], [70.0]]
@@ -783,7 +781,7 @@ def test_claim_4_3_by_every_sample():
         other[rng.integers(n)] += rng.choice([0.0, 9.0, 1e3], size=(2, 1))
         p, q = status(T), status(other)
         worst = max(worst, abs(math.log(p / q)), abs(math.log((1 - p) / (1 - q))))
-    assert 0.2 * price < worst <= price
+    assert 0.2 * cost < worst <= cost
     for size, epsilon in (
         (5000, 0.5),
         (10**6, 1.0),
@@ -845,7 +843,7 @@ def averaged(T, chosen):
 
     model = KAverages(**KIND, radius=128.0, min_radius=1.0, too_few=True)
     with mock.patch.object(k_tuples_averages, "private_average", look):
-        through_the_door(partial(model.fit, T), hand_out)
+        through_noise(partial(model.fit, T), hand_out)
     return parts, moves[0]
 
 
@@ -871,37 +869,37 @@ def test_one_tuple_moves_no_more_points_than_theorem_4_9_pays_for_and_reaches_th
 @pytest.mark.parametrize("d", [1, 3])
 def test_an_average_is_as_near_as_proposition_2_9_says_once_there_are_enough_points(d):
     """Error over max(r, r_min) d^1.5 moves / (epsilon q) is below one constant while the spread grows a hundredfold, and the sum's noise aside nothing else matters; far fewer points fail."""
-    rng, price = np.random.default_rng(d), {"moves": 3, "epsilon": 1.5, "mu": 2.0, "beta": 0.05}
+    rng, cost = np.random.default_rng(d), {"moves": 3, "epsilon": 1.5, "mu": 2.0, "beta": 0.05}
     ball, small, ratios, failed = {"radius": 64.0, "min_radius": 0.05}, 0.05, [], []
     enough = k_tuples_averages.average_tuples(
-        1, d, price["moves"], price["epsilon"], *ball.values(), price["beta"]
+        1, d, cost["moves"], cost["epsilon"], *ball.values(), cost["beta"]
     )
     for r in (0.005, 0.05, 0.5, 5.0):
         middle = rng.uniform(-50, 50, size=d) / math.sqrt(d)
         for seed in range(15):
             Q = middle + uniform_in_ball(2 * enough, d, r, rng=seed)
             error = np.linalg.norm(
-                k_tuples_averages.private_average(Q, noise=Noise(seed), **ball, **price)
+                k_tuples_averages.private_average(Q, noise=Noise(seed), **ball, **cost)
                 - Q.mean(axis=0)
             )
             ratios.append(
-                error * price["epsilon"] * len(Q) / (max(r, small) * d**1.5 * price["moves"])
+                error * cost["epsilon"] * len(Q) / (max(r, small) * d**1.5 * cost["moves"])
             )
             few = Q[: max(1, enough // 40)]
             away = k_tuples_averages.private_average(
-                few, noise=Noise(seed), **ball, **price
+                few, noise=Noise(seed), **ball, **cost
             ) - few.mean(axis=0)
             failed.append(np.linalg.norm(away) > 10 * max(r, small))
-    logs = math.log(d * 64 / (small * price["beta"]))
+    logs = math.log(d * 64 / (small * cost["beta"]))
     assert np.quantile(ratios, 0.95) < 8 * logs and np.mean(failed) > 0.5
     assert max(ratios) < 16 * logs
 
 
 @pytest.mark.parametrize("d", [2, 40])
-def test_printed_centres_are_nearest_to_their_own(d):
+def test_printed_centers_are_nearest_to_their_own(d):
     """Theorem 4.11 with KNoisyCenters itself: 25 fits at the printed separation, each fails with probability 0.05 at most; at a fiftieth of it most fail."""
     n, k, beta = KNoisyCenters.min_tuples(1.0, 1e-6, 0.05, "paper"), 2, 0.05
-    separation = noisy_centers.printed_separation(k, 1.0, 1e-6, beta)
+    separation = noisy_centers.published_separation(k, 1.0, 1e-6, beta)
     kept, chosen, honest = {}, [], kt.private_test_partition
 
     def look(*args, **named):
@@ -933,7 +931,7 @@ def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private
     wide, released = separation / (separation - 2), []
     for stretch in (1.0, wide):
         T = np.repeat(stretch * C[None], n, axis=0)
-        fitted, events = through_the_door(partial(model.fit, T))
+        fitted, events = through_noise(partial(model.fit, T))
         released.append(fitted.centers_)
     draws = {e.label: np.asarray(e.outcome) * e.step for e in events}
     gamma = 4 / (separation - 2) * (draws["gamma"] + 4 * k * math.log(4 * k / delta) + 1)
@@ -948,8 +946,8 @@ def test_figure_4_is_what_is_printed_and_its_noise_is_in_proportion_to_a_private
     assert any(np.allclose(released[0], c, rtol=1e-9) for c in by_hand)
     assert np.allclose(released[1], wide * released[0], rtol=1e-9)
     # Theorem 4.12 budgets epsilon / (4 k) for a scale that moves by this factor
-    assert noisy_centers.printed_loss(k, 1.0, delta, separation) > 50 / (4 * k)
-    assert noisy_centers.printed_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
+    assert noisy_centers.published_loss(k, 1.0, delta, separation) > 50 / (4 * k)
+    assert noisy_centers.published_loss(k, 1.0, delta, 1e6) < 1.01 / (4 * k)
 
 
 def test_stable_data_are_clustered_and_data_without_clusters_are_not():
@@ -1043,11 +1041,11 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
     X = np.repeat(np.eye(30)[:3], 100, axis=0) + 0.05 * np.random.default_rng(0).normal(
         size=(300, 30)
     )
-    heads, views, honest, projected = [], [], pe.private_evolution, geometry.project
+    candidate_centers, views, honest, projected = [], [], pe.private_evolution, geometry.project
 
     def evolve(*args, **named):
-        heads.append(honest(*args, **named))
-        return heads[-1]
+        candidate_centers.append(honest(*args, **named))
+        return candidate_centers[-1]
 
     def view(rows, matrix, **named):
         views.append(matrix)
@@ -1057,10 +1055,10 @@ def test_algorithm_3_averages_the_rows_of_the_projected_clusters():
         3, epsilon=4.0, delta=1e-5, radius=2.0, variant="paper", n_public=300, random_state=0
     )
     with mock.patch.multiple(pe, private_evolution=evolve, project=view):
-        fitted, events = through_the_door(partial(model.fit, X), lambda event: event.value)
+        fitted, events = through_noise(partial(model.fit, X), lambda event: event.value)
     assert [e.label for e in events] == ["votes"] * (pe.paper_rounds(16) - 2) + ["sums and counts"]
     low = projected(X, views[0], radius=2.0)
-    labels = cdist(low, heads[0]).argmin(axis=1)
+    labels = cdist(low, candidate_centers[0]).argmin(axis=1)
     means = np.array([X[labels == j].mean(axis=0) for j in range(3)])
     assert np.allclose(fitted.cluster_centers_, means, atol=1e-4) and len(set(labels.tolist())) == 3
 
@@ -1198,10 +1196,10 @@ def movement(events):
     return moved / one.sensitivity
 
 
-@pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
+@pytest.mark.parametrize("cost", PRICES.values(), ids=PRICES)
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("n_cells", [1, 2])
-def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread, price):
+def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread, cost):
     """Theorems 5.3, 5.10, 5.12 and the spread beside them, by brute force: one or two cells at an end of the ball, a source that comes; never more, and reached."""
     radius, ends, worst = 1.0, np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5)] * 2]), 0.0
     D = 2 * lattice(radius)[1]
@@ -1211,10 +1209,10 @@ def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread
         S = uniform_in_ball(m, 2, radius, rng=rng)
         for row in (end, -end, uniform_in_ball(1, 2, radius, rng=rng)[0]):
             model = NoisyAverageSet(
-                t=t, radius=radius, n_cells="all", spread=spread, random_state=0, **price
+                t=t, radius=radius, n_cells="all", spread=spread, random_state=0, **cost
             )
             pair = [
-                through_the_door(partial(model.fit, Xs=rows, Xt=target))[1][0]
+                through_noise(partial(model.fit, Xs=rows, Xt=target))[1][0]
                 for rows in (S, np.vstack([S, row]))
             ]
             worst = max(worst, movement(pair))
@@ -1227,9 +1225,9 @@ def test_one_source_moves_averages_and_spread_as_far_as_declared(n_cells, spread
     assert worst > 0.999
 
 
-@pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
+@pytest.mark.parametrize("cost", PRICES.values(), ids=PRICES)
 @BOTH
-def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price):
+def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, cost):
     """Theorems 5.11 and 5.13 by brute force over rows on a coarse grid and on the edge of cells: (6) holds, and is reached."""
     cells, radius, worst = np.array([[-0.5, 0.0], [0.5, 0.0]]), 1.0, 0.0
     diagonal = math.sqrt(0.5)
@@ -1245,22 +1243,20 @@ def test_one_source_moves_sums_and_counts_as_far_as_declared(neighboring, price)
         np.array([-1.0, 0.0]),
         np.array([1.0, 0.0]),
     ]
-    own = {} if price.get("variant") else {"cell_radius": 0.3, "output": "cloud"}
+    own = {} if cost.get("variant") else {"cell_radius": 0.3, "output": "cloud"}
     model = NeighborNoisyAverages(
-        radius=radius, n_cells="all", neighboring=neighboring, random_state=0, **own, **price
+        radius=radius, n_cells="all", neighboring=neighboring, random_state=0, **own, **cost
     )
     for one, two in itertools.permutations(rows, 2):
         tables = (
             ([[0.1, 0.1]], [[0.1, 0.1], two]) if neighboring == "add_remove" else ([one], [two])
         )
-        pair = [
-            through_the_door(partial(model.fit, Xs=np.array(S), Xt=cells))[1][0] for S in tables
-        ]
+        pair = [through_noise(partial(model.fit, Xs=np.array(S), Xt=cells))[1][0] for S in tables]
         worst = max(worst, movement(pair))
         assert movement(pair) <= 1 + 1e-12
     limit = lattice(radius)[1]
     reach, share = (
-        (limit, 2 * limit) if price.get("variant") else (math.ceil(0.3 / lattice(radius)[0]),) * 2
+        (limit, 2 * limit) if cost.get("variant") else (math.ceil(0.3 / lattice(radius)[0]),) * 2
     )
     norm = {"gaussian": 2, "laplace": 1, "knorm": "K"}[pair[0].mechanism]
     assert pair[0].sensitivity == source_target.cell_sensitivity(reach, share, 2, norm, neighboring)
@@ -1279,8 +1275,8 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
     target = 0.4 * np.column_stack([np.cos(angle), np.sin(angle)])
     S = np.repeat(target, t, axis=0) if copies else uniform_in_ball(3000, 2, radius, rng=rng)
     how = {"t": t, "radius": radius, "n_cells": "all", "variant": "paper"}
-    prices = {"gaussian": {"epsilon": 30.0, "delta": 1e-5}, "zCDP": {"rho": 8.0}}
-    how |= prices.get(kind, {"epsilon": 30.0})
+    costs = {"gaussian": {"epsilon": 30.0, "delta": 1e-5}, "zCDP": {"rho": 8.0}}
+    how |= costs.get(kind, {"epsilon": 30.0})
     with silent():
         exact = NoisyAverageSet(random_state=0, **how | {"variant": "tight", "spread": True})
         spread = exact.fit(Xs=S, Xt=target).spread_
@@ -1293,7 +1289,7 @@ def test_diff_is_below_the_spread_and_the_printed_noise(kind, copies):
     else:
         sigma = source_target.nas_sensitivity(n, t) / math.sqrt(16.0)
     bounds = [
-        source_target.printed_noise_bound(sigma, 2, gamma, n),
+        source_target.published_noise_bound(sigma, 2, gamma, n),
         source_target.mean_noise_bound(sigma, 2, gamma, np.full(n, 1 / n)),
     ]
     if kind == "laplace":
@@ -1330,12 +1326,12 @@ def test_laplace_noise_exceeds_its_bound_as_rarely_as_lemma_5_9_says(d):
     model = NoisyAverageSet(
         t=t, epsilon=3.0, radius=0.5, n_cells="all", variant="paper", random_state=0
     )
-    (event,) = through_the_door(partial(model.fit, Xs=target, Xt=target))[1]
+    (event,) = through_noise(partial(model.fit, Xs=target, Xt=target))[1]
     largest = source_target.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
         d
     )  # of one number: |Z| <= sqrt(d) max
     first = math.ceil(largest * t / event.step)  # a geometric series from here on, on both sides
-    beyond = 2 * lattice_law("laplace", event.scale, first) / -math.expm1(-1 / event.scale)
+    beyond = 2 * lattice_distribution("laplace", event.scale, first) / -math.expm1(-1 / event.scale)
     exceeded = 1 - (1 - beyond) ** (n * d)
     assert 0.9 * gamma < exceeded <= gamma * 1.001
 

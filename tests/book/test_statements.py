@@ -289,8 +289,8 @@ CLAIMED = {
     "private_evolution/paper": 11,
     "k_tuples/paper": 12,
     "source_target/medoids": 12,
-    "adaptation/convex": 11,
-    "adaptation/nonconvex": 6,
+    "adaptation/convex": 15,
+    "adaptation/nonconvex": 8,
 }
 
 

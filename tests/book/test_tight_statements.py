@@ -13,7 +13,7 @@ import pytest
 from scipy import integrate, optimize, special, stats
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
-from test_statement_checks import far_tuples, line_by_line, through_the_door
+from test_statement_checks import far_tuples, line_by_line, through_noise
 
 from dplit import (
     KAverages,
@@ -91,7 +91,7 @@ def test_algorithm_3_line_by_line():
     run = lambda: noisy_avg(X, radius=radius, epsilon=epsilon, delta=delta, noise=Noise(0))  # noqa: E731
     for counted in (400, 3000):
         hand_out = lambda e, c=counted: np.int64(c) if e.mechanism == "laplace" else e.value  # noqa: E731
-        released, (count, mean) = through_the_door(run, hand_out)
+        released, (count, mean) = through_noise(run, hand_out)
         assert count.value == 40 and count.scale == pytest.approx(5 / epsilon, rel=1e-9)
         m = counted - 5 / epsilon * math.log(2 / delta)
         sigma = 5 * 2 * radius / (4 * epsilon * m) * math.sqrt(2 * math.log(3.5 / delta))
@@ -100,7 +100,7 @@ def test_algorithm_3_line_by_line():
     shift = math.ceil(5 / epsilon * math.log(2 / delta))
     for counted, answers in ((shift, 1), (shift + 1, 2)):  # at most 0: a random point
         hand_out = lambda e, c=counted: np.int64(c) if e.mechanism == "laplace" else e.value  # noqa: E731
-        assert len(through_the_door(run, hand_out)[1]) == answers
+        assert len(through_noise(run, hand_out)[1]) == answers
 
 
 def test_theorem_15_the_heads_are_the_best_of_the_weighted_candidates():
@@ -110,10 +110,10 @@ def test_theorem_15_the_heads_are_the_best_of_the_weighted_candidates():
         candidates = rng.uniform(-0.6, 0.6, size=(120, 2))
         weights = np.r_[rng.exponential(300.0, 12), rng.exponential(1.0, 88), np.zeros(20)]
         on_proxy = lambda centers, c=candidates, w=weights: w @ cdist(c, centers, "sqeuclidean").min(axis=1)  # fmt: skip # noqa: E731
-        heads = max_cover_paper.cluster_candidates(candidates, weights, k, seed)
+        candidate_centers = max_cover_paper.cluster_candidates(candidates, weights, k, seed)
         best = KMeans(k, n_init=20, random_state=seed).fit(candidates, sample_weight=weights)
         alike = KMeans(k, n_init=20, random_state=seed).fit(candidates).cluster_centers_
-        assert on_proxy(heads) <= 1.01 * best.inertia_ < 0.75 * on_proxy(alike)
+        assert on_proxy(candidate_centers) <= 1.01 * best.inertia_ < 0.75 * on_proxy(alike)
 
 
 def test_lemma_9_loses_what_one_choice_loses_and_keeps_what_greedy_keeps():
@@ -241,23 +241,23 @@ def test_the_joint_bound_in_place_of_claim_4_5_is_nearly_reached():
         assert 0.7 * bound < max(joint) <= bound
 
 
-def test_theorem_4_8_by_the_law_of_its_choices_and_the_noise_of_its_sums():
+def test_theorem_4_8_by_the_distribution_of_its_choices_and_the_noise_of_its_sums():
     """`average_tuples` against the exact chance that a choice among N nodes fails; k (ell + 1) d^0.5 in the noise of KAverages itself."""
-    for k, d, moves, price, radius, small, beta in (
+    for k, d, moves, cost, radius, small, beta in (
         (2, 1, 900, 0.8, 64.0, 0.1, 0.05), (6, 3, 50, 2.0, 16.0, 0.5, 0.2), (3, 8, 7, 0.1, 9.0, 0.01, 1e-3),
     ):  # fmt: skip
-        each, nodes = price / (3 * d), math.ceil(2 * radius / small) + 1
+        each, nodes = cost / (3 * d), math.ceil(2 * radius / small) + 1
         surely = beta / (k * d)
         # depth q / 2 at one node and 0 at the others, weights e^(each depth / (2 moves))
         least = 4 * moves / each * math.log((nodes - 1) * (1 / surely - 1))
-        found = k_tuples_averages.average_tuples(k, d, moves, price, radius, small, beta)
+        found = k_tuples_averages.average_tuples(k, d, moves, cost, radius, small, beta)
         assert least <= found < 1.02 * least + 1
     for k, d in ((2, 1), (3, 2)):
         T = far_tuples(2500, 1e4, k, d)
         model = KAverages(
             epsilon=1.0, delta=1e-6, radius=2.0, min_radius=0.5, too_few=True, random_state=0
         )
-        fitted, events = through_the_door(partial(model.fit, T))
+        fitted, events = through_noise(partial(model.fit, T))
         assert fitted.status_ == "released"
         ell = kt.exact_plan(len(T), 1.0, 1e-6, 0.05).ell
         sums = [e for e in events if e.label == "sum"]
@@ -284,11 +284,11 @@ def test_orders_of_the_parameters_after_definitions_4_1_and_4_4():
 @pytest.mark.parametrize("d", [1, 3, 16])
 def test_section_4_2_1_by_the_noise_of_its_sum(d):
     """A part that gains and a part that loses `moves` points at a corner of the turned box: sum and count move as far as is paid for, sqrt(2 d) for each; half as much is too little. And mean errors grow like sqrt(d)."""
-    moves, price = 3, {"epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
+    moves, cost = 3, {"epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
     ball = {"radius": 8.0, "min_radius": 0.05}
     Q = np.tile(np.linspace(-1, 1, d) / math.sqrt(d), (4000, 1))
-    run = lambda Q: k_tuples.rotated_average(Q, moves=moves, noise=Noise(0, neighboring="replace"), **ball, **price)  # fmt: skip # noqa: E731
-    _, events = through_the_door(partial(run, Q))
+    run = lambda Q: k_tuples.rotated_average(Q, moves=moves, noise=Noise(0, neighboring="replace"), **ball, **cost)  # fmt: skip # noqa: E731
+    _, events = through_noise(partial(run, Q))
     (event,) = [e for e in events if e.label == "sum and count"]
     _, mu = k_tuples.rotated_releases(d, 1.0, 1e-6)
     # a point of the cube [-1, 1]^d, and sqrt(d) for being there: length sqrt(2 d)
@@ -350,14 +350,14 @@ def test_theorem_4_11_has_the_right_order_in_every_parameter():
             math.log(wrong_center(math.exp(log), k, e, d) + 1e-300) - math.log(b / (k * (k - 1)))
         )
         least = math.exp(optimize.brentq(excess, math.log(10), math.log(1e9)))
-        constants.append(10 * least / noisy_centers.printed_separation(k, epsilon, delta, beta))
+        constants.append(10 * least / noisy_centers.published_separation(k, epsilon, delta, beta))
     assert 8 < min(constants) <= 10 <= max(constants) < 15
     # the experiments' own parameters, by hand
-    assert noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05) == pytest.approx(
+    assert noisy_centers.published_separation(2, 1.0, math.exp(-28), 0.05) == pytest.approx(
         20 * (28 + math.log(2)) * math.sqrt(math.log(40))
     )
     assert wrong_center(
-        noisy_centers.printed_separation(2, 1.0, math.exp(-28), 0.05), 2, 1.0, math.exp(-28)
+        noisy_centers.published_separation(2, 1.0, math.exp(-28), 0.05), 2, 1.0, math.exp(-28)
     ) == pytest.approx(0.01, abs=0.001)
 
 
@@ -398,7 +398,7 @@ def test_lambda_of_theorem_5_5_is_what_is_printed_and_the_tail_is_of_its_order(n
         printed = 6 / (t * epsilon) * math.sqrt(
             d * n * math.log(1 / delta) * math.log(1.25 * (n + 1) / delta) * math.log(2 * d * n / gamma)
         )  # fmt: skip
-        found = source_target.printed_noise_bound(sigma, d, gamma, n)
+        found = source_target.published_noise_bound(sigma, d, gamma, n)
         assert found == pytest.approx(printed, rel=1e-12)
         largest = found / (sigma * math.sqrt(d))  # of one coordinate
         log_chance = math.log(2) + stats.norm.logsf(largest)
@@ -409,7 +409,7 @@ def shifted(model, target, S, noise):
     """The points that NAS releases where its noise is `noise` (in units of the data), handed out through the door."""
     t = model.t
     hand_out = lambda e: np.asarray(e.value) + np.rint(np.ravel(noise) * t / e.step).astype(np.int64)  # fmt: skip # noqa: E731
-    return through_the_door(partial(model.fit, Xs=S, Xt=target), hand_out)[0].sources_
+    return through_noise(partial(model.fit, Xs=S, Xt=target), hand_out)[0].sources_
 
 
 def test_lemmas_5_6_and_5_7_where_they_are_equalities():
@@ -583,7 +583,7 @@ def test_theorem_b_1_term_by_term():
     p = np.full(10, 0.1)
     q = p + 0.02 * rng.uniform(-1, 1, 10)
     losses, moved, none = rng.uniform(size=10), np.abs(q - p).sum(), np.zeros(10)
-    call = adaptation.printed_reweighting_bound
+    call = adaptation.published_reweighting_bound
     alone = lambda loss=none, dis=0.0, bound=0.0, rad=0.0: call(  # noqa: E731
         loss, q, p, 4, dis, bound, rad, 0.05
     )

@@ -123,7 +123,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "tabs and commas in names": ("t.tsv", CSV.replace(",", "\t").replace("y", "y\tz, in a, b, c", 1).replace("\n", "\t1\n").replace("c\t1", "c", 1).encode(), None),
     "CSV called .parq": ("t.parq", CSV.encode(), "its name says Parquet"),
     "semicolons and old line ends": ("t.csv", CSV.replace(",", ";").replace("\n", "\r").encode(), None),
-    "a name over two lines": ("t.csv", CSV.replace("y", 'y,"a\nb"', 1).encode(), "a name stands on one line"),
+    "a name over two lines": ("t.csv", CSV.replace("y", 'y,"a\nb"', 1).encode(), "a name is on one line"),
     "a quoted line break in an unused column": ("t.csv", ('x,y,z\n' + '1,2,"a\nb ""c""\n\n,d"\n3,4,\n' * 99).encode(), None),
     "latin-1 in an unused column": ("t.csv", (CSV.split("\n")[0] + ",z\n" + "1,2,M\u00fcller\n3,4,\n" * 99).encode("latin-1"), None),
     "true and false": ("t.csv", ("x,y\n" + "True,false\n1,TRUE\n" * 99).encode(), None),
@@ -146,12 +146,14 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "nothing": ("t.csv", b"", "it is empty"),
     "nothing called Parquet": ("t.parquet", b"", "it is empty"),
     "a byte order mark alone": ("t.csv", b"\xef\xbb\xbf", "first line hold names"),
-    "an empty first line": ("t.csv", ("\n" + CSV).encode(), "first line hold names"),
+    "an empty first line": ("t.csv", ("\n" + CSV).encode(), "its first line is empty"),
+    "nothing but a mark of UTF-8": ("t.csv", b"\xef\xbb\xbf", "its first line is empty"),
+    "a mark for a spreadsheet": ("t.csv", ("sep=,\n" + CSV).encode(), "delete it, the names come first"),
     "no first line of names": ("t.csv", CSV.split("\n", 1)[1].encode(), "first line hold names"),
     "a name twice": ("t.csv", CSV.replace("x,y", "x,x").encode(), "same name"),
     "other names": ("t.csv", CSV.replace("x,y", "u,v").encode(), "'x' is not among"),
     "CSV called Parquet": ("t.parquet", CSV.encode(), "its name says Parquet"),
-    "a broken Parquet file": ("t.parquet", b"PAR1\x15 and no end", "cannot be read as a table"),
+    "a broken Parquet file": ("t.parquet", b"PAR1\x15 and no end", "is it damaged, cut short"),
     "an encrypted Parquet file": ("t.csv", b"PARE" + bytes(99), "no text|another format"),
     "old line ends": ("t.csv", CSV.replace("\n", "\r").encode(), None),
     "CSV of another name": ("t.data", CSV.encode(), None),
@@ -662,14 +664,14 @@ def arrays():
     yield "another device", Cells(), False
 
 
-@pytest.mark.parametrize("price", [BALL, BOUNDS], ids=["ball", "bounds"])
+@pytest.mark.parametrize("cost", [BALL, BOUNDS], ids=["ball", "bounds"])
 @pytest.mark.parametrize("make", [arrays, frames])
-def test_a_kind_of_table_is_answered_or_refused_before_a_charge(make, price):
+def test_a_kind_of_table_is_answered_or_refused_before_a_charge(make, cost):
     wrong = []
     for name, table, good in make():
         budget = PrivacyBudget(9.0, 1e-3)
         try:
-            model = budget.fit(NoisyLloyd(2, **price), table)
+            model = budget.fit(NoisyLloyd(2, **cost), table)
         except (TypeError, ValueError) as error:
             if good or budget.ledger:
                 wrong.append((name, good, [row.state for row in budget.ledger], str(error)))
@@ -806,9 +808,9 @@ CELLS = [None, float("nan"), float("inf"), "forty", b"x", 1j, [1.0, 2.0], {}, ob
          np.datetime64("NaT"), np.ma.masked, decimal.Decimal("NaN"), decimal.Decimal("Infinity")]  # fmt: skip
 
 
-@pytest.mark.parametrize("price", [BALL, BOUNDS], ids=["ball", "bounds"])
+@pytest.mark.parametrize("cost", [BALL, BOUNDS], ids=["ball", "bounds"])
 @pytest.mark.parametrize("make", [NoisyLloyd, HDPEMeans])
-def test_after_a_charge_one_sentence_is_said_whatever_the_cell_is(make, price):
+def test_after_a_charge_one_sentence_is_said_whatever_the_cell_is(make, cost):
     said = set()
     for cell in CELLS:
         rows = X[:60].tolist()
@@ -825,7 +827,7 @@ def test_after_a_charge_one_sentence_is_said_whatever_the_cell_is(make, price):
         for one in tables:
             budget = PrivacyBudget(9.0, 1e-3)
             with pytest.raises((TypeError, ValueError)) as caught:
-                budget.fit(make(2, **price), one)
+                budget.fit(make(2, **cost), one)
             notes = tuple(getattr(caught.value, "__notes__", ()))
             said.add(
                 (

@@ -26,6 +26,7 @@ from dplit.accounting import Receipt
 from dplit.command_line import command as command_line_command
 from dplit.command_line import files as command_line_files
 from dplit.command_line import findings, options, reports
+from dplit.command_line import parquet as command_line_parquet
 from dplit.command_line.options import arguments
 from dplit.inputs import BoundedScaler
 from dplit.inputs.columns import Column
@@ -90,8 +91,8 @@ def cells_of(path):
 
 
 def asked(folder, out, *more, table="people.csv", bounds="bounds.csv"):
-    price = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6]
-    return ["cluster", folder / table, "--bounds", folder / bounds, *price, "--out", out, *more]
+    cost = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6]
+    return ["cluster", folder / table, "--bounds", folder / bounds, *cost, "--out", out, *more]
 
 
 class Page(HTMLParser):
@@ -120,7 +121,7 @@ class Page(HTMLParser):
 # ---------------------------------------------------------------- what it writes
 
 
-def test_a_table_becomes_centres_a_receipt_and_a_report(table, tmp_path):
+def test_a_table_becomes_centers_a_receipt_and_a_report(table, tmp_path):
     code, said, told = run(table, *asked(table, tmp_path / "one", "--seed", 0))
     assert code == 0, told
     assert sorted(os.listdir(tmp_path / "one")) == ["centers.csv", "receipt.json", "report.html"]
@@ -210,15 +211,15 @@ def test_wine_with_ranges_written_from_meaning(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", command_line_command.METHODS)
 def test_every_method_works(table, tmp_path, monkeypatch, method):
-    price = ["--method", method, "--seed", 0, "--epsilon", 4]
-    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *price)) == 0
+    cost = ["--method", method, "--seed", 0, "--epsilon", 4]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *cost)) == 0
     assert "size" in (tmp_path / "out" / "centers.csv").read_text()
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 def test_the_receipt_says_whom_it_protects(table, tmp_path, monkeypatch, neighboring):
-    price = ["--neighboring", neighboring, "--seed", 0]
-    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *price)) == 0
+    cost = ["--neighboring", neighboring, "--seed", 0]
+    assert here(table, monkeypatch, *asked(table, tmp_path / "out", *cost)) == 0
     receipt = json.loads((tmp_path / "out" / "receipt.json").read_text())
     assert receipt["neighboring"] == neighboring
     page = (tmp_path / "out" / "report.html").read_text()
@@ -255,7 +256,7 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path, monkeypatch):
     same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
     if find_spec("pyarrow"):
         without_polars = lambda name: None if name == "polars" else find_spec(name)  # noqa: E731
-        monkeypatch.setattr(command_line_files, "find_spec", without_polars)
+        monkeypatch.setattr(command_line_parquet, "find_spec", without_polars)
         assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
         same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
 
@@ -274,17 +275,17 @@ def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):
     parts = command_line_command.read_rows(table / "people.csv", scaler)
     assert isinstance(parts, array.Array) and parts.numblocks == (7, 1)
     assert np.array_equal(parts.compute(), whole)
-    price = {"epsilon": 1.0, "delta": 1e-6, "radius": scaler.radius_, "random_state": 0}
-    models = [NoisyLloyd(2, **price).fit(rows) for rows in (parts, whole)]
+    cost = {"epsilon": 1.0, "delta": 1e-6, "radius": scaler.radius_, "random_state": 0}
+    models = [NoisyLloyd(2, **cost).fit(rows) for rows in (parts, whole)]
     assert np.array_equal(models[0].cluster_centers_, models[1].cluster_centers_)
 
 
-def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, monkeypatch):
+def test_two_columns_of_one_name_are_refused_who_reads_parquet(tmp_path, monkeypatch):
     schema = SimpleNamespace(names=["a", "a", "b"], types=["double"] * 3)
     parquet = SimpleNamespace(read_schema=lambda path: schema)
     monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(parquet=parquet))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
-    monkeypatch.setattr(command_line_files, "find_spec", lambda name: name == "pyarrow")
+    monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: name == "pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="two of its 3 columns"):
         command_line_command.read_names(tmp_path / "a.parquet")
@@ -292,7 +293,7 @@ def test_two_columns_of_one_name_are_refused_whoever_reads_parquet(tmp_path, mon
 
 def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(command_line_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: None)
     with pytest.raises(OSError, match="install polars"):
         command_line_command.read_names(tmp_path / "a.parquet")
 
@@ -478,8 +479,8 @@ def test_a_grid_lies_over_all_ranges_and_answers_in_their_units(
     rows = [[float(p["age"]), float(p["income"]), p["region"]] for p in people]
     scaler = BoundedScaler(low=[0, 0], high=[120, 200_000], categories={2: ["north", "south"]})
     X = scaler.fit_transform(np.array(rows, dtype=object))
-    price = {"epsilon": 1.0, "neighboring": neighboring, "random_state": 3}
-    model = GridKMeans(2, bounds=(-1.0, 1.0), **price).fit(X)
+    cost = {"epsilon": 1.0, "neighboring": neighboring, "random_state": 3}
+    model = GridKMeans(2, bounds=(-1.0, 1.0), **cost).fit(X)
     by_hand = scaler.in_units(model.cluster_centers_)
     assert np.allclose(centers[:, 1:5], by_hand, rtol=1e-8)
     apart = np.ptp(centers[:, 1:5] / [120, 200_000, 1, 1], axis=0)
@@ -559,7 +560,7 @@ def test_wrong_json_is_refused(tmp_path, text):
     [["--epsilon", -1], ["--delta", 2], ["--clusters", 0], ["--epsilon", "nan"], ["--seed", -1]],
     ids=str,
 )
-def test_an_impossible_price_is_refused_before_the_table_is_read(
+def test_an_impossible_cost_is_refused_before_the_table_is_read(
     table, tmp_path, monkeypatch, change
 ):
     monkeypatch.setattr(
@@ -785,7 +786,7 @@ def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
         command_line_command.read_bounds(tmp_path / "b.json")
 
 
-def test_no_two_columns_of_the_centres_have_one_name():
+def test_no_two_columns_of_the_centers_have_one_name():
     columns = tuple(inputs.Column(name, 0, 1) for name in ("cluster", "size", "x"))
     sizes, centers = np.ones(2), np.zeros((2, 3))
     result = findings.Result("t", "m", columns, (), centers, sizes, sizes, None, centers)
@@ -793,7 +794,7 @@ def test_no_two_columns_of_the_centres_have_one_name():
     assert len(set(head)) == len(head) == len(rows[0]) == 9
 
 
-def test_a_name_is_no_formula_and_centres_have_errors(table, tmp_path, monkeypatch):
+def test_a_name_is_no_formula_and_centers_have_errors(table, tmp_path, monkeypatch):
     text = (table / "people.csv").read_text().replace("income", r"price $\x$", 1)
     (tmp_path / "odd.csv").write_text(text)
     (tmp_path / "odd_bounds.csv").write_text(BOUNDS.replace("income", r"price $\x$"))
@@ -852,7 +853,7 @@ def test_results_that_were_paid_for_are_not_overwritten(table, tmp_path, monkeyp
     assert "receipt.json" in problem and os.listdir(tmp_path / "out") == ["receipt.json"]
 
 
-def test_neighbours_are_told_the_same(table, tmp_path, monkeypatch, capsys):
+def test_neighbors_are_told_the_same(table, tmp_path, monkeypatch, capsys):
     """One row less, and one wild row more: the same words, whatever the seed makes of the centres."""
     text = (table / "people.csv").read_text().splitlines(keepends=True)
     said = []
@@ -918,7 +919,7 @@ def test_names_are_text_and_never_a_program(tmp_path):
         reports.plot_sizes(result)
 
 
-def test_of_many_columns_those_are_drawn_in_which_the_centres_differ():
+def test_of_many_columns_those_are_drawn_in_which_the_centers_differ():
     noise = Noise(0)
     noise.count(0, mu=0.1)
     columns = [Column(f"c{i}", 0.0, 1000.0) for i in range(59)]
@@ -1069,8 +1070,8 @@ def test_sizes_are_off_by_their_standard_errors(make, neighboring):
     X = np.r_[rng.normal(3, 0.3, (700, 2)), rng.normal(-3, 0.3, (300, 2))]
     total = 0.0
     for seed in range(40):
-        price = {"epsilon": 4.0, "delta": 1e-6, "radius": 6.0, "random_state": seed}
-        model = make(2, **price, neighboring=neighboring).fit(X)
+        cost = {"epsilon": 4.0, "delta": 1e-6, "radius": 6.0, "random_state": seed}
+        model = make(2, **cost, neighboring=neighboring).fit(X)
         order = np.argsort(-model.cluster_centers_[:, 0])
         off = (model.cluster_sizes_[order] - [700, 300]) / model.cluster_sizes_se_[order]
         total += float(np.sum(off**2))

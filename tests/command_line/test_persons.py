@@ -178,10 +178,10 @@ REFUSED = {
         "leave it out there",
     ),
     "replaced rows": ([*PERSONS, "--neighboring", "replace"], "needs --neighboring add_remove"),
-    "no row": (["--person-column", "id", "--max-rows-per-person", 0], "max_rows_per_person=0"),
-    "minus one": (["--max-rows-per-person", -1], "max_rows_per_person=-1"),
+    "no row": (["--person-column", "id", "--max-rows-per-person", 0], "--max-rows-per-person 0:"),
+    "minus one": (["--max-rows-per-person", -1], "--max-rows-per-person -1:"),
     "another unit than the ledger's": (["--max-rows-per-person", 2], "do not add up"),
-    "single rows": ([], "do not add up"),
+    "single rows": (["--method", "MaxCoverKMeans"], "do not add up"),
 }
 
 

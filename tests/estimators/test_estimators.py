@@ -53,6 +53,7 @@ COMMON = {"n_clusters": K, "radius": RADIUS, "epsilon": 1.0, "delta": 1e-6, "ran
 ESTIMATORS = {
     "NoisyLloyd": partial(NoisyLloyd, **COMMON, n_iter=2),
     "NoisyLloyd from the mean": partial(NoisyLloyd, **COMMON, n_iter=2, init="mean"),
+    "NoisyLloyd from cells": partial(NoisyLloyd, **COMMON, n_iter=2, init="cells"),
     "NoisyLloyd, pure": partial(NoisyLloyd, **COMMON | {"delta": 0.0}, n_iter=2),
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "GridKMeans of 3 bins": partial(GridKMeans, **COMMON, n_bins=3),
@@ -241,7 +242,7 @@ def least(make):
 
 @every
 @pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
-def test_a_legal_price_that_protects_little_is_computed_with_a_warning(make, parameter, value):
+def test_a_legal_cost_that_protects_little_is_computed_with_a_warning(make, parameter, value):
     with pytest.warns(PrivacyWarning, match=parameter):
         model = make(**{parameter: value}).fit(X)
     assert np.isfinite(model.cluster_centers_).all()
@@ -417,7 +418,7 @@ NEIGHBORS = {
 
 @every
 @pytest.mark.parametrize("pair", NEIGHBORS.values(), ids=NEIGHBORS)
-def test_neighbours_get_the_same_text_receipt_and_shapes(make, pair):
+def test_neighbors_get_the_same_text_receipt_and_shapes(make, pair):
     seen = []
     for rows in pair:
         model = make()
@@ -529,7 +530,7 @@ def test_a_translation_is_only_that(make):
 
 
 @every
-def test_rows_outside_the_ball_are_shortened_in_silence(make):
+def test_rows_outside_the_ball_are_clipped_in_silence(make):
     model = make()
     assert listen(model, X).strip() == "" and np.linalg.norm(X, axis=1).max() > RADIUS
     assert close(model.cluster_centers_, centers(make(), clip_to_ball(X, RADIUS)))
@@ -550,7 +551,7 @@ ODD = {
 @every
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("far_init", [False, True])
-def test_odd_data_give_finite_centres_inside_the_ball(make, rows, far_init):
+def test_odd_data_give_finite_centers_inside_the_ball(make, rows, far_init):
     params = {"init": np.full((K, rows.shape[1]), 1e3)} if far_init else {}
     if far_init and "init" not in points_of(make):
         pytest.skip("takes no init")
@@ -634,7 +635,7 @@ class SpendsTwice(NoisyLloyd):
 
 
 refuses = test_an_impossible_public_parameter_is_refused_in_one_sentence_before_x_is_read
-same_for_neighbours = test_neighbours_get_the_same_text_receipt_and_shapes
+same_for_neighbours = test_neighbors_get_the_same_text_receipt_and_shapes
 spends = test_a_fit_spends_what_it_was_given_and_no_more
 SABOTEURS = {
     KeepsLabels: test_a_fit_leaves_released_numbers_the_receipt_and_nothing_else,
@@ -690,8 +691,8 @@ def documented(thing, section):
     """Names that a section of a docstring speaks of; `a, b : float` are two."""
     text = inspect.cleandoc(thing.__doc__)
     body = re.search(rf"^{section}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S)
-    heads = re.findall(r"^(\S.*?)(?: : .*)?$", body[1], re.M) if body else []
-    return {name for head in heads for name in head.split(", ")}
+    candidate_centers = re.findall(r"^(\S.*?)(?: : .*)?$", body[1], re.M) if body else []
+    return {name for head in candidate_centers for name in head.split(", ")}
 
 
 def placeholders(thing):
@@ -846,7 +847,7 @@ def test_public_centers_move_with_the_ball_and_do_not_change_what_is_paid(make):
 @pytest.mark.parametrize("kind", [PEMeans, HDPEMeans, MaxCoverKMeans])
 def test_as_published_there_are_no_public_centers(kind):
     model = kind(**COMMON, variant="paper", n_public=60, init=PILOT)
-    with pytest.raises(ValueError, match='init beside variant="paper"'):
+    with pytest.raises(ValueError, match='init together with variant="paper"'):
         model.fit(Untouchable())
 
 
@@ -855,10 +856,10 @@ def test_good_public_centers_help_where_rows_say_little():
     rng = np.random.default_rng(5)
     true = rng.uniform(-5, 5, size=(16, 8))
     rows = np.repeat(true, 60, axis=0) + 0.3 * rng.normal(size=(960, 8))
-    price = {"n_clusters": 16, "epsilon": 1.0, "delta": 1e-6, "radius": 16.0}
+    cost = {"n_clusters": 16, "epsilon": 1.0, "delta": 1e-6, "radius": 16.0}
 
     def loss(seed, init):
-        model = PEMeans(**price, random_state=seed, init=init).fit(rows)
+        model = PEMeans(**cost, random_state=seed, init=init).fit(rows)
         return math.log(-model.score(rows))
 
     ratios = [loss(seed, true + 0.2) - loss(seed, None) for seed in range(8)]

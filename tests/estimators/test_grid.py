@@ -27,7 +27,7 @@ from dplit.estimators import (
 from dplit.estimators.base import PrivateEstimator
 from dplit.estimators.grid import _of_cells
 from dplit.inputs.lattice import lattice, quantize
-from dplit.ledger import declared_price
+from dplit.ledger import declared_cost
 from dplit.mechanisms import Noise, watch
 
 RADIUS = 4.0
@@ -265,7 +265,7 @@ def test_the_bound_by_hand():
 def test_two_shares_are_never_more_than_the_whole():
     """As exact numbers: half of all differences of floats are rounded up."""
     for epsilon in np.random.default_rng(0).uniform(0.01, 10, size=200):
-        count, cells = GridKMeans(**PURE | {"epsilon": float(epsilon)})._declared()._prices()
+        count, cells = GridKMeans(**PURE | {"epsilon": float(epsilon)})._declared()._budget_split()
         parts = Fraction(count["epsilon"]), Fraction(cells["epsilon"])
         assert sum(parts) <= Fraction(epsilon) and float(sum(parts)) > epsilon * (1 - 1e-12)
 
@@ -312,7 +312,7 @@ def test_a_cost_says_whether_all_noise_is_gaussian():
     assert [cost(m).gaussian_only for m in (pure, small, large)] == [False, False, True]
     assert [cost(m).delta for m in (pure, small, large)] == [0.0, 1e-6, 0.3]
     assert all(cost(m).fixed for m in (pure, small, large))
-    assert declared_price(pure)["bound"] is None
+    assert declared_cost(pure)["bound"] is None
     assert small.fit(X).spent_.delta == 0.0  # geometric noise is smaller, and spends none
     with pytest.warns(Warning, match="delta"):
         spent = large.fit(X).spent_
@@ -335,13 +335,13 @@ def test_the_smaller_noise_is_taken():
 
 
 @pytest.mark.parametrize(
-    "price", [{"epsilon": 0.3}, {"epsilon": 3.0}, {"epsilon": 1.0, "delta": 0.3}]
+    "cost", [{"epsilon": 0.3}, {"epsilon": 3.0}, {"epsilon": 1.0, "delta": 0.3}]
 )
 @pytest.mark.filterwarnings("ignore::dplit.inputs.PrivacyWarning")
-def test_the_standard_error_of_a_cell_is_that_of_its_noise(price):
+def test_the_standard_error_of_a_cell_is_that_of_its_noise(cost):
     draws = []
     for seed in range(20):
-        ask = PURE | price | {"random_state": seed, "n_bins": 20}
+        ask = PURE | cost | {"random_state": seed, "n_bins": 20}
         model = GridKMeans(**ask).fit(np.zeros((1, 2)))
         counts = model.grid_counts_.copy()
         draws.append(counts / model.grid_counts_se_)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 from dplit import NoisyLloyd
 from dplit.accounting import gaussian_mu
@@ -79,13 +80,15 @@ def test_a_center_at_the_boundary_moves_along_it():
         assert 0 < np.linalg.norm(made - centers[0], axis=1).max() <= 4e-3 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("n_iter", "init"), [(1, "packing"), (4, "packing"), (3, "mean")])
+@pytest.mark.parametrize(
+    ("n_iter", "init"), [(1, "packing"), (4, "packing"), (3, "mean"), (1, "cells"), (3, "cells")]
+)
 def test_every_round_costs_the_same_and_all_together_the_budget(n_iter, init):
     rows = np.random.default_rng(0).normal(size=(300, 2))
     known = {"epsilon": 1.0, "delta": 1e-6, "radius": 3.0, "random_state": 0}
     spent = NoisyLloyd(3, n_iter=n_iter, init=init, **known).fit(rows).spent_
     costs = [release.mu for release in spent.releases for _ in range(release.times)]
-    assert len(costs) == n_iter + (init == "mean")
+    assert len(costs) == n_iter + (init != "packing")
     assert np.allclose(costs, gaussian_mu(1.0, 1e-6) / math.sqrt(len(costs)), rtol=1e-12)
 
 
@@ -143,7 +146,7 @@ def test_pure_noise_under_replace_is_twice_as_large():
     for relation in ("add_remove", "replace"):
         known = {"epsilon": 1.0, "delta": 0.0, "radius": 3.0, "neighboring": relation}
         model = NoisyLloyd(3, **known)._declared()
-        both.append(model._deviations(2, Noise(0, neighboring=relation), model._price()))
+        both.append(model._deviations(2, Noise(0, neighboring=relation), model._cost()))
     assert np.allclose(np.divide(*both[::-1]), 2, rtol=1e-3)
 
 
@@ -153,14 +156,65 @@ def test_the_deviations_are_those_of_the_noise_of_a_round(where, neighboring):
     known = {"epsilon": 1.0, "neighboring": neighboring} | where
     noise, radius = Noise(0, neighboring=neighboring), where.get("radius", math.sqrt(2))
     model = NoisyLloyd(3, delta=1e-6, **known).fit(np.zeros((9, 2)))
-    price = {"mu": gaussian_mu(1.0, 1e-6) / math.sqrt(model.n_iter)}
-    scale = noise.sum_scale(2, radius=radius, n_groups=3, **price)
+    cost = {"mu": gaussian_mu(1.0, 1e-6) / math.sqrt(model.n_iter)}
+    scale = noise.sum_scale(2, radius=radius, n_groups=3, **cost)
     given = model._declared(np.zeros((9, 2)))
     given._gate(np.zeros((9, 2)))  # with ranges, the radius is that of the cube
-    found = given._deviations(2, noise, given._price())
+    found = given._deviations(2, noise, given._cost())
     assert found == pytest.approx((scale, scale / (count_weight(2) * radius)), rel=1e-9)
     given = NoisyLloyd(3, delta=0.0, **known)._declared(np.zeros((9, 2)))
     given._gate(np.zeros((9, 2)))
     asked = {"neighboring": neighboring, "cube": "bounds" in where}
     wanted = lloyd.shaped_deviations(2, radius, epsilon=1.0 / given.n_iter, **asked)
-    assert given._deviations(2, noise, given._price()) == pytest.approx(wanted, rel=1e-9)
+    assert given._deviations(2, noise, given._cost()) == pytest.approx(wanted, rel=1e-9)
+
+
+# ---------------------------------------------------------------- a start from cells
+
+
+def test_the_kmeans_of_a_few_means_is_that_of_rows_that_lie_on_them():
+    """A second witness: scikit-learn's k-means, with as many copies of each mean as its count says."""
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 3, 5):
+        middles = rng.normal(size=(k, 3)) * 10
+        means = np.repeat(middles, 4, axis=0) + rng.normal(size=(4 * k, 3)) / 10
+        counts = rng.integers(1, 50, size=4 * k).astype(float)
+        found = lloyd.means_of_cells(means, counts, k, np.zeros((k, 3)))
+        rows = np.repeat(means, counts.astype(int), axis=0)
+        known = KMeans(k, n_init=20, random_state=0).fit(rows).cluster_centers_
+        found, known = (c[np.lexsort(c.round(6).T)] for c in (found, known))
+        assert np.allclose(found, known)
+
+
+@pytest.mark.parametrize("n_means", [0, 1, 3])
+def test_fewer_means_than_clusters_leave_public_points(n_means):
+    public = np.arange(8.0).reshape(4, 2) + 100
+    means = np.arange(2.0 * n_means).reshape(n_means, 2)
+    found = lloyd.means_of_cells(means, np.ones(n_means), 4, public)
+    assert np.array_equal(found[n_means:], public[n_means:])
+    assert {*map(tuple, found[:n_means])} == {*map(tuple, means)}
+    assert np.array_equal(public, np.arange(8.0).reshape(4, 2) + 100)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_cells_cost_one_round(delta):
+    X = np.random.default_rng(1).normal(size=(4000, 2))
+    model = NoisyLloyd(
+        2, epsilon=50.0, delta=delta, radius=8.0, init="cells", n_iter=2, random_state=0
+    ).fit(X)
+    assert abs(model.n_rows_ - 4000) < 5 * model.n_rows_se_ + 1
+    first, *rounds = model.spent_.releases
+    assert first.label == "cells to start from: sums and counts"
+    assert first.times == 1 and sum(one.times for one in rounds) == 2
+    assert all(one.scale == first.scale for one in rounds)
+
+
+def test_what_is_drawn_does_not_depend_on_the_rows():
+    """Empty cells, or none: the directions of later rounds are the same draws."""
+    drawn = []
+    for X in (np.zeros((5, 2)), np.random.default_rng(0).normal(size=(5000, 2))):
+        noise = Noise(0)
+        model = NoisyLloyd(3, epsilon=1.0, delta=1e-6, radius=8.0, init="cells", random_state=0)
+        model._declared()._release_centers(X, noise, np.zeros(2))
+        drawn.append(noise.public_rng.random())
+    assert drawn[0] == drawn[1]

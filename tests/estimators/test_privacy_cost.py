@@ -43,7 +43,7 @@ from dplit import (
 from dplit.accounting import PrivacyCost, Spending, zcdp_epsilon
 from dplit.estimators import Clusters, PrivateKMeans
 from dplit.estimators.base import PrivateEstimator
-from dplit.ledger import declared_price
+from dplit.ledger import declared_cost
 from dplit.mechanisms import Noise
 
 pytestmark = [
@@ -181,7 +181,7 @@ def test_what_protects_nobody_costs_an_infinite_epsilon_and_is_not_charged():
         cost = model.privacy_cost()
         assert cost.epsilon == math.inf and not cost.private
         with pytest.raises(ValueError, match="protects nothing"):
-            declared_price(model)
+            declared_cost(model)
     with pytest.raises(ValueError, match="n_clusters"):
         SourceTargetKMedoids(0).privacy_cost()
 
@@ -192,7 +192,7 @@ def test_tuple_estimators_as_published_say_that_their_cost_is_no_upper_bound():
         model = kind(**PRICE, **more, variant="paper")
         assert not model.privacy_cost().is_upper_bound
         with pytest.raises(TypeError, match="may cost more"):
-            declared_price(model)
+            declared_cost(model)
 
 
 # ---------------------------------------------------------------- flags that a subclass has not earned
@@ -371,7 +371,7 @@ def test_results_become_attributes_in_one_place():
 ASKS = "ledger/ledger ledger/rules ledger/search ledger/choosing audit/audit audit/faults".split()
 ASKS += ["command_line/command"]
 HIDDEN = {"_declared", "_gaussian_only", "_fixed_cost", "_is_upper_bound", "_check_tables"}
-HIDDEN |= {"_check_public", "_total_epsilon", "_smallest_mu", "_price"}
+HIDDEN |= {"_check_public", "_total_epsilon", "_smallest_mu", "_cost"}
 
 
 @pytest.mark.parametrize("module", ASKS)

@@ -77,7 +77,7 @@ def test_equation_3_is_the_deviation_of_what_is_drawn(neighboring, cube, d):
 
 @BOTH
 @pytest.mark.parametrize("options", [{"radius": 4.0}, {"bounds": (-4.0, 4.0)}])
-@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"n_iter": 1}])
+@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"init": "cells"}, {"n_iter": 1}])
 def test_every_round_costs_its_part_and_no_delta(neighboring, options, start):
     model = NoisyLloyd(**PURE, **options, **start, neighboring=neighboring).fit(X)
     spent, rounds = model.spent_, start.get("n_iter", 5) + len(start.get("init", "")) // 4
@@ -103,7 +103,7 @@ def test_a_budget_without_a_delta_pays_for_fits_and_for_a_search():
 
 
 @pytest.mark.parametrize(("epsilon", "d"), [(1e-7, 2), (1e-5, 900)])
-def test_a_price_whose_noise_has_no_lattice_is_refused_before_a_charge(epsilon, d):
+def test_a_cost_whose_noise_has_no_lattice_is_refused_before_a_charge(epsilon, d):
     budget = PrivacyBudget(1, 0)
     with pytest.raises(ValueError, match=f"^epsilon.*{d} columns"):
         budget.fit(NoisyLloyd(**PURE | {"epsilon": epsilon}, radius=4.0), np.zeros((5, d)))

@@ -76,7 +76,7 @@ def coverage(kind, d, n_fits=40, **changed):
     "kind, d, n_fits",
     [(dplit.NoisyLloyd, 2, 60), (dplit.PEMeans, 2, 12), (dplit.MaxCoverKMeans, 2, 8)],
 )
-def test_most_centres_lie_within_two_standard_errors_of_what_they_were_without_noise(
+def test_most_centers_lie_within_two_standard_errors_of_what_they_were_without_noise(
     kind, d, n_fits
 ):
     """At least 95 % less four deviations of luck, coordinates of a fit counted as one; half the errors cover far less for the unshrunk ones."""
@@ -84,7 +84,7 @@ def test_most_centres_lie_within_two_standard_errors_of_what_they_were_without_n
     assert n >= total / 2 and share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / (3 * n_fits))
 
 
-def test_the_law_of_the_noisy_mean_and_what_half_the_error_would_cover():
+def test_the_distribution_of_the_noisy_mean_and_what_half_the_error_would_cover():
     """One group of few rows, the noise drawn 20,000 times: nominal coverage within four deviations of luck."""
     rng, n = np.random.default_rng(0), 30
     S, sigma, tau = 0.7 * n, 2.0, 4.0

@@ -68,7 +68,7 @@ def test_a_clustering_of_parts_that_disagree_says_so_in_fit_and_in_predict():
 
 
 @pytest.mark.parametrize("kind", [StableTupleMean, KNoisyCenters])
-def test_estimators_of_tuples_say_that_there_are_no_centres(kind):
+def test_estimators_of_tuples_say_that_there_are_no_centers(kind):
     with pytest.warns(AbstainedWarning, match=f"{kind.__name__} abstained.*centers_") as caught:
         model = kind(epsilon=1.0, delta=1e-6, random_state=0).fit(MISFITS)
     assert model.centers_ is None and [w.filename for w in caught] == [__file__]

@@ -69,7 +69,7 @@ def test_the_receipt_is_exact_however_many_looks(make, neighboring, n_public):
 
 def test_a_look_is_not_bought_with_few_rows():
     noise = Noise(0)
-    scale = noise.histogram_scale(mu=zooming.look_prices(1.0).distances)
+    scale = noise.histogram_scale(mu=zooming.look_budget(1.0).distances)
     for n, bought in ((0.99 * zooming.FEW * scale, False), (1.01 * zooming.FEW * scale, True)):
         view = zoom(np.zeros((20, 2)), 1.0, n_total=n, mu=1.0, noise=noise)
         assert bool(noise.releases) == bought == (view.mu > 0)
@@ -111,7 +111,7 @@ def test_replay_finds_nothing(neighboring):
 def test_one_row_may_flip_the_decision():
     """Just so many rows at the end of the ball that they are seen, or not: then neighbours look differently often, at the same price."""
     model = PEMeans(2, epsilon=20.0, delta=1e-6, radius=9.0, n_refine=1)
-    scale = Noise(0).histogram_scale(mu=zooming.look_prices(gaussian_mu(20.0, 1e-6)).distances)
+    scale = Noise(0).histogram_scale(mu=zooming.look_budget(gaussian_mu(20.0, 1e-6)).distances)
     near = np.random.default_rng(0).normal(size=(300, 2)) / 9
     flips = []
     for h in range(math.floor((zooming.SEEN - 1) * scale), math.ceil((zooming.SEEN + 1) * scale)):
@@ -201,7 +201,7 @@ def test_tails_are_not_cut(law):
     assert found[True] < 1.05 * found[False]
 
 
-def test_a_group_that_was_overlooked_still_pulls_a_centre():
+def test_a_group_that_was_overlooked_still_pulls_a_center():
     """One row in a hundred, three times as far as the others reach: votes come from the ball, but refinement sees where the rows are."""
     X, far = blobs(), np.tile([[3.0, 0.0]], (40, 1))
     X = np.vstack([X, far])

@@ -99,7 +99,7 @@ def test_type_and_layout_do_not_matter(dtype):
 
 
 @pytest.mark.parametrize("d", [1, 2, 16, 100])
-def test_uniform_law(d):
+def test_uniform_distribution(d):
     X = geometry.uniform_in_ball(5000, d, radius=2.0, center=np.ones(d), rng=d) - 1
     norms = np.linalg.norm(X, axis=1)
     assert norms.max() <= 2 + 1e-12

@@ -23,6 +23,7 @@ COST = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 FITS = {
     "lloyd": (3, NoisyLloyd(4, radius=2.0, **COST)),
     "lloyd, mean": (3, NoisyLloyd(4, radius=2.0, center=[0.5, 0, 0], init="mean", **COST)),
+    "lloyd, cells": (3, NoisyLloyd(4, radius=2.0, center=[0.5, 0, 0], init="cells", **COST)),
     "lloyd, pure": (2, NoisyLloyd(4, radius=2.0, **COST | {"delta": 0.0})),
     "lloyd, ranges": (3, NoisyLloyd(70, bounds=(-1.0, 2.0), **COST)),
     "quadtree": (2, PEMeans(4, radius=2.0, **COST)),

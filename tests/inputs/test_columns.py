@@ -155,6 +155,9 @@ LOCAL = {  # these may end in a worse local minimum, a split by the list among t
     "NoisyLloyd": lambda r, seed: NoisyLloyd(
         2, **PRIVATE, radius=r, init="mean", random_state=seed
     ),
+    "NoisyLloyd, cells": lambda r, seed: NoisyLloyd(
+        2, **PRIVATE, radius=r, init="cells", random_state=seed
+    ),
     "MaxCoverKMeans": lambda r, seed: MaxCoverKMeans(2, **PRIVATE, radius=r, random_state=seed),
 }
 NOISE = [(2,), (3,), (5,), (8,), (2, 2), (4, 8)]

@@ -470,7 +470,7 @@ def test_a_failure_on_one_record_does_not_change_how_others_are_called():
     assert np.array_equal(one, two) and sizes == {1}
 
 
-def test_own_code_is_called_once_and_inherited_promises_do_not_count():
+def test_own_code_is_called_once_and_inherited_guarantees_do_not_count():
     assert is_total(NearestCenter([[0.0]])) and is_total(partial(squared_distances, None))
     assert is_total(LogLoss()) and not is_total(lambda rows: rows[:, 0])
 
@@ -548,3 +548,27 @@ def test_a_missing_cell_does_not_change_how_others_of_its_category_are_read():
         scaled = BoundedScaler(categories={"y": [BIG, BIG + 1]}).fit(table).transform(table)
         assert (scaled[0] == scaled[3]).all() and (scaled[1] == scaled[4]).all(), name
         assert (scaled[0] != scaled[1]).any()
+
+
+# ---------------------------------------------------------------- words where the classes are numbers
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_classifier_says_what_its_classes_are_and_costs_nothing(typed):
+    from dplit import CnvxAdap, NCnvxAdap, PrivacyBudget
+
+    rng = np.random.default_rng(0)
+    X, words = rng.normal(size=(40, 2)), np.array(["a", "b"])[rng.integers(0, 2, 40)]
+    words = words if typed else words.astype(object)
+    cost = {"epsilon": 1.0, "delta": 1e-5, "radius": 3.0, "weight_radius": 1.0}
+    budget = PrivacyBudget(4.0, 1e-4)
+    with pytest.raises(
+        ValueError, match="Its `classes` are numbers: convert the labels, or declare"
+    ):
+        budget.fit(NCnvxAdap(classes=[0, 1], **cost), X, np.zeros(40), Xs=X, ys=words)
+    with pytest.raises(ValueError, match="to predict words, use a classifier with `classes`"):
+        budget.fit(CnvxAdap(target_bound=1.0, **cost), X, np.zeros(40), Xs=X, ys=words)
+    if typed:
+        with pytest.raises(ValueError, match="Its `classes` are words: convert the labels"):
+            budget.fit(NCnvxAdap(classes=["a", "b"], **cost), X, np.zeros(40), Xs=X, ys=words)
+    assert not budget.ledger

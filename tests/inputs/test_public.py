@@ -77,6 +77,7 @@ def unlabeled(tables):
 FITS = {
     "NoisyLloyd": (NoisyLloyd, BALL, ROWS),
     "NoisyLloyd, mean": (NoisyLloyd, BALL | {"init": "mean"}, ROWS),
+    "NoisyLloyd, cells": (NoisyLloyd, BALL | {"init": "cells"}, ROWS),
     "GridKMeans": (GridKMeans, BALL | {"delta": 0.0}, ROWS),
     "NoisyLloyd, pure": (NoisyLloyd, BALL | {"delta": 0.0}, ROWS),
     "MaxCoverKMeans": (MaxCoverKMeans, BALL | {"finest": 0.2}, ROWS),
@@ -160,7 +161,7 @@ SMALL = [np.uint8, np.int8, np.float16, np.float32, np.longdouble, Fraction]
 
 @every
 @pytest.mark.parametrize("kind", SMALL)
-def test_no_type_of_number_makes_a_fit_cost_more_than_its_price(name, kind):
+def test_no_type_of_number_makes_a_fit_cost_more_than_its_cost(name, kind):
     """129 rounds wrap in 8 bits; prices lose digits in 16 and are not floats as fractions."""
     whole = kind in (np.uint8, np.int8)
     values = {"n_clusters": 2, "n_components": 2, "delta": 1e-5, "epsilon": 0.1}
@@ -188,7 +189,7 @@ def test_a_count_is_a_whole_number_or_refused(name, kind):
             model._declared()
 
 
-def test_prices_are_rounded_down_whatever_their_type():
+def test_costs_are_rounded_down_whatever_their_type():
     for value in (Fraction(1, 10), np.longdouble("0.1"), Fraction(10**40 + 1, 3 * 10**40), 0.1):
         assert type(rounded_down(value)) is float and rounded_down(value) <= value
         assert math.nextafter(rounded_down(value), 1) > value

@@ -118,7 +118,7 @@ def test_what_a_fitted_model_says_of_rows_does_not_depend_on_where_they_lie(make
     assert model.score(rows) == pytest.approx(model.score(X))
 
 
-def test_the_door_takes_dask_arrays_and_groups_of_every_kind(da):
+def test_the_noise_interface_takes_dask_arrays_and_groups_of_every_kind(da):
     groups = (X[:, 0] > 0).astype(int)
     rows = da.from_array(X, chunks=(100, 5))
 

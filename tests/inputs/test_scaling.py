@@ -300,7 +300,7 @@ def test_a_cell_that_stands_in_no_list_passes_in_silence():
     assert len({tuple(row) for row in scaled[:, :2].tolist()}) == 1
 
 
-def test_neighbours_see_the_same_scaler():
+def test_neighbors_see_the_same_scaler():
     """Whatever the rows are: attributes, pickles and the other rows' images are the same to the last bit."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     other = np.r_[X[:-1], [[1e9, -1e9]]]
@@ -316,7 +316,7 @@ def test_neighbours_see_the_same_scaler():
 # ---------------------------------------------------------------- in use
 
 
-def test_scaled_rows_go_into_an_estimator_and_centres_come_back():
+def test_scaled_rows_go_into_an_estimator_and_centers_come_back():
     """At epsilon 1 the ages of 2 x 2,000 people are found within 3 years; in all seeds 0 to 99 within 2.2."""
     rng = np.random.default_rng(0)
     people = np.r_[
@@ -574,3 +574,18 @@ def test_ends_too_close_are_shown_as_they_are_with_the_smallest_width():
     BoundedScaler(low, low + 1001).fit([[low, low]])
     with pytest.raises(ValueError, match="here by 1e-90 or more"):
         BoundedScaler(0.0, 1e-91).fit([[0.0]])
+
+
+@pytest.mark.parametrize("names", [[5, 7], [("a", "x"), ("a", "y")], [1.5, 0.5], [1, 0]], ids=str)
+def test_a_frame_whose_names_are_no_words_goes_by_position(names):
+    """`X[0]` of such a frame is another column, or none."""
+    pandas = pytest.importorskip("pandas")
+    rows = np.array([[20.0, 1.0], [np.nan, 3.0]])
+    frame = pandas.DataFrame(rows, columns=pandas.Index(names))
+    for options in ({"missing": "middle"}, {"missing": {0: 30}}, {"categories": {1: [1.0, 3.0]}}):
+        if "categories" in options:
+            options |= {"missing": {0: "low"}, "low": [0], "high": [100]}
+        else:
+            options |= {"low": [0, 0], "high": [100, 10]}
+        expected = BoundedScaler(**options).fit_transform(rows)
+        assert np.array_equal(BoundedScaler(**options).fit_transform(frame), expected)

@@ -199,28 +199,28 @@ def test_one_tuple_changes_every_count_by_one_at_most():
 # ---------------------------------------------------------------- the test of the paper
 
 
-def statuses(counts, n_runs, seed=0, **price):
+def statuses(counts, n_runs, seed=0, **cost):
     noise, T = Noise(seed), np.zeros((len(counts), 1, 1))
     with mock.patch.object(kt, "count_unpartitioned", lambda *_: np.asarray(counts)):
         one = partial(kt.private_test_close_tuples, T, T, separation=7.0, noise=noise)
-        return np.mean([one(**price)[0] for _ in range(n_runs)])
+        return np.mean([one(**cost)[0] for _ in range(n_runs)])
 
 
-def test_the_status_has_its_law():
-    m, price = 5, {"epsilon_1": 2.0, "epsilon_2": 0.5, "beta": 0.05}
+def test_the_status_has_its_distribution():
+    m, cost = 5, {"epsilon_1": 2.0, "epsilon_2": 0.5, "beta": 0.05}
     tau = m / 0.5 * math.log(m / 0.05)
-    law = kt.success_probability([tau] * m, **price)
+    law = kt.success_probability([tau] * m, **cost)
     assert law == pytest.approx(0.2234, abs=1e-4)
     n = 4000  # four standard deviations: a false alarm once in 16,000
     assert abs(
-        statuses([int(tau)] * m, n, **price) - kt.success_probability([int(tau)] * m, **price)
+        statuses([int(tau)] * m, n, **cost) - kt.success_probability([int(tau)] * m, **cost)
     ) < 4 * math.sqrt(law / n)
 
 
 def test_the_status_costs_what_is_claimed_and_the_wrong_scale_is_caught():
-    m, price = 5, {"epsilon_1": 2.0, "epsilon_2": 0.5, "beta": 0.05}
+    m, cost = 5, {"epsilon_1": 2.0, "epsilon_2": 0.5, "beta": 0.05}
     tau = m / 0.5 * math.log(m / 0.05)
-    near = [kt.success_probability([tau - i] * m, **price) for i in (0, 1)]
+    near = [kt.success_probability([tau - i] * m, **cost) for i in (0, 1)]
     assert math.log(near[1] / near[0]) == pytest.approx(0.2353, abs=1e-4)  # below epsilon_2 = 0.5
     sharp = [  # Lap(1 / epsilon_2) in place of Lap(m / epsilon_2), with its own threshold
         stats.binom.pmf(np.arange(m + 1), m, 1 - kt.laplace_tail(i, 2.0))
@@ -230,7 +230,7 @@ def test_the_status_costs_what_is_claimed_and_the_wrong_scale_is_caught():
     assert max(abs(math.log(sharp[0] / s)) for s in sharp[1:]) > 0.5
     # one pass more or less: exactly epsilon_1 in the tail
     # (a status of failure: all other noise is small beside it)
-    fail = [1 - kt.success_probability([-1e6] * (m - j) + [1e6] * j, **price) for j in (0, 1)]
+    fail = [1 - kt.success_probability([-1e6] * (m - j) + [1e6] * j, **cost) for j in (0, 1)]
     assert abs(math.log(fail[1] / fail[0])) <= 2.0 + 1e-9
 
 
@@ -249,8 +249,8 @@ def test_sampling_is_priced_exactly():
             laws.append(np.mean(tails))
         p, q = laws
         worst = max(worst, abs(math.log(p / q)), abs(math.log((1 - p) / (1 - q))))
-    price = subsampled(epsilon_1, 0.0, m, n)[0]
-    assert 0.5 * price < worst <= price * (1 + 1e-12)  # attained
+    cost = subsampled(epsilon_1, 0.0, m, n)[0]
+    assert 0.5 * cost < worst <= cost * (1 + 1e-12)  # attained
 
 
 FAMILIES = [
@@ -364,7 +364,7 @@ def outcome(A, separation, outliers=0.1):
 
 
 @pytest.mark.parametrize("separation", [9.0, 10.0, 20.0])
-def test_centres_and_scales_move_as_little_as_claimed(separation):
+def test_centers_and_scales_move_as_little_as_claimed(separation):
     rng, seen, worst = np.random.default_rng(1), 0, np.zeros(4)
     omega = kt.ratio_bound(separation)
     for _ in range(800):
@@ -389,7 +389,7 @@ def test_centres_and_scales_move_as_little_as_claimed(separation):
     assert seen > 60 and np.all(worst <= 1 + 1e-9) and worst[2] > 0.4
 
 
-def test_matched_centres_of_lemma_g4_and_its_bound_is_attained():
+def test_matched_centers_of_lemma_g4_and_its_bound_is_attained():
     rng, worst = np.random.default_rng(2), np.zeros(2)
     for _ in range(3000):
         separation = rng.uniform(6.1, 12)
@@ -429,7 +429,7 @@ def test_geometry_thresholds():
 # ---------------------------------------------------------------- the noise of the centres
 
 
-def test_scaled_noise_has_its_law_and_hits_the_centre_without_noise():
+def test_scaled_noise_has_its_distribution_and_hits_the_center_without_noise():
     center, scales = np.array([[0.0, 3.0], [50.0, -1.0], [7.0, 90.0]]), np.array([3.0, 8.0, 20.0])
     buy = partial(k_tuples_scales.scaled_centers, lambda safe: center / safe[:, None], scales, (3, 2), shift=0.01, stretch=0.002, mu=0.1, eta=1e-9)  # fmt: skip
     runs = np.array([buy(noise=Noise(s)) for s in range(300)])
@@ -467,13 +467,15 @@ def test_a_released_scale_is_below_the_true_one_as_rarely_as_claimed():
 
 def test_printed_noise_costs_more_than_budgeted():
     for k, expected in ((2, 0.320), (4, 0.151), (8, 0.072)):
-        separation = k_tuples.printed_separation(k, 1.0, DELTA, 0.05)
-        assert k_tuples.printed_loss(k, 1.0, DELTA, separation) == pytest.approx(expected, abs=1e-3)
-    assert k_tuples.printed_loss(2, 1.0, DELTA, 100.0) == pytest.approx(2.41, abs=0.01)
-    assert k_tuples.printed_loss(2, 1.0, DELTA, 7.0) == pytest.approx(47.1, abs=0.1)
+        separation = k_tuples.published_separation(k, 1.0, DELTA, 0.05)
+        assert k_tuples.published_loss(k, 1.0, DELTA, separation) == pytest.approx(
+            expected, abs=1e-3
+        )
+    assert k_tuples.published_loss(2, 1.0, DELTA, 100.0) == pytest.approx(2.41, abs=0.01)
+    assert k_tuples.published_loss(2, 1.0, DELTA, 7.0) == pytest.approx(47.1, abs=0.1)
     with pytest.raises(ValueError, match="larger separation"):  # beyond what 1 / delta can say
-        k_tuples.printed_loss(2, 1.0, 1e-310, 7.0)
-    small = k_tuples.printed_loss(2, 1.0, 1e-2, 50.0)  # against a sum on a fine grid
+        k_tuples.published_loss(2, 1.0, 1e-310, 7.0)
+    small = k_tuples.published_loss(2, 1.0, 1e-2, 50.0)  # against a sum on a fine grid
     b, a = 8.0, 4 / 48
     place, w = 1 + a * (b * math.log(8 / 1e-2) + 1), a * b
     x = np.linspace(-200, 200, 400_001)
@@ -637,8 +639,8 @@ def test_advanced_composition_is_paid_in_full_and_never_worse_than_a_sum(k):
 def test_the_composed_separation_grows_like_the_root_of_k():
     ratios = {}
     for k in (2, 8, 256, 1024, 4096):
-        price = (k, 1.0, DELTA, 0.05)
-        ratios[k] = k_tuples.printed_separation(*price) / k_tuples.composed_separation(*price)
+        cost = (k, 1.0, DELTA, 0.05)
+        ratios[k] = k_tuples.published_separation(*cost) / k_tuples.composed_separation(*cost)
     assert ratios[2] == pytest.approx(1) and ratios[8] == pytest.approx(1)
     assert ratios[1024] / ratios[256] == pytest.approx(2, rel=0.02)
     assert ratios[4096] / ratios[1024] == pytest.approx(2, rel=0.02)
@@ -653,7 +655,7 @@ def test_average_tuples_is_where_the_first_choice_succeeds():
 # ---------------------------------------------------------------- the estimators
 
 
-def test_each_finds_the_centres_of_good_tuples():
+def test_each_finds_the_centers_of_good_tuples():
     far = tuples(4400, far=1e4, spread=1.0)
     for name in (
         "StableTupleMean",
@@ -942,7 +944,7 @@ def test_replay_catches_planted_bugs(name, bug):
     model = ESTIMATORS[name](epsilon=2.0, delta=1e-5)
     # three points: the scales are three numbers, in which the centres' draws would come back
     pairs = zoo(300 if name == "StableTupleMean" else 90, k=3)
-    with audit.sabotage(bug, model) as (broken, fit, _):
+    with audit.inject(bug, model) as (broken, fit, _):
         # many seeds: a shared draw shows in the law of the few numbers that a fit releases
         assert audit.replay(broken, pairs, seeds=range(12), fit=fit, stop=True)
 
@@ -1030,8 +1032,8 @@ def test_theorem_4_12_fails_at_small_separation():
             assert best == pytest.approx(7.3e-5, rel=0.1)
 
 
-def test_stable_price_is_exact():
-    mu, eta = stable_tuples._stable_price(1.0, DELTA)
+def test_stable_cost_is_exact():
+    mu, eta = stable_tuples._stable_cost(1.0, DELTA)
     assert mu == pytest.approx(gaussian_mu(1.0, DELTA / 2), rel=1e-6) and eta == DELTA / 2
     assert special.ndtri(eta) < -7
 
@@ -1115,7 +1117,7 @@ def test_test_then_release_by_brute_force():
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_the_sample_comes_from_secret_bits_through_the_door(name):
+def test_the_sample_comes_from_secret_bits_through_the_noise_interface(name):
     model, good = ESTIMATORS[name](), tuples(1900)
     events = [e for e in audit.record(model, good, 0).events if e.mechanism == "sample"]
     assert len(events) == 1 and len(set(events[0].outcome.tolist())) == len(events[0].outcome)
@@ -1170,7 +1172,7 @@ def test_tuples_far_from_the_origin_move_as_little_as_declared(name, offset):
     assert not [f for f in found if "law" not in f], found
 
 
-def test_centres_are_brought_into_the_lattice_s_reach_before_they_move():
+def test_centers_are_brought_into_the_lattice_s_reach_before_they_move():
     far, safe = np.array([[1e15, 0.0], [1e15 + 8, -1e15]]), np.ones(2)
     center_of, _ = k_tuples_scales._one_tuple(far, True)
     assert np.abs(center_of(safe)).max() == 2.0**30
@@ -1208,7 +1210,7 @@ def test_labels_agree_from_6_on_in_floating_point_too(separation, scale):
 
 
 def losses(Q, R, moves, d):
-    """For one part: the loss of each release of `private_average` when its points Q become R, and the price of one."""
+    """For one part: the loss of each release of `private_average` when its points Q become R, and the privacy cost."""
     events = []
     with watch(lambda e: events.append(e) or e.outcome):
         average(Q, moves=moves, epsilon=1.0, mu=1.0, radius=8.0, min_radius=1.0)
@@ -1218,12 +1220,12 @@ def losses(Q, R, moves, d):
         first = left.pop(0)
         if event.mechanism == "exponential":  # its law, exactly
             laws = [special.log_softmax(np.asarray(e.value) / e.scale) for e in (first, event)]
-            loss, price = np.abs(laws[0] - laws[1]).max(), 1 / (3 * d)
+            loss, cost = np.abs(laws[0] - laws[1]).max(), 1 / (3 * d)
         else:  # movement over scale; rounding to the lattice has a step of its own
             moved = audit._movement(first, event)
             moved -= 2 * math.sqrt(d) if moved else 0
-            loss, price = moved / event.scale, 1 / 3 if event.mechanism == "laplace" else 1.0
-        found.setdefault(event.label, []).append(loss / price)
+            loss, cost = moved / event.scale, 1 / 3 if event.mechanism == "laplace" else 1.0
+        found.setdefault(event.label, []).append(loss / cost)
         return first.outcome
 
     with watch(again):
@@ -1308,7 +1310,7 @@ def test_what_can_never_be_answered_is_said_before_the_tuples_are_read(model, sh
 
 def test_the_chance_of_an_answer_is_exact_on_equal_tuples():
     same = np.repeat(np.array([[[0.0], [40.0]]]), 230, axis=0)
-    mu, eta = stable_tuples._stable_price(2.0, 1e-5)
+    mu, eta = stable_tuples._stable_cost(2.0, 1e-5)
     chances = {}
     for n in range(100, 231, 5):
         chances[n] = stable_tuples.stable_chance(n, 2, mu, eta, 0.05, 10.0, 0.1)
@@ -1416,15 +1418,15 @@ def test_far_data_come_out_near_the_truth_within_the_range_and_with_a_center_bey
             make(center=wrong).fit(Shaped(2000, 2, 1))
 
 
-def test_tails_on_the_lattice_are_below_what_is_promised():
+def test_tails_on_the_lattice_are_below_what_is_guaranteed():
     """Exactly, in the worst case of rounding: the H-index, the weight, and a scale."""
     for epsilon, delta in ((1.0, 1e-6), (1.0, DELTA), (8.0, 1e-4), (0.1, 1e-6), (1.0, 0.1)):
-        test, own, *_ = KNoisyCenters(epsilon=epsilon, delta=delta)._price()
+        test, own, *_ = KNoisyCenters(epsilon=epsilon, delta=delta)._cost()
         step, limit = lattice(1.0)
         steps = (limit + 1) / test * (1 + 1e-15)
         least = math.ceil(math.log(1 / (2 * own * k_tuples_scales._HAIR)) * steps)
         assert math.exp(-least / steps) / (1 + math.exp(-1 / steps)) <= own
-        mu, eta = stable_tuples._stable_price(epsilon, delta)
+        mu, eta = stable_tuples._stable_cost(epsilon, delta)
         for reach in (901.0, 1.0, 0.01):  # rounding: half a step of the value, half of the noise
             step, limit = lattice(reach)
             steps = (limit + 1) / mu
@@ -1528,21 +1530,21 @@ def test_noisy_centers_as_printed_have_the_printed_deviation():
         assert np.allclose(centers - T[0], sigma, rtol=1e-6, atol=0)
 
 
-def prices_of(noise, kind):
+def budget_of(noise, kind):
     return [r.times * getattr(r, kind) for r in noise.releases if getattr(r, kind) is not None]
 
 
-def test_thirds_of_an_average_add_up_to_its_price():
+def test_thirds_of_an_average_add_up_to_its_cost():
     noise = Noise(0, neighboring="replace")
     Q = np.random.default_rng(0).normal(size=(50, 2))
     averages.private_average(Q, radius=4.0, min_radius=0.5, moves=3, epsilon=0.6, mu=0.2, beta=0.1, noise=noise)  # fmt: skip
-    assert prices_of(noise, "mu") == [pytest.approx(0.2)]
+    assert budget_of(noise, "mu") == [pytest.approx(0.2)]
     by_label = {}
     for r in noise.releases:
         if r.epsilon is not None:
             by_label[r.label] = by_label.get(r.label, 0.0) + r.times * r.epsilon
     assert set(by_label) == {"a point inside", "a radius", "count"}
-    assert all(price == pytest.approx(0.2, rel=1e-12) for price in by_label.values())
+    assert all(cost == pytest.approx(0.2, rel=1e-12) for cost in by_label.values())
 
 
 def test_average_tuples_is_the_printed_number():
@@ -1559,7 +1561,7 @@ def test_a_noisy_degree_is_believed_beyond_its_tail(monkeypatch, more, passed):
     calls, scaled = [], k_tuples_scales.scaled_centers
     monkeypatch.setattr(noisy_centers, "scaled_centers", lambda *args, **kw: calls.append(kw) or scaled(*args, **kw))  # fmt: skip
     model = KNoisyCenters(epsilon=1.0, delta=1e-3, separation=1e5, random_state=0)
-    test, own, mu, eta = model._price()
+    test, own, mu, eta = model._cost()
     assert (test, own, eta) == (0.5, 0.5e-3, 0.25e-3)
 
     # a majority is 31; beyond it the tail of the noise, for a hair less
@@ -1628,10 +1630,10 @@ def test_a_tuple_is_said_to_move_a_little_farther_than_it_can(separation):
 def test_an_average_of_skewed_columns_is_that_of_each(moves):
     """The tails are long: in a box of half the radius, or around the middle alone, it would be another."""
     Q = np.random.default_rng(0).exponential(size=(4000, 3)) * [0.3, -0.5, 0.8] + [1.0, -2.0, 1.0]
-    price = {"moves": moves, "epsilon": 1e6, "mu": 1e6, "beta": 0.1}
+    cost = {"moves": moves, "epsilon": 1e6, "mu": 1e6, "beta": 0.1}
     for seed in range(5):
         noise = Noise(seed, neighboring="replace")
-        found = averages.private_average(Q, radius=9.0, min_radius=0.1, noise=noise, **price)
+        found = averages.private_average(Q, radius=9.0, min_radius=0.1, noise=noise, **cost)
         assert np.allclose(found, Q.mean(axis=0), atol=0.01)
     *_, total, count = noise.releases
     # a row may go from one corner of its box to the opposite one, and out of one count into another
@@ -1652,10 +1654,10 @@ def test_the_sampled_test_needs_a_door():
         k_tuples.private_test_partition(np.zeros((6000, 2, 1)), plan, separation=10.0, noise=None)
 
 
-def test_the_printed_loss_is_a_price_that_is_not_nothing():
+def test_the_printed_loss_is_a_cost_that_is_not_nothing():
     with pytest.raises(ValueError, match="delta"):
-        k_tuples.printed_loss(3, 1.0, 2.0, 10.0)
-    losses = [k_tuples.printed_loss(3, 1.0, 1e-6, s) for s in (6.5, 10.0, 100.0)]
+        k_tuples.published_loss(3, 1.0, 2.0, 10.0)
+    losses = [k_tuples.published_loss(3, 1.0, 1e-6, s) for s in (6.5, 10.0, 100.0)]
     assert losses[0] > losses[1] > losses[2] > 0
 
 
@@ -1665,8 +1667,8 @@ def test_the_printed_loss_is_a_price_that_is_not_nothing():
 )
 def test_a_plan_of_few_drawn_tuples_fails_as_rarely_as_it_says(n_tuples, delta, beta, m):
     plan = k_tuples.exact_plan(n_tuples, 1.0, delta, beta)
-    price = plan.epsilon_1, plan.epsilon_2
-    bound = [k_tuples.joint_failure_bound(m, *price, ell, plan.beta) for ell in (plan.ell, 1)]
+    cost = plan.epsilon_1, plan.epsilon_2
+    bound = [k_tuples.joint_failure_bound(m, *cost, ell, plan.beta) for ell in (plan.ell, 1)]
     assert plan.m == m and bound[0] <= plan.failure < bound[1]
 
 

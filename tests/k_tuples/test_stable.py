@@ -74,7 +74,7 @@ def test_radii_are_quantiles():
 
 @KINDS
 @RELATIONS
-def test_squares_of_prices_add_up_to_what_was_given(kind, neighboring):
+def test_squares_of_costs_add_up_to_what_was_given(kind, neighboring):
     model = kind(**COMMON, neighboring=neighboring)
     model.fit(groups())
     mus = [r.mu for r in model.spent_.releases if r.mu]
@@ -111,7 +111,7 @@ def test_replay_of_data_that_pass_finds_nothing(kind, neighboring):
 def test_replay_of_data_that_pass_catches_planted_bugs(bug):
     X = groups(300)
     pairs = [("one more", X, np.vstack([X, [[3.0, 3.0]]]))]
-    with audit.sabotage(bug, KTupleKMeans(**PASSES)) as (broken, fit, _):
+    with audit.inject(bug, KTupleKMeans(**PASSES)) as (broken, fit, _):
         assert audit.replay(broken, pairs, seeds=range(8), fit=fit, stop=True)
 
 
@@ -236,7 +236,7 @@ def test_nothing_is_there_before_a_fit(kind):
 
 
 @pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
-def test_a_price_at_which_no_number_of_parts_agrees_names_its_owner(kind):
+def test_a_cost_at_which_no_number_of_parts_agrees_names_its_owner(kind):
     for n_tuples in (None, 50):
         model = kind(2, epsilon=1e-3, delta=1e-6, radius=1.0, n_tuples=n_tuples)
         with pytest.raises(ValueError, match=f"epsilon=0.001: {kind.__name__}.*larger epsilon"):
@@ -245,14 +245,14 @@ def test_a_price_at_which_no_number_of_parts_agrees_names_its_owner(kind):
 
 @pytest.mark.parametrize("kind", [KTupleKMeans, KTupleGaussianMixture])
 def test_parts_that_would_be_compared_for_days_are_refused_before_the_budget(kind):
-    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    cost = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
     budget = PrivacyBudget(epsilon=2.0, delta=1e-5)
     with pytest.raises(
         ValueError, match=r"^n_clusters=1000 with 16 columns: .*; choose fewer"
     ) as e:
-        budget.fit(kind(1000, **price), np.zeros((10, 16)))
+        budget.fit(kind(1000, **cost), np.zeros((10, 16)))
     assert budget.spent.epsilon == 0 and "\n" not in str(e.value)
-    kind(300, **price)._check_shape(16)  # hours, but not days
+    kind(300, **cost)._check_shape(16)  # hours, but not days
 
 
 def test_many_clusters_take_no_table_of_all_pairs_in_all_parts():
@@ -272,9 +272,9 @@ def test_many_clusters_take_no_table_of_all_pairs_in_all_parts():
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
-def test_the_price_of_stable_means_is_kept_and_used(delta):
+def test_the_cost_of_stable_means_is_kept_and_used(delta):
     for epsilon in np.geomspace(0.03, 8, 40):
-        mu, eta = stable_tuples._stable_price(epsilon, delta)
+        mu, eta = stable_tuples._stable_cost(epsilon, delta)
         lines = [
             accounting.Release("bounds", "tail", epsilon=0.0, delta=eta),
             accounting.Release("all", "gaussian", mu=mu),
@@ -294,7 +294,7 @@ def test_stable_movements_allow_for_rounding():
 STABLE = {"separation": 12.0, "outliers": 0.1, "mu": 40.0, "eta": 1e-6, "beta": 0.05}
 
 
-def test_tuples_that_do_not_agree_are_not_answered_whatever_the_price():
+def test_tuples_that_do_not_agree_are_not_answered_whatever_the_cost():
     T = np.random.default_rng(0).normal(size=(40, 3, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -364,8 +364,8 @@ def test_a_stable_start_is_paid_and_said(monkeypatch, rough):
 
 
 @pytest.mark.parametrize("make, k", [(KTupleKMeans, 1), (KTupleKMeans, 3), (KTupleGaussianMixture, 3)])  # fmt: skip
-def test_parts_of_a_stable_price_add_up_a_hair_below_it(make, k):
-    eta, *parts = make(k, **STABLE_PRICE, share=0.3)._prices()
+def test_parts_of_a_stable_cost_add_up_a_hair_below_it(make, k):
+    eta, *parts = make(k, **STABLE_PRICE, share=0.3)._budget_split()
     assert eta == (0.5e-6 if k > 1 else 0.0)
     whole = accounting.gaussian_mu(1.0, 1e-6 - eta)
     assert math.hypot(*parts) == pytest.approx(whole * (1 - 1e-9), rel=1e-12)
@@ -380,9 +380,9 @@ def test_distances_are_counted_in_those_between_centers(start):
     rng = np.random.default_rng(0)
     near = np.rint(start[0] / step) + rng.integers(-900, 900, size=(50, 2))  # a few steps away
     Q = np.vstack([quantize(rng.normal(size=(300, 2)), radius), near])
-    events, price = [], kmeans.StablePrices(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
+    events, cost = [], kmeans.StableBudget(0.0, 0.0, distances=1.0, means=1.0, moments=0.0)
     with watch(lambda event: events.append(event) or event.value):
-        kmeans.cell_means(Q, start, radius, price, Noise(0))
+        kmeans.cell_means(Q, start, radius, cost, Noise(0))
     (seen,) = [e.value for e in events if e.label == "distances"]
     apart = [2.0 * limit] if len(start) == 1 else [max(math.dist(*start) / step, 2.0**10)] * 2
     wanted = np.zeros((len(start), 17), dtype=int)
@@ -402,7 +402,7 @@ def test_the_whole_numbers_of_a_stable_mean(n, outliers, numbers):
 def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
     k, eta, beta, separation = 3, 1e-6, 0.05, 12.0
     _, s, G = stable_tuples.stable_geometry(n, outliers)
-    price = k, mu, eta, beta, separation, outliers
+    cost = k, mu, eta, beta, separation, outliers
     good, best = s * (n - math.floor(outliers * n)), (math.inf, 0.7 * mu, mu * math.sqrt(0.51))
 
     def factor(moved, rest):
@@ -413,14 +413,14 @@ def test_the_plan_and_chance_of_a_stable_mean(n, outliers, mu):
         rest = mu * math.sqrt(1 - share**2)
         if low >= 2 * G:
             best = min(best, (factor(G / low, rest), share * mu, rest))
-    assert stable_tuples.stable_plan(n, *price) == pytest.approx(best, rel=1e-12)
+    assert stable_tuples.stable_plan(n, *cost) == pytest.approx(best, rel=1e-12)
     low, high = 0.0, 0.5  # the largest share of the weight that may move
     while high - low > 1e-13:
         middle = (low + high) / 2
         low, high = (middle, high) if factor(middle, best[2]) <= 0.25 else (low, middle)
     deviation = G / best[1]
     chance = special.ndtr((s * n - G / low) / deviation + special.ndtri(eta / 2))
-    assert stable_tuples.stable_chance(n, *price) == pytest.approx(chance, rel=1e-6, abs=1e-12)
+    assert stable_tuples.stable_chance(n, *cost) == pytest.approx(chance, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
@@ -429,8 +429,8 @@ def test_second_moments_are_those_of_the_cells_in_any_unit(unit):
     start = np.array([[-27.0, 0.0], [27.0, 0.0]]) * unit
     spread = np.array([[3.0, 0.9], [0.6, 1.5]]) * unit
     Q = np.vstack([c + rng.normal(size=(3000, 2)) @ spread for c in start])
-    price = kmeans.StablePrices(**dict.fromkeys(kmeans.StablePrices.__annotations__, 1e7))
-    found, inside = kmeans.cell_means(quantize(Q, radius), start, radius, price, Noise(0))
+    cost = kmeans.StableBudget(**dict.fromkeys(kmeans.StableBudget.__annotations__, 1e7))
+    found, inside = kmeans.cell_means(quantize(Q, radius), start, radius, cost, Noise(0))
     noise = Noise(0)
     weights, matrices = kmeans.second_moments(found, inside, 1e7, noise)
     (release,) = noise.receipt(1e-9).releases
@@ -440,11 +440,11 @@ def test_second_moments_are_those_of_the_cells_in_any_unit(unit):
         assert np.allclose(matrix, np.cov(part.T), rtol=0.1)  # the longest rows are cut
 
 
-def test_errors_of_centres_do_not_know_where_the_centres_are():
+def test_errors_of_centers_do_not_know_where_the_centers_are():
     rng = np.random.default_rng(0)
     X = np.repeat([[-20.0, 0.0], [20.0, 0.0]], 20_000, axis=0) + rng.normal(size=(40_000, 2))
-    price = {"epsilon": 4.0, "delta": 1e-6, "radius": 30.0, "random_state": 0}
-    model = KTupleKMeans(2, **price).fit(X)
+    cost = {"epsilon": 4.0, "delta": 1e-6, "radius": 30.0, "random_state": 0}
+    model = KTupleKMeans(2, **cost).fit(X)
     errors = model.cluster_centers_se_
     assert model.status_ == "released"
     assert np.allclose(errors[:, 0], errors[:, 1], rtol=0.2)

@@ -61,10 +61,10 @@ from dplit.accounting import (
 from dplit.accounting.filters import Sums, exact_sum
 from dplit.ledger import (
     choose_n_clusters,
-    declared_price,
+    declared_cost,
     line_by_line,
     penalised_distances,
-    search_prices,
+    search_budget,
     squared_distances,
     worst_settled_delta,
 )
@@ -90,8 +90,8 @@ class Spender(BaseEstimator):
 
     def privacy_cost(self):
         who = {"name": type(self).__name__, "private": self.random_state is None}
-        price = self.epsilon, self.delta, self.neighboring
-        return PrivacyCost(**who, **dict(zip(NUMBERS, price, strict=True)), **self.states)
+        cost = self.epsilon, self.delta, self.neighboring
+        return PrivacyCost(**who, **dict(zip(NUMBERS, cost, strict=True)), **self.states)
 
     def __init__(self, epsilon=0.25, act=None, receipt=None):
         self.epsilon, self.act, self.receipt = epsilon, act, receipt
@@ -176,9 +176,9 @@ def test_failed_fits_stay_charged_and_say_so(make, tmp_path, error):
 
 
 @everywhere
-def test_a_receipt_counts_in_place_of_the_price(make, tmp_path):
-    budget, price = make(tmp_path), {"epsilon": 1.0}
-    cheap = Planned(**price, receipt=gaussians(0.05, 0.05))
+def test_a_receipt_counts_in_place_of_the_cost(make, tmp_path):
+    budget, cost = make(tmp_path), {"epsilon": 1.0}
+    cheap = Planned(**cost, receipt=gaussians(0.05, 0.05))
     budget.fit(cheap, None)
     counted = Spending.of(cheap.receipt)
     assert budget.spent.epsilon == pytest.approx(counted.epsilon_at(1e-5), rel=1e-6)
@@ -200,7 +200,7 @@ def test_a_receipt_above_its_charge_is_a_bug_and_charged_in_full(make, tmp_path)
         budget.charge(1e-9)
 
 
-def test_a_receipt_of_other_neighbours_is_a_bug():
+def test_a_receipt_of_other_neighbors_is_a_bug():
     budget, other = (
         PrivacyBudget(**LIMITS),
         dataclasses.replace(gaussians(0.01), neighboring="replace"),
@@ -218,7 +218,7 @@ def test_a_promise_of_gaussian_noise_is_checked():
     honest = gaussians(gaussian_mu(0.25, 1e-7))
     budget = PrivacyBudget(**LIMITS)
     budget.fit(Liar(receipt=honest), None)
-    with pytest.raises(RuntimeError, match="was promised"):
+    with pytest.raises(RuntimeError, match="allows for Gaussian noise"):
         budget.fit(Liar(receipt=laplace), None)
     counted = Spending.total([Spending.of(honest), Spending.claim(0.25, 1e-7)])
     assert budget.spent.epsilon == pytest.approx(counted.epsilon_at(1e-5), rel=1e-6)
@@ -276,7 +276,7 @@ def test_rows_of_seeded_fits_are_marked():
 
 
 @everywhere
-def test_without_a_promise_the_price_stays(make, tmp_path):
+def test_without_a_promise_the_cost_stays(make, tmp_path):
     receipt, claim = gaussians(0.01), Spending.claim(0.25, 1e-7, "add_remove")
     for kind, counted in [(Spender, claim), (Planned, Spending.of(receipt))]:
         budget = make(tmp_path / kind.__name__) if make is in_memory else None
@@ -300,7 +300,7 @@ def test_a_bounded_receipt_leaves_the_stated_pair(tmp_path):
     assert counted.mu_squared == Spending.of(gaussians(0.02)).mu_squared and counted.own == 0
 
 
-def test_a_fit_that_was_admitted_for_being_alone_stays_at_its_price():
+def test_a_fit_that_was_admitted_for_being_alone_stays_at_its_cost():
     mu = gaussian_mu(1.0, 1e-6)
     for limit, alone in [((1.0, 1e-6), True), ((1.2, 1e-6), False)]:
         budget = PrivacyBudget(*limit)
@@ -353,15 +353,15 @@ def fitted_under(budget, model, rows):
 
 @pytest.mark.parametrize("name", GAUSSIANS)
 @pytest.mark.filterwarnings("ignore")
-def test_what_promises_gaussian_noise_keeps_within_its_reservation(name):
+def test_what_guarantees_gaussian_noise_keeps_within_its_reservation(name):
     for seed, rows in enumerate([SAMPLES, np.zeros((60, 2)), 9 * SAMPLES]):
         budget, model = PrivacyBudget(1e3, 1e-2), GAUSSIANS[name](seed)
-        price = declared_price(model)
-        assert price["bound"] and price["bound"].own == 0
+        cost = declared_cost(model)
+        assert cost["bound"] and cost["bound"].own == 0
         fitted_under(budget, model, rows)  # a receipt above the reservation would raise
         (receipt,), (counted,) = budget.receipts, budget.spendings
         assert {release.mechanism for release in receipt.releases} == {"gaussian"}
-        assert 0 < counted.mu_squared <= price["bound"].mu_squared
+        assert 0 < counted.mu_squared <= cost["bound"].mu_squared
         assert counted.own == 0 == counted.failure
 
 
@@ -372,7 +372,7 @@ def test_what_may_add_other_noise_does_not_promise_gaussian_noise():
         CnvxAdap(**ADAPT, target_bound=2.0, variant="paper", discrepancy="release"),
         MaxCoverKMeans(2, epsilon=1.0, delta=1e-6, radius=4.0),
     ):
-        assert declared_price(model)["bound"] is None
+        assert declared_cost(model)["bound"] is None
 
 
 SOURCES = {"radius": 4.0, "delta": 1e-6}
@@ -389,20 +389,20 @@ FIXED = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FIXED)
-def test_what_promises_a_fixed_price_has_one(name):
+def test_what_guarantees_a_fixed_cost_has_one(name):
     seen = set()
     for seed, rows in enumerate([SAMPLES, np.zeros((60, 2)), 9 * SAMPLES, SAMPLES[:2]]):
         model = FIXED[name](random_state=seed)
-        assert declared_price(model)["fixed"]
+        assert declared_cost(model)["fixed"]
         named = {} if "MaxCover" in name else {"Xt": SAMPLES[:9]}
         fitted = model.fit(Xs=rows, **named) if named else model.fit(rows)
         seen.add(Spending.of(fitted.spent_))
     assert len(seen) == 1
 
 
-def test_a_price_that_released_numbers_decide_is_not_promised():
+def test_a_cost_that_released_numbers_decide_is_not_guaranteed():
     named = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "n_public": 60}
-    assert not declared_price(MaxCoverKMeans(2, variant="paper", **named))["fixed"]
+    assert not declared_cost(MaxCoverKMeans(2, variant="paper", **named))["fixed"]
 
 
 def laws(mu, cuts):
@@ -603,7 +603,7 @@ def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
 ):
     """Whether it is refused depends on its answers, and a free refusal could be asked for again and again."""
     budget, long = make(tmp_path, composition=composition), gaussians(1.0, 2.0)
-    with pytest.raises(BudgetExceeded, match="charged all the same.*reserve the price"):
+    with pytest.raises(BudgetExceeded, match="charged all the same.*reserve the cost"):
         budget.charge(receipt=long, name="outside")
     assert budget.receipts == (long,) and budget.remaining == (0.0, 0.0)
     for more in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6)}):
@@ -614,7 +614,7 @@ def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
 
 @pytest.mark.parametrize("receipt", [gaussians(2.0), gaussians(1.0, 2.0)], ids=["one", "several"])
 def test_what_does_not_depend_on_answers_is_refused_and_not_charged(receipt):
-    """The price of one release was known before it, and so was that of a fixed receipt."""
+    """The privacy cost release was known before it, and so was that of a fixed receipt."""
     budget = PrivacyBudget(**LIMITS)
     with pytest.raises(BudgetExceeded, match="nothing was charged, and its answers must not"):
         budget.charge(receipt=receipt, fixed=len(receipt.releases) > 1)
@@ -650,7 +650,7 @@ def test_decimal_fractions_add_up_fairly():
     assert budget.spent.epsilon == pytest.approx(1.0, abs=1e-15) and budget.remaining.epsilon == 0
 
 
-def test_a_pure_limit_stays_pure_when_prices_are_tiny():
+def test_a_pure_limit_stays_pure_when_costs_are_tiny():
     budget = PrivacyBudget(1.0)
     for _ in range(3000):
         budget.charge(1 / 3000)
@@ -711,7 +711,7 @@ def test_an_estimator_is_asked_for_its_cost_and_then_about_its_tables():
     assert budget.ledger[0].epsilon == 0.5
 
 
-def test_what_states_no_price_is_refused():
+def test_what_states_no_cost_is_refused():
     budget = PrivacyBudget(10.0, 1e-6)
     model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.0)
     for other in (object(), GridSearchCV(model, {"n_clusters": [1, 2]})):
@@ -787,10 +787,10 @@ def test_a_flag_of_a_cost_that_is_not_stated_is_false_and_none_can_be_changed():
     assert pickle.loads(pickle.dumps(cost)) == cost
 
 
-def test_a_price_in_zcdp_is_charged_at_its_delta():
+def test_a_cost_in_zcdp_is_charged_at_its_delta():
     rows, budget = np.zeros((9, 2)), PrivacyBudget(10.0, 1e-5)
     model = NoisyAverageSet(t=5, rho=0.1, radius=4.0, delta=1e-7)
-    assert declared_price(model)["epsilon"] == zcdp_epsilon(0.1, 1e-7)
+    assert declared_cost(model)["epsilon"] == zcdp_epsilon(0.1, 1e-7)
     budget.fit(model, Xs=rows, Xt=rows)  # its receipt counts, which is below
     assert budget.ledger[0].epsilon <= zcdp_epsilon(0.1, 1e-7)
     with pytest.raises(ValueError, match="rho needs a delta"):
@@ -844,16 +844,16 @@ def charged_until_refused(budget, receipt=None, **asked):
 
 @pytest.mark.parametrize("before", [0.0, 0.1])
 @pytest.mark.parametrize("share", [1.0, 0.7, 0.5])
-@pytest.mark.parametrize("price", [(1.0, 1e-6), (0.8, 1e-7)])
+@pytest.mark.parametrize("cost", [(1.0, 1e-6), (0.8, 1e-7)])
 @pytest.mark.parametrize("limit", [(1.0, 1e-6), (1.2, 1e-6), (2.0, 1e-5)])
-def test_as_many_fit_as_can_be_charged(limit, price, share, before):
+def test_as_many_fit_as_can_be_charged(limit, cost, share, before):
     """Receipts below their price, a first fit that is admitted for being alone, and estimators."""
-    asked = dict(zip(("epsilon", "delta"), price, strict=True)) | {"neighboring": "add_remove"}
-    model = NoisyLloyd(2, epsilon=price[0], delta=price[1], radius=4.0)
-    receipt = gaussians(share * gaussian_mu(*price), delta=price[1])
+    asked = dict(zip(("epsilon", "delta"), cost, strict=True)) | {"neighboring": "add_remove"}
+    model = NoisyLloyd(2, epsilon=cost[0], delta=cost[1], radius=4.0)
+    receipt = gaussians(share * gaussian_mu(*cost), delta=cost[1])
     ways = [
-        (price, {}, asked),
-        (price, {"receipt": receipt}, asked | {"gaussian": True, "receipt": receipt}),
+        (cost, {}, asked),
+        (cost, {"receipt": receipt}, asked | {"gaussian": True, "receipt": receipt}),
         ((model,), {}, asked | {"gaussian": True}),
     ]
     for args, told, charged in ways:
@@ -904,10 +904,10 @@ def test_what_is_left_can_be_charged_and_no_more(composition):
         budget = PrivacyBudget(2.0, 1e-5, composition=composition)
         budget.charge(0.5, 1e-7)
         left = budget.remaining
-        price = (left.epsilon, 0.0) if share == "epsilon" else (1e-12, left.delta)
+        cost = (left.epsilon, 0.0) if share == "epsilon" else (1e-12, left.delta)
         with pytest.raises(BudgetExceeded):
-            budget.charge(price[0] * 1.001, price[1] * 1.001)
-        budget.charge(price[0] * (1 - 1e-9), price[1] * (1 - 1e-9))
+            budget.charge(cost[0] * 1.001, cost[1] * 1.001)
+        budget.charge(cost[0] * (1 - 1e-9), cost[1] * (1 - 1e-9))
         assert min(left) > 0
 
 
@@ -1069,11 +1069,11 @@ def test_the_sums_are_those_of_the_rows_to_the_last_bit(make, tmp_path):
     budget, rng = make(tmp_path, epsilon=1e3, delta=0.1), random.Random(5)
     entries = []
     for i in range(300):
-        price = rng.random() * 10 ** rng.randrange(-6, 1), 1e-9 * rng.random()
+        cost = rng.random() * 10 ** rng.randrange(-6, 1), 1e-9 * rng.random()
         if i % 3 == 0:
-            budget.charge(*price)
+            budget.charge(*cost)
         elif i % 3 == 1:
-            entries.append((budget.reserve(*price, gaussian=True), price))
+            entries.append((budget.reserve(*cost, gaussian=True), cost))
         elif rng.random() < 0.8:
             entry, (epsilon, delta) = entries.pop(rng.randrange(len(entries)))
             mu = gaussian_mu(epsilon, delta) * rng.random()
@@ -1117,7 +1117,7 @@ def test_a_ledger_outlives_its_budget(tmp_path):
         ({"epsilon": 5.0}, "its limit is epsilon = 4"),
         ({"delta": 2e-5}, "its limit is epsilon = 4"),
         ({"delta": None}, "its limit is epsilon = 4"),
-        ({"neighboring": "replace"}, "counts add_remove neighbours, not replace"),
+        ({"neighboring": "replace"}, "counts add_remove neighbors, not replace"),
         ({"composition": "added"}, "are composed, not added"),
     ],
 )
@@ -1325,7 +1325,7 @@ def test_a_locked_file_is_a_refusal_with_nothing_fitted(tmp_path):
     def hold():
         other.execute("BEGIN EXCLUSIVE")
 
-    with pytest.warns(UserWarning, match="stays charged at its price"):  # too late to refuse
+    with pytest.warns(UserWarning, match="stays charged at its privacy cost"):  # too late to refuse
         assert budget.fit(Spender(act=hold), None).fits == 1
     other.execute("ROLLBACK")
     other.close()
@@ -1397,12 +1397,12 @@ def test_a_clock_that_goes_backwards_changes_no_sum(make, tmp_path, monkeypatch)
 # ---------------------------------------------------------------- threads, processes, kills
 
 
-def spend_all(budget, price):
+def spend_all(budget, cost):
     """Charge until refused; how often it was granted."""
     granted = 0
     while True:
         try:
-            budget.charge(price)
+            budget.charge(cost)
             granted += 1
         except BudgetExceeded:
             return granted
@@ -1451,11 +1451,9 @@ def test_without_its_lock_a_budget_would_be_overspent_or_break():
     assert any(isinstance(r, Exception) for r in results) or sum(results) != 400
 
 
-def hammer(path, price, threads, results):
+def hammer(path, cost, threads, results):
     # SQLite does not queue: among so many, one may wait for minutes
-    granted = in_threads(
-        lambda: spend_all(PrivacyBudget.open(path, patience=600.0), price), threads
-    )
+    granted = in_threads(lambda: spend_all(PrivacyBudget.open(path, patience=600.0), cost), threads)
     results.put(granted)
 
 
@@ -1927,12 +1925,12 @@ def test_a_scorer_that_is_wrong_is_reported_and_not_scored(wrong):
 def test_an_impossible_seed_is_refused_before_a_charge(seed):
     budget, wrong = PrivacyBudget(10.0, 1e-3), model(random_state=seed)
     grid = {"n_clusters": [1, 2]}
-    price = {"epsilon": 1.0, "delta": 1e-6}
+    cost = {"epsilon": 1.0, "delta": 1e-6}
     for ask in (
         lambda: budget.fit(wrong, Untouchable()),
         lambda: budget.search(wrong, grid, Untouchable(), epsilon=0.5),
         lambda: budget.search(model(), {"random_state": [0, seed]}, Untouchable(), epsilon=0.5),
-        lambda: choose_n_clusters(wrong, [1, 2], Untouchable(), **price),
+        lambda: choose_n_clusters(wrong, [1, 2], Untouchable(), **cost),
     ):
         with pytest.raises((TypeError, ValueError)):
             ask()
@@ -2083,12 +2081,12 @@ def test_both_halves_of_a_budget_are_limits():
             budget.charge(epsilon, delta)
 
 
-def test_a_charge_names_its_neighbours_rightly_or_not_at_all():
+def test_a_charge_names_its_neighbors_rightly_or_not_at_all():
     receipt = Receipt([Release("count", "laplace", epsilon=0.1)], "replace")
-    for price in ({"epsilon": 0.1}, {"receipt": receipt}):
+    for cost in ({"epsilon": 0.1}, {"receipt": receipt}):
         budget = PrivacyBudget(1.0, 1e-6)
         with pytest.raises(ValueError, match='choose "add_remove" .* or "replace"'):
-            budget.charge(**price, neighboring="neighbours")
+            budget.charge(**cost, neighboring="neighbours")
         assert not budget.ledger
 
 
@@ -2110,15 +2108,15 @@ def test_strangers_must_name_a_relation_that_there_is():
             return PrivacyCost(**known, neighboring=self.neighboring)
 
     with pytest.raises(ValueError, match="both"):
-        declared_price(Stranger())
+        declared_cost(Stranger())
     Stranger.neighboring = "replace"
-    assert declared_price(Stranger())["neighboring"] == "replace"
+    assert declared_cost(Stranger())["neighboring"] == "replace"
 
 
 @pytest.mark.parametrize("gaussian", [True, False])
 @pytest.mark.parametrize("n_fits", [1, 2, 7])
 def test_a_search_spends_all_and_no_more(gaussian, n_fits):
-    (epsilon, delta), choice = search_prices(n_fits, 1.0, 1e-6, share=0.3, gaussian=gaussian)
+    (epsilon, delta), choice = search_budget(n_fits, 1.0, 1e-6, share=0.3, gaussian=gaussian)
     assert choice == 0.3
     if not gaussian:
         assert 1 - 1e-11 < n_fits * epsilon + choice <= 1 and n_fits * delta <= 1e-6
@@ -2132,14 +2130,14 @@ def test_a_search_of_gaussian_fits_has_a_bound_that_adds_their_squares():
     fit = PEMeans(3, epsilon=0.5, delta=1e-6, radius=2.0)
     plan = Plan.of(fit, {"n_clusters": [2, 3, 4]}, None, 0.2, None)
     parts = [gaussian_bound(0.5, 1e-6, "add_remove")] * 3 + [Spending.claim(0.2)]
-    assert plan.price["bound"].mu_squared == pytest.approx(Spending.total(parts).mu_squared)
-    assert plan.price["bound"].fits == 1
+    assert plan.cost["bound"].mu_squared == pytest.approx(Spending.total(parts).mu_squared)
+    assert plan.cost["bound"].fits == 1
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 1.5, math.nan])
 def test_a_choice_costs_a_share_that_leaves_something(share):
     with pytest.raises(ValueError, match="share"):
-        search_prices(3, 1.0, 1e-6, share=share)
+        search_budget(3, 1.0, 1e-6, share=share)
 
 
 def test_a_budget_is_for_a_relation_that_there_is():
@@ -2157,7 +2155,7 @@ def test_nothing_of_a_budget_can_be_assigned_to(tmp_path):
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_false_promise_of_gaussian_noise_is_noticed_whatever_else_is_promised(fixed):
+def test_a_false_promise_of_gaussian_noise_is_noticed_whatever_else_is_guaranteed(fixed):
     """`fixed` beside `gaussian` switched the comparison off: 51 pure fits of 0.2 passed a limit of 1."""
     budget, rows = PrivacyBudget(1, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
     entry = budget.reserve(0.2, 1e-6, gaussian=True, fixed=fixed)
@@ -2176,7 +2174,7 @@ class SaysGaussian(GridKMeans):
     _fixed_cost = True
 
 
-def test_a_class_that_promises_gaussian_noise_falsely_is_noticed():
+def test_a_class_that_guarantees_gaussian_noise_falsely_is_noticed():
     budget, rows = PrivacyBudget(4, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(RuntimeError, match="more than its Gaussian noise"):
         budget.fit(SaysGaussian(2, epsilon=1.0, delta=1e-6, radius=2.0, random_state=0), rows)

@@ -110,13 +110,13 @@ def test_a_fit_for_added_records_in_a_budget_for_replaced_ones(make, tmp_path):
     assert str(budget) and budget.to_dict()["neighboring"] == "replace"
 
 
-def test_promises_hold_in_the_other_relation_too():
+def test_guarantees_hold_in_the_other_relation_too():
     budget = PrivacyBudget(**LIMITS, neighboring="replace")
     with pytest.raises(RuntimeError, match="a bug was found"):
         budget.fit(Gaussian(receipt=honest(0.26)), None)
     told = 4 * gaussian_mu(0.26, 1e-7) ** 2
     assert budget.spendings[0].mu_squared >= told * (1 - 1e-9)
-    with pytest.raises(RuntimeError, match="was promised"):
+    with pytest.raises(RuntimeError, match="allows for Gaussian noise"):
         laplace = Receipt([Release("x", "laplace", epsilon=0.2)], "add_remove", 1e-7)
         budget.fit(Gaussian(receipt=laplace), None)
     budget = PrivacyBudget(**LIMITS, neighboring="replace")

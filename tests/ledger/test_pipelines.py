@@ -36,7 +36,7 @@ from dplit import (
 )
 from dplit.audit import observations as bh
 from dplit.inputs.numbers import UnreadableRecords
-from dplit.ledger import declared_price, record_wise
+from dplit.ledger import declared_cost, record_wise
 from dplit.ledger.pipelines import RecordWise, paid_step
 
 RNG = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def test_a_pipeline_costs_and_releases_what_its_last_step_does(name, how):
     assert mine.spent == bare.spent and mine.ledger[0][2:] == bare.ledger[0][2:]
     assert mine.receipts[0].to_dict() == bare.receipts[0].to_dict() == last.spent_.to_dict()
     assert np.array_equal(pipe.predict(PEOPLE), alone.predict(by_hand(PEOPLE)))
-    assert declared_price(paid_step(pipe)) == declared_price(alone)
+    assert declared_cost(paid_step(pipe)) == declared_cost(alone)
     assert mine.fits(pipe) == bare.fits(alone) > 0
 
 

@@ -82,7 +82,7 @@ def test_another_unit_is_refused_before_anything_is_charged_or_read(name):
         budget.fits(model)
 
 
-def test_receipts_and_prices_by_hand():
+def test_receipts_and_costs_by_hand():
     budget = PrivacyBudget(4.0, 1e-5, max_rows_per_person=4)
     one = Receipt([Release("a", "gaussian", mu=0.05)], "add_remove", 1e-6)
     budget.charge(receipt=one)
@@ -168,7 +168,7 @@ def test_a_search_for_persons():
     assert found.spent_.max_rows_per_person == 3 and found.spent_.epsilon <= 2.0
 
 
-def test_the_choice_for_persons_has_the_law_of_the_smaller_price(monkeypatch):
+def test_the_choice_for_persons_has_the_distribution_of_the_smaller_cost(monkeypatch):
     """m rows of a person move a loss m times as far as one: the choice is drawn at a third of its price."""
     from dplit.mechanisms import Noise
 

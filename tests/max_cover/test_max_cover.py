@@ -34,7 +34,7 @@ from dplit.max_cover import grid as max_cover_grid
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.max_cover import paper as mc
 from dplit.max_cover.paper import Covers
-from dplit.mechanisms import Noise, count_weight, lattice_law, watch
+from dplit.mechanisms import Noise, count_weight, lattice_distribution, watch
 from dplit.private_evolution import kmeans as private_evolution_kmeans
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0}
@@ -203,7 +203,7 @@ def test_radii_start_at_the_finest_and_end_where_one_ball_covers_all():
 # ---------------------------------------------------------------- draws
 
 
-def joint_law(covers, n_picks, exponent):
+def joint_distribution(covers, n_picks, exponent):
     """Probability of every sequence of picks, points leaving as they are covered."""
     law = {(): (1.0, np.ones(len(covers), dtype=bool))}
     for _ in range(n_picks):
@@ -220,12 +220,12 @@ def joint_p(n_runs, snap, seed=0, exponent=0.8):
     points, radius = np.array([[-0.6], [0.1], [0.2], [0.6], [0.55], [1.0]]), 0.5
     high = max_cover_grid.GridCover(points, radius, 1.0, snap).nodes.high
     nodes, covers = brute_force(points, radius, 1.0, snap, high)
-    law = joint_law(covers, 3, exponent)
+    law = joint_distribution(covers, 3, exponent)
     choose, seen = Noise(seed).cover(exponent), dict.fromkeys(law, 0)
     for _ in range(n_runs):
         picks = mc.grid_set_cover(points, radius, 3, choose, snap=snap)[0]
         seen[tuple(np.rint(picks[:, 0] / radius).astype(int) + high)] += 1
-    once = joint_law(covers, 1, exponent)
+    once = joint_distribution(covers, 1, exponent)
     stale = [math.prod(once[i,] for i in picks) for picks in law]
     assert len(nodes) == (7 if snap else 9)
     return [
@@ -243,7 +243,7 @@ def pooled_p(observed, expected):
 
 
 @SNAP
-def test_three_picks_in_a_row_have_their_joint_law(snap):
+def test_three_picks_in_a_row_have_their_joint_distribution(snap):
     # false-alarm rate 1e-6; the same runs reject the law of picks without removal
     p, p_stale = joint_p(3000, snap)
     assert p > 1e-6 > p_stale
@@ -252,13 +252,15 @@ def test_three_picks_in_a_row_have_their_joint_law(snap):
 @pytest.mark.slow
 @SNAP
 @pytest.mark.parametrize("exponent", [0.05, 0.3, 1.0])
-def test_three_picks_in_a_row_have_their_joint_law_in_many_runs(snap, exponent):
+def test_three_picks_in_a_row_have_their_joint_distribution_in_many_runs(snap, exponent):
     assert joint_p(40_000, snap, 1, exponent)[0] > 1e-6  # false-alarm rate 6e-6 in all
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
 @SNAP
-def test_a_pick_has_the_law_of_the_exponential_mechanism_over_every_node(snap, dense, monkeypatch):
+def test_a_pick_has_the_distribution_of_the_exponential_mechanism_over_every_node(
+    snap, dense, monkeypatch
+):
     # false-alarm rate 1e-6 a case; 10,000 draws reject what others printed and programmed
     monkeypatch.setattr(max_cover_grid, "_DENSE", max_cover_grid._DENSE if dense else 0)
     points, n = rows_in_ball(6, 2, seed=4), 10_000
@@ -360,7 +362,7 @@ def broken(name):
         ("a row moves the others", "counts move both ways"),
     ],
 )
-def test_replay_finds_what_breaks_the_price_of_the_covers(bug, finding):
+def test_replay_finds_what_breaks_the_cost_of_the_covers(bug, finding):
     model = EXTENSION(2, epsilon=4.0)
     pairs = audit.neighbors(2, 4.0, n_random=0)[:-1]
     with broken(bug):
@@ -460,7 +462,7 @@ def test_the_number_of_centers_and_of_candidates_is_fixed(make, kind, k):
 
 
 def test_the_printed_plan_is_the_papers():
-    plan = lambda **how: mc.printed_covers(PAPER(4, **how))  # noqa: E731
+    plan = lambda **how: mc.published_covers(PAPER(4, **how))  # noqa: E731
     assert plan(n_public=1000) == mc.Covers(
         3, 1e-3, 1.0, 4, snap=False
     )  # floor(ln(n) / 2), 1 / n, k
@@ -474,7 +476,11 @@ def test_the_printed_plan_is_the_papers():
     (10, 1.0, 10), (10, 2.0, 10),  # k ln 1 = 0
 ])  # fmt: skip
 def test_the_published_number_of_choices(k, ratio, n_picks):
-    assert mc.printed_picks(k, ratio) == n_picks == mc.printed_covers(PAPER(k, ratio=ratio)).n_picks
+    assert (
+        mc.published_picks(k, ratio)
+        == n_picks
+        == mc.published_covers(PAPER(k, ratio=ratio)).n_picks
+    )
     # the least whole number from k on whose k-th root of e^ is ceil(1 / g), found by counting
     enough = (m for m in range(k, 1000) if math.exp(m / k) >= math.ceil(1 / ratio))
     assert n_picks == next(enough)
@@ -591,11 +597,11 @@ SCALES = sorted([0.1, 0.2, 1 / math.log(100), 1 / math.log(70), 0.7, 1.0, 3.3, 1
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_empty_candidates_are_kept_as_rarely_as_promised(scale):
+def test_empty_candidates_are_kept_as_rarely_as_guaranteed(scale):
     """The exact chance that a candidate without rows passes, whatever noise the others got: at most 1 / (20 m)."""
     for m in (7, 10, 224):
         values = np.arange(int(60 * scale) + 60)
-        chance = lattice_law("laplace", scale, values)
+        chance = lattice_distribution("laplace", scale, values)
         passes = [z for z in values[:: max(1, len(values) // 300)]]
         filled = np.full(m, 1e9)
         threshold = next(
@@ -809,7 +815,7 @@ def test_the_extension_spends_exactly_its_budget(shares, n_lloyd, neighboring):
 def test_shares_are_shares_of_what_each_kind_could_buy_alone(n_lloyd):
     lines = max_cover_kmeans.max_cover_releases(1.0, 2.0, 1e-6, (0.2, 0.3, 0.1, 0.4), n_lloyd)
     mu = {r.label: r.mu * math.sqrt(r.times) / gaussian_mu(2.0, 1e-6) for r in lines if r.mu}
-    assert mu == pytest.approx({"sums and counts": 0.4, "mean to centre on": 0.1})
+    assert mu == pytest.approx({"sums and counts": 0.4, "mean to center on": 0.1})
     pure = {r.label: r.epsilon for r in lines if r.epsilon}
     assert pure == pytest.approx({"weights": 0.2, "distances from it": 0.2})
     (cover,) = [r.exponent for r in lines if r.exponent]
@@ -833,8 +839,8 @@ def test_a_receipt_has_the_lines_that_were_planned(n_lloyd, neighboring, zoom):
         for plan in planned:
             line = lines[plan.label]
             assert (line.mechanism, line.times) == (plan.mechanism, plan.times)
-            for price in ("mu", "epsilon", "exponent"):
-                ours, theirs = (getattr(r, price) or 0.0 for r in (line, plan))
+            for cost in ("mu", "epsilon", "exponent"):
+                ours, theirs = (getattr(r, cost) or 0.0 for r in (line, plan))
                 assert ours == pytest.approx(theirs, rel=1e-12)
         assert Receipt(planned, neighboring, 1e-6).epsilon == pytest.approx(spent.epsilon, rel=1e-9)
         assert scale > 1  # composed exactly, every part gets more than its share
@@ -854,7 +860,7 @@ def test_the_paper_never_spends_more_than_it_claims(k, n_lloyd, neighboring):
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-def test_the_paper_refuses_a_price_at_which_its_constants_fail(neighboring):
+def test_the_paper_refuses_a_cost_at_which_its_constants_fail(neighboring):
     """Large epsilon: either the receipt keeps the claim or the fit refuses; never more is spent than claimed."""
     for epsilon in (20.0, 100.0, 1000.0):
         model = PAPER(2, epsilon=epsilon, neighboring=neighboring)
@@ -863,7 +869,7 @@ def test_the_paper_refuses_a_price_at_which_its_constants_fail(neighboring):
             try:
                 model.fit(np.ones((9, 2)))
             except ValueError as error:
-                assert "printed constants" in str(error)
+                assert "published constants" in str(error)
             else:
                 assert model.spent_.epsilon <= epsilon
 
@@ -911,7 +917,7 @@ def log_nodes(radius):
     return math.log(max_cover_grid.GridCover(np.zeros((0, 2)), radius).size)
 
 
-def test_a_level_covers_what_its_lemma_promises():
+def test_a_level_covers_what_its_lemma_guarantees():
     """Lemma 9 on groups that k nodes cover completely: never broken in 200 runs, and it says something."""
     k, exponent, beta = 4, 0.5, 0.05
     points, _ = planted(4000, k, 0)
@@ -927,7 +933,7 @@ def test_a_level_covers_what_its_lemma_promises():
     assert weak < 0  # a tiny exponent promises nothing
 
 
-def test_the_ladder_moves_points_by_no_more_than_its_lemma_promises():
+def test_the_ladder_moves_points_by_no_more_than_its_lemma_guarantees():
     k, exponent, radii = 3, 5.0, mc.cover_radii(0.05)
     points, middles = planted(6000, k, 1)
     best = np.sum((points - middles[nearest(points, middles)]) ** 2)
@@ -987,9 +993,11 @@ def test_a_large_budget_comes_near_k_means_on_the_candidates(gaussians):
         pytest.warns(PrivacyWarning),
     ):
         private = fitted_loss(gaussians, 0, epsilon=1e3)
-    (candidates, weights, k, seed), heads = seen[0]
+    (candidates, weights, k, seed), candidate_centers = seen[0]
     ours = KMeans(k, n_init=10, random_state=0).fit(candidates, sample_weight=weights)
-    assert kmeans_loss(candidates, heads) <= 1.3 * kmeans_loss(candidates, ours.cluster_centers_)
+    assert kmeans_loss(candidates, candidate_centers) <= 1.3 * kmeans_loss(
+        candidates, ours.cluster_centers_
+    )
     assert private <= 1.2 * gaussians.expected_loss
 
 
@@ -1044,12 +1052,12 @@ def test_the_printed_plan_is_made_from_the_number_of_rows():
 
 
 def test_memory_is_what_the_largest_tables_take():
-    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
-    model = PEMeans(3, population=100, n_components=4, **price)
-    heads = 10 * private_evolution_kmeans.EXTRA * 3
+    cost = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0}
+    model = PEMeans(3, population=100, n_components=4, **cost)
+    candidate_centers = 10 * private_evolution_kmeans.EXTRA * 3
     for d in (3, 4, 9):
-        assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (300 + heads) * min(d, 4)
-    model = MaxCoverKMeans(3, n_picks=7, **price)
+        assert model._memory(d) == 40 * 3 * (d + 1) + 40 * (300 + candidate_centers) * min(d, 4)
+    model = MaxCoverKMeans(3, n_picks=7, **cost)
     assert model._memory(5) == 40 * 3 * 6 + 60 * (7 + 3) * (5 + 8)
 
 
@@ -1182,7 +1190,7 @@ PARTS = 0.1, 0.3, 0.1, 0.5
             ValueError,
             "shares=.*sum to 1",
         ),
-        (lambda: max_cover.max_cover_prices(1, 0.0, "replace", PARTS, 0), ValueError, "delta=0"),
+        (lambda: max_cover.max_cover_budget(1, 0.0, "replace", PARTS, 0), ValueError, "delta=0"),
         (lambda: max_cover.worth_keeping([[1.0]], 1.0, 1), ValueError, "weights: worth_keeping"),
         (lambda: max_cover.cost_lower_bound(4, 1.0, 0.0, 4, 0.5), ValueError, "n_words=4"),
     ],
@@ -1194,8 +1202,8 @@ def test_the_face_refuses_what_the_lemmas_cannot_take(call, error, words):
 
 
 def test_lists_pass_the_face_and_covers_are_those_of_arrays():
-    plain = max_cover_kmeans.max_cover_prices(1.0, 1e-6, "replace", PARTS, 0)
-    assert max_cover.max_cover_prices(1, 1e-6, "replace", list(PARTS), 0) == plain
+    plain = max_cover_kmeans.max_cover_budget(1.0, 1e-6, "replace", PARTS, 0)
+    assert max_cover.max_cover_budget(1, 1e-6, "replace", list(PARTS), 0) == plain
     points = np.array([[0.1, 0.2], [0.5, 0.5]])
     ours, theirs = (
         m.GridCover(p, 0.5) for m, p in ((max_cover, points.tolist()), (max_cover_grid, points))

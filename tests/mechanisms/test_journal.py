@@ -156,47 +156,47 @@ def test_parallel_branches_and_procedures_are_written_as_one():
 
 SCALES = {
     "count": (
-        lambda noise, price: noise.count_scale(**price),
-        lambda noise, price: noise.count(7, **price),
+        lambda noise, cost: noise.count_scale(**cost),
+        lambda noise, cost: noise.count(7, **cost),
     ),
     "histogram": (
-        lambda noise, price: noise.histogram_scale(**price),
-        lambda noise, price: noise.histogram(one_of_three(X), 3, **price),
+        lambda noise, cost: noise.histogram_scale(**cost),
+        lambda noise, cost: noise.histogram(one_of_three(X), 3, **cost),
     ),
     "lengths": (
-        lambda noise, price: noise.histogram_scale(**price),
-        lambda noise, price: noise.lengths(X, np.array([1.0, 2.0]), **price),
+        lambda noise, cost: noise.histogram_scale(**cost),
+        lambda noise, cost: noise.lengths(X, np.array([1.0, 2.0]), **cost),
     ),
     "value": (
-        lambda noise, price: noise.value_scale(0.3, 6, **price),
-        lambda noise, price: (noise.gaussian if "mu" in price else noise.laplace)(
-            np.ones((2, 3)), sensitivity=0.3, **price
+        lambda noise, cost: noise.value_scale(0.3, 6, **cost),
+        lambda noise, cost: (noise.gaussian if "mu" in cost else noise.laplace)(
+            np.ones((2, 3)), sensitivity=0.3, **cost
         ),
     ),
 }
 
 
-def sums_asked(noise, price, **options):
+def sums_asked(noise, cost, **options):
     groups = options.pop("groups", None)
     n = {} if groups is None else {"n_groups": 3}
-    asked = noise.sum_scale(3, radius=2.5, **n, **options, **price)
-    noise.sums(X, radius=2.5, groups=groups, **n, **options, **price)
+    asked = noise.sum_scale(3, radius=2.5, **n, **options, **cost)
+    noise.sums(X, radius=2.5, groups=groups, **n, **options, **cost)
     return asked
 
 
 @pytest.mark.parametrize(
-    ("name", "neighboring", "price"), [*itertools.product(SCALES, RELATIONS, CURRENCIES)]
+    ("name", "neighboring", "cost"), [*itertools.product(SCALES, RELATIONS, CURRENCIES)]
 )
-def test_the_scale_asked_for_is_the_scale_drawn_with(name, neighboring, price):
+def test_the_scale_asked_for_is_the_scale_drawn_with(name, neighboring, cost):
     ask, question = SCALES[name]
     noise = Noise(0, neighboring=neighboring)
-    asked = ask(noise, price)
+    asked = ask(noise, cost)
     assert noise.releases == ()  # to ask costs nothing
-    question(noise, price)
+    question(noise, cost)
     assert asked == noise.releases[0].scale  # to the last bit
 
 
-@pytest.mark.parametrize(("neighboring", "price"), [*itertools.product(RELATIONS, CURRENCIES)])
+@pytest.mark.parametrize(("neighboring", "cost"), [*itertools.product(RELATIONS, CURRENCIES)])
 @pytest.mark.parametrize(
     "options",
     [
@@ -210,18 +210,18 @@ def test_the_scale_asked_for_is_the_scale_drawn_with(name, neighboring, price):
     ],
     ids=["plain", "no counts", "counts", "l1", "largest", "groups", "groups by a function"],
 )
-def test_the_scale_of_sums_knows_groups_norm_weight_and_branch(options, neighboring, price):
+def test_the_scale_of_sums_knows_groups_norm_weight_and_branch(options, neighboring, cost):
     noise = Noise(0, neighboring=neighboring)
-    asked = [sums_asked(noise, price, **options)]
-    asked += noise.parallel([partial(sums_asked, noise, price, **options)])
+    asked = [sums_asked(noise, cost, **options)]
+    asked += noise.parallel([partial(sums_asked, noise, cost, **options)])
     assert asked == [r.scale for r in noise.releases]
 
 
 def test_a_branch_of_replace_needs_more_noise_and_the_scale_says_so():
     noise = Noise(0, neighboring="replace")
-    price = {"mu": 0.3, "radius": 1.0, "weight": 3.0}
-    (inside,) = noise.parallel([lambda: noise.sum_scale(2, **price)])
-    assert inside > 1.5 * noise.sum_scale(2, **price)
+    cost = {"mu": 0.3, "radius": 1.0, "weight": 3.0}
+    (inside,) = noise.parallel([lambda: noise.sum_scale(2, **cost)])
+    assert inside > 1.5 * noise.sum_scale(2, **cost)
 
 
 # ---------------------------------------------------------------- pages that are priced together

@@ -47,7 +47,7 @@ def p_value(kind, drawn, scale):
     """Chi-square test of integer draws against their exact law."""
     edge = int(8 * scale) + 1
     observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
-    expected = samplers.lattice_law(kind, scale, np.arange(-edge, edge + 1))
+    expected = samplers.lattice_distribution(kind, scale, np.arange(-edge, edge + 1))
     expected[[0, -1]] += (1 - expected.sum()) / 2
     keep = expected * drawn.size > 20
     observed, expected = (
@@ -62,7 +62,7 @@ def p_value(kind, drawn, scale):
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 12.5])
-def test_samplers_have_the_right_law(kind, scale):
+def test_samplers_have_the_right_distribution(kind, scale):
     # false-alarm rate 1e-6 a case; 1e6 draws reject a scale wrong by 2 %
     drawn = SAMPLERS[kind](seeded(5), scale, 1_000_000)
     assert p_value(kind, drawn, scale) > 1e-6
@@ -79,7 +79,7 @@ def test_samplers_hold_for_every_seed(kind, seed):
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_secure_bits_have_the_right_law(kind):
+def test_secure_bits_have_the_right_distribution(kind):
     assert (
         p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9
     )  # fresh randomness each run: alarm once in 1e9
@@ -94,7 +94,7 @@ def test_the_exact_path_decides_as_the_fast_one(kind, monkeypatch):
             assert np.array_equal(SAMPLERS[kind](seeded(1), scale, 400), fast)
 
 
-def test_opendp_draws_from_the_same_laws():
+def test_opendp_draws_from_the_same_distributions():
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
@@ -294,7 +294,7 @@ def test_memory_is_bounded_by_the_block():
 # ---------------------------------------------------------------- prices
 
 
-def test_noise_has_the_scale_its_price_says():
+def test_noise_has_the_scale_its_cost_says():
     # 40,000 coordinates: the standard deviation is known to 0.35 %, so 3 % is more than 8 standard errors
     zero = np.zeros((1, 40_000))
     gaussian = Noise(0).sum(zero, radius=2.0, mu=0.5)
@@ -336,7 +336,7 @@ def test_receipts_state_what_was_done():
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-def test_exponential_mechanism_has_the_exact_law(monotone):
+def test_exponential_mechanism_has_the_exact_distribution(monotone):
     scores, n = np.array([5.0, 5.0, 3.0, 0.0, -2.0]), 60_000
     noise = Noise(11)
     chosen = np.bincount(
@@ -394,7 +394,7 @@ def test_noisy_avg_receipt_and_refusal():
     noise = Noise(0)
     mechanisms.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=0.7, delta=1e-7, noise=noise)
     assert noise.receipt(1e-7).epsilon == pytest.approx(0.7)
-    with pytest.raises(ValueError, match="printed constants"), pytest.warns(PrivacyWarning):
+    with pytest.raises(ValueError, match="published constants"), pytest.warns(PrivacyWarning):
         mechanisms.noisy_avg(np.zeros((10, 2)), radius=1.0, epsilon=80.0, delta=1e-7, noise=noise)
 
 
@@ -564,7 +564,7 @@ def test_what_one_person_could_do_twice_is_refused(call):
     assert noise.releases == () and "alice" not in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_door_keeps_its_neighbours_and_cannot_be_copied():
+def test_a_door_keeps_its_neighbors_and_cannot_be_copied():
     noise = Noise(0)
     with pytest.raises(AttributeError):
         noise.neighboring = "replace"
@@ -613,7 +613,7 @@ class Secretive:
         lambda n: n.sum([[Decimal("sNaN"), 1]], radius=1.0, mu=1.0),
     ],
 )
-def test_no_error_at_the_door_quotes_a_cell(call):
+def test_no_error_at_the_noise_interface_quotes_a_cell(call):
     noise = Noise(0)
     with pytest.raises((TypeError, ValueError)) as error:
         call(noise)
@@ -714,7 +714,7 @@ def rejects(law, counts, exponent, n=30_000):
 
 
 @pytest.mark.parametrize("name", wrong_laws(SEVEN, 0.2))
-def test_as_many_draws_reject_every_wrong_law(name):
+def test_as_many_draws_reject_every_wrong_distribution(name):
     assert rejects(wrong_laws(SEVEN, 0.2)[name], SEVEN, 0.2)
     assert not rejects(special.softmax(0.2 * SEVEN), SEVEN, 0.2)
 
@@ -789,7 +789,7 @@ def test_a_cover_is_paid_once_whatever_the_number_of_choices():
 
 
 @pytest.mark.parametrize("exponent", [0.0, -1.0, math.nan, math.inf, None, True, "1"])
-def test_a_cover_wants_a_finite_price(exponent):
+def test_a_cover_wants_a_finite_cost(exponent):
     noise = Noise(0)
     with pytest.raises(ValueError, match="price"):
         noise.cover(exponent)
@@ -909,7 +909,7 @@ def test_a_gauge_is_the_longest_block():
 
 
 @pytest.mark.parametrize("body", [CYLINDER, ((1, 7),), ((3, 50),) * 4, ((5, 10), (1, 10), (2, 30))])
-def test_knorm_noise_has_its_law(body):
+def test_knorm_noise_has_its_distribution(body):
     # Kolmogorov-Smirnov, false-alarm rate 1e-5 each; scales are large, so lattice steps are invisible
     D, scale = sum(n for n, _ in body), 1e5
     drawn = samplers.knorm_int(seeded(3), scale, 20_000, body).astype(float)
@@ -953,9 +953,9 @@ def test_interval_bodies_are_laplace_noise():
     assert np.allclose(observed, expected, atol=5e-3)
 
 
-def test_whole_numbers_pass_the_door_in_every_currency():
+def test_whole_numbers_pass_the_noise_interface_in_every_currency():
     value = np.arange(12).reshape(4, 3)
-    for price, body, kind in (
+    for cost, body, kind in (
         ({"mu": 0.5}, None, "gaussian"),
         ({"mu": 0.5}, CYLINDER, "gaussian"),
         ({"epsilon": 0.5}, None, "laplace"),
@@ -963,8 +963,8 @@ def test_whole_numbers_pass_the_door_in_every_currency():
     ):
         noise, seen = Noise(0), []
         with journal.watch(lambda event, seen=seen: seen.append(event) or event.outcome):
-            watched = Noise(0).whole(value, sensitivity=2, body=body, step=0.25, **price)
-        out = noise.whole(value, sensitivity=2, body=body, step=0.25, **price)
+            watched = Noise(0).whole(value, sensitivity=2, body=body, step=0.25, **cost)
+        out = noise.whole(value, sensitivity=2, body=body, step=0.25, **cost)
         assert np.array_equal(out, watched) and np.all(out * 4 == np.rint(out * 4))
         (release,), (event,) = noise.releases, seen
         assert release.mechanism == event.mechanism == kind and event.sensitivity == 2
@@ -1026,7 +1026,7 @@ def test_a_knorm_draw_of_length_zero_is_decided_exactly():
 # ---------------------------------------------------------------- secret samples
 
 
-def test_samples_have_their_law_and_cost_nothing():
+def test_samples_have_their_distribution_and_cost_nothing():
     """All ordered triples of four rows; a false alarm once in a million."""
     noise, seen = Noise(0), Counter()
     for _ in range(24_000):
@@ -1215,10 +1215,10 @@ def test_real_values_pay_for_their_rounding(kind, size):
     move = math.floor(1.5 / step / size ** (1 / norm)) + 0.02
     sensitivity = move * step * size ** (1 / norm)
     assert lattice(sensitivity)[0] == step
-    price = {"epsilon": 1.0} if kind == "laplace" else {"mu": 1.0}
+    cost = {"epsilon": 1.0} if kind == "laplace" else {"mu": 1.0}
     one = np.full(size, 0.49 * step)
     (a,), (b,) = (
-        events_of(lambda noise, v=v: getattr(noise, kind)(v, sensitivity=sensitivity, **price))
+        events_of(lambda noise, v=v: getattr(noise, kind)(v, sensitivity=sensitivity, **cost))
         for v in (one, one + move * step)
     )
     moved = np.linalg.norm(a.value - b.value, ord=norm)
@@ -1227,17 +1227,17 @@ def test_real_values_pay_for_their_rounding(kind, size):
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_no_rounding_of_the_scale_sells_more_than_its_price(kind):
+def test_no_rounding_of_the_scale_sells_more_than_its_cost(kind):
     rng = np.random.default_rng(0)
     short = 0
-    for sensitivity, price in np.exp(rng.uniform(-3, 3, size=(300, 2))):
+    for sensitivity, cost in np.exp(rng.uniform(-3, 3, size=(300, 2))):
         name = "epsilon" if kind == "laplace" else "mu"
         noise = Noise(0)
-        getattr(noise, kind)([0.0, 0.0], sensitivity=sensitivity, **{name: price})
+        getattr(noise, kind)([0.0, 0.0], sensitivity=sensitivity, **{name: cost})
         (line,) = noise.releases
         spent = Fraction(line.sensitivity) / Fraction(line.scale)  # exact
-        assert spent <= Fraction(float(price)) == Fraction(getattr(line, name))
-        short += Fraction(line.sensitivity / price) * Fraction(float(price)) < Fraction(line.sensitivity)  # fmt: skip
+        assert spent <= Fraction(float(cost)) == Fraction(getattr(line, name))
+        short += Fraction(line.sensitivity / cost) * Fraction(float(cost)) < Fraction(line.sensitivity)  # fmt: skip
     assert short > 50  # so often a plain quotient would have cost more than the price
 
 
@@ -1275,7 +1275,7 @@ def raced(monkeypatch):
 
 
 @pytest.mark.parametrize("monotone", [True, False])
-def test_no_rounding_of_a_choice_s_factor_sells_more_than_its_price(raced, monotone):
+def test_no_rounding_of_a_choice_s_factor_sells_more_than_its_cost(raced, monotone):
     rng, missed = np.random.default_rng(1), 0
     for sensitivity, epsilon in np.exp(rng.uniform(-3, 3, size=(100, 2))):
         noise = Noise(0)
@@ -1372,7 +1372,7 @@ def test_a_count_beyond_64_bits_is_refused_and_not_wrapped():
 
 
 @pytest.mark.parametrize("n", [0, 100_000])
-def test_a_printed_average_lies_around_its_centre(n):
+def test_a_printed_average_lies_around_its_center(n):
     center = np.array([40.0, -30.0])
     X = center + np.random.default_rng(0).uniform(-0.5, 0.5, (n, 2))
     found = mechanisms.noisy_avg(

@@ -11,10 +11,10 @@ from test_estimators import Untouchable
 from dplit import KTupleKMeans, NoisyLloyd, PrivacyBudget
 from dplit.accounting import Receipt, Release, gaussian_mu
 from dplit.audit import neighbors, replay
-from dplit.ledger import choice_error, choose_n_clusters, penalised_distances, search_prices
+from dplit.ledger import choice_error, choose_n_clusters, penalised_distances, search_budget
 from dplit.mechanisms import (
     Noise,
-    lattice_law,
+    lattice_distribution,
     loss_interval,
     loss_parts,
     private_loss,
@@ -52,11 +52,11 @@ def test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says(name, neighb
     """1,200 repetitions at 95 %: 93 to 97.5 % but for a probability of 1.5e-3; half the noise is found out."""
     noise, rows = Noise(7, neighboring=neighboring), SETS[name]
     runs, hits = 1200, np.zeros(2)
-    price = {"mu": gaussian_mu(0.5, delta)} if delta else {"epsilon": 0.5}
+    cost = {"mu": gaussian_mu(0.5, delta)} if delta else {"epsilon": 0.5}
     kind, fixed = "gaussian" if delta else "laplace", neighboring == "replace"
     share = truth(rows) / BOUND
     for _ in range(runs):
-        *sums, scale = loss_parts(CENTERS, rows, bound=BOUND, noise=noise, **price)
+        *sums, scale = loss_parts(CENTERS, rows, bound=BOUND, noise=noise, **cost)
         for i, claimed in enumerate((scale, scale / 2)):
             low, high = loss_interval(*sums, claimed, kind, fixed_rows=fixed)
             hits[i] += low <= share <= high
@@ -69,10 +69,15 @@ def test_an_interval_has_the_loss_of_these_rows_as_often_as_it_says(name, neighb
     ("one", "other"), [(1.0, 0.0), (0.7, 0.3), (0.5, 0.5), (0.2, 0.8), (0.50002, 0.49998)]
 )
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_the_quantile_of_a_difference_is_that_of_its_exact_law_on_the_lattice(kind, one, other):
+def test_the_quantile_of_a_difference_is_that_of_its_exact_distribution_on_the_lattice(
+    kind, one, other
+):
     """The two lattice laws, folded exactly; one step is a two hundredth of the larger scale."""
     steps = np.arange(-8000, 8001)
-    laws = [lattice_law(kind, 200 * s, steps) if s else (steps == 0) * 1.0 for s in (one, other)]
+    laws = [
+        lattice_distribution(kind, 200 * s, steps) if s else (steps == 0) * 1.0
+        for s in (one, other)
+    ]
     difference = np.convolve(*laws, mode="same")
     for confidence in (0.5, 0.9, 0.95, 0.999):
         reach = 200 * difference_quantile(kind, one, other, confidence)
@@ -120,8 +125,8 @@ def test_replay_finds_nothing_in_a_private_loss(neighboring, delta):
 @relations
 @both
 def test_a_private_loss_costs_what_was_asked_exactly(neighboring, delta):
-    price = {"epsilon": 0.7, "delta": delta, "neighboring": neighboring}
-    found = private_loss(CENTERS, SETS["a cloud"], bound=BOUND, random_state=0, **price)
+    cost = {"epsilon": 0.7, "delta": delta, "neighboring": neighboring}
+    found = private_loss(CENTERS, SETS["a cloud"], bound=BOUND, random_state=0, **cost)
     assert 0.7 * (1 - 1e-6) < found.spent_.epsilon <= 0.7 * (1 + 1e-9)
     assert found.spent_.delta == delta and found.spent_.neighboring == neighboring
     assert 0 <= found.low <= found.value <= found.high <= BOUND
@@ -137,7 +142,7 @@ def test_a_row_moves_the_two_sums_by_the_bound_and_no_more():
     assert scale == pytest.approx(BOUND / 1e6)
 
 
-def test_an_estimator_brings_its_centres_and_its_radius():
+def test_an_estimator_brings_its_centers_and_its_radius():
     rows = SETS["a cloud"]
     model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=4.0, random_state=0).fit(rows)
     one = private_loss(model, rows, epsilon=1.0, random_state=3)
@@ -205,12 +210,12 @@ def test_a_gain_that_no_cluster_can_reach_is_refused_before_rows_are_read(gain):
 
 @relations
 @pytest.mark.parametrize("n_fits", [1, 7, 30])
-def test_prices_of_a_search_add_up_to_the_whole_and_waste_nothing(n_fits, neighboring):
-    (epsilon, delta), choice = search_prices(n_fits, 1.0, 1e-6, neighboring=neighboring)
+def test_costs_of_a_search_add_up_to_the_whole_and_waste_nothing(n_fits, neighboring):
+    (epsilon, delta), choice = search_budget(n_fits, 1.0, 1e-6, neighboring=neighboring)
     fits = Release("fit", "gaussian", mu=gaussian_mu(epsilon, delta), times=n_fits)
     whole = Receipt([fits, Release("choice", "exponential", epsilon=choice)], neighboring, 1e-6)
     assert 1 - 1e-4 < whole.epsilon <= 1.0
-    (epsilon, delta), choice = search_prices(n_fits, 1.0, 1e-6, gaussian=False)
+    (epsilon, delta), choice = search_budget(n_fits, 1.0, 1e-6, gaussian=False)
     assert n_fits * epsilon + choice <= 1.0 and n_fits * delta <= 1e-6 * (1 + 1e-12)
 
 

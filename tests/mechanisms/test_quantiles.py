@@ -36,18 +36,18 @@ class Asks(BaseEstimator):
         self.neighboring, self.random_state = neighboring, random_state
 
     def fit(self, X):
-        price = {"epsilon": self.epsilon, "neighboring": self.neighboring}
-        found = self.ask(X, **price, random_state=self.random_state)
+        cost = {"epsilon": self.epsilon, "neighboring": self.neighboring}
+        found = self.ask(X, **cost, random_state=self.random_state)
         self.value_, self.spent_ = found[:-1], found[-1]
         return self
 
 
-def ask_quantile(X, **price):
-    return private_quantile(np.asarray(X)[:, 0], 0.3, low=-5.0, high=5.0, n_cells=40, **price)
+def ask_quantile(X, **cost):
+    return private_quantile(np.asarray(X)[:, 0], 0.3, low=-5.0, high=5.0, n_cells=40, **cost)
 
 
-def ask_radius(X, **price):
-    return private_radius(X, 0.7, radius=4.0, center=[0.5, 0.0], **price)
+def ask_radius(X, **cost):
+    return private_radius(X, 0.7, radius=4.0, center=[0.5, 0.0], **cost)
 
 
 ASK = {"quantile": ask_quantile, "radius": ask_radius}
@@ -122,7 +122,7 @@ def test_a_gap_moves_as_far_as_it_says_and_sometimes_that_far(neighboring):
 @pytest.mark.parametrize(
     ("m", "q", "epsilon"), [*itertools.product((2, 30), (0.1, 0.5), (0.2, 2.0))]
 )
-def test_the_rank_is_off_by_more_than_proved_as_rarely_as_promised(m, q, epsilon, neighboring):
+def test_the_rank_is_off_by_more_than_proved_as_rarely_as_guaranteed(m, q, epsilon, neighboring):
     """Exact: the law of the choice is known. The hardest histogram comes close to beta."""
     rng, beta = np.random.default_rng(2), 0.05
     bound = quantile_error(m, q, epsilon, beta, neighboring)
@@ -137,7 +137,7 @@ def test_the_rank_is_off_by_more_than_proved_as_rarely_as_promised(m, q, epsilon
     assert max(missed) <= beta and missed[0] > (0.02 if epsilon < 1 else 0.002)
 
 
-def test_the_choice_has_the_law_of_the_exponential_mechanism():
+def test_the_choice_has_the_distribution_of_the_exponential_mechanism():
     """2,000 choices against the law, chi square: a false alarm has probability 1e-6; half the noise is found."""
     counts, q, epsilon = np.array([3, 0, 4, 1, 2]), 0.5, 0.8
     bins, noise = np.repeat(np.arange(5), counts), Noise(0)

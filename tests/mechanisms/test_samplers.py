@@ -16,7 +16,7 @@ import test_source_target
 from scipy import special, stats
 
 from dplit import mechanisms
-from dplit.mechanisms import Bits, Noise, discrete, knorm_int, lattice_law, samplers
+from dplit.mechanisms import Bits, Noise, discrete, knorm_int, lattice_distribution, samplers
 
 mpmath.mp.dps = 15  # the default, said: each check sets its own
 
@@ -64,7 +64,7 @@ def law(draw, width, n_words):
     return table
 
 
-def same_law(table, exact, tolerance):
+def same_distribution(table, exact, tolerance):
     """Each probability lies between what is decided and that plus what is open, and little is open."""
     still_open = table.pop(None, 0)
     with mpmath.workdps(60):
@@ -198,17 +198,19 @@ def geometric_law(m, scale):
     return mpmath.exp(-m / mpmath.mpf(scale)) * -mpmath.expm1(-1 / mpmath.mpf(scale))
 
 
-def test_gaussian_noise_has_its_law_to_the_last_continuation():
+def test_gaussian_noise_has_its_distribution_to_the_last_continuation():
     """Words of 5 bits, four in a row, through the sampler and its exact path: nothing but arithmetic."""
     for scale in (0.05, 0.3, 1.3):
         table = law(lambda b, s=scale: int(samplers.gaussian_int(b, s, 1)[0]), 5, 4)
-        same_law(table, lambda m, s=scale: from_outcome(m, s) - from_outcome(m + 1, s), 2e-4)
+        same_distribution(
+            table, lambda m, s=scale: from_outcome(m, s) - from_outcome(m + 1, s), 2e-4
+        )
 
 
-def test_laplace_noise_has_its_law_to_the_last_continuation():
+def test_laplace_noise_has_its_distribution_to_the_last_continuation():
     for scale in (0.05, 0.3, 1.3):
         table = law(lambda b, s=scale: int(samplers.geometric_int(b, s, 1)[0]), 5, 4)
-        same_law(table, lambda m, s=scale: geometric_law(m, s), 2e-4)
+        same_distribution(table, lambda m, s=scale: geometric_law(m, s), 2e-4)
     pairs = np.stack(np.meshgrid(*[np.arange(2**9)] * 2), axis=-1).reshape(-1)  # all pairs of words
     with mock.patch.object(samplers, "_exact_geometric", lambda bits, word, scale: 1000 * word):
         one = samplers.geometric_int(Given(np.arange(2**9), 9), 0.9, 2**9)
@@ -436,7 +438,7 @@ def race_weights(scores, factor, sizes):
     return [mpmath.log(size) + x for size, x in zip(sizes, excess, strict=True)]
 
 
-def race_law(scores, factor, sizes):
+def race_distribution(scores, factor, sizes):
     weights = race_weights(scores, factor, sizes)
     total = mpmath.fsum(mpmath.exp(w) for w in weights)
     return [mpmath.exp(w) / total for w in weights]
@@ -452,7 +454,7 @@ def check_race(name):
     width, scores, factor, sizes = (RACES | FINE_RACES)[name]
     with mpmath.workdps(60):
         keys = [race_keys(width, weight) for weight in race_weights(scores, factor, sizes)]
-        law, alike = race_law(scores, factor, sizes), mpmath.mpf(10) ** -50
+        law, alike = race_distribution(scores, factor, sizes), mpmath.mpf(10) ** -50
     won, tuples = [0] * len(scores), 2 ** (width * len(scores))
     for words in np.ndindex(*(2**width,) * len(scores)):
         ends = [(row[w], row[w + 1]) for row, w in zip(keys, words, strict=True)]
@@ -483,11 +485,11 @@ def test_every_pair_and_triple_of_finer_words_runs_its_race_rightly(name):
 
 
 @pytest.mark.parametrize("name", ["two", "sizes"])
-def test_a_race_has_its_law_to_the_last_continuation(name):
+def test_a_race_has_its_distribution_to_the_last_continuation(name):
     """Words of 2 bits, three each."""
     _, scores, factor, sizes = RACES[name]
     table = law(lambda bits: samplers.race(bits, np.array(scores), factor, sizes), 2, 6)
-    same_law(table, lambda i: race_law(scores, factor, sizes)[i], 0.2)
+    same_distribution(table, lambda i: race_distribution(scores, factor, sizes)[i], 0.2)
 
 
 @pytest.mark.parametrize("name", RACES)
@@ -716,7 +718,7 @@ def test_no_atom_and_no_gap_in_a_hundred_million_draws(kind):
         drawn = sampler(bits, scale, chunk) + edge
         drawn = drawn[(drawn >= 0) & (drawn <= 2 * edge)]
         counts += np.bincount(drawn, minlength=len(counts))
-    expected = n * samplers.lattice_law(kind, scale, np.arange(-edge, edge + 1))
+    expected = n * samplers.lattice_distribution(kind, scale, np.arange(-edge, edge + 1))
     assert check_counts(counts, expected)
     atom = counts.copy()
     atom[edge + int(1.10122 * scale)] += 100
@@ -901,9 +903,9 @@ def test_a_geometric_number_waits_for_the_bits_that_decide_it():
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, 2.0**61])
-def test_a_law_needs_a_scale(scale):
+def test_a_distribution_needs_a_scale(scale):
     with pytest.raises(ValueError, match="scale"):
-        lattice_law("gaussian", scale, [0, 1])
+        lattice_distribution("gaussian", scale, [0, 1])
 
 
 def test_keys_of_a_race_are_as_near_as_they_say_up_to_the_last_word():

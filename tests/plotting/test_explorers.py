@@ -65,8 +65,8 @@ def bound(A, B):
 
 def all_of_them():
     return {
-        "price": plotting.price_explorer(),
-        "neighbours": plotting.neighbours_explorer(),
+        "price": plotting.composition_explorer(),
+        "neighbours": plotting.neighboring_explorer(),
         "audit": plotting.audit_explorer(SIDES, 1.0, bound),
         "receipt": plotting.receipt_explorer(START),
         "frames": plotting.frames(drawn(), ["one", "two", "three"], alt="A line rises"),
@@ -132,9 +132,9 @@ def test_what_is_no_such_thing_gets_a_sentence(monkeypatch):
     with pytest.raises(ValueError, match="at most ten"):
         plotting.receipt_explorer(START * 4)
     with pytest.raises(ValueError, match="noise"):
-        plotting.price_explorer(noise=0.0)
+        plotting.composition_explorer(noise=0.0)
     with pytest.raises(ValueError, match="epsilon"):
-        plotting.neighbours_explorer(epsilon=9.0)
+        plotting.neighboring_explorer(epsilon=9.0)
 
 
 # --- in a browser ---
@@ -196,7 +196,7 @@ def near(a, b, relative=1e-6):
     return math.isclose(a, b, rel_tol=relative, abs_tol=1e-12)
 
 
-def test_prices_are_those_of_the_accounting(tab):
+def test_costs_are_those_of_the_accounting(tab):
     for position in itertools.product((-1, -0.3, 0.7, 2), (0, 1, 2.4, 3), (-12, -6, -2)):
         if position[1] / 2 - position[0] > 1.2:
             continue  # mu of a thousand: no price that anybody would pay
@@ -215,7 +215,7 @@ def test_prices_are_those_of_the_accounting(tab):
 def test_given_numbers_between_two_steps_hold_until_a_slider_moves(
     browser, tmp_path, noise, times, delta
 ):
-    shown = plotting.price_explorer(noise=noise, times=times, delta=delta)
+    shown = plotting.composition_explorer(noise=noise, times=times, delta=delta)
     tab = browser.new_page()
     tab.goto(written(tmp_path / "page.html", [shown]))
     n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))
@@ -232,7 +232,7 @@ def test_given_numbers_between_two_steps_hold_until_a_slider_moves(
 
 
 @pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
-def test_neighbours_see_the_noise_that_the_price_asks_for(tab, noise):
+def test_neighbors_see_the_noise_that_the_cost_asks_for(tab, noise):
     tab.locator("[data-kind=neighbours] select").select_option(noise)
     for epsilon in (0.1, 0.5, 1.0, 2.35, 5.0):
         n = moved(tab, "neighbours", [epsilon])
@@ -272,8 +272,8 @@ def test_the_bounds_are_those_of_the_audit(tab):
 def receipt_in(tab):
     """What a receipt in the page lists and says, and the receipt that this package would write."""
     n = json.loads(tab.locator("[data-kind=receipt]").get_attribute("data-numbers"))
-    price = {"Gaussian": "mu", "Laplace": "epsilon"}
-    releases = [Release("a", kind.lower(), **{price[kind]: p}) for kind, p in n["releases"]]
+    cost = {"Gaussian": "mu", "Laplace": "epsilon"}
+    releases = [Release("a", kind.lower(), **{cost[kind]: p}) for kind, p in n["releases"]]
     return n, releases
 
 
@@ -281,12 +281,12 @@ def test_a_receipt_grows_and_shrinks_and_costs_what_a_receipt_costs(tab):
     box = tab.locator("[data-kind=receipt]")
     more = box.get_by_role("button", name="Add this release")
     costs = []
-    for kind, price in [("Gaussian", 0.5), ("Laplace", 0.35), ("Laplace", 1.0)] * 2:
+    for kind, cost in [("Gaussian", 0.5), ("Laplace", 0.35), ("Laplace", 1.0)] * 2:
         box.locator("select").select_option(kind)
-        moved(tab, "receipt", [price])
+        moved(tab, "receipt", [cost])
         more.click()
         n, releases = receipt_in(tab)
-        assert n["releases"][-1] == [kind, price]
+        assert n["releases"][-1] == [kind, cost]
         assert near(n["epsilon"], Receipt(releases, "add_remove").epsilon_at(1e-6)), n
         for release, alone in zip(releases, n["alone"], strict=True):
             assert near(alone, Receipt([release], "add_remove").epsilon_at(1e-6))

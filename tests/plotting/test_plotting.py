@@ -137,7 +137,7 @@ def distances(points):
     return [np.linalg.norm(a - b) for a, b in itertools.combinations(points, 2)]
 
 
-def test_series_differ_without_colour():
+def test_series_differ_without_color():
     for part in ("marker", "hatch"):
         assert len({s[part] for s in plotting.SERIES}) == len(plotting.SERIES)
     assert len({str(s["linestyle"]) for s in plotting.SERIES}) == len(plotting.SERIES)
@@ -147,12 +147,12 @@ def test_series_differ_without_colour():
 
 
 @pytest.mark.parametrize("cones", VISION)
-def test_any_two_colours_differ_for_colour_blind_readers(cones):
+def test_any_two_colors_differ_for_color_blind_readers(cones):
     """A distance of 2.3 is just seen; the colours of Okabe and Ito reach 18 here."""
     assert min(distances(lab(linear(COLORS) @ VISION[cones].T))) > 29
 
 
-def test_colours_read_on_white_and_on_a_dark_page():
+def test_colors_read_on_white_and_on_a_dark_page():
     for color in COLORS:
         assert contrast(color, np.ones(3)) > 3
         assert contrast(on_a_dark_page(color), on_a_dark_page(np.ones(3))) > 3
@@ -235,13 +235,13 @@ def test_receipt_shares_are_of_rho_or_of_epsilon():
     assert ax.patches[0].get_hatch() != ax.patches[1].get_hatch()
 
 
-def test_receipt_with_a_cover_prices_each_release_alone():
+def test_receipt_with_a_cover_costs_each_release_alone():
     cover = Release("choices", "cover", exponent=0.03)
     mixed = Receipt((*RECEIPT.releases, cover), "replace", delta=1e-6)
     alone = [Receipt([r], "replace").epsilon_at(1e-6) for r in mixed.releases]
     ax = plotting.plot_receipt(mixed)
     assert np.allclose([bar.get_width() for bar in ax.patches], np.divide(alone, sum(alone)))
-    assert ax.get_xlabel() == "share of epsilon, each priced alone"
+    assert ax.get_xlabel() == "share of epsilon, each release alone"
     assert "exponent = 0.03" in ax.texts[2].get_text()
     with pytest.raises(ValueError, match="finite price"):
         plotting.plot_receipt(Receipt([cover], "replace", delta=0.0))
@@ -249,7 +249,7 @@ def test_receipt_with_a_cover_prices_each_release_alone():
 
 def test_receipt_of_any_object_of_nothing_and_of_infinity():
     release = SimpleNamespace(
-        label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, price="mu = 1"
+        label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, cost="mu = 1"
     )
     assert plotting.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
     assert (
@@ -350,7 +350,7 @@ def test_a_figure_is_sharp_and_small(call):
     assert abs(Image.open(once).width - shown["width"]) <= 1
 
 
-def test_noise_is_drawn_with_fewer_colours_until_it_is_small():
+def test_noise_is_drawn_with_fewer_colors_until_it_is_small():
     with plotting.style():
         fig, ax = plt.subplots()
     ax.imshow(RNG.uniform(size=(60, 60, 3)))

@@ -171,7 +171,7 @@ def test_weighted_k_means_keeps_groups_that_split_their_votes():
 
 
 @pytest.mark.filterwarnings("error")
-def test_selection_always_returns_k_centres():
+def test_selection_always_returns_k_centers():
     population = np.repeat(uniform_in_ball(4, 2, rng=0), 2, axis=0)
     for weights in (np.zeros(8), -np.ones(8), np.eye(8)[3], np.ones(8)):
         for start in (None, population[:5]):
@@ -208,13 +208,13 @@ def test_variations_as_derived_from_the_paper():
 
 @pytest.mark.parametrize(("projected", "counted"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("n_refine", [1, 3, 7])
-def test_prices_add_up(n_refine, projected, counted):
-    price = kmeans.evolution_prices(0.7, n_refine, projected, counted)
-    parts = [price.count, price.votes, *[price.step] * n_refine]
+def test_costs_add_up(n_refine, projected, counted):
+    cost = kmeans.evolution_budget(0.7, n_refine, projected, counted)
+    parts = [cost.count, cost.votes, *[cost.step] * n_refine]
     assert gdp_composition(parts) == pytest.approx(0.7, rel=1e-12)
-    assert (price.count > 0) == counted and min(price.votes, price.step) > 0
-    step = kmeans.step_prices(price.step, "add_remove")
-    assert gdp_composition([step.lengths, step.sums]) == pytest.approx(price.step, rel=1e-12)
+    assert (cost.count > 0) == counted and min(cost.votes, cost.step) > 0
+    step = kmeans.step_budget(cost.step, "add_remove")
+    assert gdp_composition([step.lengths, step.sums]) == pytest.approx(cost.step, rel=1e-12)
 
 
 @BOTH
@@ -290,7 +290,7 @@ def test_residuals_cost_their_radius_and_not_the_ball():
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
-def test_a_neighbour_moves_each_release_of_a_step_by_its_sensitivity_at_most(neighboring):
+def test_a_neighbor_moves_each_release_of_a_step_by_its_sensitivity_at_most(neighboring):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4))
     row = 1e3 * np.ones((1, 4))
@@ -367,7 +367,7 @@ def test_the_error_bound_holds_and_is_not_idle():
 )
 @pytest.mark.parametrize("epsilon", [0.01, 5.0])
 @pytest.mark.filterwarnings("error")
-def test_always_k_centres_in_the_ball(make, variant, n, d, k, epsilon):
+def test_always_k_centers_in_the_ball(make, variant, n, d, k, epsilon):
     X = np.full((n, d), 2.0 / math.sqrt(d)) + 50.0
     X[n // 2 :] += 1.0 / math.sqrt(d)
     options = dict(COMMON, epsilon=epsilon, center=np.full(d, 50.0), n_votes=4)
@@ -474,7 +474,7 @@ def thin_table(d, n=1500):
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
 @pytest.mark.parametrize("d", [5, 40])
-def test_with_few_rows_for_each_centre_all_is_asked_once_and_the_price_spent_whole(d, neighboring):
+def test_with_few_rows_for_each_center_all_is_asked_once_and_the_cost_spent_whole(d, neighboring):
     X, public = thin_table(d), dict(COMMON, radius=1.0, neighboring=neighboring, zoom=False)
     once = ["votes", "lengths of residuals", "sums of residuals, and counts"]
 
@@ -573,7 +573,7 @@ def test_the_starts_drawn_in_step_are_scikit_learns_one_after_the_other(seed):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_votes", [3, 7])
-def test_printed_evolution_in_many_columns_costs_its_price(n_votes):
+def test_printed_evolution_in_many_columns_costs_its_cost(n_votes):
     model = kmeans.HDPEMeans(
         1, epsilon=1.0, delta=1e-6, radius=3.0, n_public=40, variant="paper", n_votes=n_votes,
         n_components=2, random_state=0,
@@ -627,7 +627,7 @@ def test_votes_are_cast_from_the_public_center():
     assert np.array_equal(got, np.rint([[0, 0], [steps / 2, 0], [steps, 0]]).astype(np.float32))
 
 
-def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
+def test_residuals_are_clipped_to_the_length_of_least_error(monkeypatch):
     radius, asked = 2.0, []
     monkeypatch.setattr(kmeans, "step_error", lambda *args: asked.append(args) or np.abs(np.arange(80) - 37))  # fmt: skip
     residuals = np.random.default_rng(0).normal(size=(500, 3)) / 5
@@ -643,7 +643,7 @@ def test_residuals_are_shortened_to_the_length_of_least_error(monkeypatch):
     assert kept == pytest.approx(counts @ np.minimum(r / middles, 1) / 500, rel=1e-12)
 
 
-def test_residuals_are_never_shortened_below_the_ladder():
+def test_residuals_are_never_clipped_below_the_ladder():
     ask = {"radius": 1.0, "mu": 1e-3, "sum_mu": 1.0, "n_total": 10.0, "noise": Noise(0)}
     r, kept = kmeans.residual_radius(np.zeros((10, 2)), np.zeros((3, 2)), **ask)
     assert r == pytest.approx(1e-4, rel=1e-12) and kept == 1.0
@@ -657,9 +657,9 @@ def test_the_population_is_shared_among_the_heads(monkeypatch):
         raise InterruptedError
 
     monkeypatch.setattr(kmeans, "private_evolution", search)
-    price = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0, "n_public": 9000}
+    cost = {"epsilon": 1.0, "delta": 1e-6, "radius": 4.0, "random_state": 0, "n_public": 9000}
     with pytest.raises(InterruptedError):
-        PEMeans(4, population=300, **price).fit(np.zeros((9000, 4)))
+        PEMeans(4, population=300, **cost).fit(np.zeros((9000, 4)))
     assert asked == [(6, 50)]
 
 
@@ -681,9 +681,9 @@ def test_the_first_population_is_spread_over_the_ball_of_the_rows(monkeypatch):
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
-def test_evolution_has_a_price(mu):
+def test_evolution_has_a_cost(mu):
     with pytest.raises(ValueError, match="mu"):
-        private_evolution.evolution_prices(mu, 3)
+        private_evolution.evolution_budget(mu, 3)
 
 
 # ---------------------------------------------------------------- the face
@@ -728,9 +728,9 @@ def test_evolution_has_a_price(mu):
         (lambda: private_evolution.variations([[0.0]], 2**30, 0), ValueError, "n_each=1073741824"),
         (lambda: private_evolution.keep_largest([[1.0]], 1), ValueError, "votes: keep_largest"),
         (lambda: private_evolution.vote_grid([[1.0]], 1.0, [0.0, 1.0]), ValueError, "center"),
-        (lambda: private_evolution.step_prices(1.0, "remove"), ValueError, "neighboring"),
+        (lambda: private_evolution.step_budget(1.0, "remove"), ValueError, "neighboring"),
         (
-            lambda: private_evolution.evolution_prices(0.0, 3),
+            lambda: private_evolution.evolution_budget(0.0, 3),
             ValueError,
             "mu=0.*the privacy cost of everything",
         ),

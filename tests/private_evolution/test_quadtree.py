@@ -196,8 +196,8 @@ def test_public_centers_are_one_more_start(monkeypatch):
     monkeypatch.setattr(quadtree, "select", lambda *args, **more: asked.append((args, more)))
     start, rows = np.array([[0.1], [0.2]]), vote_grid(in_unit_ball(60, 1))
     for given in (start, None):
-        price = {"mu": 2.0, "n_total": 60.0, "noise": Noise(0)}
-        private_evolution.quadtree_search(rows, 2, **price, start=given)
+        cost = {"mu": 2.0, "n_total": 60.0, "noise": Noise(0)}
+        private_evolution.quadtree_search(rows, 2, **cost, start=given)
     (points, counts, k, _, first), more = asked[0]
     assert (k, more) == (2, {"n_init": 30}) and len(points) == len(counts)
     assert np.array_equal(first, start) and asked[1][0][-1] is None
@@ -238,12 +238,12 @@ def test_the_receipt_is_the_theorem(make, n_public, neighboring, d):
     model = make(3, zoom=False, **options).fit(X)
     mu = gaussian_mu(1.0, 1e-6)
     assert model.spent_.mu == pytest.approx(mu, rel=1e-12)
-    prices = {r.label: (r.times, r.mu) for r in model.spent_.releases}
-    rest = mu * math.sqrt(0.99 if "number of rows" in prices else 1.0)
-    assert ("number of rows" in prices) == (n_public is None and neighboring == "add_remove")
-    assert "votes" not in prices and prices["counts of cells"][0] == 2
-    assert prices["counts of cells"][1] == pytest.approx(rest * math.sqrt(0.4), rel=1e-9)
-    step = math.hypot(*(prices[name][1] for name in prices if "residuals" in name))
+    costs = {r.label: (r.times, r.mu) for r in model.spent_.releases}
+    rest = mu * math.sqrt(0.99 if "number of rows" in costs else 1.0)
+    assert ("number of rows" in costs) == (n_public is None and neighboring == "add_remove")
+    assert "votes" not in costs and costs["counts of cells"][0] == 2
+    assert costs["counts of cells"][1] == pytest.approx(rest * math.sqrt(0.4), rel=1e-9)
+    step = math.hypot(*(costs[name][1] for name in costs if "residuals" in name))
     assert step == pytest.approx(rest * math.sqrt(0.2), rel=1e-9)
     assert np.isfinite(model.cluster_centers_se_).any()
 

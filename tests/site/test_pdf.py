@@ -109,7 +109,7 @@ def test_slides_keep_totals_of_receipts_and_numbers_of_exercises(pages, tmp_path
         slides = build_slides.slides(printed)
         with_total = [content for _, content in slides if "<p>total: " in content]
         assert len(with_total) == printed.count("<p>total: ")
-        assert all("price of one" in content for content in with_total)  # on the slide of its table
+        assert all("privacy cost" in content for content in with_total)  # on the slide of its table
         totals += len(with_total)
         exercises = printed.partition("Exercises</h2>")[2].partition("<h2")[0]
         all_of_them = build_slides.BeautifulSoup(exercises, "html.parser").ol

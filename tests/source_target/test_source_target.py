@@ -147,7 +147,7 @@ def harmless(name, bug):
 
 
 @pytest.mark.parametrize(("name", "bug"), planted(ESTIMATORS))
-def test_every_planted_bug_is_caught(name, bug):
+def test_every_injected_bug_is_caught(name, bug):
     if "NAS" in name and bug == "an exact threshold on an inner count":
         pytest.skip("sums of exactly t rows, filled up with public ones: there is no count")
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit, n_runs=80) != harmless(name, bug)
@@ -162,7 +162,7 @@ def test_exploring_finds_nothing(name):
 def test_one_release_has_no_later_one_to_share_its_draws_with(make):
     assert len(audit.record(make(), Xs, 0, fit=fit).events) == 1
     honest = sources(make(), Xs)
-    with audit.sabotage("the same draws in every release", make(), fit=fit) as (
+    with audit.inject("the same draws in every release", make(), fit=fit) as (
         model,
         broken,
         _,
@@ -172,11 +172,11 @@ def test_one_release_has_no_later_one_to_share_its_draws_with(make):
 
 @pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize(
-    "price", [{"epsilon": 2.0}, pytest.param({"mu": 1.0}, marks=pytest.mark.slow)]
+    "cost", [{"epsilon": 2.0}, pytest.param({"mu": 1.0}, marks=pytest.mark.slow)]
 )
-def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(price, halved):
+def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(cost, halved):
     # confidence 0.999 each; the canary sits at the edge of its only cell
-    bought, sides = {k: v * (2 if halved else 1) for k, v in price.items()}, []
+    bought, sides = {k: v * (2 if halved else 1) for k, v in cost.items()}, []
     for seed, rows in enumerate((np.zeros((0, 2)), np.array([[0.0, 1.0]]))):
         noise = Noise(seed)
         buy = partial(
@@ -184,8 +184,8 @@ def test_the_black_box_stays_below_the_claim_and_notices_half_the_noise(price, h
         )
         drawn = [buy(cell_radius=1.0, **bought) for _ in range(4000)]
         sides.append(np.array([np.r_[sums[0], counts] for sums, counts in drawn]))
-    bound = audit.mu_lower_bound if "mu" in price else audit.epsilon_lower_bound
-    (claim,) = price.values()
+    bound = audit.mu_lower_bound if "mu" in cost else audit.epsilon_lower_bound
+    (claim,) = cost.values()
     assert (bound(*sides) > claim) == halved and bound(*sides) > 0.5 * claim
 
 
@@ -207,7 +207,7 @@ def test_the_receipt_is_what_was_asked_for(make, neighboring):
         assert printed or spent.epsilon >= 0.999 * model.epsilon
 
 
-def test_printed_noise_is_as_printed_and_its_price_honest():
+def test_printed_noise_is_as_printed_and_its_cost_honest():
     D, t, d = 2 * lattice(RADIUS)[1] * lattice(RADIUS)[0], 30, 2
 
     def scale(make, **options):
@@ -267,17 +267,17 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
         )
         assert (sides[0] < sides[1]) == (kind == "knorm")
         # the claimed size, measured: one table of averages of nobody, so all noise but the dummies
-        for price in ({"epsilon": 3.0}, {"mu": 0.65}):
+        for cost in ({"epsilon": 3.0}, {"mu": 0.65}):
             buy = partial(source_target.noisy_average_set, Xs[:0], target[:n], 5, radius=4.0)
             exact = buy(noise=Noise(0), mu=1e9)[0]
-            drawn = [buy(noise=Noise(s), **price)[0] - exact for s in range(60)]
+            drawn = [buy(noise=Noise(s), **cost)[0] - exact for s in range(60)]
             size = np.sqrt(np.mean(np.sum(np.square(drawn), axis=2))) / (8.0 / 5)
-            assert size == pytest.approx(source_target.average_rms(n, 2, **price), rel=0.15)
+            assert size == pytest.approx(source_target.average_rms(n, 2, **cost), rel=0.15)
 
 
 @every
 @pytest.mark.parametrize(("parameter", "value"), [("epsilon", 12.0), ("delta", 0.01)])
-def test_a_legal_price_that_protects_little_is_computed_with_a_warning(make, parameter, value):
+def test_a_legal_cost_that_protects_little_is_computed_with_a_warning(make, parameter, value):
     params = make().get_params()
     if params["rho"] is not None or (parameter == "delta" and not params["delta"]):
         pytest.skip("not its price")
@@ -315,11 +315,11 @@ def test_a_budget_charges_first_and_refuses_unread(make):
         with pytest.raises(ValueError, match="epsilon"):
             budget.fit(model, Xs=Untouchable(), Xt=Xt)
         assert budget.ledger == ()
-        model, price = make(delta=1e-4), zcdp_epsilon(model.rho, 1e-4)
+        model, cost = make(delta=1e-4), zcdp_epsilon(model.rho, 1e-4)
     else:
-        price = model.epsilon
-    budget = PrivacyBudget(1.01 * price, delta, composition="added")
-    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and 0 < budget.spent.epsilon <= price
+        cost = model.epsilon
+    budget = PrivacyBudget(1.01 * cost, delta, composition="added")
+    assert budget.fit(model, Xs=Xs, Xt=Xt) is model and 0 < budget.spent.epsilon <= cost
     assert budget.spent == (model.spent_.epsilon, model.spent_.delta)
     with pytest.raises(BudgetExceeded):
         budget.fit(make(delta=model.delta), Xs=Untouchable(), Xt=Xt)
@@ -380,13 +380,13 @@ def test_an_impossible_public_parameter_is_refused_before_the_sources_are_read(
         partial(NAS, epsilon=1.0, center=[0.0] * 3),
     ],
 )
-def test_prices_that_contradict_one_another_are_refused_unread(make):
+def test_costs_that_contradict_one_another_are_refused_unread(make):
     with pytest.raises(ValueError):
         fit(make(), Untouchable())
 
 
 @pytest.mark.parametrize("make", [NAS, NNA, PAPER])
-def test_a_price_below_what_the_lattice_can_hide_is_refused_before_it_is_charged(make):
+def test_a_cost_below_what_the_lattice_can_hide_is_refused_before_it_is_charged(make):
     budget = PrivacyBudget(1.0)
     with pytest.raises(ValueError, match="epsilon=1e-09"):
         budget.fit(make(epsilon=1e-9), Xs=Untouchable(), Xt=Xt)
@@ -411,13 +411,13 @@ def test_a_delta_beside_rho_only_quotes_an_epsilon():
 
 @pytest.mark.parametrize("kind", [NoisyAverageSet, NeighborNoisyAverages])
 def test_a_delta_of_0_is_none(kind):
-    price = {"epsilon": 1.0, "radius": RADIUS, "random_state": 0} | (
+    cost = {"epsilon": 1.0, "radius": RADIUS, "random_state": 0} | (
         {"t": 30} if kind is NoisyAverageSet else {}
     )
-    without, pure = (fit(kind(delta=d, **price), Xs) for d in (None, 0.0))
+    without, pure = (fit(kind(delta=d, **cost), Xs) for d in (None, 0.0))
     assert np.array_equal(without.sources_, pure.sources_) and pure.spent_.delta == 0
     with pytest.raises(ValueError, match="delta=0.0"):
-        fit(kind(delta=0.0, rho=0.5, **price | {"epsilon": None}), Xs)
+        fit(kind(delta=0.0, rho=0.5, **cost | {"epsilon": None}), Xs)
 
 
 # ---------------------------------------------------------------- nothing private is kept
@@ -452,7 +452,7 @@ NEIGHBORS = {
 
 @every
 @pytest.mark.parametrize("pair", NEIGHBORS.values(), ids=NEIGHBORS)
-def test_neighbours_get_the_same_text_and_receipt(make, pair):
+def test_neighbors_get_the_same_text_and_receipt(make, pair):
     seen = []
     for rows in pair:
         model = make()
@@ -701,7 +701,7 @@ def test_cylinder_noise_has_its_size_and_its_tail(d, epsilon):
     assert source_target.count_threshold(0.02, d, sigma=10.0) == pytest.approx(20.537, abs=1e-2)
 
 
-def test_empty_cells_are_kept_as_rarely_as_promised():
+def test_empty_cells_are_kept_as_rarely_as_guaranteed():
     kept, target = 0, np.random.default_rng(0).uniform(-1, 1, size=(600, 2))
     model = NeighborNoisyAverages(epsilon=1.0, radius=2.0, output="mean", n_cells=50)
     for seed in range(100):
@@ -720,7 +720,7 @@ def test_nas_bound_holds_as_often_as_it_says():
     assert np.mean(means > source_target.mean_noise_bound(1.0, d, gamma, weights)) <= gamma
     assert source_target.mean_noise_bound(
         1.0, d, gamma, weights
-    ) < source_target.printed_noise_bound(1.0, d, gamma, n)
+    ) < source_target.published_noise_bound(1.0, d, gamma, n)
 
 
 def test_diff_is_below_its_bound_and_reaches_it():
@@ -750,20 +750,20 @@ def test_kd_cover_covers():
 def test_covering_cells_balance_cover_and_noise():
     """The chosen number makes the sum least, by brute force over all numbers, for each price."""
     rng = np.random.default_rng(0)
-    for n, price in itertools.product((1, 7, 300), ({"mu": 2.0}, {"epsilon": 3.0})):
+    for n, cost in itertools.product((1, 7, 300), ({"mu": 2.0}, {"epsilon": 3.0})):
         target, total = rng.normal(size=(n, 2)), []
         for m in range(1, min(n, 150) + 1):
             cover = cdist(target, target[farthest_point_cover(target, n_points=m)]).min(axis=1)
             total.append(
-                1.25 * cover.max() + source_target.average_rms(m, 2, **price) * 2 * RADIUS / 100
+                1.25 * cover.max() + source_target.average_rms(m, 2, **cost) * 2 * RADIUS / 100
             )
-        cells = source_target.covering_cells(target, 100, RADIUS, **price)
+        cells = source_target.covering_cells(target, 100, RADIUS, **cost)
         assert len(cells) == 1 + np.argmin(total)
         assert np.array_equal(cells, farthest_point_cover(target, n_points=len(cells)))
     target = rng.normal(size=(300, 2))
 
-    def count(t, **price):
-        return len(source_target.covering_cells(target, t, RADIUS, **price))
+    def count(t, **cost):
+        return len(source_target.covering_cells(target, t, RADIUS, **cost))
 
     assert 1 == count(1, mu=0.01) < count(30, mu=2.0) < count(100, mu=2.0) < count(10**6, mu=2.0)
     assert count(10**6, mu=2.0) == 150
@@ -890,10 +890,10 @@ def test_rounds_promise_what_brute_force_says_and_end_where_no_swap_helps(beside
     for cells in (distances._CELLS, 64):  # all rows at once; and in blocks that cut clusters apart
         monkeypatch.setattr(distances, "_CELLS", cells)
         for columns in (np.arange(n), np.arange(1, n, 2)):
-            promised = m._promised(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
+            guaranteed = m._guaranteed(pairs, m._two_nearest(X, d0, X[start]), 3, columns)
             others = np.flatnonzero(~np.isin(columns, start))
             found = [change(start, columns[i]) for i in others]
-            assert np.allclose(promised[others], found, atol=1e-5 * cost(start))
+            assert np.allclose(guaranteed[others], found, atol=1e-5 * cost(start))
     end, total = m._in_rounds(X, d0, start, pairs, 100)
     assert total == pytest.approx(cost(end)) and cost(end) < cost(start)
     assert min(change(end, j) for j in range(n) if j not in end) > -1e-5 * total
@@ -912,9 +912,9 @@ def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_th
         [],
     )
     X = rng.normal(size=(600, 2)) + 20 * rng.integers(3, size=(600, 2))  # nine groups, far apart
-    d0, promised, entries, replaced = (
+    d0, guaranteed, entries, replaced = (
         source_target.source_distance(X, X[X.max(axis=1) < 10]),  # a ninth of the rows has sources
-        m._promised,
+        m._guaranteed,
         m._entries_of,
         m._replace,
     )
@@ -923,7 +923,7 @@ def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_th
         looked.append(columns)
         tried.append([])
         sums.append(state[2].sum())
-        promises.append(dict(zip(columns, promised(pairs, state, k, columns), strict=True)))
+        promises.append(dict(zip(columns, guaranteed(pairs, state, k, columns), strict=True)))
         return np.array([*promises[-1].values()])
 
     def entry(new, *rest):
@@ -934,7 +934,7 @@ def test_rounds_look_only_where_rows_have_changed_hands_and_everywhere_before_th
         replaced(X, d0, medoids, state, *rest)
         sums.append(state[2].sum())
 
-    monkeypatch.setattr(m, "_promised", look)
+    monkeypatch.setattr(m, "_guaranteed", look)
     monkeypatch.setattr(m, "_entries_of", entry)
     monkeypatch.setattr(m, "_replace", replace)
     start = rng.choice(600, 20, replace=False)
@@ -955,11 +955,11 @@ def test_the_next_round_looks_at_the_whole_clusters_of_new_medoids(monkeypatch):
     rng, m, looked, k = np.random.default_rng(2), source_target.medoids, [], 5
     group = np.repeat(np.arange(k), 100)
     X = rng.normal(size=(500, 2)) + 1000 * group[:, None]
-    d0, promised = source_target.source_distance(X, None), m._promised
+    d0, guaranteed = source_target.source_distance(X, None), m._guaranteed
     middles = [100 * g + cdist(X[group == g], X[group == g]).sum(axis=0).argmin() for g in range(k)]
     edges = [100 * g + np.abs(X[group == g] - 1000 * g).max(axis=1).argmax() for g in range(k)]
     start = np.array([middles[0], edges[1], middles[2], edges[3], edges[4]])
-    monkeypatch.setattr(m, "_promised", lambda *a: looked.append(a[3]) or promised(*a))
+    monkeypatch.setattr(m, "_guaranteed", lambda *a: looked.append(a[3]) or guaranteed(*a))
     end, _ = m._in_rounds(X, d0, start, m._pairs(X), 100)
     assert np.array_equal(end, middles)
     assert np.array_equal(looked[1], np.flatnonzero(np.isin(group, (1, 3, 4))))
@@ -1429,10 +1429,10 @@ def test_the_sensitivity_of_a_cell_may_be_small():
 
 
 @pytest.mark.parametrize("d", [1, 4])
-@pytest.mark.parametrize("price", [{"epsilon": 0.5}, {"rho": 0.1}])
-def test_the_printed_threshold_is_the_papers(monkeypatch, d, price):
+@pytest.mark.parametrize("cost", [{"epsilon": 0.5}, {"rho": 0.1}])
+def test_the_printed_threshold_is_the_papers(monkeypatch, d, cost):
     gamma, Xs = 0.05, np.random.default_rng(0).uniform(-0.5, 0.5, (40, d))
-    if "rho" in price:
+    if "rho" in cost:
         threshold = 1 + math.sqrt(2 / 0.1) * stats.norm.isf(gamma)
     else:
         threshold = 1 + math.log((math.sqrt(d) + 1) / gamma) / 0.5
@@ -1440,8 +1440,8 @@ def test_the_printed_threshold_is_the_papers(monkeypatch, d, price):
     monkeypatch.setattr(
         source_target_sources, "neighbor_noisy_averages", lambda *_, **__: (np.ones((2, d)), counts)
     )
-    how = {"variant": "paper", "radius": 1.0, "random_state": 0, **price}
-    delta = {"delta": 1e-6} if "rho" in price else {}
+    how = {"variant": "paper", "radius": 1.0, "random_state": 0, **cost}
+    delta = {"delta": 1e-6} if "rho" in cost else {}
     model = NeighborNoisyAverages(**how, **delta).fit(Xs=Xs, Xt=Xs)
     assert model.sources_.shape == (1, d) and np.allclose(model.sources_, 1 / counts[1])
 

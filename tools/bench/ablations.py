@@ -41,9 +41,9 @@ def ways(Xs, radius, center, seed):
         "private k-means": (["whole", "coreset"], lambda target: lloyd.fit(Xs).cluster_centers_),
     }
     nas, nna = partial(NoisyAverageSet, t=150), NeighborNoisyAverages
-    for name, price in (("eps 3", {"epsilon": 3.0}), ("rho 3", {"rho": 3.0})):
+    for name, cost in (("eps 3", {"epsilon": 3.0}), ("rho 3", {"rho": 3.0})):
         for model, way in (("NAS", nas), ("NNA", nna)):
-            found[f"{model} {name} paper"] = [*PLACES], ask(way, variant="paper", **price)
+            found[f"{model} {name} paper"] = [*PLACES], ask(way, variant="paper", **cost)
     for model, way in (("NAS", nas), ("NNA", nna)):
         found[f"{model} eps 3 tight"] = ["whole"], ask(way, epsilon=3.0)
     return found

@@ -19,6 +19,8 @@ ablations       the paper's coreset, for its algorithms and their baselines, and
 gan             the same of a generative network: its lines of shares.csv, in DIR or else in the book
 adaptation      regression and classification with a public source; or one of them: regression, classification
 shifts          what the guard of NCnvxAdap is worth where the source is wrong in one of many ways
+protocol        regression and classification without privacy in the adaptation paper's own protocol, on Adult,
+                German credit and wind, beside kernel mean matching, KLIEP and discrepancy minimization
 covariate       a target without labels, under eight shifts: CovariateShiftClassifier and -Regressor
 package         noise and passes, beside numpy and scikit-learn
 scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
@@ -49,10 +51,10 @@ one (a fit, a process, a group of lines) is stored at once, and whoever starts i
 to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
-of everything; by default 10 of k-means (5 of loose and paper-rows, 3 of small, on adult 5, on iris 40), pure, adaptation, shifts and covariate, 8 of max cover (20 on digits), 30 of shares
+of everything; by default 10 of k-means (5 of loose and paper-rows, 3 of small, on adult 5, on iris 40), pure, adaptation, shifts and covariate, 8 of max cover (20 on digits), 10 of protocol (20 of German credit), 30 of shares
 (10 of ablations and gan, but 12 of a histogram). Set OMP_NUM_THREADS=1. Needs the extras bench (without it one solver is left out) and dask; with tqdm it says
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
-can't be downloaded. diffprivlib, and JAX for gan, are installed once into DIR.
+can't be downloaded. diffprivlib, adapt for protocol, and JAX for gan, are installed once into DIR.
 
 What authors' own programs did beside ours, once, is in programs.csv of the book. No command repeats that.
 """
@@ -85,6 +87,7 @@ from bench import (
     max_cover,
     package,
     paper_rows,
+    protocol,
     publish,
     pure,
     redraw,
@@ -163,6 +166,7 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     "adaptation": (run_adaptation, "--seeds"),
     "shifts": (lambda asked: shifts.run(asked.out, asked.seeds or 10), "--seeds"),
     "covariate": (lambda asked: covariate.run(asked.out, asked.seeds or 10), "--seeds"),
+    "protocol": (lambda asked: protocol.run(asked.out, asked.seeds), "--seeds"),
     "package": (lambda asked: package.run(asked.out),),
     "scale": (run_scale, "--rows", "--picture", "--no-dask"),
     "growth": (

@@ -49,12 +49,12 @@ def published_dimension(n):
 def fit(way, bunch, k, seed):
     """k centers."""
     X, n = bunch.data, len(bunch.data)
-    price = {"epsilon": 1.0, "delta": n**-1.5}
-    ours = price | {"radius": bunch.radius, "center": bunch.center, "random_state": seed}
+    cost = {"epsilon": 1.0, "delta": n**-1.5}
+    ours = cost | {"radius": bunch.radius, "center": bunch.center, "random_state": seed}
     if way.startswith("Balcan"):
         rival = balcan.fit if way == "Balcan et al., pure" else balcan.with_noisy_avg
         unit = (X - bunch.center) / bunch.radius
-        return rival(unit, k, **price, seed=seed) * bunch.radius + bunch.center
+        return rival(unit, k, **cost, seed=seed) * bunch.radius + bunch.center
     if way == "single mean":
         return X.mean(axis=0, keepdims=True)
     models = {

@@ -69,10 +69,10 @@ def load(name):
 
 def fit(method, X, k, epsilon, seed):
     """Centers of one fit."""
-    price = {"epsilon": epsilon, "delta": len(X) ** -1.1}
+    cost = {"epsilon": epsilon, "delta": len(X) ** -1.1}
     if method == "EUGkM":
-        return eugkm.fit(X, k, **price, seed=seed)
-    model = PEMeans(k, **price, radius=1.0, zoom=False, random_state=seed)
+        return eugkm.fit(X, k, **cost, seed=seed)
+    model = PEMeans(k, **cost, radius=1.0, zoom=False, random_state=seed)
     if method == "PEMeans":
         return model.fit(X).cluster_centers_
     with mock.patch("dplit.private_evolution.kmeans.has_quadtree", return_value=False):

@@ -24,8 +24,8 @@ def measure(folder, bunch, seed, ks):
     """Costs of one draw of a set."""
     Xs, _, *ball = bunch
     releases = {"ignored": lambda: None, "open": lambda: Xs}
-    for name, price in PRICES.items():
-        releases[name] = lambda price=price: worker(folder).draw(Xs, *ball, **price, seed=seed)
+    for name, cost in PRICES.items():
+        releases[name] = lambda cost=cost: worker(folder).draw(Xs, *ball, **cost, seed=seed)
     return {"costs": costs(bunch, releases, ks)}
 
 

@@ -68,8 +68,8 @@ def work(method, X, n, d, k):
         return lambda: len(numpy_round(X, centers)) and 1
     if method == "SourceTargetKMedoids":
         return lambda: dplit.SourceTargetKMedoids(k).fit(X) and 0
-    price = {"epsilon": 1.0, "delta": 1e-9, "radius": 1.0, "random_state": 0}
-    model = getattr(dplit, method)(k, **price)
+    cost = {"epsilon": 1.0, "delta": 1e-9, "radius": 1.0, "random_state": 0}
+    model = getattr(dplit, method)(k, **cost)
     warnings.simplefilter(
         "ignore", AbstainedWarning
     )  # the time is that of the whole work all the same

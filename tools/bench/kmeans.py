@@ -77,14 +77,14 @@ worker = cache(Library)  # one for all fits
 def fit(method, name, epsilon, seed, folder):
     """(centres, wall s, CPU s, peak MB) of one fit."""
     X, k = load(name)
-    price = {"epsilon": epsilon, "delta": len(X) ** -1.1}
+    cost = {"epsilon": epsilon, "delta": len(X) ** -1.1}
     if method == "diffprivlib":
-        return worker(folder).fit(X, k, **price, seed=seed, name=name)
+        return worker(folder).fit(X, k, **cost, seed=seed, name=name)
     if method == "KMeans":
         return measured(lambda: KMeans(k, n_init=10, random_state=seed).fit(X).cluster_centers_)
     if method in FUNCTIONS:
-        return measured(lambda: FUNCTIONS[method](X, k, **price, seed=seed))
-    model = ESTIMATORS[method](len(X))(k, **price, radius=1.0, random_state=seed)
+        return measured(lambda: FUNCTIONS[method](X, k, **cost, seed=seed))
+    model = ESTIMATORS[method](len(X))(k, **cost, radius=1.0, random_state=seed)
     return measured(lambda: model.fit(X).cluster_centers_)
 
 

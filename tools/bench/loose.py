@@ -21,10 +21,10 @@ def fits(name, radius, zoom, seeds):
     """A line of the table."""
     X, k = load(name)
     n, d = X.shape
-    price = {"epsilon": 1.0, "delta": n**-1.1, "radius": radius}
+    cost = {"epsilon": 1.0, "delta": n**-1.1, "radius": radius}
     found = []
     for seed in range(seeds):
-        model = PEMeans(k, **price, zoom=zoom, random_state=seed)
+        model = PEMeans(k, **cost, zoom=zoom, random_state=seed)
         centers, _, cpu, peak = measured(lambda model=model: model.fit(X).cluster_centers_)
         found.append((datasets.kmeans_loss(X, centers), cpu, peak))
     losses, cpu, peak = np.array(found).T

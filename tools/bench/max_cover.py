@@ -22,7 +22,7 @@ from dplit import MaxCoverKMeans, NoisyLloyd, datasets
 from dplit.accounting import Table
 from dplit.geometry import uniform_in_ball
 from dplit.max_cover import GridCover, grid_set_cover
-from dplit.max_cover.kmeans import default_covers, prices_of
+from dplit.max_cover.kmeans import budget_of, default_covers
 from dplit.mechanisms import Noise
 
 RADIUS, PICKS, EXPONENT = 0.08, 16, 0.02  # one level of the cover
@@ -311,7 +311,7 @@ def signal(model, n, d):
     """Logarithm of the tickets of a node that covers an average cluster, over that of the finest grid's nodes. PUBLIC."""
     covers = default_covers(model, d)
     nodes = GridCover(np.zeros((1, covers.d)), covers.finest, covers.ratio, covers.snap).size
-    return prices_of(model).covers * n / model.n_clusters / math.log(nodes)
+    return budget_of(model).covers * n / model.n_clusters / math.log(nodes)
 
 
 def skip(asked):
@@ -321,8 +321,8 @@ def skip(asked):
         (X, k), found = sets.load(name), []
         n, d = X.shape
         for epsilon in asked.epsilons:
-            price = {"epsilon": epsilon, "delta": n**-1.1, "radius": 1.0}
-            make = partial(MaxCoverKMeans, k, n_public=n, zoom=False, **price)
+            cost = {"epsilon": epsilon, "delta": n**-1.1, "radius": 1.0}
+            make = partial(MaxCoverKMeans, k, n_public=n, zoom=False, **cost)
             for seed in range(asked.runs):
                 ours = make(random_state=seed).fit(X).cluster_centers_
                 with random_candidates(seed):

@@ -36,7 +36,7 @@ def cpu_seconds(function, *args):
     return time.process_time() - start
 
 
-def lloyd_beside_kmeans(n_rows, dtype, d=16, k=16, rounds=(2, 12), repeat=5):
+def lloyd_and_kmeans(n_rows, dtype, d=16, k=16, rounds=(2, 12), repeat=5):
     """CPU seconds of one more round (ours, scikit-learn's): same rows, same start, one thread, taking turns.
 
     A round is the difference of two fits that differ in their number of rounds alone, the best of
@@ -91,7 +91,7 @@ def measure(n):
     bits = Bits()
     rounds = []
     for dtype in ("float64", "float32"):
-        ours, theirs = lloyd_beside_kmeans(n, dtype)
+        ours, theirs = lloyd_and_kmeans(n, dtype)
         what = f"NoisyLloyd, one more round, {n:g} x 16 rows of {dtype}, 16 clusters"
         found = f"{ours / theirs:.1f} times scikit-learn's KMeans ({1e3 * ours:.0f} ms against {1e3 * theirs:.0f}; one thread)"
         rounds.append((what, found))

@@ -14,10 +14,10 @@ from dplit.accounting import Table
 
 README = store.PROGRAM.parents[2] / "README.md"
 PEER_TITLES = {
-    "PE-means": ("PE-means (2026), its privacy repaired", "our reading"),
-    "Google LSH tree": ("Google's LSH tree (2021)", "our reading"),
-    "FastLloyd": ("FastLloyd (2025)", "our reading"),
-    "Balcan et al.": ("Balcan et al. (2017)", "our reading"),
+    "PE-means": ("PE-means (2026), its privacy repaired", "our reimplementation"),
+    "Google LSH tree": ("Google's LSH tree (2021)", "our reimplementation"),
+    "FastLloyd": ("FastLloyd (2025)", "our reimplementation"),
+    "Balcan et al.": ("Balcan et al. (2017)", "our reimplementation"),
     "diffprivlib": ("diffprivlib 0.6.6", "their code"),
 }
 COVERS = ("syn64", "64"), ("digits", "10")  # set and clusters: where covers gain most, and nothing
@@ -40,20 +40,20 @@ def programs(part, program):
     return [r for r in rows if (r["part"], r["program"]) == (part, program)]
 
 
-def beside_programs():
+def other_programs():
     """PEMeans beside the best of the authors' programs in each cell: the mean, and where it is not ahead."""
     best, worst, *_ = [r for r in store.book("programs") if r["part"] == "k-means, loss"]
-    cells, prices = best["data"].split(", ")
+    cells, costs = best["data"].split(", ")
     lower, of = map(int, re.search(r"below 1 in (\d+) of (\d+)", best["what"]).groups())
     assert of - lower == 1 and worst["ratio"] == "1.00"  # or the sentence is another one
-    return f"{best['ratio']} in geometric mean over {cells} ({prices}); lower loss in {lower}, level in one, on {worst['data']} (run once)"
+    return f"{best['ratio']} in geometric mean over {cells} ({costs}); lower loss in {lower}, level in one, on {worst['data']} (run once)"
 
 
 def kmeans_part():
     """Losses of PEMeans beside the peers."""
     found = by_set(store.book("auc"))
     best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
-    below = f"{geometric_mean(best):.2f} (our readings and diffprivlib); below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
+    below = f"{geometric_mean(best):.2f} (our reimplementations and diffprivlib); below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
 
     def over(method):
         return f"{geometric_mean([row['PEMeans'] / row[method] for row in found.values()]):.2f}"
@@ -61,7 +61,7 @@ def kmeans_part():
     rows = [("k-means without privacy", f"{over('KMeans')} (scikit-learn)")]
     rows += [("the best peer of each set, chosen afterwards", below)]
     rows += [(title, f"{over(m)} ({whose})") for m, (title, whose) in PEER_TITLES.items()]
-    rows += [("the best of the authors' own programs", beside_programs())]
+    rows += [("the best of the authors' own programs", other_programs())]
     return f"""Private k-means at the same (epsilon, delta) on {len(found)} sets: area under loss against epsilon, geometric means. Every method is given the tightest radius, so ours run with `zoom=False`: a zoom helps only where a radius is too large.
 
 {markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)"], rows)}"""
@@ -75,7 +75,7 @@ def fit_times():
     for name, title in {"sklearn_16_16": "20,000 x 16, k = 16", LARGE: "1e5 x 16, k = 16"}.items():
         yield (
             f"CPU time of `PEMeans`, {title}",
-            f"{cpu[name, 'PEMeans']:.2g} s; its authors' program takes {ratio[title]} times as long as ours beside it (run once)",
+            f"{cpu[name, 'PEMeans']:.2g} s; its authors' program takes {ratio[title]} times as long as ours (run once)",
         )
 
 
@@ -98,7 +98,7 @@ def solver_ratios():
     found = [r for r in store.book("solver") if r["solver"] == "FasterPAM"]
     cost, time = ([float(r[f"{what}_over_ours"]) for r in found] for what in ("cost", "time"))
     yield (
-        "100 medoids beside given sources, 5,000 and 20,000 rows: FasterPAM over `SourceTargetKMedoids`",
+        "100 medoids with given sources, 5,000 and 20,000 rows: FasterPAM over `SourceTargetKMedoids`",
         f"{min(cost):.4f} to {max(cost):.4f} of the cost, {min(time):.1f} to {max(time):.0f} of the CPU time (their code)",
     )
     times = defaultdict(list)
@@ -118,7 +118,7 @@ def gap_shares():
     found = sorted((float(r["share"]), float(r["error"])) for r in lines)
     low, high = (f"{share:.0%} (± {error:.0%})" for share, error in (found[0], found[-1]))
     yield (
-        f"`NeighborNoisyAverages`, rho 3: share of the gap between no sources and open ones, {len(found)} sets",
+        f"`NeighborNoisyAverages`, rho 3: share of the gap between no sources and non-private ones, {len(found)} sets",
         f"{low} to {high}, median {np.median([share for share, _ in found]):.0%}",
     )
 
@@ -128,7 +128,7 @@ def adaptation_gains():
     ahead = [100 * float(r["ahead"]) for r in store.book("shifts")]
     worse = sum(a < -1 for a in ahead)
     yield (
-        f"`NCnvxAdap` over the better of source alone and target alone, {len(ahead)} settings of shift, rows and price: accuracy",
+        f"`NCnvxAdap` over the better of source only and target only, {len(ahead)} settings of shift, rows and epsilon: accuracy",
         f"{np.mean(ahead):+.1f} points on average; more than one point behind in {worse}, at most {-min(ahead):.0f}",
     )
 
@@ -153,7 +153,7 @@ def section():
     rest = markdown(["everything else", "measured"], [row for part in parts for row in part()])
     return f"""## Measured
 
-By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/examples/benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reading" is a program of ours after what the authors published. "Run once" is the authors' own program beside ours, in a run that this command does not repeat; versions and seeds stand there.
+By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/examples/benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reimplementation" is a program that we wrote from the authors' publication. "Run once" is the authors' own program next to ours, in a run that this command does not repeat; versions and seeds are given there.
 
 {kmeans_part()}
 {rest}"""

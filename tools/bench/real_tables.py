@@ -80,10 +80,10 @@ def tables():
 
 def losses(X, k, radius, epsilon, n_seeds):
     """{method: losses}, by seeds."""
-    price = dict(epsilon=epsilon, delta=DELTA, radius=radius)
+    cost = dict(epsilon=epsilon, delta=DELTA, radius=radius)
     return {
         name: [
-            datasets.kmeans_loss(X, make(k, **price, random_state=seed).fit(X).cluster_centers_)
+            datasets.kmeans_loss(X, make(k, **cost, random_state=seed).fit(X).cluster_centers_)
             for seed in range(n_seeds)
         ]
         for name, make in METHODS.items()

@@ -95,8 +95,8 @@ class Peak:
 
 
 def model(**params):
-    price = {"epsilon": 1.0, "delta": 1e-9, "radius": RADIUS, "random_state": 0}
-    return NoisyLloyd(K, **price, n_iter=2, **params)
+    cost = {"epsilon": 1.0, "delta": 1e-9, "radius": RADIUS, "random_state": 0}
+    return NoisyLloyd(K, **cost, n_iter=2, **params)
 
 
 def measure(X):

@@ -223,14 +223,14 @@ def ways(Xs, Xt, radius, center, seed):
 
     nas, nna = partial(NoisyAverageSet, t=150), NeighborNoisyAverages
     found = {"ignored": lambda: None, "open": lambda: Xs}
-    for name, price in (("eps 3", pure), ("rho 3", rho), ("(3, 1e-6)", both)):
-        found[f"NAS {name} paper"] = run(nas, variant="paper", **price)
-        found[f"NAS {name} tight"] = run(nas, **price)
-        if price is not both:  # not printed for NNA, and pure noise is smaller
-            found[f"NNA {name} paper"] = run(nna, variant="paper", **price)
-            found[f"NNA {name} tight"] = run(nna, **price)
-            found[f"NNA {name} tight, clouds"] = run(nna, output="cloud", **price)
-            found[f"NNA {name} tight, means"] = run(nna, output="mean", **price)
+    for name, cost in (("eps 3", pure), ("rho 3", rho), ("(3, 1e-6)", both)):
+        found[f"NAS {name} paper"] = run(nas, variant="paper", **cost)
+        found[f"NAS {name} tight"] = run(nas, **cost)
+        if cost is not both:  # not printed for NNA, and pure noise is smaller
+            found[f"NNA {name} paper"] = run(nna, variant="paper", **cost)
+            found[f"NNA {name} tight"] = run(nna, **cost)
+            found[f"NNA {name} tight, clouds"] = run(nna, output="cloud", **cost)
+            found[f"NNA {name} tight, means"] = run(nna, output="mean", **cost)
     rng, at = np.random.default_rng(seed), (Xs, radius, center, seed)
     few = Xs[rng.choice(len(Xs), min(100, len(Xs)), replace=False)]
     return found | {

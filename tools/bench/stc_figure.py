@@ -64,12 +64,12 @@ def ways(Xs, Xt, radius, center, seed):
 
     baseline = partial(private_centers, Xs, radius, center, seed=seed)
     found = {"ignored": lambda: None, "open": lambda: Xs}
-    for model, price in MODELS.items():
+    for model, cost in MODELS.items():
         for variant, how in (("published", {"variant": "paper"}), ("ours", {})):
             for t in (75, 150, 300):
-                options = price | how | {"t": t}
+                options = cost | how | {"t": t}
                 found[f"NAS t = {t}, {variant}, {model}"] = run(NoisyAverageSet, **options)
-            found[f"NNA, {variant}, {model}"] = run(NeighborNoisyAverages, **price, **how)
+            found[f"NNA, {variant}, {model}"] = run(NeighborNoisyAverages, **cost, **how)
     for e in (
         3.0,
         math.sqrt(1.5),

@@ -147,7 +147,14 @@ def kmeans():
     cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | PRICE
     public, start = {"variant": "paper", "n_public": 600}, {"init": FAR / 2}
     ways = {
-        "NoisyLloyd": [{}, {"init": "mean"}, {"init": FAR / 2}, {"n_iter": 2}, {"delta": 0.0}],
+        "NoisyLloyd": [
+            {},
+            {"init": "mean"},
+            {"init": FAR / 2},
+            {"n_iter": 2},
+            {"delta": 0.0},
+            {"init": "cells"},
+        ],
         "GridKMeans": [{"delta": 0.0}, {"n_bins": 6}, {"n_public": 600}],
         "MaxCoverKMeans": [
             {},
@@ -218,23 +225,23 @@ def tuple_clusterers():
 def source_target():
     both = {"Xs": CLOUD, "Xt": PUBLIC}
     at = {"radius": 6.0, "random_state": 0}
-    prices = {"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-5}, {"rho": 0.5}
-    for price in prices:
+    costs = {"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-5}, {"rho": 0.5}
+    for cost in costs:
         for variant in ("tight", "paper"):
             forms = [{}, {"neighboring": "replace"}]
             forms += [{"spread": True}, {"center": [0.5, 0.0, -0.5]}] if variant == "tight" else []
             for form in forms:
-                form = price | {"variant": variant} | form
+                form = cost | {"variant": variant} | form
                 model = dplit.NoisyAverageSet(**at, t=30, n_cells=5, **form)
                 yield said("NoisyAverageSet", form), partial(fit, model, **both)
-            if variant == "paper" and "delta" in price:
+            if variant == "paper" and "delta" in cost:
                 continue  # the paper has no such algorithm
             outputs = ("cloud",) if variant == "paper" else ("cloud", "mean", "count", None)
             forms = [{"output": output} for output in outputs]
             forms += [{"neighboring": "replace"}] if variant == "paper" else []
             forms += [{"output": "mean", "neighboring": "replace"}] * (variant == "tight")
             for form in forms:
-                form = price | {"variant": variant} | form
+                form = cost | {"variant": variant} | form
                 cells = {} if variant == "paper" else {"cell_radius": 6.0}
                 made = at | cells | {"n_cells": 2, "gamma": 0.4} | form
                 yield said("NeighborNoisyAverages", form), partial(fit, nna(made), **both)

@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutations import FIELDS, codes, mutants_of, plant
+from mutations import FIELDS, codes, inject, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ["result", "killing test", "seconds"]
@@ -220,7 +220,7 @@ class Tests:
         def job(say, names=names, planted=True):
             resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))  # it may ask for any memory
             if planted:
-                plant(path, row["function"], tree)
+                inject(path, row["function"], tree)
             say("test")
             spent = 0.0
             for name, outcome, seconds in self.run(names, say):

@@ -169,7 +169,7 @@ def _same(one, two):
     )
 
 
-def plant(path, name, tree):
+def inject(path, name, tree):
     """Let a changed function, method or constant take the place of the old one, wherever it was imported."""
     module = next(m for m in [*sys.modules.values()] if getattr(m, "__file__", "") == str(path))
     code, objects = compile(ast.fix_missing_locations(tree), str(path), "exec"), gc.get_objects()

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mutate import WORDS, Tests
-from mutations import function_at, plant
+from mutations import function_at, inject
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ class Checks(Tests):
 
         def job(say, planted=True):
             if planted:
-                plant(self.root / entry["file"], function, tree)
+                inject(self.root / entry["file"], function, tree)
             say("test")
             for name, outcome, _ in self.run(names, say):
                 if outcome == "failed":

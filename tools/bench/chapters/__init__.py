@@ -30,7 +30,7 @@ QUOTED = [  # 30, 32, 40, 41, 50, 71, 72, 84, 36
     ("stable", "real"),
     ("pe_means", "ideas"),
     *(("convex", part) for part in ("adapt", "reach", "ladder", "speed")),
-    *(("nonconvex", part) for part in ("network", "printed", "speed")),
+    *(("nonconvex", part) for part in ("network", "radius", "printed", "speed")),
     ("codebook",),
     ("columns",),
 ]

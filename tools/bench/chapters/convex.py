@@ -89,13 +89,13 @@ def reach(seeds):
                 return float(p @ adaptation.profiled_loss((X @ w - y) ** 2, kappa_1))
 
             best = phi(fit(private=False).coef_)
-            price = {"epsilon": 1.0, "delta": 1e-5}
-            printed = fit(variant="paper", discrepancy=0.0, n_iter=200, **price)
+            cost = {"epsilon": 1.0, "delta": 1e-5}
+            printed = fit(variant="paper", discrepancy=0.0, n_iter=200, **cost)
             u = 1 / np.r_[printed.source_weights_, printed.target_weights_]
             joint = adaptation.joint_objective(
                 u, printed.coef_, X, y, p, offset=0.0, kappa_1=kappa_1
             )
-            gaps.append([joint - best, phi(printed.coef_) - best, phi(fit(**price).coef_) - best])
+            gaps.append([joint - best, phi(printed.coef_) - best, phi(fit(**cost).coef_) - best])
         print(n, *(f"{v:.4f}" for v in np.mean(gaps, axis=0)))
 
 
@@ -182,13 +182,13 @@ def speed(seeds):
     def fit(**o):  # with the source, which the default would leave out here
         return CnvxAdap(**bounds, alpha=0.1, **o).fit(data.Xt, data.yt, **tables)
 
-    price = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+    cost = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
     one_pass = clock("one pass over both tables (a sum)", lambda: (data.Xs.sum(), data.Xt.sum()))
-    few, many = (clock(f"default, {T} rounds", lambda T=T: fit(n_iter=T, **price)) for T in (2, 22))
+    few, many = (clock(f"default, {T} rounds", lambda T=T: fit(n_iter=T, **cost)) for T in (2, 22))
     print(f"{'a round':40} {(many - few) / 20:.4f} s, {(many - few) / 20 / one_pass:.1f} sums")
-    clock("default", lambda: fit(**price))
+    clock("default", lambda: fit(**cost))
     clock("not private", lambda: fit(private=False))
-    clock("Algorithm 1, 100 rounds", lambda: fit(variant="paper", **price))
+    clock("Algorithm 1, 100 rounds", lambda: fit(variant="paper", **cost))
     clock("discrepancy", lambda: labeled_discrepancy(data.Xt, data.yt, data.Xs, data.ys, 14.0))
 
 

@@ -61,15 +61,15 @@ def count(asked):
 
 def fit(asked):
     """CPU seconds of one fit."""
-    rows, price = [], {"epsilon": 1.0, "delta": DELTA, "random_state": 0}
+    rows, cost = [], {"epsilon": 1.0, "delta": DELTA, "random_state": 0}
     for k, d in SHAPES:
         for name, n, model in (
-            ("stable mean", 500, StableTupleMean(**price)),
-            ("stable mean", 750, StableTupleMean(**price)),
-            ("one noisy tuple", 250, KNoisyCenters(**price)),
-            ("sampled", 1926, KNoisyCenters(variant="sampled", **price)),
-            ("as printed", 4296, KNoisyCenters(variant="paper", **price)),
-            ("averages", 500_000, KAverages(radius=2048.0, min_radius=0.1, too_few=True, **price)),
+            ("stable mean", 500, StableTupleMean(**cost)),
+            ("stable mean", 750, StableTupleMean(**cost)),
+            ("one noisy tuple", 250, KNoisyCenters(**cost)),
+            ("sampled", 1926, KNoisyCenters(variant="sampled", **cost)),
+            ("as printed", 4296, KNoisyCenters(variant="paper", **cost)),
+            ("averages", 500_000, KAverages(radius=2048.0, min_radius=0.1, too_few=True, **cost)),
         ):
             T = centers_of(k, d, 500.0) + 0.01 * np.random.default_rng(0).normal(size=(n, k, d))
             model.fit(T)  # plans are kept
@@ -102,13 +102,13 @@ def fewest_samples(make, n, R, k, d, runs):
 
 def samples(asked):
     """One of the paper's tests."""
-    price = {"epsilon": 1.0, "delta": DELTA}
+    cost = {"epsilon": 1.0, "delta": DELTA}
     methods = {
-        "as printed": (lambda s: KNoisyCenters(variant="paper", random_state=s, **price), 4296),
-        "one noisy tuple": (lambda s: KNoisyCenters(random_state=s, **price), 250),
-        "stable mean": (lambda s: StableTupleMean(random_state=s, **price), 550),
+        "as printed": (lambda s: KNoisyCenters(variant="paper", random_state=s, **cost), 4296),
+        "one noisy tuple": (lambda s: KNoisyCenters(random_state=s, **cost), 250),
+        "stable mean": (lambda s: StableTupleMean(random_state=s, **cost), 550),
         "stable mean, 20": (
-            lambda s: StableTupleMean(separation=20.0, random_state=s, **price),
+            lambda s: StableTupleMean(separation=20.0, random_state=s, **cost),
             750,
         ),
     }

@@ -1,4 +1,4 @@
-"""Non-convex adaptation: a network on two rings, what the weights of Algorithm 2 do, and the speed (nbs/adaptation/nonconvex.ipynb)."""
+"""Non-convex adaptation: a network on two rings, the ball of predictors on Adult, what the weights of Algorithm 2 do, and the speed (nbs/adaptation/nonconvex.ipynb)."""
 
 import math
 import time
@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from bench import classification
 from bench.classification import DELTA
 from dplit import NCnvxAdap, adaptation
 from dplit.accounting import gaussian_mu
@@ -52,6 +53,23 @@ def network(n_splits=10):
             found.setdefault(name, []).append(model.score(Xe, ye))
     for name, scores in found.items():
         print(f"  {name:24s} {np.mean(scores):.3f} ({np.std(scores):.3f})")
+
+
+def radius(n_splits=5, n=1000):
+    """Adult without privacy, n target records: the ball of predictors, beside kernel mean matching, which has none."""
+    if not classification.there("adult"):
+        return
+    public, found = classification.PROBLEMS["adult"][1], {}
+    for seed in range(n_splits):
+        Xs, ys, Xt, yt, Xe, ye, _ = classification.draw(classification.problem("adult"), public, n, seed)  # fmt: skip
+        fits = {"KMM + target": classification.kmm(Xs, ys, Xt, yt)}
+        for size in (5.0, 10.0, 20.0, 40.0, 80.0):
+            model = NCnvxAdap(private=False, weight_radius=size, **classification.KNOWN)
+            fits[f"adapted, radius {size:g}"] = model.fit(Xt, yt, Xs=Xs, ys=ys)
+        for name, model in fits.items():
+            found.setdefault(name, []).append(model.score(Xe, ye))
+    for name, scores in found.items():
+        print(f"  {name:24s} {np.mean(scores):.4f} ({np.std(scores):.4f})")
 
 
 def printed():
@@ -126,10 +144,11 @@ def options(parser):
     parts = parser.add_subparsers(dest="part", required=True)
     for function, text in (
         (network, "a network on two rings"),
+        (radius, "the ball of predictors on Adult"),
         (printed, "what Algorithm 2's weights do"),
         (speed, "m = 1e5, n = 1e4, d = 50"),
     ):
         part = parts.add_parser(function.__name__, help=text)
         part.set_defaults(run=quietly(function))
-        if function is network:
-            part.add_argument("--splits", type=int, default=10)
+        if function in (network, radius):
+            part.add_argument("--splits", type=int, default=5 if function is radius else 10)

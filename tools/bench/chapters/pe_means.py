@@ -113,14 +113,14 @@ def ideas():
     def half(mu, n_refine, projected, counted):
         rows = 0.01 * counted
         shares = rows, 0.5 - rows, 0.5 / n_refine
-        return pe_means.EvolutionPrices(*(mu * math.sqrt(share) for share in shares))
+        return pe_means.EvolutionBudget(*(mu * math.sqrt(share) for share in shares))
 
     return {
         "the default": ({}, {}),
         "no refinement but one step": ({"n_refine": 1}, {}),
         "two steps": ({"n_refine": 2}, {}),
         "five steps": ({"n_refine": 5}, {}),
-        "half of the budget to the votes": ({}, {"evolution_prices": half}),
+        "half of the budget to the votes": ({}, {"evolution_budget": half}),
         "no extra centres": ({}, {"EXTRA": 1.0}),
         "2 k centres": ({}, {"EXTRA": 2.0}),
         "residuals not shortened": ({}, {"residual_radius": whole_ball}),
@@ -185,12 +185,12 @@ def run_speed():
     centers = KMeans(k, n_init=1, random_state=0).fit(X[:5000]).cluster_centers_
     population = np.vstack([centers, pe.variations(centers, L, rng)])
     Q = private_evolution.vote_grid(X)
-    price = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
+    cost = {"mu": 0.1, "n_total": len(X), "noise": Noise(0)}
     tracemalloc.start()
-    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))
+    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **cost))
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **price))
+    _, ours = timed(lambda: pe.dp_nn_histogram(Q, population, n_elite=k, **cost))
     _, plain = timed(lambda: nearest(X, population, radius=1.0))
     print(
         f"n = 1e6, one round of {len(population)} candidates: {ours:.2f} CPU s, peak {peak:.0f} MB"

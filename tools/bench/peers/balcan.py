@@ -103,8 +103,8 @@ def averages(X, labels, k, epsilon, rng, as_driven):
 
 def noisy_averages(X, labels, k, epsilon, delta, noise):
     """NoisyAVG of each of k clusters: a row is in one of them."""
-    price = {"radius": 1.0, "epsilon": epsilon, "delta": delta, "noise": noise}
-    return clip_to_ball(np.array([noisy_avg(X[labels == j], **price) for j in range(k)]), 1.0)
+    cost = {"radius": 1.0, "epsilon": epsilon, "delta": delta, "noise": noise}
+    return clip_to_ball(np.array([noisy_avg(X[labels == j], **cost) for j in range(k)]), 1.0)
 
 
 def chosen_centers(X, k, epsilon, rng, factor=1):

@@ -94,8 +94,8 @@ def fit(X, y, *, bounds, epsilon, delta, seed):
     """name -> predictor, or for minibatch SGD (name, setting) -> predictor with each setting."""
     noise = Noise(seed, neighboring="replace")
     paid = {"noise": noise, "mu": gaussian_mu(epsilon, delta), "delta": delta}
-    price = {"epsilon": epsilon, "delta": delta, "seed": seed}
+    cost = {"epsilon": epsilon, "delta": delta, "seed": seed}
     found = {"AdaSSP": ada_ssp(X, y, **bounds, **paid)}
     for setting in SETTINGS:
-        found["minibatch SGD", setting] = minibatch_sgd(X, y, **bounds, **price, setting=setting)
+        found["minibatch SGD", setting] = minibatch_sgd(X, y, **bounds, **cost, setting=setting)
     return found

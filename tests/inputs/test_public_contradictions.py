@@ -1,0 +1,279 @@
+"""Public facts that contradict each other raise a doubt before a charge, once, and only then."""
+
+import gc
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from dplit import BoundedScaler, CnvxAdap, PEMeans, PrivacyBudget, SourceTargetKMedoids
+from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
+from dplit.inputs import DoubtWarning
+from dplit.inputs.doubts import _REACHES, Reach, check_reach, listed, reach_of, remember
+from dplit.ledger import choose_n_clusters, record_wise
+from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet, source_distance
+
+RNG = np.random.default_rng(0)
+PEOPLE = np.column_stack([RNG.uniform(18, 90, 300), RNG.normal(5e4, 1e4, 300)])
+COST = {"epsilon": 0.5, "delta": 1e-6, "random_state": 0}
+
+
+def scaler(**more):
+    return BoundedScaler([0.0, 0.0], [120.0, 2e5], **more)
+
+
+def doubts(call):
+    """What was doubted, in order; nothing else may be warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    assert {said.category for said in caught} <= {DoubtWarning}
+    assert all(said.filename == __file__ for said in caught)
+    return [str(said.message) for said in caught]
+
+
+def costs_nothing(fit):
+    """A doubt that is an error is raised before the charge."""
+    budget = PrivacyBudget(4.0, 1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        with pytest.raises(DoubtWarning) as caught:
+            fit(budget)
+    assert not budget.ledger
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------- the ball of a scaler
+
+KMEANS = PEMeans, HDPEMeans, NoisyLloyd, MaxCoverKMeans
+RADII = {
+    0.5: True,
+    1.0: True,
+    1.39: True,
+    1.4142: False,
+    2**0.5: False,
+    2.0: False,
+    2.2: True,
+    8.0: True,
+}
+
+
+@pytest.mark.parametrize("kind", KMEANS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("radius", [1.0, 2**0.5, 8.0])
+def test_another_ball_than_the_scaler_s_by_hand_in_a_pipeline_and_in_a_budget(kind, radius):
+    make = lambda: kind(2, radius=radius, **COST)  # noqa: E731
+    budget = PrivacyBudget(4.0, 1e-4)
+    for fit in (
+        lambda: make().fit(scaler().fit_transform(PEOPLE)),
+        lambda: make_pipeline(scaler(), make()).fit(PEOPLE),
+        lambda: budget.fit(make_pipeline(scaler(), make()), PEOPLE),
+        lambda: budget.fit(make(), scaler().fit_transform(PEOPLE)),
+        lambda: budget.fit(make_pipeline(make_pipeline("passthrough", scaler()), FunctionTransformer(), make()), PEOPLE),
+    ):  # fmt: skip
+        said = doubts(fit)
+        assert len(said) == RADII[radius], said
+        assert all("radius_ is 1.41421" in one and "radius=scaler.radius_" in one for one in said)
+    if RADII[radius]:
+        costs_nothing(lambda budget: budget.fit(make_pipeline(scaler(), make()), PEOPLE))
+        costs_nothing(lambda budget: budget.fit(make(), scaler().fit_transform(PEOPLE)))
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_where_the_lines_are_drawn(radius):
+    rows = scaler().fit_transform(PEOPLE)
+    assert len(doubts(lambda: check_reach(rows, "it", radius))) == RADII[radius]
+    assert not doubts(lambda: check_reach(rows.copy(), "it", radius))
+    assert doubts(lambda: check_reach(rows, "it", 2.0, np.array([3.0, 0.0])))
+    assert not doubts(lambda: check_reach(rows, "it", 2.0, np.array([0.3, 0.0])))
+
+
+def test_weights_and_lists_change_the_ball():
+    wide = scaler(weight=[2.0, 1.0]).fit_transform(PEOPLE)
+    assert len(doubts(lambda: PEMeans(2, radius=2**0.5, **COST).fit(wide))) == 1
+    assert not doubts(lambda: PEMeans(2, radius=5**0.5, **COST).fit(wide))
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": PEOPLE[:, 0], "where": RNG.choice(["a", "b"], 300)})
+    lists = BoundedScaler({"age": 0}, {"age": 120}, categories={"where": ["a", "b"]}).fit(frame)
+    budget = PrivacyBudget(4.0, 1e-4)
+    for radius, many in ((lists.radius_, 0), (0.9, 1)):
+        pipe = make_pipeline(lists, NoisyLloyd(2, radius=radius, **COST))
+        assert len(doubts(lambda: budget.fit(pipe, frame))) == many  # noqa: B023
+    parts = [("age", BoundedScaler(0, 120), ["age"]), ("list", BoundedScaler(0, 1, categories={"where": ["a", "b"]}), ["where"])]  # fmt: skip
+    for radius, many in ((lists.radius_, 0), (4.0, 1)):
+        pipe = make_pipeline(ColumnTransformer(parts), NoisyLloyd(2, radius=radius, **COST))
+        assert len(doubts(lambda: budget.fit(pipe, frame))) == many  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", [PEMeans, GridKMeans], ids=lambda kind: kind.__name__)
+def test_bounds_of_rows_that_were_scaled_already(kind):
+    cost = {"epsilon": 0.5, "random_state": 0} | ({} if kind is GridKMeans else {"delta": 1e-6})
+    budget = PrivacyBudget(9.0, 1e-4)
+    for bounds, many in ((([0, 0], [120, 2e5]), 1), ((-1, 1), 0), ((0, 1), 1), ((-9, 9), 1)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            budget.fit(make_pipeline(scaler(), kind(2, bounds=bounds, **cost)), PEOPLE)
+        said = [
+            str(one.message) for one in caught if "come from a BoundedScaler" in str(one.message)
+        ]
+        assert len(said) == many, bounds
+
+
+def test_a_step_after_the_scaler_hides_it_and_nothing_is_said():
+    halved = FunctionTransformer(record_wise(lambda row: row / 2))
+    budget = PrivacyBudget(4.0, 1e-4)
+    assert not doubts(
+        lambda: budget.fit(make_pipeline(scaler(), halved, PEMeans(2, radius=0.8, **COST)), PEOPLE)
+    )
+
+
+def test_other_estimators_that_clip_rows_say_it_too():
+    rows, y = scaler().fit_transform(PEOPLE), RNG.uniform(-1, 1, 300)
+    for call in (
+        lambda: NoisyAverageSet(t=3, epsilon=1.0, radius=8.0, random_state=0).fit(Xs=rows, Xt=rows[:9].copy()),
+        lambda: NeighborNoisyAverages(epsilon=1.0, radius=8.0, random_state=0).fit(Xs=rows, Xt=rows[:9].copy()),
+        lambda: CnvxAdap(epsilon=1.0, delta=1e-5, radius=8.0, weight_radius=1.0, target_bound=1.0, random_state=0).fit(rows, y),
+    ):  # fmt: skip
+        assert ["radius_ is 1.41421" in one for one in doubts(call)] == [True]
+
+
+def test_an_array_is_forgotten_when_it_dies():
+    gc.collect()
+    before = len(_REACHES)
+    rows = scaler().fit_transform(PEOPLE)
+    assert reach_of(rows).radius == 2**0.5 and len(_REACHES) == before + 1
+    del rows
+    gc.collect()
+    assert len(_REACHES) == before
+    assert remember([[1.0]], Reach(1.0, [-1], [1])) == [[1.0]]  # what is no array is not remembered
+
+
+def test_a_doubt_depends_on_no_cell():
+    said = {
+        tuple(doubts(lambda: PEMeans(2, radius=8.0, **COST).fit(scaler().fit_transform(table))))  # noqa: B023
+        for table in (PEOPLE, np.zeros((7, 2)), PEOPLE[:1] * 1e300)
+    }
+    assert len(said) == 1
+
+
+# ---------------------------------------------------------------- a public start
+
+BALL = {"radius": 2.0}
+INITS = {
+    "inside": ([[0.0, 0.0], [1.0, 1.0]], BALL, ""),
+    "on the boundary": ([[0.0, 2.0], [2.0, 0.0]], BALL, ""),
+    "one outside": ([[0.0, 0.0], [30.0, 1.0]], BALL, "row 1 lies outside of the ball of radius 2 around the origin"),
+    "both outside": ([[9.0, 0.0], [30.0, 1.0]], BALL, "rows 0 and 1 lie outside"),
+    "another center": ([[9.0, 0.0], [0.0, 1.0]], BALL | {"center": [9.0, 0.0]}, "row 1 lies outside of the ball of radius 2 around the center"),
+    "ranges": ([[30.0, 4e4], [700.0, 1e4]], {"bounds": ([0, 0], [120, 2e5])}, "row 1 lies outside of the bounds"),
+    "in ranges": ([[30.0, 4e4], [0.0, 2e5]], {"bounds": ([0, 0], [120, 2e5])}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KMEANS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", INITS)
+def test_a_start_outside(kind, name):
+    init, ball, words = INITS[name]
+    make = lambda: kind(2, init=np.array(init), **ball, **COST)  # noqa: E731
+    X = PEOPLE if "bounds" in ball else RNG.uniform(-1, 1, (300, 2)) + ball.get("center", 0.0)
+    budget = PrivacyBudget(4.0, 1e-4)
+    for fit in (
+        lambda: make().fit(X),
+        lambda: budget.fit(make(), X),
+        lambda: make().check_tables(X),
+    ):
+        said = doubts(fit)
+        assert len(said) == bool(words), said
+        assert not words or f"init: {words}" in said[0] and "counted from 0, of 2" in said[0]
+    if words:
+        costs_nothing(lambda budget: budget.fit(make(), X))
+
+
+def test_a_start_of_a_list_of_rows_and_many_rows():
+    init = np.full((100, 2), 9.0)
+    [said] = doubts(
+        lambda: NoisyLloyd(100, init=init, radius=1.0, **COST).fit(PEOPLE[:20].tolist())
+    )
+    assert "rows 0, 1, 2, 3, 4, 5 and 94 more lie outside" in said
+
+
+# ---------------------------------------------------------------- degrees
+
+PARIS = np.array([[48.8, 2.3], [48.9, 2.4], [43.3, 5.4]])
+
+
+@pytest.mark.parametrize("sources", [None, np.radians(PARIS[:1])], ids=["none", "some"])
+def test_degrees_where_radians_are_asked_for(sources):
+    model = lambda: SourceTargetKMedoids(1, metric="haversine")  # noqa: E731
+    [said] = doubts(lambda: model().fit(Xt=PARIS, sources=sources))
+    for words in ("Xt: metric='haversine' takes radians", "latitude of 48.9", "numpy.radians"):
+        assert words in said
+    assert not doubts(lambda: model().fit(Xt=np.radians(PARIS), sources=sources))
+    [said] = doubts(lambda: source_distance(PARIS, np.radians(PARIS), metric="haversine"))
+    assert said.startswith("Xt: ")
+    [said] = doubts(lambda: model().fit(Xt=np.radians(PARIS), sources=PARIS[:1]))
+    assert said.startswith("sources: ")
+    assert not doubts(lambda: SourceTargetKMedoids(1, metric="manhattan").fit(Xt=PARIS))
+    [said] = doubts(
+        lambda: model().fit(Xt=np.radians([[5.0, 2.0], [120.0, 10.0]]))
+    )  # longitude first
+    assert "latitude first" in said and "another order" in said
+    ends = np.array([[np.pi / 2, np.pi], [-np.pi / 2, 2 * np.pi]])
+    assert not doubts(lambda: model().fit(Xt=ends))
+    [said] = doubts(lambda: model().fit(Xt=[[1.0, 90.0]]))
+    assert "longitude of 90" in said
+
+
+def test_private_sources_are_not_looked_at():
+    """Of `source_distance` the sources may be private: only the target is."""
+    assert not doubts(lambda: source_distance(np.radians(PARIS), PARIS, metric="haversine"))
+
+
+# ---------------------------------------------------------------- once
+
+
+def test_a_doubt_is_said_once_in_a_budget():
+    budget, target = PrivacyBudget(20.0, 1e-3), np.r_[PARIS, [[0.0, 0.0]]]
+    model = NoisyAverageSet(t=3, epsilon=1.0, radius=30.0, random_state=0)
+    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
+    assert (
+        len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
+    )  # and again for the next fit
+    lloyd = NoisyLloyd(2, init=np.full((2, 2), 9.0), radius=1.0, **COST)
+    X = RNG.uniform(-1, 1, (300, 2))
+    assert len(doubts(lambda: budget.search(lloyd, {"n_iter": [1, 2, 3]}, X, epsilon=0.5))) == 1
+    pipe = make_pipeline(scaler(), NoisyLloyd(2, radius=9.0, **COST))
+    grid = {"noisylloyd__n_clusters": [1, 2]}
+    assert len(doubts(lambda: budget.search(pipe, grid, PEOPLE, epsilon=0.5))) == 1
+    parts = {
+        name: (NoisyLloyd(2, radius=9.0, **COST), scaler().fit_transform(PEOPLE)) for name in "ab"
+    }
+    assert len(doubts(lambda: budget.parallel(parts))) == 1
+    rows = scaler().fit_transform(PEOPLE)
+    chosen = NoisyLloyd(radius=9.0, random_state=0)
+    assert (
+        len(doubts(lambda: choose_n_clusters(chosen, [1, 2], rows, epsilon=1.0, delta=1e-6))) == 1
+    )
+
+
+def test_cells_of_objects_are_doubted_before_the_charge():
+    pipe = make_pipeline(
+        FunctionTransformer(record_wise(np.log1p)), NoisyLloyd(2, radius=20.0, **COST)
+    )
+    said = costs_nothing(lambda budget: budget.fit(pipe, PEOPLE.astype(object)))
+    assert "may be words" in said
+    budget = PrivacyBudget(4.0, 1e-4)
+    assert not doubts(lambda: budget.fit(pipe, PEOPLE))
+    words = np.array([[1.0, "a"], [2.0, "b"]], dtype=object)
+    with pytest.warns(DoubtWarning, match="record_wise"), pytest.raises(ValueError) as caught:
+        budget.fit(pipe, words)
+    assert "a missing cell as NaN" in str(caught.value) and "'a'" not in str(caught.value)
+    assert "finite numbers" not in str(caught.value)
+
+
+def test_lists_in_sentences():
+    assert listed([]) == "" and listed([1]) == "1" and listed([1, 2]) == "1 and 2"
+    assert listed(range(7)) == "0, 1, 2, 3, 4, 5 and 6"
+    assert listed(range(100)) == "0, 1, 2, 3, 4, 5 and 94 more"

@@ -1,0 +1,194 @@
+"""A search over pipelines: admitted as a fit admits them, at the cost of its last steps, with the choice of the same fits by hand."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from dplit import BoundedScaler, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit.inputs import DoubtWarning
+from dplit.ledger import choose_n_clusters, penalised_distances, record_wise
+from dplit.ledger.pipelines import n_columns_seen, paid_step, what_is_seen
+
+RNG = np.random.default_rng(0)
+PEOPLE = np.column_stack([RNG.uniform(18, 90, 400), RNG.normal(5e4, 1e4, 400)])
+SCALER = partial(BoundedScaler, [0.0, 0.0], [120.0, 2e5])
+MODEL = partial(NoisyLloyd, epsilon=0.5, delta=1e-6, radius=2**0.5, random_state=0)
+
+
+def searched(estimator, grid, X=PEOPLE, **more):
+    budget = PrivacyBudget(6.0, 1e-5)
+    return budget.search(estimator, grid, X, epsilon=0.5, **more), budget
+
+
+def test_a_pipeline_costs_and_chooses_what_its_last_step_does_on_the_rows_that_it_sees():
+    found, budget = searched(
+        make_pipeline(SCALER(), MODEL()), {"noisylloyd__n_clusters": [1, 2, 3]}
+    )
+    alone, other = searched(MODEL(), {"n_clusters": [1, 2, 3]}, SCALER().fit_transform(PEOPLE))
+    assert [*found.best_params_.values()] == [*alone.best_params_.values()]
+    for pipe, model in zip(found.estimators_, alone.estimators_, strict=True):
+        assert np.array_equal(pipe[-1].cluster_centers_, model.cluster_centers_)
+    assert budget.spent == other.spent and budget.ledger[0][2:] == other.ledger[0][2:]
+    assert found.spent_.to_dict() == alone.spent_.to_dict() == budget.receipts[0].to_dict()
+    assert found.best_estimator_[-1].spent_ == found.spent_
+    assert np.array_equal(
+        found.best_estimator_.predict(PEOPLE), alone.best_estimator_.predict(SCALER().fit_transform(PEOPLE))
+    )  # fmt: skip
+
+
+def test_words_steps_and_a_scorer_of_ones_own():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": PEOPLE[:, 0], "where": RNG.choice(["a", "b"], 400)})
+    scaler = BoundedScaler({"age": 0}, {"age": 120}, categories={"where": ["a", "b"]})
+    model = MODEL(radius=1.25)
+    seen = []
+
+    def scorer(last, rows):
+        seen.append((type(last), rows.shape[1]))
+        return ((rows - last.cluster_centers_[0]) ** 2).sum(axis=1)
+
+    found, budget = searched(
+        make_pipeline(scaler, model), {"noisylloyd__n_clusters": [1, 2]}, frame, scorer=scorer, bound=4.0
+    )  # fmt: skip
+    assert {*seen} == {(NoisyLloyd, 3)} and len(budget.ledger) == 1
+    assert [*found.best_estimator_[0].feature_names_in_] == ["age", "where"]
+    steps = {"boundedscaler__weight": [{"where": 0.1}, {"where": 0.3}]}
+    found, _ = searched(make_pipeline(scaler, model), steps, frame)
+    assert found.estimators_[0][0] is not found.estimators_[1][0]
+    scorer = partial(penalised_distances, bound=2.0, gain=0.01)
+    found, _ = searched(
+        make_pipeline(scaler, model), {"noisylloyd__n_clusters": [1, 2]}, frame, scorer=scorer, bound=2.01
+    )  # fmt: skip
+    assert len(found.estimators_) == 2
+
+
+def test_a_step_that_the_grid_names_is_fitted_by_itself():
+    """The same object in two candidates would be one fit, paid twice."""
+    lasts = [MODEL(n_clusters=2), MODEL(n_clusters=3)]
+    grid = {"noisylloyd": lasts, "boundedscaler__weight": [1.0, 0.5]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtWarning)  # half a weight is another ball
+        found, budget = searched(make_pipeline(SCALER(), MODEL()), grid)
+    assert len({id(pipe[-1]) for pipe in found.estimators_}) == 4
+    assert not any(hasattr(last, "spent_") for last in lasts)
+    assert len(found.spent_.releases) >= 5 and len(budget.ledger) == 1
+
+
+class Watched(np.ndarray):
+    def _touched(self, *args, **kwargs):
+        raise AssertionError("a cell was read")
+
+    __getitem__ = __iter__ = __array__ = __array_ufunc__ = __array_function__ = _touched
+
+
+WATCHED = np.zeros((300, 2)).view(Watched)
+GRID = {"noisylloyd__n_clusters": [1, 2]}
+WRONG = {
+    "a mean": (make_pipeline(StandardScaler(), MODEL()), TypeError, "StandardScaler.*PUBLIC ranges"),
+    "cached": (make_pipeline(SCALER(), MODEL(), memory="."), TypeError, "memory="),
+    "too many ranges": (make_pipeline(BoundedScaler([0] * 3, [1] * 3), MODEL()), ValueError, "array of numbers"),
+    "a center": (make_pipeline(SCALER(), MODEL(center=[0.0, 0.0, 0.0])), ValueError, "center"),
+    "a function": (
+        make_pipeline(FunctionTransformer(record_wise(lambda row: 1 / 0)), MODEL()), ValueError, "ZeroD"
+    ),
+    "columns": (
+        make_pipeline(ColumnTransformer([("a", SCALER(), [7])]), MODEL()), (ValueError, IndexError), "features"
+    ),
+    "dear": (make_pipeline(SCALER(), MODEL(epsilon=9.0)), ValueError, "the limit is 6"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_public_mistake_costs_nothing(name):
+    pipe, error, words = WRONG[name]
+    budget = PrivacyBudget(6.0, 1e-5)
+    with pytest.raises(error, match=words):
+        budget.search(pipe, GRID, WATCHED, epsilon=0.5)
+    assert not budget.ledger
+
+
+def test_the_advice_of_a_refusal_is_true():
+    """What states no cost is told what does, and that is admitted by search and fit alike."""
+    from sklearn.cluster import KMeans
+
+    budget = PrivacyBudget(6.0, 1e-5)
+    for refused in (
+        lambda: budget.fit(KMeans(), PEOPLE),
+        lambda: budget.search(KMeans(), {"n_clusters": [1]}, PEOPLE, epsilon=0.5),
+        lambda: budget.search(make_pipeline(SCALER(), KMeans()), {"kmeans__n_clusters": [1]}, PEOPLE, epsilon=0.5),
+    ):  # fmt: skip
+        with pytest.raises(
+            TypeError, match="a Pipeline that ends with one. budget.search takes the same"
+        ):
+            refused()
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("bounds", [(0, 120), (0, [120, 2e5]), ([0, 0], [120, 2e5])])
+def test_ranges_of_one_number_need_no_bound_where_the_columns_are_known(bounds):
+    model = PEMeans(epsilon=0.5, delta=1e-6, bounds=bounds, random_state=0)
+    plain, budget = searched(model, {"n_clusters": [1, 2]})
+    given, _ = searched(model, {"n_clusters": [1, 2]}, bound=2.0)
+    assert plain.best_params_ == given.best_params_ and len(budget.ledger) == 1
+    piped, _ = searched(make_pipeline(model), {"pemeans__n_clusters": [1, 2]})
+    assert [*piped.best_params_.values()] == [*plain.best_params_.values()]
+    assert choose_n_clusters(model, [1, 2], PEOPLE, epsilon=2.0, delta=1e-6).best_params_
+
+
+@pytest.mark.parametrize("bounds", [120, (0, 60, 120), [(1, 120), (5, 90)], (0, "120"), (120, 0)])
+def test_bounds_that_are_none_are_refused_alike_by_fit_and_search(bounds):
+    model, said = PEMeans(2, epsilon=0.5, delta=1e-6, bounds=bounds), []
+    budget = PrivacyBudget(6.0, 1e-5)
+    for ask in (
+        lambda: budget.fit(model, WATCHED),
+        lambda: budget.search(model, {"n_clusters": [1, 2]}, WATCHED, epsilon=0.5),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            ask()
+        said.append(str(caught.value))
+    assert said[0] == said[1] and "bound" in said[0] and not budget.ledger
+
+
+def test_a_list_needs_a_bound_since_only_its_cells_have_columns():
+    model = PEMeans(epsilon=0.5, delta=1e-6, bounds=(0, 120))
+    budget = PrivacyBudget(6.0, 1e-5)
+    with pytest.raises(ValueError, match="search over PEMeans: bound=None; give a public bound"):
+        budget.search(model, {"n_clusters": [1, 2]}, [[1.0, 2.0]] * 9, epsilon=0.5)
+    assert not budget.ledger
+
+
+def test_what_the_last_step_sees():
+    inner = make_pipeline(
+        FunctionTransformer(record_wise(lambda row: row[:, [0, 0, 1]])), "passthrough"
+    )
+    pipe = make_pipeline(SCALER(), make_pipeline(inner, MODEL(2)))
+    assert n_columns_seen(pipe, WATCHED) == 3 and n_columns_seen(MODEL(2), WATCHED) == 2
+    budget = PrivacyBudget(6.0, 1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        budget.fit(pipe, PEOPLE)
+    rows = SCALER().fit_transform(PEOPLE)
+    assert np.array_equal(what_is_seen(pipe, PEOPLE), rows[:, [0, 0, 1]])
+    assert paid_step(pipe).cluster_centers_.shape == (2, 3) and what_is_seen(MODEL(), rows) is rows
+
+
+def test_one_record_moves_the_loss_of_a_candidate_by_at_most_its_bound():
+    """The sensitivity of the choice, through steps that look at one record at a time."""
+    from dplit.ledger.search import STEPS, bounded_loss, squared_distances
+
+    budget = PrivacyBudget(6.0, 1e-5)
+    halved = FunctionTransformer(record_wise(lambda row: np.sqrt(row), otherwise=1.0))
+    pipe = make_pipeline(halved, BoundedScaler([0, 0], [11, 450]), MODEL(2))
+    budget.fit(pipe, PEOPLE)
+    loss = lambda X: bounded_loss(squared_distances, pipe[-1], what_is_seen(pipe, X), 2.0)  # noqa: E731
+    whole, moved = loss(PEOPLE), set()
+    for record in ([1e300, -1e300], [np.nan, 0.0], [0.0, 0.0], [120.0, 2e5]):
+        moved.add(loss(np.r_[PEOPLE, [record]]) - whole)
+        each = [loss(np.r_[PEOPLE[:i], [record], PEOPLE[i + 1 :]]) - whole for i in (0, 7, 399)]
+        assert max(map(abs, each)) <= STEPS
+    assert 0 <= min(moved) and max(moved) <= STEPS and len(moved) > 1

@@ -223,7 +223,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
     """Replay a recording on other data; a sentence for every difference. Values may change freely if the data are not `near`."""
     recorded, found, covered = list(before.events), [], {}
 
-    def return_recorded(event):
+    def hand_out_again(event):
         if not recorded:
             found.append("more releases than the recording")
             return event.outcome
@@ -234,7 +234,7 @@ def _compare(before, estimator, data, seed, fit, near=True):
         found.extend(_differences(first, event, estimator, covered) if near else [])
         return first.outcome
 
-    after = record(estimator, data, seed, fit=fit, watcher=return_recorded)
+    after = record(estimator, data, seed, fit=fit, watcher=hand_out_again)
     if after.public["refusal"] is not None and not after.events:
         return ["refuses one neighbor and not the other"] if _is_finite(data) else []
     if recorded and not found:
@@ -348,16 +348,16 @@ def straddling(
     """
     before, last = record(estimator, walk[-1], seed, fit=fit, watcher=watcher), len(walk) - 1
 
-    def differs(i):
+    def course(i):
         return _compare(before, estimator, walk[i], seed, fit, near=False)
 
     same = last
     for other in [last - 2**k for k in range(last.bit_length())] + [0]:
-        if differs(other):
+        if course(other):
             while same - other > 1:
                 middle = (same + other) // 2
-                other, same = (middle, same) if differs(middle) else (other, middle)
-            sentence = differs(other)[0]
+                other, same = (middle, same) if course(middle) else (other, middle)
+            sentence = course(other)[0]
             return [(f"{sentence}, between steps {other} and {same}", walk[other], walk[same])]
         same = other
     return []

@@ -14,7 +14,7 @@ PAGES = sorted({*(ROOT / "nbs").glob("**/*.ipynb")} - {*LESSONS})
 OURS = re.compile(
     r"\b(?:whoever|whatever|nobody|somebody|anybody|everybody|beside|stands|aloud|in earnest|likewise|forth|"
     r"for free|costs nothing|price[sd]?|paid|bought|buys?|promise[sd]?|doors?|sp(?:y|ies)|guesser|desk|clerk|"
-    r"shorten(?:s|ed|ing)?|rim|record_gradients?|leeway|blur(?:s|red)?|rehearsals?|sabotaged?|planted|row-local|"
+    r"shorten(?:s|ed|ing)?|rim|pulls?|leeway|blur(?:s|red)?|rehearsals?|sabotaged?|planted|row-local|"
     r"our reading|as printed|workshops?|wobbles?|else lies|told apart)\b",
     re.IGNORECASE,
 )

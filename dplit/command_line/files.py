@@ -386,9 +386,13 @@ def _memory():
 
 
 def _memory_for(part, scaler):
-    """Bytes that a table takes in memory, by its footer; of a CSV file, unless dask reads it, its own size."""
+    """Bytes that a table takes in memory, by its footer; of a CSV file, unless dask reads it, its own size.
+
+    The number of records is PRIVATE: up to the next power of two, so that a refusal tells their order of magnitude only.
+    """
     if is_parquet(part):  # a cell, then a number for each of its outputs, and these joined
-        return 16 * (len(scaler.columns_) + _width(scaler)) * _parquet(part, 3)
+        n_records = 1 << max(_parquet(part, 3) - 1, 0).bit_length()
+        return 16 * (len(scaler.columns_) + _width(scaler)) * n_records
     return 0 if find_spec("dask") else os.path.getsize(part.path)
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3

@@ -22,6 +22,7 @@ from ..accounting.groups import receipt_for_persons, record_budget
 from ..mechanisms.noise import Noise
 from ..inputs.console import say
 from ..inputs.checks import check_flag
+from ..inputs.numbers import UnreadableRecords
 from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
 
@@ -255,10 +256,20 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(f"{owner}.fit: {error}.") from None
         self._declared(*tables, **named)
 
+    def _opened(self, *tables, **named):
+        """The tables as numbers. The cells of a list decide how many columns it has, so what does not fit them is said in one sentence."""
+        try:
+            return self._gate(*tables, **named)
+        except (TypeError, ValueError) as error:
+            lists = [X for X in (*tables, *named.values()) if isinstance(X, (list, tuple))]
+            if not lists or isinstance(error, UnreadableRecords):
+                raise
+        raise UnreadableRecords("X", type(self).__name__)
+
     @one_thread
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
-        tables = given._gate(*tables, **named)
+        tables = given._opened(*tables, **named)
         door = partial(_Verbose, type(self).__name__) if getattr(given, "verbose", False) else Noise
         noise = door(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(*tables, noise))

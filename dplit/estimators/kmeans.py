@@ -260,7 +260,7 @@ def say_contradictions(given, X, box):
 
 
 def say_ends(model):
-    """Warn if all RELEASED centers lie at an end of a PUBLIC range: post-processing, which costs nothing.
+    """Warn if all RELEASED centers lie at an end of a PUBLIC range or on the boundary of the PUBLIC ball: post-processing.
 
     Parameters
     ----------
@@ -272,11 +272,20 @@ def say_ends(model):
     PrivateKMeans
         The same.
     """
-    if (box := getattr(model, "bounds_", None)) is not None:
-        found = model.cluster_centers_.astype(float), getattr(model, "cluster_centers_se_", None)
-        if (sizes := model.cluster_sizes_) is not None:
-            sure = sizes > 2 * model.cluster_sizes_se_
-            found = tuple(None if part is None else part[sure] for part in found)
+    found = model.cluster_centers_.astype(float), getattr(model, "cluster_centers_se_", None)
+    if (sizes := model.cluster_sizes_) is not None:
+        sure = sizes > 2 * model.cluster_sizes_se_
+        found = tuple(None if part is None else part[sure] for part in found)
+    if (box := getattr(model, "bounds_", None)) is None:
+        middle = 0.0 if model.center is None else np.asarray(model.center, dtype=float)
+        away = np.linalg.norm(found[0] - middle, axis=1)
+        if len(away) and away.min() > 0.99 * model.radius:
+            warn_after_charge(
+                f"{type(model).__name__}: every cluster lies on the boundary of the ball of radius "
+                f"{model.radius:g}: is the table in the unit of the radius? Pass bounds, a range for each column.",
+                DoubtWarning,
+            )
+    else:
         names = getattr(model, "feature_names_in_", range(len(box.low)))
         ends = zip(names, ends_of(*found, box.low, box.high), strict=True)
         if said := [*said_of_ends(ends)]:

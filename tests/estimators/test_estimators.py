@@ -43,7 +43,7 @@ from dplit import (
     estimators,
 )
 from dplit.geometry import clip_to_ball
-from dplit.inputs import AbstainedWarning, PrivacyWarning
+from dplit.inputs import AbstainedWarning, PrivacyWarning, UnreadableRecords
 from dplit.max_cover import kmeans as max_cover_kmeans
 from dplit.mechanisms import Noise
 from dplit.private_evolution import paper as private_evolution_paper
@@ -927,3 +927,36 @@ def test_only_the_type_of_a_table_decides_and_no_cell():
     # a center beyond the type stays what it is
     far = NoisyLloyd(**COMMON | {"radius": 1e40}, center=[1e60, 0.0]).fit(NARROW)
     assert far.cluster_centers_.dtype == float and np.isfinite(far.cluster_centers_).all()
+
+
+# ---------------------------------------------------------------- lists, whose width is in their cells
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=2.0, init=[[0.0, 0.0], [1.0, 1.0]]),
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=([0, 0], [120, 2e5])),
+        MaxCoverKMeans(2, epsilon=1.0, delta=1e-6, radius=2.0, center=[0.0, 0.0]),
+        GridKMeans(2, epsilon=1.0, delta=1e-6, bounds=([0, 0], [1, 1])),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_list_that_does_not_fit_gets_one_sentence_whatever_is_wrong(model):
+    """One record of a list must not decide which error appears: too wide, ragged, no rows of numbers, one flat row."""
+    wide, said = [[1.0, 2.0, 3.0]] * 50, set()
+    for X in (
+        wide,
+        [*wide, [1.0, 2.0]],
+        [{"a": 1.0}] * 9,
+        [1.0, 2.0, 3.0],
+        [*wide, ["a", 1.0, 2.0]],
+    ):
+        with pytest.raises(UnreadableRecords) as found:
+            clone(model).fit(X)
+        said.add(str(found.value))
+    assert len(said) == 1
+    with pytest.raises(ValueError, match="bounds|shape") as found:  # an array's shape is public
+        clone(model).fit(np.array(wide))
+    assert not isinstance(found.value, UnreadableRecords)
+    clone(model).fit([[0.5, 0.5]] * 50)

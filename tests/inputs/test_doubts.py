@@ -184,3 +184,17 @@ def test_lists_of_one_value():
     assert of_one_value(Column("r", values=("a", "b"))) == of_one_value(Column("r", 0, 1)) == ""
     assert "none of them" in of_one_value(Column("r", values=("a",)))
     assert "is it several" in of_one_value(Column("r", values=("a;b",)))
+
+
+@pytest.mark.parametrize("make", [PEMeans, MaxCoverKMeans, NoisyLloyd, HDPEMeans])
+def test_centers_on_the_boundary_of_the_ball_are_in_doubt(make):
+    """Years and dollars in a ball of radius 1; the same table in a range for each column, or in a wide ball, is not."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(40, 10, 2000), rng.normal(5e4, 1e4, 2000)]
+    cost = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    with pytest.warns(DoubtWarning, match="boundary of the ball of radius 1:.*Pass bounds"):
+        make(3, radius=1.0, **cost).fit(X)
+    for known in ({"bounds": ([0, 0], [120, 2e5])}, {"radius": 1e5}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DoubtWarning)
+            make(3, **known, **cost).fit(X)

@@ -537,3 +537,20 @@ def test_k_tuples_and_a_memory_map_go_through(tmp_path):
         alone = clone(model).fit(BoundedScaler(-1, 1).fit_transform(wide))
     assert np.array_equal(found[-1].cluster_centers_, alone.cluster_centers_)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.npy"]
+
+
+def test_kinds_that_a_pipeline_cannot_take_are_refused_before_a_charge():
+    """A np.matrix, and a pandas column that is sparse: both are public types."""
+    pandas, budget = pytest.importorskip("pandas"), PrivacyBudget(epsilon=4.0, delta=1e-5)
+    scaled = make_pipeline(
+        BoundedScaler([0, 0], [1, 1]), NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.5)
+    )
+    with pytest.raises(TypeError, match="np.asarray"):
+        budget.fit(scaled, np.matrix(np.ones((50, 2))))
+    holes = pandas.DataFrame(
+        {"a": [1.0] * 9, "b": pandas.arrays.SparseArray([1.0, np.nan, 0.0] * 3)}
+    )
+    chosen = ColumnTransformer([("b", FunctionTransformer(record_wise(lambda x: x)), ["b"])])
+    with pytest.raises(TypeError, match="column 'b' is sparse"):
+        budget.fit(make_pipeline(chosen, NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.5)), holes)
+    assert budget.ledger == ()

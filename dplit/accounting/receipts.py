@@ -346,10 +346,7 @@ def _zcdp(releases):
 
 
 def _check_related(one, other):
-    for name, what in (
-        ("neighboring", "neighboring relations"),
-        ("max_rows_per_person", "persons' rows"),
-    ):
+    for name, what in (("neighboring", "relations"), ("max_rows_per_person", "persons' rows")):
         if (mine := getattr(one, name)) != (its := getattr(other, name)):
             raise ValueError(
                 f"these receipts use different {what} ({mine} and {its}); refit one of them with the other's `{name}`."

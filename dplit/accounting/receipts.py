@@ -380,9 +380,7 @@ def _as_dict(receipt):
 def _read(given):
     """The fields of what `Receipt.to_dict` wrote."""
     if not isinstance(given, dict) or given.get("schema") != 1:
-        raise ValueError(
-            "this is not a receipt of schema 1: read it with a newer version of dplit."
-        )
+        raise ValueError("not a receipt of schema 1: read it with a newer version of dplit.")
     lines = given.get("releases", [])
     head = {"max_rows_per_person": 1} | given
     head = {k: v for k, v in head.items() if k not in ("schema", "epsilon", "releases")}

@@ -346,10 +346,7 @@ def _zcdp(releases):
 
 
 def _check_related(one, other):
-    for name, what in (
-        ("neighboring", "neighboring relations"),
-        ("max_rows_per_person", "persons' rows"),
-    ):
+    for name, what in (("neighboring", "relations"), ("max_rows_per_person", "persons' rows")):
         if (mine := getattr(one, name)) != (its := getattr(other, name)):
             raise ValueError(
                 f"these receipts use different {what} ({mine} and {its}); refit one of them with the other's `{name}`."
@@ -383,9 +380,7 @@ def _as_dict(receipt):
 def _read(given):
     """The fields of what `Receipt.to_dict` wrote."""
     if not isinstance(given, dict) or given.get("schema") != 1:
-        raise ValueError(
-            "this is not a receipt of schema 1: read it with a newer version of dplit."
-        )
+        raise ValueError("not a receipt of schema 1: read it with a newer version of dplit.")
     lines = given.get("releases", [])
     head = {"max_rows_per_person": 1} | given
     head = {k: v for k, v in head.items() if k not in ("schema", "epsilon", "releases")}

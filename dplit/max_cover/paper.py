@@ -435,7 +435,7 @@ def published_covers(given, n_columns=math.inf):
 
 # %% ../../nbs/max_cover/paper.ipynb #3e4dd07f
 def published_max_cover(rows, given, noise):
-    """Algorithm 1 line by line for PRIVATE rows, with the means clipped to the ball (post-processing, our guarantee).
+    """Algorithm 1 line by line for PRIVATE rows, with the means clipped to the ball (post-processing, our addition).
 
     Relative to the center of the ball, in the units of the rows. Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 1.
     """

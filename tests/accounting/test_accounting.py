@@ -214,7 +214,7 @@ def test_receipts_add_up_and_refuse_mixed_neighbors():
     )
     both = a + b
     assert both.mu == pytest.approx(0.1 * math.sqrt(2)) and both.delta == 2e-6 and not both.private
-    with pytest.raises(ValueError, match="neighbours"):
+    with pytest.raises(ValueError, match="different neighboring relations"):
         a + receipts.Receipt([], "add_remove", 1e-6)
 
 
@@ -956,7 +956,7 @@ def test_printed_costs_are_rounded_up_whatever_their_size():
             )
     assert receipts.rounded_up(0.1 + 0.2) == "0.3" and receipts.rounded_up(0.0) == "0"
     low = receipts.Release("x", "noisy", epsilon=0.50001, delta=1.01e-7, failure=1.21e-9)
-    assert low.cost == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
+    assert low.privacy_cost == "epsilon = 0.5001, delta = 1.1e-07, failure = 1.3e-09"
     assert (
         "mu = 0.2001" in str(receipts.Receipt([gaussian(0.20001)], "replace", 1e-6)).split("\n")[3]
     )

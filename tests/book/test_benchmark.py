@@ -873,7 +873,7 @@ def test_a_round_is_measured_on_both_programs(dtype):
 def test_the_readme_says_in_the_same_cell_whose_program_was_run():
     """Every figure of somebody else's method; without the mark the line below it must complain."""
     peers = ["PE-means", "printed", "Google", "FastLloyd", "Balcan", "diffprivlib", "FasterPAM", "accelerated", "best peer", "authors'", "C++"]  # fmt: skip
-    marks = "our reading", "their code", "run once"
+    marks = "our reimplementation", "their code", "run once"
 
     def unmarked(section):
         found = []
@@ -887,7 +887,7 @@ def test_the_readme_says_in_the_same_cell_whose_program_was_run():
         return found
 
     section = readme.section()
-    assert section.count("(our reading") >= 5 and section.count("(run once") >= 3
+    assert section.count("(our reimplementation") >= 5 and section.count("(run once") >= 3
     assert unmarked(section) == []
     for mark in marks:
         assert unmarked(section.replace(mark, ""))

@@ -139,7 +139,7 @@ def test_a_set_whose_file_is_missing_is_left_out(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("DPLIT_DATA", str(tmp_path))
     protocol.weather.cache_clear()
     protocol.problem.cache_clear()
-    assert not protocol.there("wind, MAL") and "wind.csv.gz" in capsys.readouterr().out
+    assert not protocol.there("wind, RPT") and "wind.csv.gz" in capsys.readouterr().out
 
 
 def test_german_credit_is_split_by_how_long_people_have_lived_where_they_do(monkeypatch, tmp_path):

@@ -174,7 +174,7 @@ def test_results_that_cannot_be_written_are_printed(folder, monkeypatch, capsys)
     text = said.split("receipt.json:\n")[1]
     receipt, _ = json.JSONDecoder().raw_decode(text)
     assert dplit.accounting.Receipt.from_dict(receipt).epsilon == pytest.approx(1)
-    assert "Printed in place of a file: centers.csv, receipt.json" in told and written(folder) == []
+    assert "Printed instead of a file: centers.csv, receipt.json" in told and written(folder) == []
 
 
 def test_a_folder_without_room_is_refused_before_the_charge(folder, monkeypatch):

@@ -1394,7 +1394,7 @@ def test_the_printed_noise_is_never_called_private():
         warnings.simplefilter("ignore")
         spent = model.fit(tuples(1700)).spent_
     assert not spent.private and "not private in floating point" in str(spent)
-    assert "NOT private: a price for real numbers" in str(spent)
+    assert "NOT private: a guarantee for real numbers" in str(spent)
 
 
 @pytest.mark.parametrize(("kind", "separation"), [(StableTupleMean, 10.0), (KNoisyCenters, 1e4)])

@@ -2160,7 +2160,7 @@ def test_a_false_promise_of_gaussian_noise_is_noticed_whatever_else_is_guarantee
     budget, rows = PrivacyBudget(1, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
     entry = budget.reserve(0.2, 1e-6, gaussian=True, fixed=fixed)
     model = GridKMeans(2, epsilon=0.2, radius=2.0, n_bins=3, random_state=0).fit(rows)
-    with pytest.raises(RuntimeError, match="more than its Gaussian noise"):
+    with pytest.raises(RuntimeError, match="more than its reservation"):
         budget.settle(entry, model.spent_)
     assert (
         budget.spendings[0].epsilon == pytest.approx(0.2) and budget.spendings[0].mu_squared > 0.01
@@ -2176,7 +2176,7 @@ class SaysGaussian(GridKMeans):
 
 def test_a_class_that_guarantees_gaussian_noise_falsely_is_noticed():
     budget, rows = PrivacyBudget(4, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(RuntimeError, match="more than its Gaussian noise"):
+    with pytest.raises(RuntimeError, match="more than its reservation"):
         budget.fit(SaysGaussian(2, epsilon=1.0, delta=1e-6, radius=2.0, random_state=0), rows)
     assert (
         budget.spendings[0].mu_squared > 1

@@ -791,7 +791,7 @@ def test_a_cover_is_paid_once_whatever_the_number_of_choices():
 @pytest.mark.parametrize("exponent", [0.0, -1.0, math.nan, math.inf, None, True, "1"])
 def test_a_cover_wants_a_finite_cost(exponent):
     noise = Noise(0)
-    with pytest.raises(ValueError, match="price"):
+    with pytest.raises(ValueError, match="privacy cost"):
         noise.cover(exponent)
     assert noise.releases == ()
 

@@ -243,13 +243,13 @@ def test_receipt_with_a_cover_costs_each_release_alone():
     assert np.allclose([bar.get_width() for bar in ax.patches], np.divide(alone, sum(alone)))
     assert ax.get_xlabel() == "share of epsilon, each release alone"
     assert "exponent = 0.03" in ax.texts[2].get_text()
-    with pytest.raises(ValueError, match="finite price"):
+    with pytest.raises(ValueError, match="finite privacy cost"):
         plotting.plot_receipt(Receipt([cover], "replace", delta=0.0))
 
 
 def test_receipt_of_any_object_of_nothing_and_of_infinity():
     release = SimpleNamespace(
-        label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, cost="mu = 1"
+        label="x", mechanism="gaussian", times=1, epsilon=None, rho=0.5, privacy_cost="mu = 1"
     )
     assert plotting.plot_receipt(SimpleNamespace(releases=[release])).patches[0].get_width() == 1
     assert (
@@ -257,7 +257,7 @@ def test_receipt_of_any_object_of_nothing_and_of_infinity():
         == "nothing was released"
     )
     release.rho = np.inf
-    with pytest.raises(ValueError, match="finite price"):
+    with pytest.raises(ValueError, match="finite privacy cost"):
         plotting.plot_receipt(SimpleNamespace(releases=[release]))
 
 

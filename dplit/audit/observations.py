@@ -38,7 +38,7 @@ class Observation(NamedTuple):
         What each release states: label, mechanism, shape, sensitivity, noise scale, lattice step,
         parallel branch, body of K-norm noise, share of a secret sample.
     exception : str
-        Type and words of the exception that ended the run, or "".
+        Type and message of the exception that ended the run, or "".
     warnings : tuple of str
     printed : str
         On standard output and standard error.
@@ -112,7 +112,7 @@ def observe(
         stack.enter_context(watch(replay))
         try:
             result, receipt = target(data, seed, neighboring)
-        except Exception as error:  # its words are an output
+        except Exception as error:  # its message is an output
             exception = f"{type(error).__name__}: {error}"
     shown = tuple(map(_stated, events)), exception, tuple(str(w.message) for w in caught)
     seen = Observation(*shown, said.getvalue(), pickle.dumps(result), pickle.dumps(receipt))
@@ -200,7 +200,7 @@ def _beyond(rows, kind):
 
 
 def _mapped(rows):
-    """A memory map of a file that is gone once the map is."""
+    """A memory map of a file that is deleted with the map."""
     with TemporaryFile() as file:
         found = np.memmap(file, dtype=float, mode="w+", shape=rows.shape)
     found[:] = rows
@@ -265,7 +265,7 @@ def extreme_pairs(
         Of the clipping ball, for records on its boundary.
     n_pairs : int
     neighboring : {"add_remove", "replace"}
-        The second dataset has one record more than the first, or one other record.
+        The second dataset has one record more than the first, or one record replaced.
     containers : sequence of str
         Keys of `CONTAINERS`; the pairs come in them in turn.
     seed : int
@@ -355,7 +355,7 @@ def behavior(
     pairs : iterable of tuple (name, D, E)
         For example `extreme_pairs`.
     neighboring : {"add_remove", "replace"}
-        Handed to the target; the pairs must be neighbors in this sense.
+        Passed to the target; the pairs must be neighboring in this sense.
     seed : int
         The i-th pair uses the noise of seed + i.
 
@@ -382,7 +382,7 @@ def behavior(
 
 
 def _difference(one, two):
-    """The first difference of two parts of an observation, as far as it is words."""
+    """The first difference of two parts of an observation, if they are text."""
     if isinstance(one, bytes):
         return ""
     if isinstance(one, tuple):

@@ -89,7 +89,7 @@ _HEAVY = 60_000  # bytes that a figure may take
 def png(fig, colors=(128, 64, 32, 16)):
     """A figure as PNG with twice the pixels and few colors, and the size it is shown at.
 
-    Of the numbers of colors the first with which it is no heavier than a page of the book can hold, or the last.
+    The number of colors is the first with which the file is small enough for a page of the book, or the last.
     """
     drawn = io.BytesIO()
     fig.savefig(drawn, format="png", dpi=2 * fig.dpi, bbox_inches="tight")
@@ -187,7 +187,7 @@ _KEYS |= {"--": "– –", "-.": "– ·", ":": "· · ·"}
 def label_lines(ax: OnAxes, *, gap: Annotated[float, between(0, 10)] = 1.25):
     """Write the name of each line at its right end, with its marker: no legend hides a curve.
 
-    Call it last: names stay where the ends of the lines are now.
+    Call it last: the names are placed at the current ends of the lines.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def panels(
     abreast: Annotated[int, whole(1, 4)] = 1,
     **options,
 ):
-    """A figure of several panels, narrow enough to be read on a phone: they stand one under another.
+    """A figure of several panels, narrow enough to be read on a phone: one below another.
 
     Parameters
     ----------

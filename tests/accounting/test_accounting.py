@@ -214,7 +214,7 @@ def test_receipts_add_up_and_refuse_mixed_neighbors():
     )
     both = a + b
     assert both.mu == pytest.approx(0.1 * math.sqrt(2)) and both.delta == 2e-6 and not both.private
-    with pytest.raises(ValueError, match="neighbours"):
+    with pytest.raises(ValueError, match="different neighboring relations"):
         a + receipts.Receipt([], "add_remove", 1e-6)
 
 

@@ -235,7 +235,7 @@ def test_shares_say_what_they_divide():
     for bad in ({"own": -1.0}, {"mu_squared": math.nan}, {"neighboring": "friends"}):
         with pytest.raises(ValueError):
             accounting.Spending(**bad)
-    with pytest.raises(ValueError, match="neighboring datasets"):
+    with pytest.raises(ValueError, match="replace neighboring datasets, not add_remove"):
         accounting.Spending.of(accounting.Receipt([gaussian(0.1)], "replace", 1e-6), "add_remove")
 
 

@@ -715,7 +715,7 @@ def test_columns_that_depend_on_each_other_have_one_short_answer(kind, private):
 
 
 def test_rounding_never_moves_two_vectors_farther_than_declared():
-    """Two vectors inside the ball, a diameter apart, made so that rounding record_gradients them apart."""
+    """Two vectors inside the ball, a diameter apart, made so that rounding pulls them apart."""
     k, bound, h, small = 4000, 1.5, 0.47, 0.999
     (step, limit), half = lattice(bound), k // 2
     root = math.sqrt(half)

@@ -795,8 +795,8 @@ def test_replay_accuses_no_honest_cover():
         (HalfLeave, "a row counts after it was covered"),
         (CountsTwice, "moved 2 times the declared sensitivity"),
         (CountsTheAbsent, "counts move both ways"),
-        (CheapReceipt, "a dearer choice than the receipt says"),
-        (OtherDoor, "a dearer choice than the receipt says"),
+        (CheapReceipt, "a more costly choice than the receipt says"),
+        (OtherDoor, "a more costly choice than the receipt says"),
     ],
 )
 def test_replay_says_what_is_wrong_with_a_cover(broken, finding):

@@ -297,7 +297,7 @@ def test_a_call_in_a_text_works(call, tmp_path, monkeypatch):
 def test_every_call_in_the_readme_is_tried():
     # of CONTRIBUTING: a place for a name of one's own, values of a style sheet, and the audit's chapter
     others = {'Kept("../benchmarks/NAME.json")', "face(__name__)", "bounds=(low, high)",
-              'sabotage("half the noise, declared", model)', 'Decimal("1e400")'}  # fmt: skip
+              'inject("half the noise, declared", model)', 'Decimal("1e400")'}  # fmt: skip
     found = {call for name in DOCUMENTS[:3] for call in whole_calls(TEXTS[name])}
     found = {call for call in found if not call.startswith("var(")}
     assert found - others == {*CALLS}

@@ -131,7 +131,10 @@ def zoo(neighboring):
     return pairs_of(neighboring), audit.walks(2, RADIUS, neighboring=neighboring)
 
 
-LATER = "the same draws", "a privacy cost above the claim after"  # a single release has no later one
+LATER = (
+    "the same draws",
+    "a privacy cost above the claim after",
+)  # a single release has no later one
 
 
 def harmless(name, bug):

@@ -329,9 +329,7 @@ def adapt_classifier(
 
 # %% ../../nbs/adaptation/classification.ipynb #9a4d0002
 _ASKED = 0.05  # share of mu^2 for the query how good the source's model is for the target
-_CALLED = (
-    0.1  # share of mu^2 for the query how the target calls the source's classes, three or more
-)
+_CALLED = 0.1  # share of mu^2 for the query how the target calls the source's classes
 
 
 def least_right(n: Count, scale: NotNegative, n_classes: Annotated[int, whole(2)]):
@@ -492,13 +490,13 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         PUBLIC number of noisy gradients. Default 20; without a public sample 20 to 100, more
         with less noise; 100 if `variant="paper"`.
     expected_gain : float, optional
-        PUBLIC estimate of how much adaptation can lower the mean loss, in nats, against which the
-        noise is weighed. Default with a public source: from a noisy count of the private records
-        that the source's model classifies correctly, which costs a twentieth of mu^2; if they are
-        hardly more than by guessing, the fit uses the target only, otherwise the source is weighted
-        by its accuracy: `trust_in`. With three classes or more and enough records, another tenth of
-        mu^2 detects classes that the source calls by other names: `target_names`. With a number no
-        such query is made. Default with a public target (`protect="source"`) 0.02, without a public sample ln(number of classes).
+        PUBLIC estimate of how much adaptation can lower the mean loss, in nats. Default with a public
+        source: from a noisy count of the private records that its model classifies correctly, for a
+        twentieth of mu^2; if hardly more than by guessing, the fit uses the target only, otherwise
+        the source is weighted by its accuracy: `trust_in`. With three classes or more and enough
+        records, another tenth of mu^2 detects classes that it calls by other names: `target_names`.
+        With a number no such query is made. Default with a public target (`protect="source"`) 0.02,
+        without a public sample ln(number of classes).
     raise_curvature : float
         PUBLIC. This fraction of the largest curvature is added in directions in which the public
         sample is flat.

@@ -232,7 +232,7 @@
     receipt(box, svg, given, redraw) {
       const releases = given.releases.map(([kind, price]) => ({ kind, price }));
       const kind = choice(box, "noise", ["Gaussian", "Laplace"]);
-      const price = slider(box, "price of one release", [0.05, 1, 0.05], 0.2, Number, (v) => `${kind() === "Gaussian" ? "mu" : "epsilon"} = ${number(v)}`);
+      const price = slider(box, "privacy cost of one release", [0.05, 1, 0.05], 0.2, Number, (v) => `${kind() === "Gaussian" ? "mu" : "epsilon"} = ${number(v)}`);
       const button = add(box, "button", { type: "button" }, "Add this release");
       const list = add(box, "ol");
       button.addEventListener("click", () => {

@@ -614,7 +614,7 @@ def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
 
 @pytest.mark.parametrize("receipt", [gaussians(2.0), gaussians(1.0, 2.0)], ids=["one", "several"])
 def test_what_does_not_depend_on_answers_is_refused_and_not_charged(receipt):
-    """The privacy cost release was known before it, and so was that of a fixed receipt."""
+    """The privacy cost of one release was known before it, and so was that of a fixed receipt."""
     budget = PrivacyBudget(**LIMITS)
     with pytest.raises(BudgetExceeded, match="nothing was charged, and its answers must not"):
         budget.charge(receipt=receipt, fixed=len(receipt.releases) > 1)

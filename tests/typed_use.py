@@ -8,9 +8,9 @@ from dplit.accounting import PrivacyCost, Receipt
 from dplit.estimators import Clusters
 
 
-def clusterings(X: np.ndarray, cost: tuple[float, float]) -> list[np.ndarray]:
-    """Every k-means: fitted, asked, priced."""
-    epsilon, delta = cost
+def clusterings(X: np.ndarray, limits: tuple[float, float]) -> list[np.ndarray]:
+    """Every k-means: fitted, asked, and its privacy cost stated."""
+    epsilon, delta = limits
     lloyd = dplit.NoisyLloyd(
         3, epsilon=epsilon, delta=delta, radius=4.0, init=X[:3], random_state=0
     )

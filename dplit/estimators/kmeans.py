@@ -279,7 +279,8 @@ def say_ends(model):
     if (box := getattr(model, "bounds_", None)) is None:
         middle = 0.0 if model.center is None else np.asarray(model.center, dtype=float)
         away = np.linalg.norm(found[0] - middle, axis=1)
-        if len(away) and away.min() > 0.99 * model.radius:
+        errors = np.linalg.norm(np.zeros((1, 1)) if found[1] is None else found[1], axis=1)
+        if len(away) and away.min() > 0.99 * model.radius and errors.max() < 0.1 * model.radius:
             warn_after_charge(
                 f"{type(model).__name__}: every cluster lies on the boundary of the ball of radius "
                 f"{model.radius:g}: is the table in the unit of the radius? Pass bounds, a range for each column.",

@@ -31,7 +31,7 @@ class UnreadableRecords(ValueError, TypeError):
         return (
             f"{name} cannot be used: {owner} needs a table of finite numbers, and some cell is NaN, infinity, "
             "masked or no number (float() argument must be a string or a real number), or some record has "
-            "another length, or not as many cells as the parameters say. To protect the records, this message says no more. Mend or leave out such "
+            "another length than it should. To protect the records, this message says no more. Mend or leave out such "
             "records one by one; declare words to a BoundedScaler, or leave their columns out."
         )
 

@@ -315,10 +315,8 @@ def _one_record(X):
     arrow = hasattr(X, "column_names")
     names, types = (X.schema.names, X.schema.types) if arrow else (list(X.columns), X.dtypes)
     _refuse_kinds(X, names, types)
-    cells = {
-        name: [""] if column_kind(one) == "w" else [0.0]
-        for name, one in zip(names, types, strict=True)
-    }
+    kinds = zip(names, types, strict=True)
+    cells = {name: [""] if column_kind(one) == "w" else [0.0] for name, one in kinds}
     for base in type(X).__mro__:
         library = sys.modules.get(base.__module__.partition(".")[0])
         if library is not None and library.__name__ in ("pandas", "polars", "pyarrow"):

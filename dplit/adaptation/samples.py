@@ -416,6 +416,10 @@ class PrivateAdaptation(PrivateEstimator):
     neighboring = "replace"  # sizes are public: another relation would not protect them
     _sort = "numbers"  # of labels
 
+    @property
+    def _private_tables(self):
+        return ("Xt", "yt") if self.protect == "target" else ("Xs", "ys")
+
     def _rules(self):
         rules = rules_of(type(self))
         first = {"private": rules["private"]}  # the others depend on it

@@ -181,7 +181,7 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _dry_run_done(options, scaler, model, why, left_out, budget):
+def _say_cost(options, scaler, model, why, left_out, budget):
     """What a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
     said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
@@ -315,7 +315,7 @@ def _write(folder, result, names):
     return failed
 
 # %% ../../nbs/command_line/command.ipynb #11527435
-def _dry_run(options, source, scaler, model, *said):
+def _try_first(options, source, scaler, model, *said):
     """Write everything once with made-up numbers: what fails without a row fails before the charge."""
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
     noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
@@ -419,12 +419,12 @@ def _cluster(options, source):
     budget = _till(options, model)
     if options.dry_run:
         _require_empty(options.out)
-        return _dry_run_done(options, scaler, model, *said, budget)
+        return _say_cost(options, scaler, model, *said, budget)
     with held(model) as stop:
         work = partial(_answer, options, source, scaler, model, stop, *said)
         new = _prepare(options.out)
         try:
-            _dry_run(options, source, scaler, model, *said)
+            _try_first(options, source, scaler, model, *said)
             stop.check()
             if left_out := said[-1]:
                 say(f"left out, because no range is declared: {listed(left_out, 12)}")

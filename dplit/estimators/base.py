@@ -176,6 +176,8 @@ class PrivateEstimator(BaseEstimator):
     def _check_tables(self, *tables, **named):
         """Refuse tables passed to `fit` for reasons that are PUBLIC."""
 
+    _private_tables = "X", "T", "Xt", "yt"  # of those that `fit` takes
+
     def _gate(self, *tables, **named):
         """The tables as the algorithm reads them, a list; error messages about them quote no row."""
         raise NotImplementedError
@@ -258,20 +260,23 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(f"{owner}.fit: {error}.") from None
         self._declared(*tables, **named)
 
-    def _opened(self, *tables, **named):
-        """The tables as numbers. The cells of a list decide how many columns it has, so what does not fit them is said in one sentence."""
+    def _read(self, *tables, **named):
+        """The tables of `_gate`. How many columns a PRIVATE list has is in its cells, so whatever it does not fit is said in one sentence."""
         try:
             return self._gate(*tables, **named)
         except (TypeError, ValueError) as error:
-            lists = [X for X in (*tables, *named.values()) if isinstance(X, (list, tuple))]
+            given = inspect.signature(self.fit).bind(*tables, **named).arguments
+            lists = [
+                name for name in self._private_tables if isinstance(given.get(name), (list, tuple))
+            ]
             if not lists or isinstance(error, UnreadableRecords):
                 raise
-        raise UnreadableRecords("X", type(self).__name__)
+        raise UnreadableRecords(lists[0], type(self).__name__)
 
     @one_thread
     def _fit(self, *tables, **named):
         given = self._declared(*tables, **named)
-        tables = given._opened(*tables, **named)
+        tables = given._read(*tables, **named)
         kind = partial(_Verbose, type(self).__name__) if getattr(given, "verbose", False) else Noise
         noise = kind(given.random_state, neighboring=given.neighboring)
         vars(given).update(given._release(*tables, noise))

@@ -30,7 +30,7 @@ from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
 from ..inputs.checks import DoubtWarning, warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
-from ..inputs.doubts import ends_of, said_of_ends
+from ..inputs.doubts import ends_of, on_boundary, said_of_ends
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
@@ -277,10 +277,7 @@ def say_ends(model):
         sure = sizes > 2 * model.cluster_sizes_se_
         found = tuple(None if part is None else part[sure] for part in found)
     if (box := getattr(model, "bounds_", None)) is None:
-        middle = 0.0 if model.center is None else np.asarray(model.center, dtype=float)
-        away = np.linalg.norm(found[0] - middle, axis=1)
-        errors = np.linalg.norm(np.zeros((1, 1)) if found[1] is None else found[1], axis=1)
-        if len(away) and away.min() > 0.99 * model.radius and errors.max() < 0.1 * model.radius:
+        if on_boundary(*found, model.radius, model.center):
             warn_after_charge(
                 f"{type(model).__name__}: every cluster lies on the boundary of the ball of radius "
                 f"{model.radius:g}: is the table in the unit of the radius? Pass bounds, a range for each column.",

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SEPARATORS', 'check_inside', 'said_once', 'doubt', 'listed', 'check_start', 'check_start_in', 'check_radians',
-           'Reach', 'remember', 'reach_of', 'check_reach', 'check_reach_in', 'ends_of', 'said_of_ends', 'deciding',
-           'said_of_deciding', 'of_one_value', 'looks_joined', 'as_one_name']
+           'Reach', 'remember', 'reach_of', 'check_reach', 'check_reach_in', 'ends_of', 'on_boundary', 'said_of_ends',
+           'deciding', 'said_of_deciding', 'of_one_value', 'looks_joined', 'as_one_name']
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70003
 import math
@@ -238,6 +238,27 @@ def ends_of(centers, errors, low, high):
         }
         found.append(next((end for end, yes in every.items() if yes and clear[j]), ""))
     return found
+
+
+def on_boundary(centers, errors, radius, center=None):
+    """Whether all clusters lie on the boundary of the PUBLIC ball, by RELEASED centers whose noise is small.
+
+    Parameters
+    ----------
+    centers : ndarray of shape (k, d)
+        In the units of the ball; without clusters that may be empty. There may be none.
+    errors : ndarray of shape (k, d), or None
+        Standard errors of their noise. None: not known, and taken as small.
+    radius : float
+    center : ndarray of shape (d,), optional
+
+    Returns
+    -------
+    bool
+    """
+    away = np.linalg.norm(centers - (0.0 if center is None else np.asarray(center)), axis=1)
+    noise = np.zeros(1) if errors is None else np.linalg.norm(errors, axis=1)
+    return len(away) > 0 and away.min() > 0.99 * radius and noise.max() < radius / 10
 
 
 _ENDS = {"low": "the low end", "high": "the high end", "both": "one or the other end"}

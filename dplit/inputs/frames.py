@@ -22,6 +22,8 @@ def not_a_table(X, name):
         return "Hand over the rows."
     if isinstance(X, (str, bytes, os.PathLike)):
         return f"Read the file first: pandas.read_csv({name}). Or run python -m dplit cluster."
+    if isinstance(X, np.matrix):
+        return f"scikit-learn does not take np.matrix: pass np.asarray({name})."
     if sparse.issparse(X):
         return f"Sparse tables are not read: hand over {name}.toarray(), if that fits."
     if hasattr(X, "collect") and not shaped:

@@ -296,10 +296,8 @@ def receipt_of(estimator, before=None):
     return receipt if fresh else None
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0f12
-def _refuse_kinds(X, names=(), types=()):
-    """Refuse what scikit-learn's steps do not take, by its PUBLIC type: a np.matrix, and sparse columns of pandas."""
-    if isinstance(X, np.matrix):
-        raise TypeError("X is a np.matrix, which scikit-learn does not take: pass np.asarray(X).")
+def _refuse_sparse(names, types):
+    """Refuse sparse columns of pandas, by their PUBLIC type: whether a step takes one depends on what it leaves out."""
     for name, one in zip(names, types, strict=True):
         if "Sparse" in type(one).__name__:
             raise TypeError(
@@ -309,12 +307,11 @@ def _refuse_kinds(X, names=(), types=()):
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0012
 def _one_record(X):
     """A table with the columns of X, of which no cell is read, and one PUBLIC record: zeros, and empty words."""
-    _refuse_kinds(X)
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return np.zeros((1, X.shape[1]))
     arrow = hasattr(X, "column_names")
     names, types = (X.schema.names, X.schema.types) if arrow else (list(X.columns), X.dtypes)
-    _refuse_kinds(X, names, types)
+    _refuse_sparse(names, types)
     kinds = zip(names, types, strict=True)
     cells = {name: [""] if column_kind(one) == "w" else [0.0] for name, one in kinds}
     for base in type(X).__mro__:

@@ -69,6 +69,7 @@ class PrivateSources(PrivateEstimator):
     """What both mechanisms share. Subclasses implement `_check_public` and `_release`."""
 
     _parameters = PARAMETERS | {"rho": _RHO, "radius": _RADIUS}
+    _private_tables = ("Xs",)
 
     def _total_epsilon(self):
         if self.rho is None:

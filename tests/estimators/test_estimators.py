@@ -32,11 +32,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dplit
 from dplit import (
     BudgetExceeded,
+    CnvxAdap,
     GridKMeans,
     HDPEMeans,
     KTupleGaussianMixture,
     KTupleKMeans,
     MaxCoverKMeans,
+    NoisyAverageSet,
     NoisyLloyd,
     PEMeans,
     PrivacyBudget,
@@ -960,3 +962,18 @@ def test_a_list_that_does_not_fit_gets_one_sentence_whatever_is_wrong(model):
         clone(model).fit(np.array(wide))
     assert not isinstance(found.value, UnreadableRecords)
     clone(model).fit([[0.5, 0.5]] * 50)
+
+
+def test_of_two_tables_the_private_list_is_named_and_a_public_one_keeps_its_own_words():
+    """What is wrong with a public list may be said; what is wrong with a private one may not."""
+    wide, square, ones = [[1.0, 2.0, 3.0]] * 30, np.ones((30, 2)), np.ones(30)
+    sources = NoisyAverageSet(t=5, rho=0.01, delta=1e-6, radius=3.0, n_cells=15)
+    with pytest.raises(UnreadableRecords, match="^Xs cannot"):
+        sources.fit(Xs=wide, Xt=square)
+    ask = dict(epsilon=1.0, delta=1e-6, radius=2.0, weight_radius=1.0, target_bound=1.0, alpha=0.5)
+    with pytest.raises(UnreadableRecords, match="^Xt cannot"):
+        CnvxAdap(**ask).fit(wide, ones, Xs=square, ys=ones)
+    for protect, tables in (("target", (square, wide)), ("source", (wide, square))):
+        with pytest.raises(ValueError, match="has not the columns") as found:
+            CnvxAdap(**ask, protect=protect).fit(tables[0], ones, Xs=tables[1], ys=ones)
+        assert not isinstance(found.value, UnreadableRecords)

@@ -207,7 +207,7 @@ def test_an_interrupt_after_the_fit_does_not_lose_it(folder, monkeypatch, capsys
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize("step", ["read_rows", "_dry_run"])
+@pytest.mark.parametrize("step", ["read_rows", "_try_first"])
 def test_an_interrupt_before_anything_was_released_stops(folder, monkeypatch, capsys, step):
     monkeypatch.setattr(command_line_command, step, lambda *_: signal.raise_signal(signal.SIGINT))
     assert main(line(folder)) == 130
@@ -229,7 +229,7 @@ from dplit.estimators import NoisyLloyd
 from dplit.accounting import Receipt
 
 STEPS = {  # (owner, function, which of its calls, whether after it)
-    "rehearsing": (commands, "_dry_run", 1, True),
+    "rehearsing": (commands, "_try_first", 1, True),
     "charged": (charging, "_reserve", 1, True),
     "reading": (commands, "read_rows", 1, False),
     "fitting": (NoisyLloyd, "_start", 1, False),

@@ -116,7 +116,7 @@ def frame(page, has_source):
         if text_of(fold).startswith("Proof"):
             fold.parent["class"] = "proof"
     for table in page.body.find_all("table"):
-        candidate_centers(page, table)
+        heads(page, table)
         table.wrap(new("div", attrs={"class": "table-scroll"}))
     glance(page)
     for link in page.body.find_all("a", href=True):  # a formula alone has no name to be read out
@@ -137,7 +137,7 @@ def glance(page):
         fold.insert(0, page.body.new_tag("summary", string="At a glance: " + ", ".join(names)))
 
 
-def candidate_centers(page, table):
+def heads(page, table):
     """An empty head is a cell, an empty row of heads goes; a table without heads, its first cells bold, names its rows."""
     if table.thead and not text_of(table.thead):
         table.thead.decompose()

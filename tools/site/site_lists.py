@@ -144,8 +144,8 @@ def notation(ordered):
             link = add(add(words, "li"), "a", title, href=f"{other.address}#{box['id']}")
             link.insert_after(f", {other.label}")
         for n, table in enumerate(other.body.find_all("table")):
-            candidate_centers = [text_of(head) for head in table.select("thead th")]
-            if candidate_centers and candidate_centers[0] in ("symbol", "guarantee"):
+            heads = [text_of(head) for head in table.select("thead th")]
+            if heads and heads[0] in ("symbol", "guarantee"):
                 heading = add(soup, "h3", id=f"{posixpath.splitext(other.address)[0]}-{n}")
                 add(heading, "a", other.label, href=other.address)
                 box = add(soup, "div", **{"class": "table-scroll"})

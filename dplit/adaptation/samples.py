@@ -416,16 +416,13 @@ class PrivateAdaptation(PrivateEstimator):
     neighboring = "replace"  # sizes are public: another relation would not protect them
     _sort = "numbers"  # of labels
 
-    @property
-    def _private_tables(self):
-        return ("Xt", "yt") if self.protect == "target" else ("Xs", "ys")
+    _private_tables = property(lambda self: self._sides(("Xt", "yt"), ("Xs", "ys"))[0])
 
     def _rules(self):
         rules = rules_of(type(self))
-        first = {"private": rules["private"]}  # the others depend on it
         if isinstance(self.private, (bool, np.bool_)) and not self.private:
             rules |= {"epsilon": _check_no_cost, "delta": rule_of(Delta | None).ask}
-        return first | rules
+        return {"private": rules["private"]} | rules  # the others depend on it
 
     def _check_common(self):
         owner = type(self).__name__

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SERIES', 'Drawn', 'Dots', 'OnAxes', 'style', 'png', 'axes_for', 'plain_unless_formula', 'plain_log_ticks',
-           'series_style', 'label_lines', 'panels']
+           'series_style', 'label_lines', 'panels', 'Folded']
 
 # %% ../../nbs/plotting/styles.ipynb #5a10c0d2
 import io
@@ -27,6 +27,7 @@ from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 from PIL import Image
 
+from ..accounting.receipts import Table
 from ..inputs.contracts import between, instance, Rule, whole
 
 # %% ../../nbs/plotting/styles.ipynb #5394b0b5
@@ -262,3 +263,33 @@ def panels(
     for ax in axes.flat[n:]:
         ax.set_axis_off()
     return fig, axes.flat[:n]
+
+# %% ../../nbs/plotting/styles.ipynb #5a10c0f2
+class Folded(Table):
+    """A long `Table` that opens on a click: it takes one line of a page.
+
+    Parameters
+    ----------
+    head : sequence of str
+        Names of the columns.
+    rows : iterable of sequences
+        One cell for each column, shown as `str` shows it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `Table`.
+
+    Examples
+    --------
+    >>> from dplit.plotting import Folded
+    >>> Folded(["set", "loss"], [("digits", 1.45), ("iris", 0.2)])
+    set     loss
+    ------------
+    digits  1.45
+    iris    0.2
+    """
+
+    def _repr_markdown_(self):
+        summary = f"<summary>The table, {len(self.rows) - 1} rows</summary>"
+        return f"<details>{summary}\n\n{super()._repr_markdown_()}\n\n</details>"

@@ -142,8 +142,6 @@ def test_a_phone_needs_no_scrolling_sideways(visits):
 LIMITS = {
     "command_line/tour.html": 7,
     "examples/benchmarks.html": 45,
-    "max_cover/paper.html": 40,  # a paper's chapter with its experiments and claims
-    "source_target/medoids.html": 40,
     "reference": 75,
     "lessons": 25,
     "": 30,

@@ -811,7 +811,9 @@ def test_the_distribution_of_choices_of_a_cover_is_tested():
     pair = [("a crowd", D, D[1:])]
     assert not audit.replay(Greedy(), pair, seeds=range(250))
     found = audit.replay(SharpRace(), pair, seeds=range(250))
-    assert any("the choice does not have its declared law" in sentence for sentence in found)
+    assert any(
+        "the choice does not have its declared distribution" in sentence for sentence in found
+    )
 
 
 class TwoCovers(Greedy):

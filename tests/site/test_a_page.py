@@ -34,8 +34,8 @@ UNFOLDED = """() => {
 # what KaTeX draws is not ours, and half of what axe would look at: a box of its size stands in its place
 BOXES = """() => document.fonts.ready.then(() => document.querySelectorAll(".katex").forEach(formula => {
     const { width, height } = formula.getBoundingClientRect();
-    formula.replaceChildren();
-    Object.assign(formula.style, { display: "inline-block", width: width + "px", height: height + "px" });
+    formula.replaceChildren("x"); // a head of a table that is a formula is not empty
+    Object.assign(formula.style, { display: "inline-block", width: width + "px", height: height + "px", overflow: "hidden" });
 }))"""
 # one text of each style: of the same colour, size and weight on the same layers all have one contrast
 STYLES = """() => {

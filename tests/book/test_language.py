@@ -122,3 +122,11 @@ def test_chapters_use_few_words_of_our_own(room):
     share, which = ours_in(pages)
     assert share <= 8, which
     assert not [word for page in pages for word in BRITISH.findall(words_of(page))]
+
+
+def test_benchmark_pages_use_few_words_of_our_own():
+    pages = [*ROOT.glob("nbs/examples/benchmarks_*.ipynb")]
+    pages += ROOT.glob("nbs/answers/examples/benchmarks_*.ipynb")
+    share, which = ours_in(pages)
+    assert len(pages) == 5 and share <= 8, which
+    assert not [word for page in pages for word in BRITISH.findall(words_of(page))]

@@ -11,9 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
 # folders that an editor has gone through, with their answers
 EDITED = "accounting adaptation audit datasets estimators examples geometry k_tuples max_cover mechanisms plotting private_evolution source_target".split()
-WAITING = (
-    "benchmark",
-)  # pages of these folders that no editor has gone through yet: how their names begin
 # words that stood where the field has a term, or that no writer of today uses
 OURS = re.compile(
     r"\b(?:whoever|whatever|nobody|somebody|anybody|everybody|beside|stands|aloud|in earnest|likewise|forth|"
@@ -122,7 +119,6 @@ def test_spelling_is_american(page):
 def test_chapters_use_few_words_of_our_own(room):
     """At most 8 in 10,000, and no British spelling."""
     pages = [*ROOT.glob(f"nbs/{room}/*.ipynb"), *ROOT.glob(f"nbs/answers/{room}/*.ipynb")]
-    pages = [page for page in pages if not page.name.startswith(WAITING)]
     share, which = ours_in(pages)
     assert share <= 8, which
     assert not [word for page in pages for word in BRITISH.findall(words_of(page))]

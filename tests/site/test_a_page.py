@@ -141,7 +141,10 @@ def test_a_phone_needs_no_scrolling_sideways(visits):
 
 LIMITS = {
     "command_line/tour.html": 7,
-    "examples/benchmarks.html": 45,
+    "examples/benchmarks_kmeans.html": 20,
+    "examples/benchmarks_speed.html": 20,
+    "examples/benchmarks_medoids.html": 20,
+    "examples/benchmarks_adaptation.html": 20,
     "reference": 75,
     "lessons": 25,
     "": 30,

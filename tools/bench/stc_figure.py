@@ -1,4 +1,4 @@
-"""Figures 3 to 6 and 57 to 62 of the source-target paper: cost against the number of medoids (nbs/source_target/medoids.ipynb).
+"""Figures 3 to 6 and 57 to 62 of the source-target paper: cost against the number of medoids (nbs/source_target/real_data.ipynb).
 
 At epsilon = 3 and at rho = 3: NAS for t in {75, 150, 300} and NNA, as published and as by default here; the paper's baseline
 (3), Balcan et al. (tools/bench/peers/balcan.py, our reimplementation) with 100 centers; noisy Lloyd; sources ignored, and open.

@@ -1,9 +1,9 @@
 """Do seeded fits give the same bits as before? Hashes of what every estimator releases: python tools/quality/golden.py [--against REF]
 
-Alone it prints one JSON object, from the name of a case to the hash of its bytes. With `--against REF` it also computes the
+Without options it prints one JSON object, from the name of a case to the hash of its bytes. With `--against REF` it also computes the
 hashes for the package as of a git revision, in a temporary work tree and by this very file, and prints each case that differs;
 the exit status is 1 if there is one. Hashes depend on the machine and the versions of numpy, scipy and scikit-learn, so
-compare them on one machine only; `tests/book/test_golden.py` holds rounded numbers that hold anywhere.
+compare them on one machine only; `tests/book/test_golden.py` has rounded numbers that hold on every machine.
 
 A fit has three cases: what it released ("PEMeans"), the numbers of its receipt ("PEMeans, costs") and the receipt as it is
 printed ("PEMeans, receipt"), so that a change of words changes the last one only.
@@ -35,7 +35,7 @@ TIMES = {"opened", "when", "who", "ledger", "seal"}  # of a ledger: differ from 
 
 @cache
 def modules():
-    """Every module of dplit, wherever it stands, the outermost first; `__main__` is a program."""
+    """Every module of dplit, at any depth, the outermost first; `__main__` is a program."""
     walked = pkgutil.walk_packages(dplit.__path__, "dplit.")
     names = [m.name for m in walked if not m.name.endswith(("__main__", "_modidx"))]
     return [dplit, *map(importlib.import_module, sorted(names, key=lambda n: (n.count("."), n)))]
@@ -43,7 +43,7 @@ def modules():
 
 @cache
 def found(*names):
-    """The thing of the first of these names that any module of dplit has defined."""
+    """The object of the first of these names that any module of dplit has defined."""
     for name in names:
         for module in modules():
             thing = vars(module).get(name)
@@ -86,7 +86,7 @@ def hashed(value):
 
 
 def released(model):
-    """Fitted attributes but the receipt, by their names."""
+    """Fitted attributes except the receipt, by their names."""
     names = [n for n in sorted(vars(model)) if n.endswith("_") and not n.startswith("_")]
     return {name: getattr(model, name) for name in names if name != "spent_"}
 
@@ -100,7 +100,7 @@ def costs(receipt):
 
 
 def without_times(ledger):
-    """What `to_dict` says of a ledger, but for clocks, names of accounts, and what is made of these."""
+    """What `to_dict` says of a ledger, except clocks, names of accounts, and what is derived from these."""
     if isinstance(ledger, list):
         return [*map(without_times, ledger)]
     if not isinstance(ledger, dict):
@@ -449,7 +449,7 @@ def cases():
 
 
 def outcome(make):
-    """What a case made, its warnings unheard: (value, receipt or None)."""
+    """What a case returned, its warnings ignored: (value, receipt or None)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = make()

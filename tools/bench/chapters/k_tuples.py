@@ -1,4 +1,4 @@
-"""k-tuples: how fast they are counted beside a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
+"""k-tuples: how fast they are counted compared with a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
 
 CPU seconds differ from machine to machine, their ratios much less.
 """
@@ -78,7 +78,7 @@ def fit(asked):
 
 
 def fewest_samples(make, n, R, k, d, runs):
-    """Smallest s on a grid of steps of 9 % with success in nine runs of ten, times n; tuples by the law of group means."""
+    """Smallest s on a grid of steps of 9% with success in nine runs of ten, times n; tuples by the distribution of group means."""
     centers, s = centers_of(k, d, R), 2.0
     while s < 1e5:
         missed = 0

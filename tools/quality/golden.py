@@ -123,7 +123,7 @@ LABELS = np.repeat([0, 1, 2], 50)
 LABELED = rng_of(1).normal(size=(150, 2)) + np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 3.0]])[LABELS]
 RECORDS = rng_of(2).normal(size=(60, 2))
 ANSWERS = RECORDS @ [0.5, -0.25] + 0.1 * rng_of(3).normal(size=60)
-PRICE = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+COST = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 
 
 def tuples(n, d=2, spread=5e-4):
@@ -143,8 +143,8 @@ def scattered(n):
 
 def kmeans():
     """Estimators of clusters: (name, thunk that fits it)."""
-    ball = {"n_clusters": 3, "radius": 10.0} | PRICE
-    cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | PRICE
+    ball = {"n_clusters": 3, "radius": 10.0} | COST
+    cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | COST
     public, start = {"variant": "paper", "n_public": 600}, {"init": FAR / 2}
     ways = {
         "NoisyLloyd": [
@@ -215,10 +215,10 @@ def tuple_clusterers():
     ]:
         kind, named = getattr(dplit, name), said(name, form, box)
         for answer, T in (("answers", tuples(least)), ("abstains", scattered(least))):
-            yield f"{named}, {answer}", partial(fit, kind(**PRICE | form), T)
+            yield f"{named}, {answer}", partial(fit, kind(**COST | form), T)
     yield (
         "StableTupleMean, one column",
-        partial(fit, dplit.StableTupleMean(**PRICE), tuples(300, 1)),
+        partial(fit, dplit.StableTupleMean(**COST), tuples(300, 1)),
     )
 
 
@@ -261,7 +261,7 @@ def nna(made):
 
 def adaptation():
     data = {"Xs": LABELED, "ys": LABELED @ [0.4, -0.3]}
-    own = PRICE | {"delta": 1e-4, "radius": 2.0, "weight_radius": 3.0, "n_iter": 4}
+    own = COST | {"delta": 1e-4, "radius": 2.0, "weight_radius": 3.0, "n_iter": 4}
     for form in (
         {},
         {"discrepancy": "release", "kappa_2": 0.1, "kappa_inf": 0.1},
@@ -343,7 +343,7 @@ def queries():
     cube = {"bounds": ([-10] * 3, [10] * 3)}
 
     def loss_of_a_fit():
-        made = dplit.PEMeans(3, **PRICE | {"epsilon": 8.0}, **cube).fit(GROUPS)
+        made = dplit.PEMeans(3, **COST | {"epsilon": 8.0}, **cube).fit(GROUPS)
         return found("private_loss")(made, GROUPS, epsilon=0.5, random_state=1)
 
     yield "private_loss after a fit with bounds", loss_of_a_fit
@@ -384,7 +384,7 @@ def ledgers():
 
     def filled(composition=None, relation="add_remove"):
         budget = dplit.PrivacyBudget(30.0, 1e-4, composition=composition)
-        ball = {"n_clusters": 3, "radius": 10.0, "neighboring": relation} | PRICE
+        ball = {"n_clusters": 3, "radius": 10.0, "neighboring": relation} | COST
         budget.fit(dplit.NoisyLloyd(**ball), GROUPS, label="first")
         budget.fit(dplit.PEMeans(**ball), GROUPS)
         budget.charge(0.5, 1e-7, name="a query", label="by hand")
@@ -403,7 +403,7 @@ def ledgers():
 
     def searched():
         budget = dplit.PrivacyBudget(30.0, 1e-4)
-        ball = {"radius": 10.0} | PRICE
+        ball = {"radius": 10.0} | COST
         made = budget.search(dplit.NoisyLloyd(**ball), {"n_clusters": [2, 3]}, GROUPS, epsilon=1.0)
         return kept(budget), made.best_params_, released(made.best_estimator_)
 
@@ -416,7 +416,7 @@ def ledgers():
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
                 with dplit.PrivacyBudget.open(Path(folder) / "l", 3.0, 1e-5) as budget:
-                    budget.fit(dplit.PEMeans(3, radius=10.0, **PRICE), GROUPS)
+                    budget.fit(dplit.PEMeans(3, radius=10.0, **COST), GROUPS)
             with dplit.PrivacyBudget.open(Path(folder) / "l") as budget:
                 return kept(budget)
 

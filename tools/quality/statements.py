@@ -92,7 +92,7 @@ def main(argv=None):
         for entry in entries:
             results.append(tests.caught(entry))
             print(f"{results[-1]:10s} {entry['of']}: {entry['change']}", flush=True)
-        print(f"caught {results.count('killed')} of {len(entries)} planted")
+        print(f"detected {results.count('killed')} of {len(entries)} injected")
         if args.keep:
             keep(args.keep, entries, results)
 

@@ -113,7 +113,7 @@ def plane_of(Xt):
 
 
 def target_histogram(Xs, Xt, radius, center, seed, epsilon, lift):
-    """Points of a noisy histogram of the target's plane: in the plane, or lifted as far as targets next to them are."""
+    """Points of a noisy histogram of the target's plane: in the plane, or lifted as far as targets beside them are."""
     noise, plane, middle = Noise(seed), plane_of(Xt), Xt.mean(axis=0)
     X, T = ((clip_to_ball(rows, radius, center) - center) @ plane for rows in (Xs, Xt))
     margin = (T.max(axis=0) - T.min(axis=0)).max() / 4

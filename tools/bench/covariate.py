@@ -1,6 +1,6 @@
-"""A public source and a private target without labels: covariate shift, compared with the source model (no privacy cost) and LabelShiftClassifier.
+"""A public source and a private target without labels: covariate shift, beside the free source and LabelShiftClassifier.
 
-Eight shifts of clouds (classification) and of a curved rule (regression), similar to those of
+Eight shifts of clouds (classification) and of a curved rule (regression), drawn after the kinds of
 skada's generators; code and numbers are ours. Rules of the estimators were tuned on seeds below 100 of the
 same shifts; what is published has other seeds.
 """

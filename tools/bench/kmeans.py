@@ -1,4 +1,4 @@
-"""Private k-means of this package compared with its peers: a line of kmeans.csv for each fit."""
+"""Private k-means of this package beside its peers: a line of kmeans.csv for each fit."""
 
 import math
 from functools import cache, partial
@@ -45,7 +45,7 @@ CHECKS = ["FastLloyd, as driven", "Balcan et al., as driven"]
 METHODS = ["KMeans", *OURS, *PEERS, *CHECKS]
 PURE = {"diffprivlib", "Balcan et al.", "Balcan et al., as driven"}
 DIRECT = "PE-means, read directly"
-ESTIMATORS = {  # n is public in the paper, so every method that asks for it gets it
+ESTIMATORS = {  # n is public in the paper, so whoever asks for it gets it
     # every ball of this table is right: there is nothing to zoom in on
     "PEMeans": lambda n: partial(PEMeans, zoom=False),
     "HDPEMeans": lambda n: partial(HDPEMeans, zoom=False),
@@ -75,7 +75,7 @@ worker = cache(Library)  # one for all fits
 
 
 def fit(method, name, epsilon, seed, folder):
-    """(centers, wall s, CPU s, peak MB) of one fit."""
+    """(centres, wall s, CPU s, peak MB) of one fit."""
     X, k = load(name)
     cost = {"epsilon": epsilon, "delta": len(X) ** -1.1}
     if method == "diffprivlib":

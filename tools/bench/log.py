@@ -10,7 +10,7 @@ import dplit
 from bench import store
 
 FIELDS = "table part version commit day minutes digest".split()
-# what writes lines of a table in addition to its own part
+# what writes lines of a table beside its own part
 ALSO = {"auc": "redraw", "curves": "redraw", "shares": "gan", "classification": "kernel-means"}
 
 

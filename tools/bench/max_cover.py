@@ -1,4 +1,4 @@
-"""MaxCoverKMeans measured: its losses compared with other methods', its speed compared with a direct reimplementation of Algorithm 2.
+"""MaxCoverKMeans measured: its losses beside other methods', its speed beside a direct reading of Algorithm 2.
 
 Of nbs/max_cover/paper.ipynb: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
 `cover [--rows N ...] [--dimensions D ...]`. Of nbs/max_cover/kmeans.ipynb: `skip [--sets NAME ...]`. CPU seconds differ from machine to machine, their ratios much less.
@@ -121,18 +121,18 @@ def ours(points, snap, watch=None):
 
 
 def cover_row(n, d, snap):
-    """Times of the same 16 choices, after a check that all implementations count alike in every round."""
+    """Times of the same 16 choices, after a check that all readings count alike in every round."""
     points, seen = clumps(n, d), []
     unit = RADIUS / math.sqrt(d)
     places = np.rint(points / unit) if snap else points / unit
     nodes, live = ours(points, snap, seen)
     chosen = np.rint(nodes / unit).astype(np.int64)
     seconds, left = {}, None
-    programs = [
+    readings = [
         ("loops", cover_by_loops, [tuple(b) for b in chosen.tolist()]),
         ("by record", cover_by_record, number(chosen).tolist()),
     ]
-    for name, build, keys in programs:
+    for name, build, keys in readings:
         (histograms, left), seconds[name] = timed(
             lambda b=build, c=keys: read_directly(places, b, c, seen[0][0])
         )
@@ -157,7 +157,7 @@ def cover(rows, dimensions):
     head += ["fastest / ours", "loops / ours", "printed / ours", "ours peak MB"]
     sizes = [(n, d) for d in dimensions for n in rows if d < 4 or n <= 5000]
     print(f"One level: r = {RADIUS}, g = 1, {PICKS} picks, exponent {EXPONENT}; CPU seconds.")
-    print("Counts of all programs agree in every round. by record, loops: cover built once;")
+    print("Counts of all readings agree in every round. by record, loops: cover built once;")
     print("as printed: rebuilt in every round (one build timed, times the rows left).")
     print(Table(head, [cover_row(n, d, snap) for n, d in sizes for snap in (False, True)]))
     print("Targets at n = 20000, d' = 3: ball 30 times, snap 300 times.")
@@ -172,7 +172,7 @@ ALL = ["syn64", "digits", "mnist10k", *(f"blobs_{n}_{d}" for d in (2, 10, 50) fo
 
 
 def load(name, k):
-    """(rows, PUBLIC center, PUBLIC radius) of a data set."""
+    """(rows, PUBLIC centre, PUBLIC radius) of a data set."""
     if name.startswith("blobs_"):
         n, d = map(int, name.split("_")[1:])
         X = make_blobs(n, d, centers=k, center_box=(-10, 10), random_state=7)[0]
@@ -201,7 +201,7 @@ def random_candidates(seed):
 
 
 def methods(n, k, public):
-    """name -> function of (rows, seed) that returns centers; the first three are not private."""
+    """name -> function of (rows, seed) that returns centres; the first three are not private."""
     private = dict(public, n_clusters=k, epsilon=1.0, delta=n**-1.5)
 
     def kmeans(restarts, **options):
@@ -342,7 +342,7 @@ LEVELS = [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True),
 
 
 def run(folder, seeds):
-    """Losses: max_cover.csv. One level of covers compared with a direct reimplementation of the published algorithm, same choices: cover.csv."""
+    """Losses: max_cover.csv. One level of covers beside the printed algorithm read directly, same choices: cover.csv."""
     loss(["syn64", "digits"], None, seeds, folder / "max_cover.csv")
     rows = []
     for n, d, snap in LEVELS:

@@ -1,4 +1,4 @@
-"""Speed and memory of the common parts, measured here and now: python tools/bench/measure.py [--rows N]
+"""Speed and memory of what everything else stands on, measured here and now: python tools/bench/measure.py [--rows N]
 
 Ratios compare two programs in one run, on one thread; absolute numbers differ from machine to machine.
 """
@@ -73,7 +73,7 @@ def peak_megabytes(n_rows, n_iter, d=16, k=16):
 
 
 def count_with_receipt(n):
-    """A `Noise`, one query and its receipt, whose privacy cost is computed when it is read."""
+    """A door, one question and its receipt, whose price is found when somebody reads it."""
     noise = Noise()
     noise.count(n, mu=0.1)
     return noise.receipt(delta=1e-6)

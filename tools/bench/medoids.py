@@ -1,4 +1,4 @@
-"""k-medoids without sources: SourceTargetKMedoids compared with FasterPAM, from 2 to 1,000 medoids of 500 to 20,000 rows."""
+"""k-medoids without sources: SourceTargetKMedoids beside FasterPAM, from 2 to 1,000 medoids of 500 to 20,000 rows."""
 
 import numpy as np
 from scipy.spatial.distance import cdist

@@ -35,13 +35,13 @@ def markdown(head, rows):
 
 
 def programs(part, program):
-    """Lines of the table of authors' own programs, which were run once for comparison with ours."""
+    """Lines of the table of authors' own programs, which were run once beside ours."""
     rows = store.book("programs")
     return [r for r in rows if (r["part"], r["program"]) == (part, program)]
 
 
 def other_programs():
-    """PEMeans compared with the best of the authors' programs in each cell: the mean, and where it is not ahead."""
+    """PEMeans beside the best of the authors' programs in each cell: the mean, and where it is not ahead."""
     best, worst, *_ = [r for r in store.book("programs") if r["part"] == "k-means, loss"]
     cells, costs = best["data"].split(", ")
     lower, of = map(int, re.search(r"below 1 in (\d+) of (\d+)", best["what"]).groups())
@@ -50,7 +50,7 @@ def other_programs():
 
 
 def kmeans_part():
-    """Losses of PEMeans compared with the peers."""
+    """Losses of PEMeans beside the peers."""
     found = by_set(store.book("auc"))
     best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
     below = f"{geometric_mean(best):.2f} (our reimplementations and diffprivlib); below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
@@ -68,7 +68,7 @@ def kmeans_part():
 
 
 def fit_times():
-    """CPU time of a fit of PEMeans, in seconds and compared with its authors' program."""
+    """CPU time of a fit of PEMeans, in seconds and beside its authors' program."""
     cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in store.book("speed")}
     theirs = programs("k-means, CPU s", "PE-means, authors' program, printout off")
     ratio = {r["data"]: r["ratio"] for r in theirs}
@@ -94,7 +94,7 @@ def cover_losses():
 
 
 def solver_ratios():
-    """SourceTargetKMedoids compared with FasterPAM, with sources and without."""
+    """SourceTargetKMedoids beside FasterPAM, with sources and without."""
     found = [r for r in store.book("solver") if r["solver"] == "FasterPAM"]
     cost, time = ([float(r[f"{what}_over_ours"]) for r in found] for what in ("cost", "time"))
     yield (
@@ -124,7 +124,7 @@ def gap_shares():
 
 
 def adaptation_gains():
-    """NCnvxAdap compared with the better of its two alternatives."""
+    """NCnvxAdap beside the better of its two alternatives."""
     ahead = [100 * float(r["ahead"]) for r in store.book("shifts")]
     worse = sum(a < -1 for a in ahead)
     yield (
@@ -134,11 +134,11 @@ def adaptation_gains():
 
 
 def speed():
-    """The speed of the common parts."""
+    """The ground everything stands on."""
     last = store.book("scale")[-1]
     n, cpu = int(last["rows"]), {p: float(last[f"{p}_cpu_s"]) for p in PASSES}
     for r in store.book("package"):
-        if not r["what"].startswith("PEMeans"):  # fit_times has it, next to others
+        if not r["what"].startswith("PEMeans"):  # fit_times has it, beside others
             yield r["what"], r["measured"]
     ratio = f"{cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map"
     yield (

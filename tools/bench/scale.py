@@ -2,8 +2,8 @@
 
 Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8) into the folder of results, passes over
 its first 1e5, 1e6, ... rows, and deletes it. Each line: the finite-number check, and one round of
-NoisyLloyd with 16 clusters, compared with numpy's own sum over the same map and with a round of numpy
-without privacy; and the most memory that a whole fit took (pages of the file apart, which the
+NoisyLloyd with 16 clusters, beside numpy's own sum over the same map and beside a round that numpy
+makes without privacy; and the most memory that a whole fit took (pages of the file apart, which the
 system may drop at any time). With dask the last size is fitted through dask's threads too, and
 the bits are compared. Set OMP_NUM_THREADS=1.
 """

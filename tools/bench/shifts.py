@@ -1,4 +1,4 @@
-"""A public source that is wrong in one of many ways: what the guard of NCnvxAdap is worth, compared with source only and target only.
+"""A public source that is wrong in one of many ways: what the guard of NCnvxAdap is worth beside the free source and the target alone.
 
 All sets come with scikit-learn, or are drawn. Rules were tuned on seeds below 100; what is published has others.
 """

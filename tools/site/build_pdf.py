@@ -71,9 +71,9 @@ def question(paragraph):
 
 
 def one_by_one(body):
-    """Of an interactive figure, each picture becomes a figure of its own, named by its label.
+    """Of something to play with, each picture becomes a figure of its own, named by its label.
 
-    A question that comes before the slider moves follows the first of them.
+    A question that comes before the slider moves stands after the first of them.
     """
     for box in body.select("figure .dplit-frames"):
         figure, pictures = box.find_parent("figure"), box.find_all("img")
@@ -104,7 +104,7 @@ def _paired(formula):
 def printable(page, folder, apart=False):
     """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder.
 
-    apart: of an interactive figure, print each picture.
+    apart: of something to play with, print each picture.
     """
     body = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").main
     if apart:

@@ -66,7 +66,7 @@ def check(page, by_address):
 
 
 def gather(page, nbs):
-    """What a page shows from files next to the notebooks; nothing is loaded from the network."""
+    """What a page shows that lies beside the notebooks; nothing is loaded from the network."""
     for tag in page.body.select("[src], link[href]"):
         source = tag.get("src") or tag["href"]
         if source.startswith("data:"):  # the picture itself
@@ -144,7 +144,7 @@ def finish(ordered, described, modules, has_source):
     ordered = [*ordered, *described]
     if made.body.select(
         "li, table"
-    ):  # with the other pages about the book, or before the reference
+    ):  # it stands with the other pages about the book, or before the reference
         last = [n for n, page in enumerate(ordered) if page.section == made.section]
         ordered.insert(last[-1] + 1 if last else len(ordered) - len(described), made)
     for page in ordered:

@@ -122,7 +122,7 @@ def preview_files(ordered):
 
 
 def notation(ordered):
-    """The page of symbols and words, collected from the chapters' own tables and definitions."""
+    """The page of symbols and words, gathered from the chapters' own tables and definitions."""
     page = Page("notation.ipynb", "About the book", "Notation and words", made=True)
     page.description = (
         "Every table of symbols in the book, and every definition, with the chapter it comes from."

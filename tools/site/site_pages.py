@@ -43,7 +43,7 @@ class SiteError(Exception):
 @dataclass
 class Page:
     notebook: str  # as _quarto.yml names it, relative to nbs/: "mechanisms/noise.ipynb"
-    section: str = ""  # its part of the sidebar
+    section: str = ""  # the part of the sidebar it stands in
     title: str = ""
     description: str = ""
     body: BeautifulSoup | None = None
@@ -322,7 +322,7 @@ def _without_types(signature):
 
 
 def reference(module, chapter):
-    """The page of a module's public names in the order of the alphabet: what each takes, returns and raises."""
+    """The page of a module's public names in the order of the alphabet: what each takes, gives and raises."""
     page = Page(reference_name(module.__name__), "Reference", made=True)
     page.title, page.description = module.__name__, (module.__doc__ or "").strip()
     public = sorted(getattr(module, "__all__", []), key=str.lower)

@@ -10,7 +10,7 @@ TALK = re.compile(r"^#\| (fig-cap|fig-alt): *\"(.*)\"$", re.M)
 
 
 def listing(website, ordered):
-    """A line for each page that was written to be read: its title, its address and what it is about."""
+    """A line for each page that somebody wrote to be read: its title, its address and what it is about."""
     lines = [f"# {website['title']}", "", f"> {website.get('description', '')}"]
     for part, pages in site_lists.parts(ordered):
         written = [page for page in pages if not page.made and page.section != "Answers"]

@@ -1,4 +1,4 @@
-"""PEMeans compared with HDPEMeans on tables of 33 to 128 columns: why `python -m dplit` chooses by columns (nbs/command_line/command.ipynb).
+"""PEMeans beside HDPEMeans on tables of 33 to 128 columns: whence `python -m dplit` chooses by columns (nbs/command_line/command.ipynb).
 
 Each table lies in a public box, as the command has it: numbers within their bounds, values of a list as
 columns of zeros and ones. Losses are means over the seeds; a ratio is that of HDPEMeans over PEMeans.
@@ -51,7 +51,7 @@ def ball(X):
 
 
 def compare(seeds):
-    """Print the mean losses of each table and epsilon, and their ratios."""
+    """Print the mean losses of each table and price, and what becomes of them."""
     lines, ratios = [], []
     for (name, make), epsilon in product(TABLES.items(), EPSILONS):
         X, k = make()

@@ -1,4 +1,4 @@
-"""Convex adaptation compared with other methods, and what each part of it is worth (nbs/adaptation/convex.ipynb)."""
+"""Convex adaptation beside other methods, and what each part of it is worth (nbs/adaptation/convex.ipynb)."""
 
 import math
 import time
@@ -100,7 +100,7 @@ def reach(seeds):
 
 
 def ladder(seeds):
-    """Noisy gradient descent with the noise of each rung; rounds and step are the best for the TEST set, to the advantage of each."""
+    """Noisy gradient descent with the noise of each rung; rounds and step are the best for the TEST set, in favour of each."""
     n, alpha, epsilon, delta, kappa_1, r = 1000, 0.3, 1.0, 1e-5, 0.25, 1.0
     draws = [datasets.make_shifted_regression(4000, n, 20, random_state=s) for s in range(seeds)]
     Lambda, Y = draws[0].weight_radius, draws[0].target_bound

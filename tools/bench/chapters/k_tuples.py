@@ -1,4 +1,4 @@
-"""k-tuples: how fast they are counted compared with a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
+"""k-tuples: how fast they are counted beside a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
 
 CPU seconds differ from machine to machine, their ratios much less.
 """

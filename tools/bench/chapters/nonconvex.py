@@ -56,7 +56,7 @@ def network(n_splits=10):
 
 
 def radius(n_splits=5, n=1000):
-    """Adult without privacy, n target records: the ball of predictors, compared with kernel mean matching, which has none."""
+    """Adult without privacy, n target records: the ball of predictors, beside kernel mean matching, which has none."""
     if not classification.there("adult"):
         return
     public, found = classification.PROBLEMS["adult"][1], {}

@@ -3,11 +3,11 @@
 They took the program of Falk and Meneses (2019) with its "best-practice parameters", and say no more
 of it. From that program: a Wasserstein GAN, 10 latent columns, one hidden layer of 20 units in either
 network, weights of the critic cut at 1/20, five steps of the critic for one of the generator, RMSprop.
-The program computes no privacy cost: it clips no gradient and adds noise of a given size, in the version that
+The program computes no price: it clips no gradient and adds noise of a given size, in the version that
 we read one draw for all entries of a matrix. So the rest is the common choice (Abadi et al., 2016):
-each step of the critic draws a Poisson sample of its rows, clips the gradient of every row and adds Gaussian noise,
-the last two by optax; the privacy cost of all steps together is that of `poisson_gaussian_delta`, and the
-generator, which sees only the critic, is post-processing. The last layer gives numbers, where that program, made
+each step of the critic draws its rows by coins, clips the gradient of every row and adds Gaussian noise,
+the last two by optax; the price of all steps together is that of `poisson_gaussian_delta`, and the
+generator, which sees the critic alone, is free. The last layer gives numbers, where that program, made
 for tables of categories, gives shares of categories. The number of rows is public to it.
 
 JAX does the work, in an environment of its own, driven by `gan_worker` over a pipe. Its noise is

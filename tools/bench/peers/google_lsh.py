@@ -1,8 +1,8 @@
 """Google's private clustering (Chang and Kamath, 2021), our reimplementation from its public description and parameters.
 
 Rows are grouped by a tree: at each level one random hyperplane through 0 halves a node, and noisy counts
-decide which nodes are split further. Leaves become noisy averages, and k-means of these averages, weighted by their
-counts, gives the centers. One row is in at most 21 counts and in one sum.
+decide which nodes live on. Leaves become noisy averages, and k-means of these averages, weighted by their
+counts, gives the centres. One row is in at most 21 counts and in one sum.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ COUNTS_PER_SUM = 20  # a count's Laplace scale over the sum's standard deviation
 def noise_scale(epsilon, delta):
     """Standard deviation of a sum, radius 1: the smallest that DEPTH + 1 counts and one sum allow.
 
-    A discrete Laplace count is exactly randomized response, so the privacy cost is exact.
+    A discrete Laplace count is exactly randomized response, so the price is exact.
     """
 
     def too_much(log_scale):

@@ -1,4 +1,4 @@
-"""diffprivlib (Holohan et al., 2019), its own code: KMeans and LogisticRegression. It cannot be imported together with scikit-learn 1.9.
+"""diffprivlib (Holohan et al., 2019), its own code: KMeans and LogisticRegression. It does not import beside scikit-learn 1.9.
 
 So it lives in an environment of its own, made once, and is driven by `library_worker` over a pipe.
 """
@@ -18,7 +18,7 @@ class Library(Apart):
     WORKER = "library_worker.py"
 
     def fit(self, X, k, *, epsilon, delta, seed, name="data"):
-        """KMeans: (centers, wall seconds, CPU seconds, peak MB) of the fit there. Pure epsilon: delta is not used."""
+        """KMeans: (centres, wall seconds, CPU seconds, peak MB) of the fit there. Pure epsilon: delta is not used."""
         X = np.ascontiguousarray(X)
         told = sha256(f"{X.dtype} {X.shape}".encode() + X.tobytes()).hexdigest()[:16]
         data = self.folder / f"{name}-{told}.npy"  # other rows are another file

@@ -57,7 +57,7 @@ def kept(noisy, n):
 
 
 def fit(X, k, *, epsilon, delta, seed):
-    """k centers for rows in the unit ball; n is public."""
+    """k centres for rows in the unit ball; n is public."""
     rng, (n, d) = np.random.default_rng(seed), X.shape
     X = X.astype(np.float32)
     T, L = max(int(max(epsilon, 1) * int(4 * math.sqrt(d))), 1), max(n // (5 * k), 4)

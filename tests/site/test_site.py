@@ -419,7 +419,7 @@ def test_no_request_leaves_the_folder(book):
 
 BREAKS = {
     "malformed TeX": (r"Here $\frac{x$ is.", "Could not convert TeX"),
-    "TeX without dollars": (r"Here $ \frac{x}{2} $ is.", r"'\\frac' stands outside a formula"),
+    "TeX without dollars": (r"Here $ \frac{x}{2} $ is.", r"'\\frac' is outside a formula"),
     "missing id": ("[x](#thm-nowhere)", "nothing on that page has the id 'thm-nowhere'"),
     "missing id elsewhere": ("[x](index.ipynb#nowhere)", "links to index.html#nowhere"),
     "missing notebook": ("[x](11_gone.ipynb)", "links to 11_gone.ipynb, which is not on the site"),

@@ -16,7 +16,7 @@ from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 FIELDS = "dataset n d k method epsilon delta seed loss wall_s cpu_s peak_mb".split()
 KEY = {"dataset": str, "method": str, "seed": int, "epsilon": float}
 
-# what the PE-means paper (2026) prints for the sets that can be drawn or loaded alike
+# what the PE-means paper (2026) reports for the sets that can be drawn or loaded alike
 PUBLISHED_METHODS = ["KMeans", "PE-means", "HDPE-means", "Google LSH tree", "FastLloyd, as driven", "diffprivlib", "Balcan et al., as driven"]  # fmt: skip
 PUBLISHED = {
     "birch2": (0.0001, 0.0003, None, 0.0658, 0.0031, 0.0124, 0.0161),
@@ -123,7 +123,7 @@ def run(sets, methods, seeds, folder, part="kmeans", epsilons=EPSILONS):
 
 
 def run_small(sets, methods, seeds, folder):
-    """Store one line a fit in small_fits.csv: at the smallest epsilons, with more runs where three tell too little."""
+    """Store one line a fit in small_fits.csv: at the smallest epsilons, with more runs where three are too few."""
     for name in available(sets):
         many = seeds or {"iris": 40, "adult": 5}.get(name, 3)
         run([name], methods, many, folder, "small_fits", SMALL)

@@ -35,7 +35,7 @@ def logged(part, run, asked):
 
 
 def digest(path):
-    """Tells one file from another."""
+    """Distinguishes files."""
     return sha256(path.read_bytes()).hexdigest()[:16]
 
 

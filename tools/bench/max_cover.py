@@ -37,7 +37,7 @@ def peak_megabytes(function):
     return peak / 1e6
 
 
-# Algorithm 2, read directly -----------------------------------------------------------------------
+# Algorithm 2, line by line -----------------------------------------------------------------------
 
 
 def steps(d):
@@ -78,7 +78,7 @@ def number(b):
 
 
 def read_directly(places, build, chosen, n_nodes):
-    """All rounds for given choices; the cover is built once, which is kinder than the print.
+    """All rounds for given choices; the cover is built once, which is faster than as published.
 
     Returns how many nodes cover c points, for each c, in each round, and the rows left after each.
     """

@@ -39,7 +39,7 @@ def cpu_seconds(function, *args):
 def lloyd_and_kmeans(n_rows, dtype, d=16, k=16, rounds=(2, 12), repeat=5):
     """CPU seconds of one more round (ours, scikit-learn's): same rows, same start, one thread, taking turns.
 
-    A round is the difference of two fits that differ in their number of rounds alone, the best of
+    A round is the difference of two fits that differ only in their number of rounds, the best of
     each: of a short fit of scikit-learn, much is set-up, and whole fits would flatter ours.
     """
     X = uniform_in_ball(n_rows, d, rng=np.random.default_rng(0)).astype(dtype)

@@ -28,7 +28,7 @@ def points(n, d, data, seed):
 
 
 def all_distances(X):
-    """In single precision, a million at a time: the conversion is then free."""
+    """In single precision, a million at a time: the conversion then takes no time."""
     D = np.empty((len(X), len(X)), dtype=np.float32)
     step = max(1, 10**6 // len(X))
     for at in range(0, len(X), step):

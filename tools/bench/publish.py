@@ -33,7 +33,7 @@ PARTS = {
     "growth": "growth",
     "cluster": "cluster",
 }
-# table -> the columns that tell its lines apart
+# table -> the columns that distinguish its lines
 KEYS = {
     "auc": "dataset method",
     "curves": "dataset method epsilon",

@@ -46,7 +46,7 @@ def write_rows(path, n):
 
 
 def seconds(function, repeat=1):
-    """Shortest (wall, processor) time; of a busy machine the second tells more."""
+    """Shortest (wall, processor) time; on a busy machine the second is more reliable."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter(), time.process_time()

@@ -1,4 +1,4 @@
-"""Sources and targets: the solver against its peers, and what private sources are worth, as shares of the gap.
+"""Sources and targets: the solver compared with its peers, and what private sources are worth, as shares of the gap.
 
 Of nbs/source_target/medoids.ipynb: `solver [--runs 1]` (n = 5000 and 20000; FasterPAM needs `pip install kmedoids` and holds
 a matrix of all distances, 1.6 GB at n = 20000) and `shares [--runs 30] [--first 0] [--mnist]`. Seeds
@@ -56,7 +56,7 @@ def accelerated_k_medoids(X, S, k, seed=0, batch=3000, sweeps=10, draws=100):
 
 
 def _medoid(X, mine, medoid, rng, draws):
-    """Medoid of a cluster: candidates leave when a confidence bound on their mean exceeds the best one's."""
+    """Medoid of a cluster: candidates are removed when a confidence bound on their mean exceeds the best one's."""
     best = cdist(X[[medoid]], X[mine]).mean()
     alive, total, squares, count = mine, np.zeros(len(mine)), np.zeros(len(mine)), 0
     while len(alive) > draws and count < len(mine):
@@ -167,7 +167,7 @@ def mixture(Xs, radius, center, seed, size=100, k=8):
     half = {"epsilon": gaussian_epsilon(1e-6, mu), "delta": 1e-6}
     lloyd = NoisyLloyd(k, **half, radius=radius, center=center, random_state=seed).fit(Xs)
     X, centers = clip_to_ball(Xs, radius, center) - center, lloyd.cluster_centers_ - center
-    owner = nearest(X, centers)  # a row is in one cluster: its moments alone change
+    owner = nearest(X, centers)  # a row is in one cluster: only the moments of that one change
     parts = [moments(noise, X[owner == j] / radius, mu) for j in range(k)]
     weight = np.array([part[0] for part in parts])
     drawn = noise.public_rng.multinomial(size, weight / weight.sum())
@@ -197,7 +197,7 @@ def plane_histogram(Xs, radius, center, seed, size=100, n_bins=20):
 
 
 def centers_of(X, seed, size=100):
-    """Centres of k-means, without privacy."""
+    """Centers of k-means, without privacy."""
     return KMeans(min(size, len(X)), n_init=1, random_state=seed).fit(X).cluster_centers_
 
 
@@ -208,7 +208,7 @@ def kernel_draws(X, seed, size=100):
 
 
 def ways(Xs, Xt, radius, center, seed):
-    """How each method comes by its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
+    """How each method gets its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
 
     The last ones are generative models, 100 points each as in the paper. "100 true sources" is what a
     generator has that learns the rows by heart; centers and kernel draws can do better.

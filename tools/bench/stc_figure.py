@@ -54,7 +54,7 @@ def private_centers(Xs, radius, center, epsilon, seed):
 
 
 def ways(Xs, Xt, radius, center, seed):
-    """How each way comes by its sources; the paper's coreset is what the published algorithms are asked about."""
+    """How each method gets its sources; the published algorithms query the paper's coreset."""
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]
 
@@ -96,16 +96,16 @@ def stc_costs(name, seed):
 
 def share_of(draws, way):
     """Share of the gap between ignored and open sources that a way closes, pooled over k; its standard error over draws."""
-    ignored, opened, paid = (
+    ignored, opened, private = (
         np.sum([one[w] for one in draws], axis=1) for w in ("ignored", "open", way)
     )
-    gap, won = ignored - opened, ignored - paid
+    gap, won = ignored - opened, ignored - private
     share = won.sum() / gap.sum()
     return share, np.std(won - share * gap, ddof=1) / math.sqrt(len(gap)) / gap.mean()
 
 
 def run(asked):
-    """Measure what the file lacks, and print shares of the gap in per cent."""
+    """Measure what the file lacks, and print shares of the gap in percent."""
     of = {name: [stc_costs(name, FIRST + i) for i in range(asked.runs)] for name in asked.sets}
     shown = lambda name, way: "{:.0f} +- {:.0f}".format(*(100 * x for x in share_of(of[name], way)))  # noqa: E731
     ways = [way for way in next(iter(of.values()))[0] if way not in ("ignored", "open")]

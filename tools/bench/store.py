@@ -1,4 +1,4 @@
-"""Files of results: read, written at once or line by line, and gone on with where a run was stopped."""
+"""Files of results: read, written at once or line by line, and continued where a run was stopped."""
 
 import csv
 import json

@@ -5,7 +5,7 @@
 --handouts prints a page of each lesson: its algorithm in numbered lines, its theorems, and what to remember.
 
 pandoc turns the pages into typst, and typst's compiler sets them. Folds stay closed, so imports, code that only
-draws, and hints are left out; of something to play with, the sentence under it is printed; links lead out to the web only.
+draws, and hints are left out; of an interactive figure, the sentence under it is printed; links lead out to the web only.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def handout(html):
         part = [tag, *tag.find_next_siblings()]
         end = next(i for i, other in enumerate(part) if other.name in ("h2", "h3"))
         last = max(i for i, other in enumerate(part[:end]) if other.name == "ol")
-        kept += part[: last + 1]  # between them stands what else is given, or a second algorithm
+        kept += part[: last + 1]  # between them is what else is given, or a second algorithm
     boxes = body.select("div.theorem")
     kept += [f"<h2>{'The theorem' if len(boxes) == 1 else 'Theorems'}</h2>", *boxes]
     remember = next(h for h in body.find_all("h2") if h.get_text().endswith("to remember"))

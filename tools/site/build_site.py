@@ -3,8 +3,8 @@
     python tools/site/build_site.py [--out DIR] [--only NOTEBOOK ...]
 
 Each notebook goes through nbdev's own processing and is written out as Markdown; pandoc turns that into HTML (site_pages). Code is
-shortened and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
-of notation (site_lists). The lessons are written as one file of Markdown too (site_text). Whatever would be wrong on the site (a broken link,
+cut and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
+of notation (site_lists). The lessons are written as one file of Markdown too (site_text). All that would be wrong on the site (a broken link,
 malformed TeX, a forgotten chapter) stops the build with one sentence that names the notebook. Page addresses and the ids of headings
 are those Quarto would give. Nothing is written before everything has been checked.
 """
@@ -40,7 +40,7 @@ WAYS = {"edit_url": "Edit this page", "binder_url": "Binder", "colab_url": "Cola
 
 
 def check(page, by_address):
-    """Every link leads somewhere, ids are unique, no TeX stands outside formulas."""
+    """Every link leads somewhere, ids are unique, no TeX is outside formulas."""
     for name, times in page.ids.items():
         if times > 1:
             raise page.error(
@@ -52,7 +52,7 @@ def check(page, by_address):
         )
     for stray in re.findall(r"\\[a-zA-Z]+", text_of(page.body, without=("pre", "code", "math"))):
         raise page.error(
-            f"'{stray}' stands outside a formula; is a dollar sign missing, or followed by a space?"
+            f"'{stray}' is outside a formula; is a dollar sign missing, or followed by a space?"
         )
     for link in page.body.find_all("a", href=re.compile("^(?!https?:|mailto:)")):
         path, _, anchor = unquote(link["href"]).partition("#")
@@ -163,7 +163,7 @@ def finish(ordered, described, modules, has_source):
 def build(root=ROOT, out="_site", only=()):
     """Build the site of the nbdev project in folder `root` into folder `out`; return its pages.
 
-    With `only`, the pages of these notebooks alone, to look at while one writes: links to other pages are not checked.
+    With `only`, just the pages of these notebooks, for a preview: links to other pages are not checked.
     """
     root, out = Path(root).resolve(), Path(out).resolve()
     config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))

@@ -89,7 +89,7 @@ def mark(page, heading, number):
 
 
 def number_figures(page):
-    """A picture that has a caption is a figure and has a number, whoever wrote it: pandoc, or a cell's HTML."""
+    """A picture that has a caption is a figure and has a number, whether pandoc wrote it or a cell's HTML."""
     for number, caption in enumerate(page.body.find_all("figcaption"), 1):
         label = page.body.new_tag("span", string=f"Figure {number}.", attrs={"class": "number"})
         caption.attrs.pop(
@@ -184,7 +184,7 @@ def link_names(page, places):
 
 
 def link_pages(page, pages):
-    """Links between notebooks, right in Jupyter, become links between pages. One of a letter or two says where it leads."""
+    """Links between notebooks, as they work in Jupyter, become links between pages. A link text of one or two letters is extended by its target."""
     for link in page.body.find_all("a", href=re.compile(r"^[^:#]*\.ipynb")):
         path, hash_, anchor = link["href"].partition("#")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page.notebook), path))

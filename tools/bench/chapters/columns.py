@@ -18,11 +18,11 @@ LEVEL = 0.005  # ratios within half a percent of 1 count for neither
 
 
 def one_hot(n, columns, values, k, seed=3):
-    """Rows of `k` kinds: each kind has a favourite value in each column, taken with probability .7."""
+    """Rows of `k` kinds: each kind has a favorite value in each column, taken with probability .7."""
     rng = np.random.default_rng(seed)
-    favourite, kind = rng.integers(values, size=(k, columns)), rng.integers(k, size=n)
+    favorite, kind = rng.integers(values, size=(k, columns)), rng.integers(k, size=n)
     at_random = rng.integers(values, size=(n, columns))
-    cells = np.where(rng.random((n, columns)) < 0.7, favourite[kind], at_random)
+    cells = np.where(rng.random((n, columns)) < 0.7, favorite[kind], at_random)
     return np.eye(values)[cells].reshape(n, -1)
 
 
@@ -45,7 +45,7 @@ TABLES = {
 
 
 def ball(X):
-    """Centre and radius of the ball around the box of `X`; for blobs and digits the box is [-1, 1]^d."""
+    """Center and radius of the ball around the box of `X`; for blobs and digits the box is [-1, 1]^d."""
     low = 0.0 if X.min() == 0 else -1.0
     return {"center": np.full(X.shape[1], (low + 1) / 2), "radius": np.sqrt(X.shape[1]) * (1 - low) / 2}  # fmt: skip
 

@@ -111,8 +111,8 @@ def ladder(seeds):
     )
     huber = adaptation.profiled_sensitivity(r, Lambda, Y, kappa_1)
     rungs = {
-        "as printed": (G2 * math.sqrt(8 * math.log(1 / delta)) / (epsilon / 2), math.inf),
-        "exact joint price": (G2 / (mu * kept * half), math.inf),
+        "as published": (G2 * math.sqrt(8 * math.log(1 / delta)) / (epsilon / 2), math.inf),
+        "exact joint privacy cost": (G2 / (mu * kept * half), math.inf),
         "exact sensitivity": (tight / (mu * kept * half), math.inf),
         "weights inside": (tight / (mu * kept), math.inf),
         "profiled gradient": (huber / (mu * kept), kappa_1),

@@ -104,7 +104,7 @@ def ideas():
     lengths = pe_means.residual_radius
 
     def whole_ball(residuals, centers, *, radius, **rest):
-        lengths(residuals, centers, radius=radius, **rest)  # pays the same
+        lengths(residuals, centers, radius=radius, **rest)  # costs the same
         return 2 * radius, 1.0
 
     def no_undoing(*args, **rest):

@@ -1,4 +1,4 @@
-"""Other people's methods, for comparison only.
+"""Methods of other authors, for comparison only.
 
 `library` drives diffprivlib's own code, in an environment of its own (`apart`). The others cannot be
 installed from a package registry today: `google_lsh`, `fastlloyd`, `balcan` and the two regressions of

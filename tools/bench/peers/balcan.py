@@ -1,4 +1,4 @@
-"""Balcan, Dick, Liang, Mou and Zhang (ICML 2017), read from their paper and public program. Pure privacy.
+"""Balcan, Dick, Liang, Mou and Zhang (ICML 2017), our reimplementation from their paper and public program. Pure privacy.
 
 Project to log(n) / 2 dimensions; divide a cube again and again where noisy counts are high, whose midpoints are
 candidates; choose k of them by private swaps; bring them back by noisy averages, then three noisy rounds of Lloyd.

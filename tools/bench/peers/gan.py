@@ -11,7 +11,7 @@ generator, which sees the critic alone, is free. The last layer gives numbers, w
 for tables of categories, gives shares of categories. The number of rows is public to it.
 
 JAX does the work, in an environment of its own, driven by `gan_worker` over a pipe. Its noise is
-floating-point, which a comparison may have and a release may not.
+floating-point, which is acceptable in a comparison and not in a release.
 """
 
 from functools import cache
@@ -40,7 +40,7 @@ def noise_multiplier(epsilon, delta, rate, times):
 
 
 class Gan(Apart):
-    """A running worker; `draw(X, ...)` trains on rows in a ball and draws from what has been learnt."""
+    """A running worker; `draw(X, ...)` trains on rows in a ball and draws from what has been learned."""
 
     NAME, REQUIREMENTS = "gan", ["jax==0.10.2", "optax==0.2.8"]
     WORKER = "gan_worker.py"

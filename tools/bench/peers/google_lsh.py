@@ -1,4 +1,4 @@
-"""Google's private clustering (Chang and Kamath, 2021), read from its public description and parameters.
+"""Google's private clustering (Chang and Kamath, 2021), our reimplementation from its public description and parameters.
 
 Rows are grouped by a tree: at each level one random hyperplane through 0 halves a node, and noisy counts
 decide which nodes live on. Leaves become noisy averages, and k-means of these averages, weighted by their
@@ -61,7 +61,7 @@ def coreset(X, k, scale, rng):
 
 
 def fit(X, k, *, epsilon, delta, seed):
-    """Centres, at most k: the tree may have fewer leaves."""
+    """Centers, at most k: the tree may have fewer leaves."""
     rng = np.random.default_rng(seed)
     points, weights = coreset(X, k, noise_scale(epsilon, delta), rng)
     points = clip_to_ball(points, 1.0)

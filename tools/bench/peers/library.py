@@ -30,10 +30,10 @@ class Library(Apart):
     def separate(self, X, y, *, radius, epsilon, seed, strengths):
         """Parameters w of logistic regression by objective perturbation, one w for each C; y is 0 or 1, pure epsilon.
 
-        Rows are handed over in units of the radius: at norm 1 the library's bound on the curvature, which
+        Rows are passed in units of the radius: at norm 1 the library's bound on the curvature, which
         has the norm to the first power, is that of Chaudhuri et al., which needs its square.
         """
-        data = self.folder / "labelled.npy"
+        data = self.folder / "labeled.npy"
         np.save(data, np.column_stack([clip_to_ball(X, radius) / radius, y]))
         asked = {"data": str(data), "epsilon": epsilon, "seed": seed}
         return np.array(self.ask(**asked, strengths=strengths)["w"]) / radius

@@ -93,9 +93,9 @@ def minibatch_sgd(X, y, *, radius, weight_radius, target_bound, epsilon, delta, 
 def fit(X, y, *, bounds, epsilon, delta, seed):
     """name -> predictor, or for minibatch SGD (name, setting) -> predictor with each setting."""
     noise = Noise(seed, neighboring="replace")
-    paid = {"noise": noise, "mu": gaussian_mu(epsilon, delta), "delta": delta}
+    private = {"noise": noise, "mu": gaussian_mu(epsilon, delta), "delta": delta}
     cost = {"epsilon": epsilon, "delta": delta, "seed": seed}
-    found = {"AdaSSP": ada_ssp(X, y, **bounds, **paid)}
+    found = {"AdaSSP": ada_ssp(X, y, **bounds, **private)}
     for setting in SETTINGS:
         found["minibatch SGD", setting] = minibatch_sgd(X, y, **bounds, **cost, setting=setting)
     return found

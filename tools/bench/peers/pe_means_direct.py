@@ -1,8 +1,8 @@
-"""PE-means (2026), Algorithm 1 as a program says it when it is written down line by line; for times only.
+"""PE-means (2026), Algorithm 1 implemented line by line; for times only.
 
 The authors' program cannot be installed from a registry. This one does what it does, one thread, except that it does
 not compute the private loss in every round: packing point by point, every vote searched among all candidates,
-k-means with ten starts on all of them. `PEMeans(variant="paper")` is the same algorithm without the waiting.
+k-means with ten starts on all of them. `PEMeans(variant="paper")` is the same algorithm, faster.
 """
 
 import math

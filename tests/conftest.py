@@ -43,6 +43,7 @@ FILES = {
     "test_pdf",
     "test_scale",
     "test_site",
+    "test_slides",
     "test_statement_checks",
     "test_threads",
     "test_tight_statements",

@@ -35,6 +35,7 @@ FILES = {
     "test_a_page",
     "test_benchmark",
     "test_browser",
+    "test_class",
     "test_cited_theorems",
     "test_documents",
     "test_estimators_for_persons",

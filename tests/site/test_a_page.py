@@ -109,7 +109,8 @@ def visits(browser, folder):
 
 
 def addresses(folder):
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
+    pages = (path.relative_to(folder) for path in folder.rglob("*.html"))
+    return sorted(page.as_posix() for page in pages if page.parts[0] != "slides")
 
 
 def that(visits, wrong):

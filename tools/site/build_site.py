@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import jinja2
+import lesson_times
 import site_frame
 import site_lists
 import site_text
@@ -33,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = Path(__file__).resolve().parent  # template, style, script, KaTeX, MiniSearch
 MARKER = ".built-by-build_site"  # lies in every folder we made: no other folder is ever replaced
 LICENCES = {"apache2": "Apache License 2.0", "mit": "MIT License", "bsd3": "BSD 3-Clause License"}
-WAYS = {"edit_url": "Edit this page", "binder_url": "Binder", "colab_url": "Colab"}
+WAYS = {"edit_url": "Edit this page"}
 
 
 # ---- The checks -----------------------------------------------------------------------------------------------------
@@ -78,6 +79,17 @@ def gather(page, nbs):
             if local.startswith("..") or not (nbs / local).is_file():
                 raise page.error(f"shows {source}, but there is no such file in {nbs.name}/.")
             page.files[local] = (nbs / local).read_bytes()
+
+
+def launchers(settings):
+    """[(name, address)] of the services that run a notebook in a browser: the lines of the one setting `launch`."""
+    found = [line.split(maxsplit=1) for line in settings.get("launch", "").strip().splitlines()]
+    for words in found:
+        if len(words) != 2 or not re.match("https?://", words[1]) or "{path}" not in words[1]:
+            raise SiteError(
+                f"settings.ini: a line of 'launch' is a name and an address with {{path}} in it, not '{' '.join(words)}'."
+            )
+    return found
 
 
 # ---- The whole ------------------------------------------------------------------------------------------------------
@@ -189,6 +201,13 @@ def build(root=ROOT, out="_site", only=()):
     files["site/search-index.js"] = (
         f"const searchIndex = {json.dumps(index, ensure_ascii=False)};".encode()
     )
+    for page in ordered:  # not before: the search is for what is taught
+        timed = page.notebook.startswith("lessons/") and not (only and page.notebook not in only)
+        time = lesson_times.card(nbs / page.notebook) if timed else None
+        ways = [] if page.made else launchers(settings)
+        site_frame.card(
+            page, time, [(n, a.replace("{path}", f"{nbs.name}/{page.notebook}")) for n, a in ways]
+        )
     files |= render(ordered, pages, nbs, settings, website, only)
     if not only:
         files["llms.txt"] = site_text.listing(website, ordered).encode()

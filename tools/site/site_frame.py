@@ -137,6 +137,24 @@ def glance(page):
         fold.insert(0, page.body.new_tag("summary", string="At a glance: " + ", ".join(names)))
 
 
+def card(page, time, ways):
+    """Below the description of a page: how long a lesson takes and how that is known, and where its notebook can be run."""
+    head, new = page.body.find(class_="description"), page.body.new_tag
+    if head is None or not (time or ways):
+        return
+    head.insert_after(box := new("div", attrs={"class": "card"}))
+    if time:
+        box.append(fold := new("details"))
+        fold.append(new("summary", string=time[0]))
+        fold.append(new("p", string=time[1]))
+    if ways:
+        box.append(line := new("p"))
+        line.append("Run it in the browser: ")
+        for n, (name, address) in enumerate(ways):
+            line.extend([" · "] if n else [])
+            line.append(new("a", string=name, href=address))
+
+
 def heads(page, table):
     """An empty head is a cell, an empty row of heads goes; a table without heads, its first cells bold, names its rows."""
     if table.thead and not text_of(table.thead):

@@ -18,6 +18,7 @@ from .rules import gaussian_bound, _HAIR, is_gaussian, quoted_at, Row, seen_as, 
 
 # %% ../../nbs/ledger/admission.ipynb #62d81453
 Model = TypeVar("Model")  # an estimator: what goes in comes out
+ADDED = Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)
 
 
 class BudgetExceeded(ValueError):
@@ -103,22 +104,39 @@ class Rule(NamedTuple):
     delta: float
     shares: Shares
     max_rows_per_person: int = 1
+    only_adds: bool = False
 
     @property
     def composition(self):
         return "added" if self.shares.basic == 1 else "composed"
 
+    @property
+    def in_force(self):
+        """The shares that count from here on."""
+        return ADDED if self.only_adds else self.shares
+
+    def after(self, first):
+        """The rule that goes on after a first charge (`State.first`, or None): the theorem on shares that nothing can use."""
+        if first is None or first.promise not in ("", "bounded"):
+            return self  # what it will count is not known beforehand
+        counts, room = replace(first.counts, fits=2), 1 + _HAIR
+        composed = replace(counts, epsilon=math.inf)  # addition aside
+        dead = composed.delta_at(self.epsilon * room, self.shares) > self.delta * room
+        if first.promise == "bounded":  # unless it is alone, its receipt may count less
+            dead = dead and not self.admits(counts, _HAIR)
+        return self._replace(only_adds=dead or self.composition == "added")
+
     def admits(self, total, room=0.0):
         """Whether the filter admits a total, if a limit may be passed by its part `room` for rounding."""
         epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
-        if total.epsilon <= epsilon and total.delta <= self.shares.basic * delta:
+        if total.epsilon <= epsilon and total.delta <= self.in_force.basic * delta:
             return True  # the filter would say so too, after asking for more
         # beyond that nothing is pure, though a delta below 1e-308 is computed as 0
-        return self.delta > 0 and total.delta_at(epsilon, self.shares) <= delta
+        return self.delta > 0 and total.delta_at(epsilon, self.in_force) <= delta
 
     def spent(self, total):
-        """What a total costs, at the limit's delta."""
-        if self.composition == "added" or not total.fits:
+        """What a total costs: at the limit's delta, or as a sum where the rule only adds."""
+        if self.in_force.basic == 1 or not total.fits:
             return Spent(total.epsilon, total.delta)
         return Spent(total.epsilon_at(self.delta * (1 + _HAIR), self.shares), self.delta)
 
@@ -139,14 +157,17 @@ class Rule(NamedTuple):
         full = lambda n: not self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
         return bisect_left(every, True, key=full)
 
-    def counted(self, row, relation=None):
-        """The row as this ledger counts it, if `relation` is the one of the charges before; refused in another unit."""
+    def counted(self, row, relation=None, total=None):
+        """The row as this ledger counts it, if `relation` is the one of the charges before, and `total` what they count; refused in another unit."""
         require_unit(self, row)
         row = seen_as(row, relation)
         counts, most = row.counts, self.shares.basic * self.delta
         if 0 < most < min(counts.delta, self.delta) and counts.fits == 1 and is_gaussian(counts):
             other = quoted_at(counts, most / 4)  # its delta is more than addition has
-            return row._replace(counts=other) if other.epsilon <= self.epsilon else row
+            before = replace(total or Spending(), neighboring=None)
+            both = Spending.total([before, other]) if self.only_adds else other
+            good = both.epsilon <= self.epsilon * (1 + self.only_adds * _HAIR)
+            return row._replace(counts=other) if good else row
         return row
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb2
@@ -159,7 +180,7 @@ def next_fit(rule, total, of_two=False):
 
     def most(cost):
         asked = lambda e: Row.for_cost(e, cost(e)[0], "next", bound=cost(e)[1], **more)
-        row = lambda e: rule.counted(asked(e), relation)
+        row = lambda e: rule.counted(asked(e), relation, total)
         room = lambda e: rule.admits(Spending.total([total, row(e).counts]))
         return _largest(room, rule.epsilon) * (1 - 1e-11)
 
@@ -172,9 +193,10 @@ def next_fit(rule, total, of_two=False):
 
 def balance(rule, state):
     """What is left, in words: in a ledger for replaced records, of fits for added or removed ones too."""
-    said = str(next_fit(rule, state.total()))
+    rule, total = rule.after(state.first), state.total()
+    said = str(next_fit(rule, total))
     if state.sums.neighboring == "replace":
-        two = next_fit(rule, state.total(), of_two=True)
+        two = next_fit(rule, total, of_two=True)
         said += (
             f"; a fit for added or removed records (add_remove) counts as a group of two in this ledger, and may "
             f"cost {two.kinds}"
@@ -182,36 +204,46 @@ def balance(rule, state):
     return said
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb5
-def _way_out(rule, state, row, stated):
-    """What may still be charged, and the total by the other way of counting: addition, or composition."""
-    said = ""
-    if stated:
-        epsilon, delta = map(math.fsum, zip(stated(), (row.epsilon, row.delta), strict=True))
-        pair = f"epsilon = {rounded_up(epsilon)} at delta = {rounded_up(delta)}"
-        within = epsilon <= rule.epsilon * (1 + _HAIR) and delta <= rule.delta * (1 + _HAIR)
-        said = f" By plain addition it would be {pair}"
-        if rule.composition == "added":
-            total = state.total(row.counts).epsilon_at(rule.delta, SHARES)
-            said += f", and composed, epsilon = {rounded_up(total)} at delta = {rule.delta:g}."
-        elif within:
-            said += (
-                ", within the limit; but a rule that may compose keeps a part of "
-                f"delta for that, and adds up to delta = {rule.shares.basic * rule.delta:g} only. Way "
-                "out: a smaller delta for each fit; for other people, a ledger whose composition is "
-                '"added".'
-            )
-        else:
-            said += "."
-    return f"{said} As it stands, {balance(rule, state)}."
+def epsilon_in_words(epsilon):
+    """An epsilon, or that there is none."""
+    return f"epsilon = {rounded_up(epsilon)}" if epsilon < math.inf else "no finite epsilon"
 
 
-def admitted(rule, state, row, stated=None):
+def _two_totals(rule, total, epsilon, delta):
+    """What a total costs at the limit's delta: composed, and as the sums (epsilon, delta) of what was stated."""
+    shares = SHARES if rule.composition == "added" else rule.shares
+    room, own = rule.delta * (1 + _HAIR), total.own + total.failure
+    composed = epsilon_in_words(total.epsilon_at(rule.delta, shares)) + " by composition"
+    if own > shares.own * room and composed.startswith("no"):
+        composed += (
+            f" (the deltas of fits whose noise is not all Gaussian add up to {rounded_up(own)}, and its share for "
+            f"them is {shares.own * rule.delta:g})"
+        )
+    added = epsilon_in_words(epsilon if delta <= room else math.inf) + " by plain addition"
+    if delta > room:
+        added += f" (all deltas add up to {rounded_up(delta)})"
+    return f"{composed} and {added}"
+
+
+def _way_out(rule, epsilon, delta):
+    """What can be done where addition, which makes (epsilon, delta) of all charges, is within the limit and the rule is not."""
+    if epsilon > rule.epsilon * (1 + _HAIR) or delta > rule.delta * (1 + _HAIR):
+        return ""
+    return (
+        f" This ledger reserves part of its delta for composition, so addition has only {rule.shares.basic * rule.delta:g} "
+        "of it. Ways out: a smaller delta for each fit whose noise is not all Gaussian; or, in a new ledger for "
+        "other people, such fits before all others, or addition only: "
+        f'PrivacyBudget({rule.epsilon:g}, {rule.delta:g}, composition="added").'
+    )
+
+
+def admitted(rule, state, row, stated):
     """The row as it is counted, or a refusal: of another relation, or more than is left (BudgetExceeded).
 
     `stated` returns the sums of all stated epsilons and deltas, for the message.
     """
-    relation = state.sums.neighboring
-    row = rule.counted(row, relation)
+    relation, rule = state.sums.neighboring, rule.after(state.first)
+    row = rule.counted(row, relation, state.total())
     name = row.estimator
     if row.neighboring and relation not in (None, row.neighboring):
         raise ValueError(
@@ -226,10 +258,9 @@ def admitted(rule, state, row, stated=None):
     total = state.total(row.counts)
     if rule.admits(total, _HAIR):
         return row
-    epsilon = rounded_up(total.epsilon_at(rule.delta, rule.shares))
+    epsilon, delta = map(math.fsum, zip(stated(), (row.epsilon, row.delta), strict=True))
     raise BudgetExceeded(
-        f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: with all that was "
-        f"charged before, epsilon would be {epsilon} at delta = {rule.delta:g} by the rule of "
-        f"this ledger, and the limit is {rule.epsilon:g}; {_refused(row)}"
-        f"{_way_out(rule, state, row, stated)}"
+        f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: at delta = {rule.delta:g}, all charges "
+        f"together would cost {_two_totals(rule, total, epsilon, delta)}, and the limit is "
+        f"{rule.epsilon:g}; {_refused(row)}{_way_out(rule, epsilon, delta)} Now {balance(rule, state)}."
     )

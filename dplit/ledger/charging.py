@@ -55,7 +55,7 @@ def _reserve(budget, row, final=False):
             try:
                 row = admitted(budget._rule, asked, row, partial(_stated, connection))
             except BudgetExceeded as error:
-                row, refusal = budget._rule.counted(row, asked.sums.neighboring), error
+                row, refusal = budget._rule.counted(row, asked.sums.neighboring), error  # told
                 if not row.tells:
                     raise
             entry = asked.seen + 1

@@ -15,10 +15,11 @@ from typing import Annotated, Any, Self
 from .charging import charged, _close, require_room, _reserve
 from .parallel import fit_in_parallel
 from .planning import quote_fits
-from .admission import balance, Model, next_fit, NextFit, Rule, Spent
+from .admission import ADDED, balance, epsilon_in_words, Model, next_fit, NextFit, Rule
+from .admission import Spent
 from .rules import Asked, Charge, gaussian_bound, cost_for
 from .rules import _like, Cost, CostDelta, Row, SomeReceipt, _told, _user
-from ..accounting.filters import SHARES, Shares, spending_of, sum_up
+from ..accounting.filters import SHARES, spending_of, sum_up
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
@@ -32,7 +33,7 @@ from .units import receipt_in_unit, told_in_unit
 from .search import search_among
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
-_SHARES = {"composed": SHARES, "added": Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)}
+_SHARES = {"composed": SHARES, "added": ADDED}
 
 
 Composition = Annotated[str, one_of(*_SHARES)]
@@ -66,11 +67,18 @@ def _total_line(ledger):
     epsilon, delta = sum_up(r.epsilon for r in rows), sum_up(r.delta for r in rows)
     settled = [r for r in ledger.receipts if r and 0 < r.epsilon < math.inf]
     more = f"; or {ledger.fits(receipt=settled[-1])} more like the last settled" if settled else ""
+    if ledger._now()[0].in_force.basic == 1:
+        total = (
+            f"spent, by plain addition: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g}, delta = "
+            f"{rounded_up(spent.delta)} of {ledger.delta:g}"
+        )
+    else:
+        total = (
+            f"spent: {epsilon_in_words(spent.epsilon)} of {ledger.epsilon:g} at delta = {ledger.delta:g}, all "
+            f"charges composed (by plain addition: epsilon = {rounded_up(epsilon)} at delta = {rounded_up(delta)})"
+        )
     return (
-        f"spent: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g} at delta = "
-        f"{ledger.delta:g}, all charges composed (by plain addition: epsilon = "
-        f"{rounded_up(epsilon)} at delta = {rounded_up(delta)}); neighboring: "
-        f"{ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
+        f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
         f"left: {ledger._balance()}{more}"
     )
 
@@ -80,7 +88,7 @@ def _as_dict(ledger):
     charges = [{**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
     if ledger.neighboring == "replace":
-        two = next_fit(ledger._rule, ledger._look().total(), of_two=True)
+        two = next_fit(*ledger._now(), of_two=True)
         left["next_add_remove_fit"] = _finite(two)
     known = {"spent": _finite(ledger.spent), **left, "seal": ledger._look().seal}
     limits = {**ledger._book.limits._asdict(), "neighboring": ledger.neighboring}
@@ -117,8 +125,13 @@ class Pages:
             self._state = latest(connection, self._book.limits, self.path)
         elif self.path:  # what is in memory nobody else has written
             for event in since(connection, self._state, self.path):
-                self._state = _after(event)
+                self._state = _after(event, self._state.first)
         return self._state
+
+    def _now(self):
+        """The rule by which the next charge is admitted, and the total of those before."""
+        state = self._look()
+        return self._rule.after(state.first), state.total()
 
     def _look(self):
         with self._book.transaction("DEFERRED") as connection:
@@ -162,15 +175,17 @@ class Ledger(Pages):
 
     @property
     def spent(self) -> Spent:
-        return self._rule.spent(self._look().total())
+        rule, total = self._now()
+        return rule.spent(total)
 
     @property
     def remaining(self) -> Spent:
-        return self._rule.remaining(self._look().total())
+        rule, total = self._now()
+        return rule.remaining(total)
 
     @property
     def next_fit(self) -> NextFit:
-        return next_fit(self._rule, self._look().total())
+        return next_fit(*self._now())
 
     def _balance(self):
         return balance(self._rule, self._look())
@@ -204,11 +219,12 @@ class Ledger(Pages):
         """
         _require_cost(epsilon, receipt, "fits")
         state, m = self._look(), self.max_rows_per_person
-        row = self._rule.counted(_like(epsilon, delta, receipt, m), state.sums.neighboring)
-        after = (
-            row if receipt is None else self._rule.closed(row, receipt, first=not state.sums.fits)
-        )
-        return self._rule.fits(state.total(), after.counts, row.counts)
+        rule = self._rule.after(state.first)
+        row = _like(epsilon, delta, receipt, m)
+        row = rule.counted(row, state.sums.neighboring, state.total())
+        after = row if receipt is None else rule.closed(row, receipt, first=not state.sums.fits)
+        rule = self._rule.after(state.planned(row.promise, row.counts).first)
+        return rule.fits(state.total(), after.counts, row.counts)
 
     def to_dict(self) -> dict:
         """Everything a ledger holds, in words that JSON knows; an infinite number is None.

@@ -12,7 +12,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .admission import admitted, balance, BudgetExceeded, next_fit, NextFit, Spent
+from .admission import admitted, balance, BudgetExceeded, epsilon_in_words, next_fit, NextFit
+from .admission import Spent
 from .rules import check_cost, _like
 from .charging import _stated
 
@@ -49,7 +50,7 @@ class Quote(NamedTuple):
     def __str__(self):
         said = [str(Table(("planned fit", "epsilon", "delta", ""), _lines(self))), self.refusal]
         spent, added = (
-            f"epsilon = {rounded_up(cost.epsilon)} at delta = {rounded_up(cost.delta)}"
+            f"{epsilon_in_words(cost.epsilon)} at delta = {rounded_up(cost.delta)}"
             for cost in (self.spent, self.added)
         )
         said.append(
@@ -114,7 +115,8 @@ def quote_fits(self, *fits: Any) -> Quote:
         state, stated = self._read(connection), _stated(connection)
     for row in rows:
         before = partial(tuple, stated)
-        counted = self._rule.counted(row, state.sums.neighboring)
+        rule = self._rule.after(state.first)
+        counted = rule.counted(row, state.sums.neighboring, state.total())
         named.append((row.estimator, Spent(counted.epsilon, counted.delta)))
         try:
             counted = None if refusal else admitted(self._rule, state, row, before)
@@ -122,8 +124,8 @@ def quote_fits(self, *fits: Any) -> Quote:
             refusal, counted = str(error), None
         if counted is not None:
             n += 1
-            state = state._replace(sums=state.sums.plus(counted.counts))
+            state = state.planned(counted.promise, counted.counts)
             stated = stated[0] + counted.epsilon, stated[1] + counted.delta
-    total = state.total()
-    left = self._rule.spent(total), next_fit(self._rule, total)
+    rule, total = self._rule.after(state.first), state.total()
+    left = rule.spent(total), next_fit(rule, total)
     return Quote(tuple(named), n, refusal, *left, Spent(*stated), balance(self._rule, state))

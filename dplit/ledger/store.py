@@ -275,24 +275,44 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_fork, after_in_parent=_forked, after_in_child=_forked)
 
 # %% ../../nbs/ledger/store.ipynb #ce0f80c1
+class First(NamedTuple):
+    """What was known of the first charge before anything was answered. PUBLIC.
+
+    `promise` is that of its receipt, or "told" if the receipt came after the fit; `counts` is what was reserved.
+    """
+
+    promise: str
+    counts: Spending
+
+
 class State(NamedTuple):
-    """What a process knows of its ledger: events 1 to `seen`, and what they count together."""
+    """What a process knows of its ledger: events 1 to `seen`, what they count together, and the first of them."""
 
     seen: int
     seal: str
     sums: Sums
+    first: First | None = None
 
     def total(self, *more):
         """The Spending of all charges, and of some more."""
         return reduce(Sums.plus, more, self.sums).spending
+
+    def planned(self, promise, counts, receipt=""):
+        """The state with one more charge that was not written."""
+        first = self.first or First(promise or (receipt and "told"), counts)
+        return self._replace(sums=self.sums.plus(counts), first=first)
 
 
 def _before(limits):
     return State(0, sealed("", limits), Sums(neighboring=limits.neighboring or None))
 
 
-def _after(event):
-    return State(event.number, event.seal, sums_of(event.sums))
+def _first(event):
+    return First(event.promise or (event.receipt and "told"), spending_of(event.counts))
+
+
+def _after(event, first=None):
+    return State(event.number, event.seal, sums_of(event.sums), first or _first(event))
 
 # %% ../../nbs/ledger/store.ipynb #8202c453
 def _misfit(path, number):
@@ -325,7 +345,8 @@ def latest(connection, limits, path=None):
         before = rows[1].seal if len(rows) > 1 else state.seal
         if rows[0].seal != sealed(before, rows[0][:-1]):
             raise _misfit(path, rows[0].number)
-        state = _after(rows[0])
+        first = f"SELECT {_COLUMNS} FROM events WHERE number = 1"
+        state = _after(rows[0], _first(Event(*connection.execute(first).fetchone())))
     if there != state.seen:
         raise _misfit(path, there + 1)
     return state
@@ -358,9 +379,9 @@ def read_all(connection, limits, path=None):
 def _append(connection, state, event, entry, who, row, replaced=None):
     """Write an event, inside a transaction; the state after it. `row` is a `Row`, `replaced` what its entry counted before."""
     *said, counts, receipt = row[:9]
-    sums = state.sums.plus(counts, replaced)
+    sums, first = state.sums.plus(counts, replaced), state.planned(row[6], counts, receipt).first
     texts = text_of_spending(counts), text_of_sums(sums), receipt
     row = (state.seen + 1, event, entry, _now(), who, *said, *texts)
     seal = sealed(state.seal, row)
     connection.execute(_INSERT, (*row, seal))
-    return State(state.seen + 1, seal, sums)
+    return State(state.seen + 1, seal, sums, first)

@@ -65,9 +65,15 @@ def compare_limits(budget, wanted, neighboring, composition, max_rows_per_person
 def require_unit(rule, row):
     """Refuse a charge that is stated for another unit of privacy than the ledger's."""
     if row.max_rows_per_person != (m := rule.max_rows_per_person):
+        why = "the two do not add up"
+        if row.max_rows_per_person == 1:
+            why += (
+                ". From its epsilon and delta alone, group privacy would multiply delta by more than e^epsilon for "
+                "each further row; the estimator itself can account for persons, release by release"
+            )
         raise ValueError(
-            f"{row.estimator} protects {said(row.max_rows_per_person)}, this budget counts {said(m)}: "
-            f"the two do not add up. Set max_rows_per_person={m} of the estimator, or open the budget of "
+            f"{row.estimator} protects {said(row.max_rows_per_person)}, and this budget counts {said(m)}: "
+            f"{why}. Construct the estimator with max_rows_per_person={m}, or open the budget of "
             f"these people with max_rows_per_person={row.max_rows_per_person}."
         )
 

@@ -22,27 +22,27 @@ ADDED = Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)
 
 
 class BudgetExceeded(ValueError):
-    """The fit would have cost more than is left. Nothing was charged, fitted or drawn (of a receipt: nothing was charged)."""
+    """The fit would cost more than the budget has left. Nothing was charged, fitted or drawn (for a receipt: nothing was charged)."""
 
 
 class Spent(NamedTuple):
-    """A price: epsilon and delta, both dimensionless."""
+    """A privacy cost: epsilon and delta, both dimensionless."""
 
     epsilon: float
     delta: float
 
 
 class NextFit(NamedTuple):
-    """What one more fit may cost, each number the largest epsilon that is admitted. PUBLIC.
+    """The largest epsilon that is admitted for one more fit, by kind of fit. PUBLIC.
 
     Parameters
     ----------
     pure : float
-        Of a fit with delta = 0.
+        For a fit with delta = 0.
     gaussian, other : float
-        Of a fit at `delta`: if all its noise is Gaussian, or else.
+        For a fit at `delta`: if all its noise is Gaussian, and otherwise.
     delta : float
-        A tenth of the limit's.
+        A tenth of the limit's delta.
     """
 
     pure: float
@@ -66,7 +66,7 @@ class NextFit(NamedTuple):
 
 # %% ../../nbs/ledger/admission.ipynb #107cf72d
 def _times(spending, n):
-    """The same price n times, by doubling."""
+    """The same privacy cost n times, by doubling."""
     total = Spending()
     while n:
         total = total + spending if n % 2 else total
@@ -75,21 +75,21 @@ def _times(spending, n):
 
 
 def _refused(row):
-    """What became of a charge that there is no room for."""
+    """What happened to a charge that was refused."""
     if not row.receipt:
         return "nothing was charged or fitted."
-    end = "it was charged all the same" if row.tells else "nothing was charged"
+    end = "the receipt was charged nevertheless" if row.tells else "nothing was charged"
     end += ", and its answers must not be shown or used."
     if not row.promise:
         end += (
-            " Its releases were counted one by one, since they may depend on answers: if they did not, say "
-            "fixed=True; else reserve the cost before the fit and settle with the receipt."
+            " Its releases were counted one by one, since they may depend on answers. If they did not, pass "
+            "fixed=True; otherwise reserve the cost before the fit and settle with the receipt."
         )
     return end
 
 
 def _largest(admitted, limit):
-    """The largest number that is admitted, if not all below the limit are; 0 if next to nothing."""
+    """The largest number that is admitted, by bisection up to twice the limit; 0 if it is negligible."""
     low, high = 0.0, 2 * limit
     for _ in range(60 if limit else 0):
         middle = (low + high) / 2
@@ -98,7 +98,7 @@ def _largest(admitted, limit):
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb8
 class Rule(NamedTuple):
-    """By which rule a ledger admits charges: fixed when it is opened. PUBLIC."""
+    """The privacy filter by which a ledger admits charges, fixed when the ledger is opened. PUBLIC."""
 
     epsilon: float
     delta: float
@@ -112,13 +112,13 @@ class Rule(NamedTuple):
 
     @property
     def in_force(self):
-        """The shares that count from here on."""
+        """The shares of delta that are used for the next charge."""
         return ADDED if self.only_adds else self.shares
 
     def after(self, first):
-        """The rule that goes on after a first charge (`State.first`, or None): the theorem on shares that nothing can use."""
+        """The rule that continues after a first charge (`State.first`, or None), by the theorem on shares that nothing can use."""
         if first is None or first.promise not in ("", "bounded"):
-            return self  # what it will count is not known beforehand
+            return self  # what it will count is not known in advance
         counts, room = replace(first.counts, fits=2), 1 + _HAIR
         composed = replace(counts, epsilon=math.inf)  # addition aside
         dead = composed.delta_at(self.epsilon * room, self.shares) > self.delta * room
@@ -127,21 +127,21 @@ class Rule(NamedTuple):
         return self._replace(only_adds=dead or self.composition == "added")
 
     def admits(self, total, room=0.0):
-        """Whether the filter admits a total, if a limit may be passed by its part `room` for rounding."""
+        """Whether the filter admits a total, where rounding may exceed a limit by the fraction `room`."""
         epsilon, delta = self.epsilon * (1 + room), self.delta * (1 + room)
         if total.epsilon <= epsilon and total.delta <= self.in_force.basic * delta:
-            return True  # the filter would say so too, after asking for more
+            return True  # the filter would admit it too, after more arithmetic
         # beyond that nothing is pure, though a delta below 1e-308 is computed as 0
         return self.delta > 0 and total.delta_at(epsilon, self.in_force) <= delta
 
     def spent(self, total):
-        """What a total costs: at the limit's delta, or as a sum where the rule only adds."""
+        """The privacy cost of a total: at the limit's delta, or as a sum where the rule only adds."""
         if self.in_force.basic == 1 or not total.fits:
             return Spent(total.epsilon, total.delta)
         return Spent(total.epsilon_at(self.delta * (1 + _HAIR), self.shares), self.delta)
 
     def remaining(self, total):
-        """What can still be charged in addition to a total: the largest epsilon, and the largest delta."""
+        """What can still be charged after a total: the largest epsilon, and the largest delta."""
         admits = lambda *cost: self.admits(Spending.total([total, Spending.claim(*cost)]))
         epsilon = _largest(lambda e: admits(e, 0.0), self.epsilon)
         return Spent(epsilon, _largest(lambda d: admits(0.0, d), self.delta))
@@ -152,18 +152,18 @@ class Rule(NamedTuple):
         return settled(asked, receipt, alone)
 
     def fits(self, total, each, last):
-        """How many charges (at most 2^60) there is room for next to a total; the last counts `last`, the others `each`."""
+        """How many more charges (at most 2^60) are admitted after a total; the last counts `last`, the others `each`."""
         every = range(1, 2**60 + 1)
         full = lambda n: not self.admits(Spending.total([total, last, _times(each, n - 1)]), _HAIR)
         return bisect_left(every, True, key=full)
 
     def counted(self, row, relation=None, total=None):
-        """The row as this ledger counts it, if `relation` is the one of the charges before, and `total` what they count; refused in another unit."""
+        """The row as this ledger counts it; `relation` and `total` are those of the charges before it. Another unit of privacy is refused."""
         require_unit(self, row)
         row = seen_as(row, relation)
         counts, most = row.counts, self.shares.basic * self.delta
         if 0 < most < min(counts.delta, self.delta) and counts.fits == 1 and is_gaussian(counts):
-            other = quoted_at(counts, most / 4)  # its delta is more than addition has
+            other = quoted_at(counts, most / 4)  # its delta exceeds the share of addition
             before = replace(total or Spending(), neighboring=None)
             both = Spending.total([before, other]) if self.only_adds else other
             good = both.epsilon <= self.epsilon * (1 + self.only_adds * _HAIR)
@@ -172,7 +172,7 @@ class Rule(NamedTuple):
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb2
 def next_fit(rule, total, of_two=False):
-    """What one more fit may cost, of each kind; `of_two`: for added or removed records, where replaced ones are counted."""
+    """The largest privacy cost of one more fit, by kind; `of_two`: of an add_remove fit in a ledger for "replace"."""
     delta = float(f"{rule.delta / 10:.3g}")
     more = {"max_rows_per_person": rule.max_rows_per_person}
     more |= {"neighboring": "add_remove"} if of_two else {}
@@ -192,7 +192,7 @@ def next_fit(rule, total, of_two=False):
 
 
 def balance(rule, state):
-    """What is left, in words: in a ledger for replaced records, of fits for added or removed ones too."""
+    """What is left, in words; a ledger for "replace" adds what an add_remove fit may cost."""
     rule, total = rule.after(state.first), state.total()
     said = str(next_fit(rule, total))
     if state.sums.neighboring == "replace":
@@ -205,12 +205,12 @@ def balance(rule, state):
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb5
 def epsilon_in_words(epsilon):
-    """An epsilon, or that there is none."""
+    """An epsilon in words, also if it is infinite."""
     return f"epsilon = {rounded_up(epsilon)}" if epsilon < math.inf else "no finite epsilon"
 
 
 def _two_totals(rule, total, epsilon, delta):
-    """What a total costs at the limit's delta: composed, and as the sums (epsilon, delta) of what was stated."""
+    """What a total costs at the limit's delta: by composition, and by plain addition of what was stated (epsilon, delta)."""
     shares = SHARES if rule.composition == "added" else rule.shares
     room, own = rule.delta * (1 + _HAIR), total.own + total.failure
     composed = epsilon_in_words(total.epsilon_at(rule.delta, shares)) + " by composition"
@@ -226,7 +226,7 @@ def _two_totals(rule, total, epsilon, delta):
 
 
 def _way_out(rule, epsilon, delta):
-    """What can be done where addition, which makes (epsilon, delta) of all charges, is within the limit and the rule is not."""
+    """What to do where the plain sum (epsilon, delta) is within the limit, and the fit is refused."""
     if epsilon > rule.epsilon * (1 + _HAIR) or delta > rule.delta * (1 + _HAIR):
         return ""
     return (
@@ -238,22 +238,22 @@ def _way_out(rule, epsilon, delta):
 
 
 def admitted(rule, state, row, stated):
-    """The row as it is counted, or a refusal: of another relation, or more than is left (BudgetExceeded).
+    """The row as it is counted; ValueError for another neighboring relation, BudgetExceeded if too little is left.
 
-    `stated` returns the sums of all stated epsilons and deltas, for the message.
+    `stated` returns the sums of all stated epsilons and deltas, for the error message.
     """
     relation, rule = state.sums.neighboring, rule.after(state.first)
     row = rule.counted(row, relation, state.total())
     name = row.estimator
     if row.neighboring and relation not in (None, row.neighboring):
         raise ValueError(
-            f"{name} protects replaced records, this budget counts added or removed ones, and a "
-            "guarantee for the former says nothing of the latter. Fit it with "
-            'neighboring="add_remove" where it takes that; or keep one budget for all fits of these '
+            f"{name} protects replaced records and this budget counts added or removed ones: a "
+            "guarantee for the former implies none for the latter. Fit it with "
+            'neighboring="add_remove" if it accepts that; or keep one budget for all fits of these '
             'people with neighboring="replace", which counts add_remove fits as groups of two, and '
-            "charge to it first what this one has charged: charge(receipt=receipt, fixed=True) for the "
+            "first charge to it what this one has charged: charge(receipt=receipt, fixed=True) for the "
             "receipt of an estimator whose privacy_cost().fixed is True, and for any other fit the cost "
-            'that was asked, charge(epsilon, delta, neighboring="add_remove").'
+            'that was stated, charge(epsilon, delta, neighboring="add_remove").'
         )
     total = state.total(row.counts)
     if rule.admits(total, _HAIR):

@@ -26,7 +26,7 @@ def _is_same(one, other):
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts, max_rows_per_person):
-    """[(name, estimator, its tables)] of the parts, and the price of each; whatever is PUBLIC and wrong is refused."""
+    """[(name, estimator, its tables)] of the parts, and the cost of each; impossible PUBLIC arguments are refused."""
     told = isinstance(parts, dict) and all(
         isinstance(name, str) and name.isprintable() and isinstance(part, tuple) and len(part) > 1
         for name, part in parts.items()
@@ -34,7 +34,7 @@ def _planned(parts, max_rows_per_person):
     if not (told and parts):
         raise TypeError(
             'parts: parallel needs a dictionary of disjoint tables, such as {"north": (PEMeans(...), '
-            'X_north), "south": (PEMeans(...), X_south)}, each with an estimator of its own.'
+            'X_north), "south": (PEMeans(...), X_south)}, each with its own estimator.'
         )
     models = [part[0] for part in parts.values()]
     tables = [table for part in parts.values() for table in part[1:] if table is not None]
@@ -43,8 +43,8 @@ def _planned(parts, max_rows_per_person):
             map(_is_same, *zip(*combinations(several, 2), strict=True)) if len(several) > 1 else ()
         ):
             raise ValueError(
-                f"parts: parallel was given one {what} twice; each part needs a table of its own, none of "
-                "whose records lies in another part, and an estimator of its own. To ask one table "
+                f"parts: parallel was given one {what} twice; each part needs its own table, none of "
+                "whose records is in another part, and its own estimator. To query one table "
                 "twice is sequential composition: budget.fit, twice."
             )
     costs = [cost_for(model, max_rows_per_person) for model in models]
@@ -52,14 +52,14 @@ def _planned(parts, max_rows_per_person):
         if cost["neighboring"] != "add_remove":
             raise ValueError(
                 f"part {name!r}: {cost['name']} protects replaced records, and a record that is replaced may "
-                "move from one part to another, which then have other numbers of records. Give each part "
+                "move from one part to another, which changes the number of records of both. Give each part "
                 'neighboring="add_remove"; a budget for "replace" counts it as a group of two.'
             )
     return [(name, *part) for name, part in parts.items()], costs
 
 
 def joint_cost(costs):
-    """What parts that share no record cost together: each number the largest of the parts'."""
+    """The privacy cost of parts that share no record: each number is the largest over the parts."""
     names = list(dict.fromkeys(cost["name"] for cost in costs))
     counts = [Row.for_cost(**cost).counts for cost in costs]
     return {
@@ -75,7 +75,7 @@ def joint_cost(costs):
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e8
 def _fit_all(plan):
-    """({name: fitted}, {name: fresh receipt}): fits part after part; an error says in which part it happened."""
+    """({name: fitted}, {name: fresh receipt}): fits one part after another; an error names the part."""
     done, receipts = {}, {}
     for name, model, *tables in plan:
         before = receipt_of(model)
@@ -84,7 +84,7 @@ def _fit_all(plan):
         except BaseException as error:
             error.estimators_ = dict(done)
             error.add_note(
-                f"It happened in the part {name!r}. All parts were charged as one, and stay charged; those that "
+                f"It happened in the part {name!r}. All parts were charged as one and stay charged; those that "
                 "were fitted before it are in the `estimators_` of this error."
             )
             raise
@@ -95,7 +95,7 @@ def _fit_all(plan):
 
 
 def _settle_all(budget, plan, costs, entry, receipts):
-    """Settle the one charge at its price, or higher if a receipt is above its part's; keep each part's receipt."""
+    """Settle the joint charge at its cost, or higher if a receipt is above its part's; keep each part's receipt."""
     rows = {name: Row.for_cost(**cost) for (name, *_), cost in zip(plan, costs, strict=True)}
     m = budget.max_rows_per_person
     receipts = {name: receipt_in_unit(receipt, m) for name, receipt in receipts.items()}
@@ -120,11 +120,11 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     Parameters
     ----------
     parts : dict of str -> tuple (estimator, X, ...)
-        PUBLIC names; of each part an estimator of its own, with `neighboring="add_remove"`, and what its
-        `fit` is given. You promise that the tables share no record and nobody's records, and that
-        a PUBLIC rule decided, by each record's own values alone, to which of them it belongs.
+        PUBLIC names; for each part its own estimator, with `neighboring="add_remove"`, and the
+        arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
+        that a PUBLIC rule assigned each record to its table by the record's own values alone.
     label : str
-        PUBLIC words for the ledger.
+        PUBLIC, for the ledger.
 
     Returns
     -------
@@ -136,15 +136,15 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     BudgetExceeded, TypeError, LedgerError
         As for `fit`.
     ValueError
-        If something PUBLIC is impossible, one table or estimator is given twice, or a part protects
+        If a PUBLIC argument is impossible, one table or estimator is given twice, or a part protects
         replaced records.
     RuntimeError
         If a receipt is above the charge of its part: a bug was found.
 
     Notes
     -----
-    Added or removed records: the charge is the largest of the parts'. In a budget for "replace": that
-    of a group of two. It is made before the first part is read and stays if any part fails.
+    Added or removed records: the charge is the largest over the parts. In a budget for "replace": that
+    of a group of two. It is made before the first part is read, and stays if any part fails.
     """
     plan, costs = _planned(parts, self.max_rows_per_person)
     for cost in costs:

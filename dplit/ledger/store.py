@@ -31,7 +31,7 @@ REMOTE |= {"beegfs", "gpfs", "glusterfs", "ocfs2", "vboxsf", "davfs", "virtiofs"
 
 
 def on_network_disk(path, mounts=None):
-    """Whether a file (absolute, links resolved) lies on a disk that other machines share, as far as the machine says.
+    """Whether a file (absolute, links resolved) is on a disk that other machines share, as far as the machine knows.
 
     A disk mounted alone counts. `mounts`: by default this machine's table (Linux; elsewhere nothing is known).
     """
@@ -42,7 +42,7 @@ def on_network_disk(path, mounts=None):
     for line in mounts.splitlines():
         where, what = (*line.split(), "", "", "")[1:3]
         where = Path(where.encode("latin1", "backslashreplace").decode("unicode_escape", "replace"))
-        if where == Path(path):  # alone: what lies beside it is not mounted with it
+        if where == Path(path):  # mounted alone: its companion files are not mounted with it
             return True
         if Path(path).is_relative_to(where) and len(where.parts) >= longest:
             kind, longest = what, len(where.parts)  # the last of equals hides those before
@@ -95,7 +95,7 @@ def _expected_rules():
 
 # %% ../../nbs/ledger/store.ipynb #fbdee45f
 def _drop_drafts(path, there):
-    """Remove what a process that was killed between two lines of `create` left: its draft is a second name of the ledger."""
+    """Remove the draft of a process that was killed inside `create`: it is a second name of the ledger."""
     for draft in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}"):
         with suppress(OSError):  # gone meanwhile, or not ours to remove
             in_use = os.path.exists(f"{draft}-wal")
@@ -104,7 +104,7 @@ def _drop_drafts(path, there):
 
 
 def create(path, limits):
-    """A new file, whole from the first moment: written next to its absolute place and linked to it, or a LedgerError."""
+    """Create a file that is complete when it appears: written next to its absolute path and linked to it; otherwise a LedgerError."""
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
@@ -119,7 +119,7 @@ def create(path, limits):
             _write_schema(connection, limits)
             connection.close()
         try:
-            os.link(draft, path)  # fails if somebody was faster: then theirs is the ledger
+            os.link(draft, path)  # fails if another process was faster: then its file is the ledger
         except FileExistsError:
             return
     except OSError as error:
@@ -182,7 +182,7 @@ def _require_process(process):
 
 def _require_file(path, known):
     there, tries = None, 100  # a ledger that is being made has two names for a moment
-    with suppress(OSError):  # a link left in its place does not bring what lies beside it
+    with suppress(OSError):  # a link left in its place has no companion files
         while (there := os.lstat(path)).st_nlink > 1 and (tries := tries - 1):
             time.sleep(0.01)
             if tries == 50:  # the process that makes it has had half a second
@@ -191,7 +191,7 @@ def _require_file(path, known):
         raise LedgerError(
             f"ledger {path}: the file was moved, deleted or replaced while it was in use; put it back. Nothing was written."
         )
-    if there.st_nlink > 1:  # SQLite keeps what is new beside a file, under its name
+    if there.st_nlink > 1:  # SQLite keeps new pages in a companion file, under its name
         raise LedgerError(
             f"ledger {path}: the file has a second name (a hard link), and a program that opens it by that name does not see all charges: delete that name; a copy of the file alone may lack the latest. Nothing was written."
         )
@@ -220,7 +220,7 @@ class Book:
             self._connection, old = None, self._connection
             old.close()
 
-    __del__ = _disconnect  # Python 3.13 warns of a connection that nobody closed
+    __del__ = _disconnect  # Python 3.13 warns of a connection that was not closed
 
     def close(self):
         """Close this process's connection; the next question opens it again."""
@@ -276,9 +276,9 @@ if hasattr(os, "register_at_fork"):
 
 # %% ../../nbs/ledger/store.ipynb #ce0f80c1
 class First(NamedTuple):
-    """What was known of the first charge before anything was answered. PUBLIC.
+    """What was known of the first charge before any answer. PUBLIC.
 
-    `promise` is that of its receipt, or "told" if the receipt came after the fit; `counts` is what was reserved.
+    `promise` is what was declared about its receipt, or "told" if the receipt came after the fit; `counts` is what was reserved.
     """
 
     promise: str
@@ -294,11 +294,11 @@ class State(NamedTuple):
     first: First | None = None
 
     def total(self, *more):
-        """The Spending of all charges, and of some more."""
+        """The Spending of all charges, and of some others."""
         return reduce(Sums.plus, more, self.sums).spending
 
     def planned(self, promise, counts, receipt=""):
-        """The state with one more charge that was not written."""
+        """The state with one more charge, which is not written."""
         first = self.first or First(promise or (receipt and "told"), counts)
         return self._replace(sums=self.sums.plus(counts), first=first)
 
@@ -337,7 +337,7 @@ def since(connection, known, path=None):
 
 # %% ../../nbs/ledger/store.ipynb #42e48351
 def latest(connection, limits, path=None):
-    """What the last event of a ledger says, or a LedgerError if it is not the last or does not fit its seal."""
+    """The state after the last event of a ledger; a LedgerError if it is not the last or does not fit its seal."""
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()

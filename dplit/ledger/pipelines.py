@@ -183,9 +183,7 @@ def _require_plain(frame, name):
     if frame.verbose:
         _refuse(f"verbose= of {kind}", "it prints how long each step took. Omit it.")
     if getattr(frame, "n_jobs", None) not in (None, 1):
-        _refuse(
-            f"n_jobs= of {kind}", "workers receive PRIVATE tables through files. Omit it."
-        )
+        _refuse(f"n_jobs= of {kind}", "workers receive PRIVATE tables through files. Omit it.")
     if getattr(frame, "transform_input", None) is not None:
         _refuse(f"transform_input= of {kind}", "only the rows pass through the steps. Omit it.")
 

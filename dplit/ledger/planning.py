@@ -12,7 +12,14 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .admission import admitted, balance, BudgetExceeded, epsilon_in_words, next_fit, NextFit
+from dplit.ledger.admission import (
+    admitted,
+    balance,
+    BudgetExceeded,
+    epsilon_in_words,
+    next_fit,
+    NextFit,
+)
 from .admission import Spent
 from .rules import check_cost, _like
 from .charging import _stated

@@ -8,8 +8,14 @@ import pytest
 from scipy import special
 
 from dplit import BudgetExceeded, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
-from dplit.accounting import Receipt, Release, Shares, Spending, gaussian_delta
-from dplit.accounting import worst_adaptive_delta
+from dplit.accounting import (
+    Receipt,
+    Release,
+    Shares,
+    Spending,
+    gaussian_delta,
+    worst_adaptive_delta,
+)
 from dplit.accounting.filters import SHARES
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import Row, gaussian_bound, quoted_at

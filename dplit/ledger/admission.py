@@ -96,6 +96,18 @@ def _largest(admitted, limit):
         low, high = (middle, high) if admitted(middle) else (low, middle)
     return low if low > _HAIR * limit else 0.0
 
+# %% ../../nbs/ledger/admission.ipynb #e22acea8
+def _cannot_compose(rule, first):
+    """Whether composition admits nothing that contains a first charge, for every answer."""
+    if first is None or first.promise not in ("", "bounded"):
+        return False  # what it will count is not known in advance
+    counts, room = replace(first.counts, fits=2), 1 + _HAIR
+    composed = replace(counts, epsilon=math.inf)  # addition aside
+    refused = composed.delta_at(rule.epsilon * room, rule.shares) > rule.delta * room
+    if first.promise == "bounded":  # unless it is alone, its receipt may count less
+        return refused and not rule.admits(counts, _HAIR)
+    return refused
+
 # %% ../../nbs/ledger/admission.ipynb #e22aceb8
 class Rule(NamedTuple):
     """The privacy filter by which a ledger admits charges, fixed when the ledger is opened. PUBLIC."""
@@ -117,14 +129,7 @@ class Rule(NamedTuple):
 
     def after(self, first):
         """The rule that continues after a first charge (`State.first`, or None), by the theorem on shares that nothing can use."""
-        if first is None or first.promise not in ("", "bounded"):
-            return self  # what it will count is not known in advance
-        counts, room = replace(first.counts, fits=2), 1 + _HAIR
-        composed = replace(counts, epsilon=math.inf)  # addition aside
-        dead = composed.delta_at(self.epsilon * room, self.shares) > self.delta * room
-        if first.promise == "bounded":  # unless it is alone, its receipt may count less
-            dead = dead and not self.admits(counts, _HAIR)
-        return self._replace(only_adds=dead or self.composition == "added")
+        return self._replace(only_adds=self.only_adds or _cannot_compose(self, first))
 
     def admits(self, total, room=0.0):
         """Whether the filter admits a total, where rounding may exceed a limit by the fraction `room`."""
@@ -236,7 +241,7 @@ def _way_out(rule, epsilon, delta):
         f'PrivacyBudget({rule.epsilon:g}, {rule.delta:g}, composition="added").'
     )
 
-
+# %% ../../nbs/ledger/admission.ipynb #e22aceb6
 def admitted(rule, state, row, stated):
     """The row as it is counted; ValueError for another neighboring relation, BudgetExceeded if too little is left.
 

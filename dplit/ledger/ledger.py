@@ -218,9 +218,8 @@ class Ledger(Pages):
             At most 2^60, also if each counts zero.
         """
         _require_cost(epsilon, receipt, "fits")
-        state, m = self._look(), self.max_rows_per_person
+        state, row = self._look(), _like(epsilon, delta, receipt, self.max_rows_per_person)
         rule = self._rule.after(state.first)
-        row = _like(epsilon, delta, receipt, m)
         row = rule.counted(row, state.sums.neighboring, state.total())
         after = row if receipt is None else rule.closed(row, receipt, first=not state.sums.fits)
         rule = self._rule.after(state.planned(row.promise, row.counts).first)

@@ -77,7 +77,7 @@ def require_unit(rule, row):
             f"these people with max_rows_per_person={row.max_rows_per_person}."
         )
 
-
+# %% ../../nbs/ledger/units.ipynb #9a0e1118
 def cost_in_unit(cost, max_rows_per_person):
     """The privacy cost of a fit in the unit of a ledger: from single rows to persons where that is exact, unchanged otherwise.
 

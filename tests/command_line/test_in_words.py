@@ -186,7 +186,7 @@ def test_a_ledger_that_was_begun_otherwise(folder):
     ):
         said = main([*again, *more])
         assert (
-            "leave that choice out" in said
+            "omit that choice" in said
             and "`" not in said
             and "=" not in said.replace("ledger=", "")
         )

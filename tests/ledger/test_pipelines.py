@@ -198,14 +198,14 @@ REFUSED = {  # steps, and a word of the reason
         "function that picks columns",
     ),
     # columns side by side get one type, which a single cell may change
-    "as it is": (ColumnTransformer([("a", "passthrough", [0])]), "hands columns on as they are"),
+    "as it is": (ColumnTransformer([("a", "passthrough", [0])]), "passes columns on unchanged"),
     "as the rest is": (
         ColumnTransformer([("a", SCALER(), [0])], remainder="passthrough"),
-        "hands columns on as they are",
+        "passes columns on unchanged",
     ),
     "no function": (
         ColumnTransformer([("a", FunctionTransformer(), [0])]),
-        "hands columns on as they are",
+        "passes columns on unchanged",
     ),
     "frames between": (SCALER().set_output(transform="polars"), "set_output of"),
     "watched within": (replaced_inside(), "methods were replaced"),

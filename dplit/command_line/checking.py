@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from ..accounting.receipts import Table
-from .command import read_public
+from .bounds import read_public
 from dplit.command_line.files import (
     _cells_by_name,
     _HALTS,
@@ -169,14 +169,14 @@ WARNING = (
 )
 
 
-def _are_none(wrong):
-    return "1 record is none" if len(wrong) == 1 else f"{len(wrong)} records are none"
+def _malformed(wrong):
+    return f"{len(wrong)} malformed record{'s' * (len(wrong) > 1)}"
 
 
 def _verdict(columns, wrong, kept):
     """(whether a fit would read the table, a sentence)."""
     refused = [repr(c.column.name) for c in columns if c.refused]
-    why = [_are_none(wrong)] * bool(wrong)
+    why = [_malformed(wrong)] * bool(wrong)
     why += [f"cells of {', '.join(refused)} cannot be read and no rule is declared"] * bool(refused)
     why += ["no record is left"] * (kept == 0 and not why)
     if why:
@@ -213,7 +213,7 @@ def check(options):
     said = [WARNING, "", str(Table(head, rows))]
     said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
     said += filter(None, (of_one_value(c.column) for c in columns))
-    said += [f"{_are_none(wrong)}:"] * bool(wrong)
+    said += [f"{_malformed(wrong)}:"] * bool(wrong)
     said += [f"  {place}" for place in wrong[:most]]
     said += [f"  and {len(wrong) - FEW} more (--all lists them)"] * (most == FEW < len(wrong))
     said += [line for column in columns for line in lines_of(column)]

@@ -14,38 +14,40 @@ from pathlib import Path
 # %% ../../nbs/command_line/options.ipynb #ade56734
 NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", "GridKMeans"
 PURE = "GridKMeans", "NoisyLloyd"  # that can give pure epsilon-DP
-MANY = 32  # columns, beyond which HDPEMeans is taken; each value of a list counts as one
+MANY = 32  # columns; with more of them HDPEMeans is used; each value of a list counts as one
 MOST = 2**36  # bytes of a table, copied or in memory: a small file may unpack to any number
-_ADDED = "with --begin: add costs up, or compose them and keep half of delta for addition (default)"
-_RELATION = "with --begin: of the limit; replace counts add_remove fits too, as groups of two"
+_ADDED = "with --begin: basic composition (added), or tight composition with half of delta kept for addition (default)"
+_RELATION = "with --begin: the neighboring relation of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
 example:
   python -m dplit cluster people.csv --bounds bounds.csv --clusters 3 --epsilon 1 --delta 1e-6 --out answer
-where bounds.csv has a line for each column that is to be used:
+where bounds.csv has a line for each column to be used:
   column,low,high,values,missing,weight
   age,0,120,,middle,
   income,0,200000,,,2
   region,,,north|south,,
-Every cell of a range must be a number, unless "missing" says what it counts as if it is none: a number,
-low, high, middle, or drop (its row is left out). Distances in a column are multiplied by its weight: 1
-for a range, 0.25 for a list, unless it says otherwise. A run that finds another cell stops, and its ledger is
-charged. Look before you pay: python -m dplit check people.csv --bounds bounds.csv
+Every cell of a column with a range must be a number, unless "missing" declares what other cells count
+as: a number, low, high, middle, or drop (the row is left out). Distances in a column are multiplied by
+its weight (default: 1 for a range, 0.25 for a list). A run that finds an unreadable cell stops, and its
+ledger is charged. Check the table first: python -m dplit check people.csv --bounds bounds.csv
 return codes:
-  0 all files are written; 1 nothing was released; 2 the command line is wrong, and nothing was read;
-  3 released, but a file is not written;
+  0 all files are written; 1 nothing was released; 2 the command line is wrong, nothing was read;
+  3 the result was released, but a file is not written;
   128 + n signal n (Ctrl-C, SIGTERM, a closed terminal) came before anything was released"""
 
 
-_TABLE = "CSV or Parquet{}: a file (gzip or zip too), a folder of Parquet parts, a pipe, or - for standard input"
-_PERSON = ", one row for each person (or see --person-column)"
-_DELTA = f"failure probability; 0, pure epsilon-DP, with --method {' or '.join(PURE)}"
+_TABLE = "CSV or Parquet{}: a file (also gzip or zip), a folder of Parquet parts, a pipe, or - for standard input"
+_PERSON = ", one row per person (otherwise see --person-column)"
+_DELTA = (
+    f"failure probability, well below 1/n; 0 for pure epsilon-DP, with --method {' or '.join(PURE)}"
+)
 _MOST = (
-    "bytes, at most, that are copied of a pipe or out of a compressed file, or that a table takes in memory "
-    "(default: 64 GiB, and in memory what the machine has)"
+    "maximum size in bytes of a copy of a pipe or compressed file, and of a table in memory (default: 64 GiB, and "
+    "for memory what the machine has)"
 )
 _PERSONS = (
-    "the unit of privacy: epsilon and delta are stated for all rows of a person together, at most M; without "
-    "--person-column, the table must have no more of any person (default: 1)"
+    "the unit of privacy: epsilon and delta hold for all rows of one person together, at most M (group privacy); "
+    "without --person-column, no person may have more rows than that in the table (default: 1)"
 )
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
@@ -71,37 +73,48 @@ def _bytes(text):
 
 
 def arguments(parser):
-    """Add to a parser what `python -m dplit cluster` is told."""
+    """Add the arguments of `python -m dplit cluster` to a parser."""
     add = parser.add_argument
     add("table", type=_path, help=_TABLE.format(_PERSON))
-    relation = "whom it protects: a row that is there or not (the default), or a row and any other"
-    advice = f"default: PEMeans up to {MANY} columns, each value of a list counted, else HDPEMeans"
+    relation = "neighboring datasets: add or remove one row (the default), or replace one row"
+    advice = (
+        f"default: PEMeans up to {MANY} columns, counting each value of a list, otherwise HDPEMeans"
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
     add("--bounds", type=_path, required=True, help=_BOUNDS)
-    add("--clusters", type=int, required=True, help="how many")
-    add("--epsilon", type=float, required=True, help="privacy loss")
+    add("--clusters", type=int, required=True, help="number of clusters")
+    add(
+        "--epsilon",
+        type=float,
+        required=True,
+        help="privacy parameter: the privacy cost of the whole run",
+    )
     add("--delta", type=float, required=True, help=_DELTA)
     add("--method", choices=NAMES, help=advice)
-    add("--ledger", type=_path, help="charge this ledger (python -m dplit ledger FILE --begin)")
+    add(
+        "--ledger",
+        type=_path,
+        help="charge the run to this ledger (made by: python -m dplit ledger FILE --begin)",
+    )
     add("--neighboring", choices=("add_remove", "replace"), default="add_remove", help=relation)
     add("--max-bytes", type=_bytes, default=MOST, metavar="N", help=_MOST)
     add(
         "--person-column",
         metavar="COLUMN",
-        help="whose each row is: some rows of those with more than --max-rows-per-person are left out by a "
-        "public rule, and rows without an id; needs add_remove",
+        help="column with an id of the person of each row: a public rule leaves out the rows of a person beyond "
+        "--max-rows-per-person, and rows without an id; needs add_remove",
     )
     add("--max-rows-per-person", type=int, metavar="M", help=_PERSONS)
     add("--verbose", action="store_true", help="print each release as it is made")
     add("--seed", type=int, help="repeatable noise, for teaching: NOT private")
     add("--out", type=_path, required=True, help="folder for the results")
-    told = "say what it would cost and what would be left, and stop: no row is read, nothing is charged or written"
+    told = "print the privacy cost and what would be left of the budget, and stop: no row is read, nothing is charged or written"
     add("--dry-run", action="store_true", help=told)
 
 # %% ../../nbs/command_line/options.ipynb #5a81eb7c
 class _Once(argparse.Action):
-    """Store an option; one that is given twice is refused: which epsilon was meant?"""
+    """Store an option; an option given twice is refused."""
 
     given = False
 
@@ -113,7 +126,7 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose options are given once, and so those of its commands."""
+    """A parser that accepts each option once, as do the parsers of its commands."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -121,12 +134,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv=None, version=""):
-    """What was asked of `python -m dplit [command]`: the tour, if no command is named.
+    """Parse the arguments of `python -m dplit [command]`; the default command is the tour.
 
     Parameters
     ----------
     argv : list of str, optional
-        Command and options, default those of the command line.
+        Command and options; default: those of the command line.
     version : str
         Of dplit, for `--version`.
 
@@ -145,7 +158,7 @@ def parse(argv=None, version=""):
         type=float,
         nargs="+",
         default=[1.0, 2.0, 4.0, 8.0],
-        help="privacy losses to compare",
+        help="values of epsilon to compare",
     )
     add.add_argument(
         "--picture", type=_path, default=Path("dplit_tour.png"), help="where to save the picture"
@@ -154,22 +167,28 @@ def parse(argv=None, version=""):
     add.set_defaults(program="cluster")
     arguments(add)
     told = (
-        "for the curator's eyes only: which cells of a table will not be read; nothing is charged"
+        "for the curator's eyes only: list the cells that a fit could not read; nothing is charged"
     )
     add = commands.add_parser("check", help=told, description=told)
     add.set_defaults(program="check")
     add.add_argument("table", type=_path, help=_TABLE.format(""))
     add.add_argument("--bounds", type=_path, required=True, help=_BOUNDS)
     add.add_argument(
-        "--all", action="store_true", help="list every such cell, not the first few of a column"
+        "--all",
+        action="store_true",
+        help="list every such cell, not only the first few of a column",
     )
     add.add_argument("--max-bytes", type=_bytes, default=MOST, metavar="N", help=_MOST)
-    add = commands.add_parser("ledger", help="print what was charged to a ledger, and what is left")
+    add = commands.add_parser(
+        "ledger", help="print what was charged to a ledger, and the budget that is left"
+    )
     add.set_defaults(program="ledger")
-    add.add_argument("file", type=_path, help="the ledger, as PrivacyBudget.open made it")
-    add.add_argument("--json", action="store_true", help="for machines, receipts included")
+    add.add_argument("file", type=_path, help="file of the ledger")
+    add.add_argument("--json", action="store_true", help="print JSON, including the receipts")
     told = dict(nargs=2, type=float, metavar=("EPSILON", "DELTA"))
-    add.add_argument("--begin", **told, help="make the file, with this limit")
+    add.add_argument(
+        "--begin", **told, help="make a new ledger with this limit, its privacy budget"
+    )
     unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
     add.add_argument("--max-rows-per-person", type=int, metavar="M", help=unit)
     add.add_argument("--composition", choices=("composed", "added"), help=_ADDED)

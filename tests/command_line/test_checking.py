@@ -74,7 +74,7 @@ ODD = {  # (row, what is said of it)
     "a date": ("p,2020-01-31,1,north\n", "(a date? write days since a public one)"),
     "yes": ("p,yes,1,north\n", "(yes or no: write 1 and 0"),
     "infinity": ("p,inf,1,north\n", "(infinity is no finite number)"),
-    "latin-1": ("p,1,1,M\udcfcnchen\n", "line 302: 'M\\udcfcnchen' (it is no text in UTF-8)"),
+    "latin-1": ("p,1,1,M\udcfcnchen\n", "line 302: 'M\\udcfcnchen' (it is not UTF-8 text)"),
     "a long word": (f"p,{'x' * 999},1,north\n", f"line 302: '{'x' * 39}... (no number)"),
     "a cell too few": ("p,1,1\n", "line 302: it has 3 cells, and the first line 4 names"),
     "a total": ("total,1\n", "line 302: it has 2 cells"),
@@ -116,7 +116,7 @@ def test_few_are_listed_unless_all_are_asked_for(tmp_path, capsys):
 def test_a_column_that_lies_mostly_outside_is_pointed_at(tmp_path, capsys):
     write(tmp_path, "p,360,40,North\n" * 6 + "p,36,40,north\n" * 5)
     code, said = look(tmp_path, capsys)
-    assert code == 0 and "column 'age': most cells lie outside of its range" in said
+    assert code == 0 and "column 'age': most cells lie outside its range" in said
     assert (
         "column 'region': most cells are none of its values" in said and "'North' (6 times)" in said
     )
@@ -135,7 +135,7 @@ def test_rows_of_parquet_are_counted_and_parts_named(tmp_path, capsys):
     code, said = look(tmp_path, capsys, name="parts")
     assert code == 1 and f"row 1 of {tmp_path / 'parts' / '1.parquet'}: None (it is empty)" in said
     assert (
-        "column 'age': cells that will not be read: 2 (a missing or unreadable cell counts as 0)"
+        "column 'age': cells that a fit cannot read: 2 (a missing or unreadable cell counts as 0)"
         in said
     )
     said, states, _ = fit(tmp_path, name="parts")

@@ -19,6 +19,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from asking import last_of_each
 from sklearn.datasets import load_wine
 
 from dplit import GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, inputs
@@ -93,7 +94,8 @@ def cells_of(path):
 
 def asked(folder, out, *more, table="people.csv", bounds="bounds.csv"):
     cost = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6]
-    return ["cluster", folder / table, "--bounds", folder / bounds, *cost, "--out", out, *more]
+    line = ["cluster", folder / table, "--bounds", folder / bounds, *cost, "--out", out, *more]
+    return last_of_each(line)
 
 
 class Page(HTMLParser):

@@ -20,6 +20,19 @@ from ..inputs.doubts import as_one_name, SEPARATORS
 from ..inputs.ranges import BoundedScaler
 from .files import _Block, _separator, check_table, read_names
 
+# %% ../../nbs/command_line/bounds.ipynb #b0d50011
+_PARTS = "column", "low", "high", "values", "missing", "weight"
+
+
+def _refuse_misspelled(names, path):
+    """Refuse a misspelled part of a declaration; other names are comments."""
+    for name in names:
+        near = get_close_matches(str(name).lower(), _PARTS, 1, cutoff=0.75)
+        if near and name not in _PARTS:
+            raise ValueError(
+                f"{path}: there is no {name!r} in a declaration; is {near[0]!r} meant?"
+            )
+
 # %% ../../nbs/command_line/bounds.ipynb #487717c0
 def _text_of(path, what):
     """A PUBLIC file's text."""
@@ -76,19 +89,6 @@ def _from_csv(text, path):
         yield column, given
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50009
-_PARTS = "column", "low", "high", "values", "missing", "weight"
-
-
-def _refuse_misspelled(names, path):
-    """Refuse a misspelled part of a declaration; other names are comments."""
-    for name in names:
-        near = get_close_matches(str(name).lower(), _PARTS, 1, cutoff=0.75)
-        if near and name not in _PARTS:
-            raise ValueError(
-                f"{path}: there is no {name!r} in a declaration; is {near[0]!r} meant?"
-            )
-
-
 def _refuse_one_cell(column, separator, path):
     """Refuse a line whose cells are separated by another character than those of the first line."""
     if other := [sign for sign in column if sign in SEPARATORS and sign != separator]:

@@ -252,7 +252,7 @@ def _sentences(result):
         yield f"This method was used because {result.why}. This choice used no private data."
     if not receipt.private:
         yield (
-            "The noise came from a seed or is not private in practice. An adversary who knows the seed can subtract "
+            "The noise came from a seed, or is private in theory only. An adversary who knows the seed can subtract "
             "it: this page is for teaching and tests, and protects no record."
         )
     best = min(math.ceil(1000 * right_guesses(receipt)) / 10, 100)

@@ -178,7 +178,7 @@ def test_released_doubts_leave_out_clusters_that_may_be_empty():
     [
         ("column low high\nage 0 120\n", "read as one name"),
         ("column\nage;0;120\n", "the line 'age;0;120' is one cell"),
-        ("column,low,high\nage;0;120\n", "separates by ',', and this one, it seems, by ';'"),
+        ("column,low,high\nage;0;120\n", "uses ',' between cells, and this one, it seems, ';'"),
         ("column,low,high\nage\t0\t120\n", "is one cell"),
         ("column,low,high\nage\n", "column 'age' has no low"),
     ],
@@ -209,4 +209,4 @@ def test_check_says_that_records_separate_otherwise(people, capsys):
     (people / "bounds.csv").write_text(BOUNDS)
     with contextlib.chdir(people):
         assert main("check mixed.csv --bounds bounds.csv".split()) == 1
-    assert "separated by ','; this line separates otherwise" in capsys.readouterr().out
+    assert "separated by ','; this line uses another separator" in capsys.readouterr().out

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from asking import last_of_each
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
@@ -41,9 +42,7 @@ def run(*more, clusters=2, epsilon=1, delta=1e-6):
         "--out",
         "out",
     ]
-    return main(
-        [str(a) for a in ("cluster", "people.csv", "--bounds", "bounds.csv", *asked, *more)]
-    )
+    return main(last_of_each(["cluster", "people.csv", "--bounds", "bounds.csv", *asked, *more]))
 
 
 def charges():
@@ -103,7 +102,7 @@ def test_persons_in_a_ledger_of_rows_and_replaced_records_in_one_of_added_ones(f
         "leave --max-rows-per-person out" in said and "begun with --max-rows-per-person 2" in said
     )
     said = run("--ledger", "l", "--neighboring", "replace")
-    assert "Take --neighboring add_remove" in said and 'neighboring="' not in said
+    assert "Use --neighboring add_remove" in said and 'neighboring="' not in said
     assert not charges()[0]
 
 
@@ -259,7 +258,7 @@ def test_a_fault_of_ours_is_found_before_the_charge_and_called_so(folder, monkey
     for name in ("_floats", "_numbers"):
         monkeypatch.setattr(files, name, broken)
     said = run("--ledger", "l")
-    assert "a fault of dplit and not of people.csv" in said and "AttributeError" in said
+    assert "a bug in dplit, not a fault of people.csv" in said and "AttributeError" in said
     assert not charges()[0] and not (folder / "out").exists()
 
 
@@ -277,7 +276,7 @@ def test_a_fault_on_a_record_leaves_room_for_another_cause(folder, monkeypatch):
     (folder / "people.csv").write_text("age,income\n1,unreadable\n")
     said.append(run("--ledger", "l"))
     for one in said:
-        assert "If check finds nothing, the fault is not the table's but dplit's" in one
+        assert "If check finds nothing, the cause is a bug in dplit" in one
     assert said[0].split("\n")[0] == said[1].split("\n")[0]  # which one it was would tell of a row
 
 

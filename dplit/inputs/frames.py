@@ -55,7 +55,7 @@ def without_rows(X):
 def column_names(X):
     """PUBLIC names of the columns of a PRIVATE data frame, of which no cell is read.
 
-    None if they have no names, or names that are no words; refused if some are words, or two the same.
+    None if they have no names, or names that are no words. Refused if only some are words, or two are the same.
     """
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return None
@@ -64,6 +64,13 @@ def column_names(X):
         if len(names) > len(set(names)):
             raise ValueError("two columns of a table have the same name: rename one.")
         return np.asarray(names, dtype=object)  # old scikit-learn does not know all frames
+    if any(isinstance(name, str) for name in names):
+        other = next(name for name in names if not isinstance(name, str))
+        raise TypeError(
+            f"some column names of a table are words and some are not, such as {other!r} (of type "
+            f"{type(other).__name__}): columns are found by name only if all names are words. Rename them, for "
+            "example by X.columns = X.columns.astype(str)."
+        )
     reader = BaseEstimator()
-    validate_data(reader, X, skip_check_array=True)  # refuses a mixture of words and others
+    validate_data(reader, X, skip_check_array=True)
     return getattr(reader, "feature_names_in_", None)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import Column, stretch, with_weights
+from .columns import check_values, Column, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
@@ -24,7 +24,7 @@ from .doubts import doubt, looks_joined, of_one_value, Reach, remember
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
-from .checks import shown
+from .checks import column_types, shown
 from .frames import column_names
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
@@ -490,10 +490,12 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If a bound is missing or impossible.
         """
         owner, given = self._owner, declare(self, {})
-        keep_columns(given, _with_columns(X, owner, self.categories, self.missing))
+        X = _with_columns(X, owner, self.categories, self.missing)
+        keep_columns(given, X)
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
         columns = with_weights(columns, self.weight, owner)
+        check_values(columns, column_types(X, len(columns)), owner)
         given.columns_ = _with_rules(columns, self.missing, owner)
         if any(c.missing == "drop" for c in given.columns_):
             self._refuse_to_drop()

@@ -171,7 +171,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     if _is_partitioned(X):
         _check_partitions(X, owner, name, partitions)
     for column, kind in _fields(X):
-        if (one := column_kind(kind)) not in {"", *"fiubO", *"w" * words}:
+        if (one := column_kind(kind)) not in {"", *"fiubO", *"wU" * words}:
             reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
             told = reason if column is None else f"{reason}: column {column!r} is of type {kind}"
             raise ValueError(_unusable(name, owner, told))

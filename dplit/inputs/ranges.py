@@ -360,6 +360,8 @@ def _box(columns):
 
 def _in_ball(rows, columns):
     """PRIVATE cells of ranges in the cube, each column made longer or shorter by its weight."""
+    if not rows.dtype.isnative:  # numpy clips only in the byte order of the machine
+        rows = rows.astype(rows.dtype.newbyteorder("="))
     return _box(columns).scaled(rows) * np.array([c.weight for c in columns])
 
 

@@ -111,7 +111,9 @@ def _all_finite(start, rows):
 def _checked(X, owner, name, **options):
     """Refuse a table without records of its own, such as zeros of its shape: what scikit-learn says is PUBLIC."""
     try:
-        check_array(X, input_name=name, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sparse columns of pandas, which are read all the same
+            check_array(X, input_name=name, **options)
     except Exception as error:  # of a type that cannot be made an array, anything
         kind = TypeError if isinstance(error, TypeError) else ValueError
         reason = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
@@ -128,7 +130,8 @@ def _unusable(name, owner, reason):
         "Sparse": "Hand over a dense array",
         "0 sample": "Hand over at least one record",
         "0 feature": "Hand over at least one column",
-        "not numbers": "Leave columns of words and dates out, or declare the words to a BoundedScaler",
+        "not numbers": "Convert numbers that are stored as text, leave columns of words and dates out, or declare "
+        "the words to a BoundedScaler as categories",
     }
     what = next((say for key, say in advice.items() if key in reason), "Hand over another table")
     return f"{name} cannot be used ({reason}): {owner} needs a table of finite numbers. {what}."

@@ -175,12 +175,12 @@ def test_lists_of_one_value():
     for joined in ("a,b", "north; south", "a|b", "a/b", "a\tb"):
         assert looks_joined(joined)
         with pytest.warns(DoubtWarning, match="has one value"):
-            BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2)))
+            BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2), dtype=object))
     for single in ("north", "St. Gallen", "a/", ";", "/a", "", 7):
         assert not looks_joined(single)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2)))
+            BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2), dtype=object))
     assert of_one_value(Column("r", values=("a", "b"))) == of_one_value(Column("r", 0, 1)) == ""
     assert "none of them" in of_one_value(Column("r", values=("a",)))
     assert "is it several" in of_one_value(Column("r", values=("a;b",)))

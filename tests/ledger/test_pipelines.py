@@ -427,7 +427,7 @@ def test_a_function_sees_a_copy_of_one_record():
 
     table = PEOPLE.copy()
     assert np.array_equal(record_wise(look)(table), PEOPLE + 1) and np.array_equal(table, PEOPLE)
-    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 10
+    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 12
 
 
 def test_what_fails_on_a_record_has_the_reach_of_the_record():

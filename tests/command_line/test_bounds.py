@@ -105,7 +105,7 @@ def test_csv_and_json_declare_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("weight", "told"), [("0", "leave this one out"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
+    ("weight", "told"), [("0", "leave it out of"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
 )  # fmt: skip
 def test_an_impossible_weight_is_refused_by_name(tmp_path, weight, told):
     (tmp_path / "b.csv").write_text(HEAD + f"age,0,120,,,{weight}\n")

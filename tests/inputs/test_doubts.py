@@ -183,7 +183,7 @@ def test_lists_of_one_value():
             BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2), dtype=object))
     assert of_one_value(Column("r", values=("a", "b"))) == of_one_value(Column("r", 0, 1)) == ""
     assert "none of them" in of_one_value(Column("r", values=("a",)))
-    assert "is it several" in of_one_value(Column("r", values=("a;b",)))
+    assert "did you mean several values" in of_one_value(Column("r", values=("a;b",)))
 
 
 @pytest.mark.parametrize("make", [PEMeans, MaxCoverKMeans, NoisyLloyd, HDPEMeans])

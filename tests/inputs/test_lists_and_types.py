@@ -226,7 +226,7 @@ def test_a_function_that_says_the_same_of_all_trial_records_is_doubted(name):
 def test_doubts_of_a_step_are_heard_in_a_budget():
     table = pd.DataFrame({"a": AGES, "b": ["x", "y"] * HALF})
     pipe = make_pipeline(scaler(["x;y"]), PEMeans(2, radius=1.05, **COST))
-    with pytest.warns(DoubtWarning, match="is it several") as caught:
+    with pytest.warns(DoubtWarning, match="did you mean several values") as caught:
         PrivacyBudget(4.0, 1e-4).fit(pipe, table)
     assert len(caught) == 1
 
@@ -254,7 +254,7 @@ def test_clusters_that_differ_in_lists_alone_are_doubted(kind, sizes):
             warnings.simplefilter("always")
             PrivacyBudget(4.0, 1e-4).fit(make_pipeline(scale, model), table)
         said = " ".join(str(one.message) for one in caught)
-        assert ("costs again" in said) == (weight == 1.0), said
+        assert ("own privacy cost" in said) == (weight == 1.0), said
         assert ("random projection" in said) == (kind is MaxCoverKMeans and len(sizes) > 1)
 
 

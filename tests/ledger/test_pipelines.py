@@ -300,7 +300,7 @@ MISTAKES = {  # what is public about a fit and wrong: steps, rows, words
     "words": ([SCALER()], watched(dtype="U3"), "not numbers"),
     "one dimension": ([SCALER()], watched((300,)), "2D"),
     "no column": ([SCALER()], watched((300, 0)), "0 feature"),
-    "nothing": ([SCALER()], None, "Hand over the rows"),
+    "nothing": ([SCALER()], None, "Pass the rows"),
     "a list": ([SCALER()], [[1.0, 2.0]], "X is a list"),
 }
 

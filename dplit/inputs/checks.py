@@ -241,8 +241,8 @@ def check_neighboring(neighboring, name="neighboring", owner=""):
     """The PUBLIC neighboring relation of a guarantee, "add_remove" or "replace", checked."""
     if not (isinstance(neighboring, str) and neighboring in ("add_remove", "replace")):
         raise ValueError(
-            f'neighboring={shown(neighboring)}: choose "add_remove" (neighboring datasets differ by adding or '
-            'removing one record) or "replace" (by replacing one record).'
+            f'neighboring={shown(neighboring)}: choose "add_remove" (add or remove one record) '
+            'or "replace" (replace one record).'
         )
     return str(neighboring)
 

@@ -26,7 +26,7 @@ _ASK = {True: "Check the unit, or declare a center.", False: "Check the unit."}
 
 def _ball(radius, center):
     around = "the origin" if center is None else "the center"
-    return f"the clipping ball of radius {radius:g} around {around}"
+    return f"the ball of radius {radius:g} around {around}"
 
 
 def check_inside(points, name, owner, radius, center=None):
@@ -387,7 +387,7 @@ def of_one_value(column):
     said = f"The list of column {column.name!r} has one value, {column.values[0]!r}"
     if looks_joined(column.values[0]):
         return f"{said}: did you mean several values? Separate them by | in a file of bounds, or pass them as a list."
-    return f"{said}: a row has this value, or none of the list."
+    return f"{said}: a row has this value, or is none of them."
 
 
 def looks_joined(value):

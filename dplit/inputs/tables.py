@@ -126,7 +126,7 @@ def _checked(X, owner, name, **options):
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e51
 def _unusable(name, owner, reason):
     advice = {
-        "Expected 2D": "Reshape it to one row for each record; a single column is X.reshape(-1, 1)",
+        "Expected 2D": "Reshape your data: one row for each record; a single column is X.reshape(-1, 1)",
         "Sparse": "Pass a dense array",
         "0 sample": "Pass at least one record",
         "0 feature": "Pass at least one column",

@@ -24,7 +24,9 @@ def _arrays_of(table):
     """{name: the cells of a column} where a table is an array or a frame of pandas whose columns are arrays of numpy."""
     if isinstance(table, np.ndarray):
         return {None: table}
-    if not (hasattr(table, "iloc") and hasattr(table, "columns")):
+    if not (hasattr(table, "iloc") and hasattr(table, "columns")) or hasattr(
+        table, "to_dask_array"
+    ):
         return {}
     kept = (
         (j, name)

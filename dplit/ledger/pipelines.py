@@ -32,9 +32,8 @@ from ..inputs.tables import check_columns, check_rows
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0007
 _TRIED = 0.0, 1.0, 0.5, -1.0, 1000.0  # PUBLIC records on which a function is tried
-_MORE = np.r_[
-    :25, 0.5, -1, 10.0 ** np.arange(2, 10)
-]  # in each column, if it says the same of all of these
+# values of further ones, in each column in another order, if it returns the same for all of these
+_MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
 
 
 def _try(call, value, n_columns):
@@ -79,16 +78,16 @@ def _n_outputs(call, n_columns):
 
 
 def _doubt_constant(function, n_columns):
-    """A doubt if a function says the same of all PUBLIC records on which it is tried."""
-    rng = np.random.default_rng(0)  # records whose columns differ
+    """A doubt if a function returns the same for all PUBLIC records on which it is tried."""
+    rng = np.random.default_rng(0)
     varied = np.column_stack([rng.permutation(_MORE) for _ in range(n_columns)])[:, None]
     records = [np.full((1, n_columns), value) for value in _TRIED] + [*varied]
     first = function(records[0])
     if all(np.array_equal(function(record), first) for record in records[1:]):
         doubt(
-            f"record_wise: the function returns the same for each of {len(records)} different public records on "
-            "which it was tried. If it does so for yours, the fit sees all of them as equal. It is called with one "
-            "record at a time, so subtracting a mean of the rows, or scaling by their spread, leaves nothing."
+            f"record_wise: the function returns the same for each of {len(records)} different public records. If it "
+            "does so for your records, the fit sees all of them as equal. It is called with one record at a time, so "
+            "it must not subtract a mean of the rows or scale by their spread; use public numbers for that."
         )
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0009
@@ -355,7 +354,7 @@ def _typed(one, names, types):
         kind = getattr(
             getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
         )
-        with suppress(Exception):  # whatever a library says of a type that it cannot make
+        with suppress(Exception):  # a library may refuse to make a column of this type
             if hasattr(one, "column_names"):
                 one = one.set_column(j, name, one.column(j).cast(kind))
             elif hasattr(one, "with_columns"):

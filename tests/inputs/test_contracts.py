@@ -363,7 +363,7 @@ def test_a_docstring_is_completed_in_order_and_keeps_what_it_says():
     assert names == ["n", "share", "radius", "tag"]
     assert "share : float\n    In its own words.\n" in said and "radius : float, optional\n" in said
     assert said.endswith(
-        "Raises\n------\nTypeError, ValueError\n    If an argument is of a wrong kind, or outside its range."
+        "Raises\n------\nTypeError, ValueError\n    If an argument has the wrong type or lies outside its range."
     )
     words = {name: rule.entry(name) for name, rule in outside.rules.items()}
     assert completed(said, ["n", "share", "radius", "tag"], words) == said

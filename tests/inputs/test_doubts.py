@@ -28,7 +28,7 @@ KINDS = (
 def test_a_target_far_outside_of_the_ball_is_refused_before_the_charge(make):
     budget = PrivacyBudget(4, 1e-5)
     for fit in (make().fit, lambda **tables: budget.fit(make(), **tables), make().check_tables):
-        with pytest.raises(ValueError, match="Xt: all of its public rows lie outside of the ball"):
+        with pytest.raises(ValueError, match="Xt: all of its public rows lie outside the ball"):
             fit(Xs=PARIS, Xt=PARIS)
     assert budget.spent.epsilon == 0
     with warnings.catch_warnings():

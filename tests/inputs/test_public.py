@@ -283,7 +283,7 @@ def test_what_is_public_of_a_table_is_refused_before_it_is_paid_for(name):
     model, _ = make(name, center=[0.0, 0.0, 0.0])
     refused_without_charge(model, "center.*shape", X=Silent(9, 2))
     model, _ = make(name)
-    refused_without_charge(model, "Reshape it to one row", X=Silent(9))
+    refused_without_charge(model, "Reshape your data", X=Silent(9))
     refused_without_charge(model, "(?i)sparse", X=sparse.csr_array(X))
     refused_without_charge(model, "X", X=None)
     refused_without_charge(model, "(?i)data|argument")

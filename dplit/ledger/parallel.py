@@ -20,9 +20,27 @@ from .units import receipt_in_unit, require_unit
 from .rules import cost_for, problem, Row, told_to, _worse
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a1201
+def _arrays_of(table):
+    """{name: the cells of a column} where a table is an array or a frame of pandas whose columns are arrays of numpy."""
+    if isinstance(table, np.ndarray):
+        return {None: table}
+    if not (hasattr(table, "iloc") and hasattr(table, "columns")) or hasattr(
+        table, "to_dask_array"
+    ):
+        return {}
+    kept = (
+        (j, name)
+        for j, name in enumerate(table.columns)
+        if isinstance(table.dtypes.iloc[j], np.dtype)
+    )
+    return {name: table.iloc[:, j].to_numpy() for j, name in kept}
+
+
 def _is_same(one, other):
-    arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return one is other or arrays and np.shares_memory(one, other)
+    first, second = _arrays_of(one), _arrays_of(other)
+    return one is other or any(
+        np.shares_memory(first[name], second[name]) for name in first if name in second
+    )
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts, max_rows_per_person):

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer
 from ..accounting.receipts import Receipt
 from ..inputs.checks import column_kind, column_kinds
 from ..inputs.contracts import Function, Numbers
-from ..inputs.doubts import doubt, Reach, reach_of, remember
+from ..inputs.doubts import doubt, Reach, reach_of, remember, say_again
 from ..inputs.foreign import each_record, quiet
 from ..inputs.numbers import as_float64, is_masked, UnreadableRecords
 from ..inputs.ranges import BoundedScaler
@@ -31,6 +32,8 @@ from ..inputs.tables import check_columns, check_rows
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0007
 _TRIED = 0.0, 1.0, 0.5, -1.0, 1000.0  # PUBLIC records on which a function is tried
+# values of further ones, in each column in another order, if it returns the same for all of these
+_MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
 
 
 def _try(call, value, n_columns):
@@ -72,6 +75,20 @@ def _n_outputs(call, n_columns):
                 "It must depend on its record and on public numbers only, and keep no state."
             )
     return good[0].shape[1]
+
+
+def _doubt_constant(function, n_columns):
+    """A doubt if a function returns the same for all PUBLIC records on which it is tried."""
+    rng = np.random.default_rng(0)
+    varied = np.column_stack([rng.permutation(_MORE) for _ in range(n_columns)])[:, None]
+    records = [np.full((1, n_columns), value) for value in _TRIED] + [*varied]
+    first = function(records[0])
+    if all(np.array_equal(function(record), first) for record in records[1:]):
+        doubt(
+            f"record_wise: the function returns the same for each of {len(records)} different public records. If it "
+            "does so for your records, the fit sees all of them as equal. It is called with one record at a time, so "
+            "it must not subtract a mean of the rows or scale by their spread; use public numbers for that."
+        )
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0009
 class NoNumbers(UnreadableRecords):
@@ -122,9 +139,14 @@ class RecordWise:
                 f"otherwise: record_wise needs one number, or {n_outputs}, one for each output."
             )
         otherwise = np.broadcast_to(otherwise, (n_outputs,))
-        # a copy: a view would give access to the table. The lambda hides an `is_total`, which would be believed
-        found = each_record(lambda row: call(row.copy()), as_float64(rows), otherwise)
-        return np.where(np.isfinite(found), found, otherwise)
+
+        def said(some):
+            # a copy: a view would give access to the table. The lambda hides an `is_total`, which would be believed
+            found = each_record(lambda row: call(row.copy()), some, otherwise)
+            return np.where(np.isfinite(found), found, otherwise)
+
+        _doubt_constant(said, rows.shape[1])
+        return said(as_float64(rows))
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e001c
 def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
@@ -306,7 +328,8 @@ def _refuse_sparse(names, types):
 def _one_record(X):
     """A table with the columns of X and one PUBLIC record of zeros and empty strings; no cell of X is read."""
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
-        return np.zeros((1, X.shape[1]))
+        kind = getattr(X, "dtype", None)  # a list of values has to be one that this type can hold
+        return np.zeros((1, X.shape[1]), kind if isinstance(kind, np.dtype) else float)
     arrow = hasattr(X, "column_names")
     names, types = (X.schema.names, X.schema.types) if arrow else (list(X.columns), X.dtypes)
     _refuse_sparse(names, types)
@@ -315,11 +338,28 @@ def _one_record(X):
     for base in type(X).__mro__:
         library = sys.modules.get(base.__module__.partition(".")[0])
         if library is not None and library.__name__ in ("pandas", "polars", "pyarrow"):
-            return library.table(cells) if arrow else library.DataFrame(cells)
+            made = library.table(cells) if arrow else library.DataFrame(cells)
+            return _typed(made, names, types)
     raise TypeError(
         f"X is a {type(X).__name__}: a pipeline in a budget takes an array, or a frame of pandas, polars or "
         "pyarrow."
     )
+
+
+def _typed(one, names, types):
+    """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
+    for j, (name, kind) in enumerate(zip(names, types, strict=True)):
+        kind = getattr(
+            getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
+        )
+        with suppress(Exception):  # a library may refuse to make a column of this type
+            if hasattr(one, "column_names"):
+                one = one.set_column(j, name, one.column(j).cast(kind))
+            elif hasattr(one, "with_columns"):
+                one = one.with_columns(one[name].cast(kind))
+            else:
+                one[name] = one[name].astype("string" if column_kind(kind) == "w" else kind)
+    return one
 
 
 def _made_of(steps, X):
@@ -338,13 +378,14 @@ def _made_of(steps, X):
             "after the charge, would show that. Convert them to numbers first, for example by X.astype(float)."
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit will repeat it
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
             fitted = clone(Pipeline(steps))
             one = fitted.fit_transform(_one_record(X))
     except Exception as error:
         error.add_note("Found on one public record of zeros, before anything was charged.")
         raise
+    say_again(heard)
     if isinstance(one, np.ndarray):
         reach = reach_of(one) or _reach_of_columns(fitted.steps)
         return remember(np.broadcast_to(one, (X.shape[0], one.shape[1])), reach)

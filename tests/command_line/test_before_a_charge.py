@@ -859,7 +859,7 @@ def test_a_frame_whose_names_are_of_several_kinds_is_refused_before_a_charge(nam
 
 def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(tmp_path):
     for more in ((), (1.0, 1e-5)):
-        with pytest.raises(FileNotFoundError, match="there is no folder .*none; make it first"):
+        with pytest.raises(FileNotFoundError, match="none does not exist; create it first"):
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)

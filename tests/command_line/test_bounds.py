@@ -105,7 +105,7 @@ def test_csv_and_json_declare_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("weight", "told"), [("0", "leave this one out"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
+    ("weight", "told"), [("0", "leave it out of"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
 )  # fmt: skip
 def test_an_impossible_weight_is_refused_by_name(tmp_path, weight, told):
     (tmp_path / "b.csv").write_text(HEAD + f"age,0,120,,,{weight}\n")
@@ -134,7 +134,7 @@ def test_a_wrong_unit_shows_on_the_page(people, capsys):
 def test_a_list_that_was_not_separated_is_said_before_the_charge(people, capsys):
     clustered(people, BOUNDS.replace("north|south|east", "north;south;east"))
     said = capsys.readouterr().out
-    doubt = "in doubt: The list of column 'region' has one value, 'north;south;east': is it several"
+    doubt = "in doubt: The list of column 'region' has one value, 'north;south;east': did you mean several values"
     assert doubt in said and said.index("in doubt") < said.index("reading 3 columns")
 
 

@@ -143,10 +143,10 @@ FILES = {
     "a word": ("column,low,high\nage,zero,1\n", "is a public number"),
     "a rule": ("column,low,high,missing\nage,0,9,average\n", "one of low, high, middle, drop"),
     "a rule beyond": ("column,low,high,missing\nage,0,9,10\n", "number in [0, 9]"),
-    "a weight": ("column,low,high,weight\nage,0,9,0\n", "counts every column"),
+    "a weight": ("column,low,high,weight\nage,0,9,0\n", "needs weights above 0"),
     "a large weight": ("column,low,high,weight\nage,0,9,1e9\n", "number in [0.001, 1000]"),
     "an end too large": ("column,low,high\nage,0,1e99\n", "number in [-1e+90, 1e+90]"),
-    "a list twice": ("column,low,high,values\nage,,,a|a\n", "each of them once"),
+    "a list twice": ("column,low,high,values\nage,,,a|a\n", "without repetitions"),
 }
 
 
@@ -229,7 +229,9 @@ def test_many_clusters_and_columns_are_abbreviated():
     )
     assert len(doubts(sure)) < 400
     one = doubts(result(1, 3)._replace(sizes=np.full(3, 1e4)))
-    assert "In column 'c0' every cluster lies at the low end of the range: is its unit" in one
+    assert (
+        "In column 'c0' every cluster lies at the low end of the range: check that its unit" in one
+    )
     lists = result(60, 3, values=("a", "b"))._replace(sizes=np.full(3, 1e4))
     assert "and 54 more most rows of every cluster have none of the declared values" in doubts(
         lists

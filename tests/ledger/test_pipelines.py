@@ -300,7 +300,7 @@ MISTAKES = {  # what is public about a fit and wrong: steps, rows, words
     "words": ([SCALER()], watched(dtype="U3"), "not numbers"),
     "one dimension": ([SCALER()], watched((300,)), "2D"),
     "no column": ([SCALER()], watched((300, 0)), "0 feature"),
-    "nothing": ([SCALER()], None, "Hand over the rows"),
+    "nothing": ([SCALER()], None, "Pass the rows"),
     "a list": ([SCALER()], [[1.0, 2.0]], "X is a list"),
 }
 
@@ -427,7 +427,7 @@ def test_a_function_sees_a_copy_of_one_record():
 
     table = PEOPLE.copy()
     assert np.array_equal(record_wise(look)(table), PEOPLE + 1) and np.array_equal(table, PEOPLE)
-    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 10
+    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 12
 
 
 def test_what_fails_on_a_record_has_the_reach_of_the_record():

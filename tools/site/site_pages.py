@@ -43,7 +43,10 @@ class SiteError(Exception):
 @dataclass
 class Page:
     notebook: str  # as _quarto.yml names it, relative to nbs/: "mechanisms/noise.ipynb"
-    section: str = ""  # the part of the sidebar it stands in
+    section: str = ""  # the part of the sidebar that it belongs to
+    group: str = ""  # within that part
+    short: str = ""  # what the sidebar calls it, if not by its title
+    up: str = ""  # the notebook that leads to it, if it is not in the sidebar itself
     title: str = ""
     description: str = ""
     body: BeautifulSoup | None = None
@@ -66,7 +69,14 @@ class Page:
 
     @property
     def label(self):
-        return f"{self.number} {self.title}".strip()
+        lesson = re.match(r"lessons/(\d+)_", self.notebook)  # prose speaks of lesson 20
+        number = self.number or (lesson[1] if lesson else "")
+        return f"{number} {self.short or self.title}".strip()
+
+    @property
+    def documents(self):
+        """Whether this is the reference page of a module."""
+        return self.made and self.address.startswith("reference/")
 
     @property
     def root(self):
@@ -323,7 +333,7 @@ def _without_types(signature):
 
 def reference(module, chapter):
     """The page of a module's public names in the order of the alphabet: what each takes, gives and raises."""
-    page = Page(reference_name(module.__name__), "Reference", made=True)
+    page = Page(reference_name(module.__name__), "Reference", up=chapter.notebook, made=True)
     page.title, page.description = module.__name__, (module.__doc__ or "").strip()
     public = sorted(getattr(module, "__all__", []), key=str.lower)
     lines, entries = ["| name | what it is |", "|---|---|"], []

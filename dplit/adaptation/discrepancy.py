@@ -459,7 +459,7 @@ def _released_sensitivity(bound, n_private, noise, owner):
             f"n_private={n_private}: {owner} covers the rounding of sums over at most 1e8 records; give "
             "a public discrepancy, or take fewer of them."
         )
-    # sums of n products are off by at most n 2**-53 of B, in whatever order they are added: for two
+    # sums of n products are off by at most n 2**-53 of B, in any order of addition: for two
     # neighboring tables, n**2 2**-52 of B / n. What the eigenvalues add was 4e-8 of B / n at most,
     # measured on means over 1e8 records: a millionth covers it
     slack = 1e-6 + (n_private * 2.0**-26) ** 2

@@ -412,7 +412,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             )
         model = self.estimator
         model = LogisticRegression(max_iter=1000) if model is None else clone(model)
-        # here, where no private cell is read: a source that the model cannot learn costs nothing
+        # here, where no private cell is read: a source that the model cannot learn has no privacy cost
         model.fit(source, classes[codes])
         self.estimator_ = model
         if yt is None:

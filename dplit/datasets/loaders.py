@@ -242,7 +242,7 @@ def fetch_adult():
         0; `sex` (32561,) "Male" or "Female", which splits source and target in the adaptation
         paper; `feature_names`; `center` (45,) the origin; `radius` = sqrt(10), because a number
         adds at most 1 to the squared norm and so does a column of names. The survey weight and the
-        country are left out; `education_num` stands for the education.
+        country are left out; `education_num` represents the education.
 
     Raises
     ------

@@ -130,7 +130,7 @@ class PrivateEstimator(BaseEstimator):
 
     # what `privacy_cost` states; a class whose code differs from that of the class that sets a
     # flag does not inherit the first two
-    _gaussian_only = False  # all noise of a fit is Gaussian, whatever the data
+    _gaussian_only = False  # all noise of a fit is Gaussian, for all data
     _fixed_cost = False  # public parameters alone determine the releases and the cost of each
     _is_upper_bound = True  # no fit costs more than its epsilon and delta
     # what the docstrings of a family say about its parameters and results: see `complete`
@@ -261,7 +261,7 @@ class PrivateEstimator(BaseEstimator):
         self._declared(*tables, **named)
 
     def _read(self, *tables, **named):
-        """The tables of `_gate`. How many columns a PRIVATE list has is in its cells, so whatever it does not fit is said in one sentence."""
+        """The tables of `_gate`. How many columns a PRIVATE list has is in its cells, so every misfit is said in one sentence."""
         try:
             return self._gate(*tables, **named)
         except (TypeError, ValueError) as error:

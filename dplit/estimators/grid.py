@@ -73,7 +73,7 @@ class CellGrid(NamedTuple):
     norm : {2, inf}
         Of the ball; infinity for the cube.
     points : ndarray of shape (m, d)
-        What stands for the records of a cell, relative to the center: the middle of the cell,
+        What represents the records of a cell, relative to the center: the middle of the cell,
         clipped to the ball.
     place : ndarray of shape (n_bins,) * d
         Number of each cell; -1 for one that does not meet the ball.

@@ -49,13 +49,13 @@
   const gaussianEpsilon = (delta, mu) => crossing((e) => gaussianDelta(e, mu), delta);
   const gaussianMu = (epsilon, delta) => 1 / crossing((sigma) => (sigma ? gaussianDelta(epsilon, 1 / sigma) : 1), delta);
 
-  // Each pure release is at worst a coin that gains or loses its price: all their sums, each with its chance.
-  function coins(prices) {
+  // Each pure release is at worst a coin that gains or loses its privacy cost: all their sums, each with its probability.
+  function coins(costs) {
     let sums = new Map([["0", [0, 1]]]);
-    for (const price of prices) {
-      const next = new Map(), gain = 1 / (1 + Math.exp(-price));
+    for (const cost of costs) {
+      const next = new Map(), gain = 1 / (1 + Math.exp(-cost));
       for (const [loss, chance] of sums.values())
-        for (const [l, p] of [[loss + price, chance * gain], [loss - price, chance * (1 - gain)]]) {
+        for (const [l, p] of [[loss + cost, chance * gain], [loss - cost, chance * (1 - gain)]]) {
           const key = l.toFixed(9);
           next.set(key, [l, p + (next.get(key)?.[1] ?? 0)]);
         }
@@ -84,7 +84,7 @@
   }
   const percent = (x) => `${(100 * x).toFixed(1)}\u00a0%`;
 
-  // A slider with its name and its value, which is a function of where it stands. It begins at `place(given)`, and shows
+  // A slider with its name and its value, which is a function of its position. It begins at `place(given)`, and shows
   // the given number there, which may lie between two steps.
   function slider(box, name, [low, high, step], given, value, show, place = Number) {
     const label = add(box, "label");
@@ -157,7 +157,7 @@
   // `draw` gives the sentence below the picture and the numbers in it, which the tests compare with dplit's.
 
   const EXPLORERS = {
-    price(box, svg, given) {
+    composition(box, svg, given) {
       const sigma = slider(box, "noise, in sensitivities", [-1, 2, 0.01], given.noise, (v) => Number((10 ** v).toPrecision(3)), number, Math.log10);
       const times = slider(box, "releases", [0, 3, 0.02], given.times, (v) => Math.round(10 ** v), String, Math.log10);
       const delta = slider(box, "delta", [-12, -2, 1], given.delta, (v) => 10 ** v, number, Math.log10);
@@ -173,17 +173,17 @@
             { points: curve(mu), color: WITH, name: t > 1 ? `all ${t}` : "one release", at: 0.3 },
           ],
         });
-        const added = t > 1 ? ` Adding up single prices would say ${number(sum)}.` : "";
+        const added = t > 1 ? ` Sequential composition alone would say ${number(sum)}.` : "";
         const text = `Together mu = ${number(mu)}: at delta = ${number(d)} that is epsilon = ${number(epsilon)}.${added}`;
         return [text, { noise: s, times: t, delta: d, mu, epsilon, one, sum }];
       };
     },
 
-    neighbours(box, svg, given) {
+    neighboring(box, svg, given) {
       const kind = choice(box, "noise", ["Laplace", "Gaussian"]);
-      const price = slider(box, "epsilon", [0.1, 5, 0.05], given.epsilon, Number, number);
+      const cost = slider(box, "epsilon", [0.1, 5, 0.05], given.epsilon, Number, number);
       return () => {
-        const epsilon = price(), laplace = kind() === "Laplace";
+        const epsilon = cost(), laplace = kind() === "Laplace";
         const scale = 1 / (laplace ? epsilon : gaussianMu(epsilon, given.delta));
         const density = laplace
           ? (v) => Math.exp(-Math.abs(v) / scale) / (2 * scale)
@@ -199,7 +199,7 @@
         });
         const except = laplace ? "" : `, but for an area of ${number(given.delta)} that sticks out above that`;
         const text = `The noise has ${laplace ? "scale" : "standard deviation"} ${number(scale)}. One curve is at most ${number(factor)} times`
-          + ` the other${except}. Who sees the number and guesses is right ${percent(right)} of the time; a coin, 50\u00a0%.`;
+          + ` the other${except}. An adversary who guesses from the number is right ${percent(right)} of the time; a coin, 50\u00a0%.`;
         return [text, { epsilon, scale, factor, right, density: [density(0), density(1)] }];
       };
     },
@@ -230,20 +230,20 @@
     },
 
     receipt(box, svg, given, redraw) {
-      const releases = given.releases.map(([kind, price]) => ({ kind, price }));
+      const releases = given.releases.map(([kind, cost]) => ({ kind, cost }));
       const kind = choice(box, "noise", ["Gaussian", "Laplace"]);
-      const price = slider(box, "privacy cost of one release", [0.05, 1, 0.05], 0.2, Number, (v) => `${kind() === "Gaussian" ? "mu" : "epsilon"} = ${number(v)}`);
+      const single = slider(box, "privacy cost of one release", [0.05, 1, 0.05], 0.2, Number, (v) => `${kind() === "Gaussian" ? "mu" : "epsilon"} = ${number(v)}`);
       const button = add(box, "button", { type: "button" }, "Add this release");
       const list = add(box, "ol");
       button.addEventListener("click", () => {
-        releases.push({ kind: kind(), price: price() });
+        releases.push({ kind: kind(), cost: single() });
         redraw();
       });
       return () => {
-        price();
+        single();
         list.replaceChildren();
         releases.forEach((release, i) => {
-          const words = `${release.kind}, ${release.kind === "Gaussian" ? "mu" : "epsilon"} = ${number(release.price)} `;
+          const words = `${release.kind}, ${release.kind === "Gaussian" ? "mu" : "epsilon"} = ${number(release.cost)} `;
           const item = add(list, "li", {}, words);
           add(item, "button", { type: "button", "aria-label": `Take back release ${i + 1}` }, "take back").addEventListener("click", () => {
             releases.splice(i, 1);
@@ -252,23 +252,23 @@
           });
         });
         button.disabled = releases.length >= 10;
-        const cost = (chosen) => {
-          const mu = Math.hypot(...chosen.filter((r) => r.kind === "Gaussian").map((r) => r.price));
-          const sums = coins(chosen.filter((r) => r.kind === "Laplace").map((r) => r.price));
+        const total = (chosen) => {
+          const mu = Math.hypot(...chosen.filter((r) => r.kind === "Gaussian").map((r) => r.cost));
+          const sums = coins(chosen.filter((r) => r.kind === "Laplace").map((r) => r.cost));
           return chosen.length ? crossing((e) => mixtureDelta(e, mu, sums), given.delta) : 0;
         };
-        const totals = releases.map((_, i) => cost(releases.slice(0, i + 1)));
-        const alone = releases.map((r) => cost([r])), added = alone.map((_, i) => alone.slice(0, i + 1).reduce((a, b) => a + b));
+        const totals = releases.map((_, i) => total(releases.slice(0, i + 1)));
+        const alone = releases.map((r) => total([r])), added = alone.map((_, i) => alone.slice(0, i + 1).reduce((a, b) => a + b));
         const epsilon = totals.at(-1) ?? 0, n = Math.max(releases.length, 5);
         const steps = (values) => [[0, 0], ...values.map((v, i) => [i + 1, v])];
         chart(svg, {
           x: [0, n], y: [0, 1.15 * Math.max(0.5, ...added)], xname: "releases", yname: "epsilon", dots: [[releases.length, epsilon]],
           curves: [
-            { points: steps(added), color: WITHOUT, dash: "6 4", name: releases.length > 1 ? "single prices added up" : "", at: 1 },
+            { points: steps(added), color: WITHOUT, dash: "6 4", name: releases.length > 1 ? "added up (sequential composition)" : "", at: 1 },
             { points: steps(totals), color: WITH, name: releases.length ? "all together" : "", at: 1, under: true },
           ],
         });
-        return [`At delta = ${number(given.delta)} all of it costs epsilon = ${number(epsilon)}.`, { releases: releases.map((r) => [r.kind, r.price]), epsilon, alone }];
+        return [`At delta = ${number(given.delta)} all of it costs epsilon = ${number(epsilon)}.`, { releases: releases.map((r) => [r.kind, r.cost]), epsilon, alone }];
       };
     },
   };

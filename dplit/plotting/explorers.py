@@ -188,7 +188,7 @@ def composition_explorer(
     epsilon = gaussian_epsilon(delta, np.sqrt(times) / noise)
     said = f"{times} releases with noise {noise:g}: epsilon = {epsilon:.3g} at delta = {delta:g}."
     given = {"noise": noise, "times": times, "delta": delta}
-    return _Explorer("price", "The privacy cost of many releases", given, said)
+    return _Explorer("composition", "The privacy cost of many releases", given, said)
 
 # %% ../../nbs/plotting/explorers.ipynb #4bb34b9d
 def neighboring_explorer(*, epsilon: Annotated[float, between(0.1, 5)] = 1.0, delta: _Delta = 1e-5):
@@ -212,7 +212,7 @@ def neighboring_explorer(*, epsilon: Annotated[float, between(0.1, 5)] = 1.0, de
     )
     said += f"standard deviation {1 / gaussian_mu(epsilon, delta):.3g} at delta = {delta:g}."
     given = {"epsilon": epsilon, "delta": delta}
-    return _Explorer("neighbours", "What is published with you and without you", given, said)
+    return _Explorer("neighboring", "What is published with you and without you", given, said)
 
 # %% ../../nbs/plotting/explorers.ipynb #84786567
 def audit_explorer(

@@ -65,8 +65,8 @@ def bound(A, B):
 
 def all_of_them():
     return {
-        "price": plotting.composition_explorer(),
-        "neighbours": plotting.neighboring_explorer(),
+        "composition": plotting.composition_explorer(),
+        "neighboring": plotting.neighboring_explorer(),
         "audit": plotting.audit_explorer(SIDES, 1.0, bound),
         "receipt": plotting.receipt_explorer(START),
         "frames": plotting.frames(drawn(), ["one", "two", "three"], alt="A line rises"),
@@ -89,8 +89,8 @@ def test_each_is_small_the_same_twice_and_asks_nobody():
 def test_a_notebook_without_html_has_a_sentence_or_a_picture():
     said = {k: repr(v) for k, v in all_of_them().items()}
     epsilon = gaussian_epsilon(1e-6, 0.5)
-    assert f"epsilon = {epsilon:.3g} at delta = 1e-06" in said["price"]
-    assert f"standard deviation {1 / gaussian_mu(1.0, 1e-5):.3g}" in said["neighbours"]
+    assert f"epsilon = {epsilon:.3g} at delta = 1e-06" in said["composition"]
+    assert f"standard deviation {1 / gaussian_mu(1.0, 1e-5):.3g}" in said["neighboring"]
     least = epsilon_lower_bound(*SIDES["honest"])
     assert f"4000 runs on each side: honest at least {least:.3g}" in said["audit"]
     assert f"{Receipt(START, 'replace').epsilon_at(1e-6):.3g}" in said["receipt"]
@@ -157,7 +157,7 @@ def page(tmp_path_factory):
     """One page with all of them, and one of them twice."""
     shown = all_of_them()
     path = tmp_path_factory.mktemp("page") / "page.html"
-    return written(path, [*shown.values(), shown["price"]])
+    return written(path, [*shown.values(), shown["composition"]])
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_costs_are_those_of_the_accounting(tab):
     for position in itertools.product((-1, -0.3, 0.7, 2), (0, 1, 2.4, 3), (-12, -6, -2)):
         if position[1] / 2 - position[0] > 1.2:
             continue  # mu of a thousand: no price that anybody would pay
-        n = moved(tab, "price", position)
+        n = moved(tab, "composition", position)
         mu = gdp_composition([1 / n["noise"]] * n["times"])
         assert n["noise"] == pytest.approx(10 ** position[0], rel=0.05)
         assert near(n["mu"], mu) and n["delta"] == pytest.approx(10 ** position[2])
@@ -218,24 +218,24 @@ def test_given_numbers_between_two_steps_hold_until_a_slider_moves(
     shown = plotting.composition_explorer(noise=noise, times=times, delta=delta)
     tab = browser.new_page()
     tab.goto(written(tmp_path / "page.html", [shown]))
-    n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))
+    n = json.loads(tab.locator("[data-kind=composition]").get_attribute("data-numbers"))
     assert (n["noise"], n["times"], n["delta"]) == (noise, times, delta)
     assert near(n["epsilon"], gaussian_epsilon(delta, gdp_composition([1 / noise] * times)))
-    labels = tab.locator("[data-kind=price] label b")
+    labels = tab.locator("[data-kind=composition] label b")
     assert labels.all_inner_texts()[:2] == [f"{noise:g}", str(times)]
     slider = tab.get_by_role("slider", name="noise")
     for key, way in (("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowLeft", -1)):
         slider.press(key)  # each step up is more noise than where it began, each down less
-        n = json.loads(tab.locator("[data-kind=price]").get_attribute("data-numbers"))
+        n = json.loads(tab.locator("[data-kind=composition]").get_attribute("data-numbers"))
         assert np.sign(n["noise"] - noise) == way
     tab.close()
 
 
 @pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
 def test_neighbors_see_the_noise_that_the_cost_asks_for(tab, noise):
-    tab.locator("[data-kind=neighbours] select").select_option(noise)
+    tab.locator("[data-kind=neighboring] select").select_option(noise)
     for epsilon in (0.1, 0.5, 1.0, 2.35, 5.0):
-        n = moved(tab, "neighbours", [epsilon])
+        n = moved(tab, "neighboring", [epsilon])
         if noise == "Laplace":
             law = stats.laplace(scale=1 / Release("a", "laplace", epsilon=epsilon).epsilon)
             gap = law.cdf(0.5) - law.cdf(-0.5)  # the best guess asks: above or below the middle?
@@ -249,7 +249,7 @@ def test_neighbors_see_the_noise_that_the_cost_asks_for(tab, noise):
         above = stats.norm.sf if noise == "Gaussian" else stats.laplace.sf
         edge = 0.5 + epsilon * n["scale"] ** 2
         area = above(edge - 1, scale=n["scale"]) - n["factor"] * above(edge, scale=n["scale"])
-        sentence = tab.locator("[data-kind=neighbours] p").last.inner_text()
+        sentence = tab.locator("[data-kind=neighboring] p").last.inner_text()
         if noise == "Gaussian":
             assert area == pytest.approx(1e-5) and "an area of 10⁻⁵ that sticks out" in sentence
         else:
@@ -331,11 +331,11 @@ def test_the_keyboard_reaches_every_control_and_each_has_a_name(tab):
         assert tab.evaluate(f"{name} || document.activeElement.innerText").strip()
     assert reached == list(range(len(reached)))
     slider = tab.get_by_role("slider", name="releases", exact=True).first
-    before = tab.locator("[data-kind=price]").first.get_attribute("data-numbers")
+    before = tab.locator("[data-kind=composition]").first.get_attribute("data-numbers")
     slider.press("ArrowRight")
-    assert tab.locator("[data-kind=price]").first.get_attribute("data-numbers") != before
+    assert tab.locator("[data-kind=composition]").first.get_attribute("data-numbers") != before
     # its twin further down stands still
-    assert tab.locator("[data-kind=price]").last.get_attribute("data-numbers") == before
+    assert tab.locator("[data-kind=composition]").last.get_attribute("data-numbers") == before
     assert slider.get_attribute("aria-valuetext") == "105"
 
 

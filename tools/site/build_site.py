@@ -26,6 +26,7 @@ import jinja2
 import site_frame
 import site_lists
 import site_text
+import site_uses
 import yaml
 from site_pages import SiteError, read_page, reference, reference_name, text_of
 
@@ -142,9 +143,10 @@ def read_all(root, nbs, pages, modules, only):
             where = reference_name(module).replace(".ipynb", ".html") if module else ""
             read_page(page, nbs, where)
         chapters = {page.address: page for page in ordered}
+        uses = site_uses.Uses(nbs, ordered)
         described = [
-            reference(importlib.import_module(module), chapters[address])
-            for address, module in homes.items()
+            reference(importlib.import_module(module), chapters[address], uses)
+            for address, module in sorted(homes.items(), key=lambda home: site_uses.rank(home[1]))
             if not only or chapters[address].notebook in only
         ]
     return ordered, described

@@ -331,11 +331,11 @@ def _without_types(signature):
     return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
-def reference(module, chapter):
-    """The page of a module's public names in the order of the alphabet: what each takes, gives and raises."""
+def reference(module, chapter, uses):
+    """The page of a module's public names, estimators first: what each takes, gives and raises, and where the book uses it."""
     page = Page(reference_name(module.__name__), "Reference", up=chapter.notebook, made=True)
     page.title, page.description = module.__name__, (module.__doc__ or "").strip()
-    public = sorted(getattr(module, "__all__", []), key=str.lower)
+    public = uses.in_order(module)
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
@@ -344,7 +344,8 @@ def reference(module, chapter):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
-        entries.append(Documentation(symbol, name=name, title_level=2)._repr_markdown_())
+        entry = Documentation(symbol, name=name, title_level=2)._repr_markdown_()
+        entries.append(uses.below_the_summary(entry, name, module.__name__, chapter))
         methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
         for method, function in methods:  # our own, inherited ones too
             ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]

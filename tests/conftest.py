@@ -3,7 +3,7 @@
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
-stands in FILES, in WHOLE or in long.txt, every chapter that takes longer than CHAPTER seconds by the map of the book, the lessons,
+stands in FILES, in WHOLE or in long.txt, every chapter that takes longer than CHAPTER seconds by seconds.txt, the lessons,
 every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
 one part of them in five, which the name of the commit draws (DPLIT_TURN), and all of WHOLE. `slow` is for hours, by hand: what is left of
 the grids and of the answers, and what takes minutes by itself.
@@ -11,7 +11,6 @@ the grids and of the answers, and what takes minutes by itself.
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,14 +107,15 @@ def in_turn(things):
     return things[int(turn) :: PARTS] if turn else things
 
 
+def seconds_of():
+    """How long each chapter takes (`jupyter execute`, on one core of a server), answers and lists aside."""
+    lines = (Path(__file__).parent / "seconds.txt").read_text("utf8").splitlines()
+    return {name: int(seconds) for name, seconds in map(str.split, lines)}
+
+
 def long_chapters():
-    """Names of the chapters for which the map of the book says more than CHAPTER seconds."""
-    index = (Path(__file__).parent.parent / "nbs" / "index.ipynb").read_text("utf8")
-    return {
-        name
-        for name, seconds in re.findall(r'"(\w+/\w+)\\": (\d+),', index)
-        if int(seconds) > CHAPTER
-    }
+    """Names of the chapters that take more than CHAPTER seconds by seconds.txt."""
+    return {name for name, seconds in seconds_of().items() if seconds > CHAPTER}
 
 
 def when(item, long):

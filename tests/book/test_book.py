@@ -603,9 +603,31 @@ def test_every_module_comes_from_a_notebook():
 
 
 def test_every_notebook_is_in_the_navigation():
+    """In the sidebar, or an answer, or a chapter of a room, which the page of the reference lists."""
     site = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf8"))
-    listed = re.findall(r"[\w/]+\.ipynb", str(site["website"]["sidebar"]))
-    assert {f"{name}.ipynb" for name in BOOK} == {*listed}, "the sidebar in _quarto.yml differs"
+    listed = {*re.findall(r"([\w/]+)\.ipynb", str(site["website"]["sidebar"]))}
+    assert listed <= {*BOOK}, "the sidebar in _quarto.yml has pages that do not exist"
+    for name in {*BOOK} - listed:
+        assert name.startswith("answers/") or home(BOOK[name]), f"{name}: add it to _quarto.yml"
+    shown = "".join(text for _, cell in cells(BOOK["about/reference"]) for text in outputs(cell))
+    rooms = {name for name in BOOK if home(BOOK[name])}
+    assert rooms == {*re.findall(r"\(\.\./([\w/]+)\.ipynb\)", shown)} - {
+        name for name in BOOK if name.startswith("lessons/")
+    }, "execute nbs/about/reference.ipynb"
+
+
+def outputs(cell):
+    """What a cell shows as Markdown."""
+    for output in cell["outputs"]:
+        yield "".join(output.get("data", {}).get("text/markdown", ""))
+
+
+def test_the_seconds_of_every_chapter_are_known():
+    """They decide which chapters run at once."""
+    lines = (ROOT / "tests/seconds.txt").read_text("utf8").splitlines()
+    known = {line.split()[0].removeprefix("nbs/") for line in lines}
+    assert lines == sorted(lines) and len(known) == len(lines)
+    assert known == {name for name in BOOK if not name.startswith("answers/")}
 
 
 def test_settings_package_citation_and_changelog_name_one_version():

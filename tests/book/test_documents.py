@@ -33,6 +33,7 @@ DOCUMENTS = "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"
 ELSEWHERE = {
     "python3 -m venv .venv": "installs: .ci/run does it in a clean checkout",
     ". .venv/bin/activate": "of the reader's shell",
+    ".venv/bin/": "of the reader's environment: .ci/run and tools/quality/release.py do the same",
     "jupyter lab": "opens a browser",
     "jupyter execute": "nbval executes every notebook",
     "ruff check": ".ci/run",

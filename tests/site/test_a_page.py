@@ -126,13 +126,15 @@ def test_every_page_opens_with_its_formulas_and_pictures(visits, folder):
     assert that(visits, lambda found: not found["title"]) == {}
 
 
-def test_next_leads_through_the_whole_book(folder):
+def test_next_leads_through_the_whole_sidebar(folder):
     page, seen = "index.html", []
     while page not in seen:
         seen.append(page)
         if there := re.search(r'<a href="([^"]*)" rel="next">', (folder / page).read_text("utf8")):
             page = Path(os.path.normpath(Path(page).parent / there[1])).as_posix()
-    assert sorted(seen) == addresses(folder)
+    front = (folder / "index.html").read_text("utf8")
+    sidebar = front.partition('<nav aria-label="Chapters">')[2].partition("</nav>")[0]
+    assert seen == re.findall(r'<a href="([^"]*)"', sidebar) and len(seen) <= 70
 
 
 def test_a_phone_needs_no_scrolling_sideways(visits):
@@ -141,6 +143,7 @@ def test_a_phone_needs_no_scrolling_sideways(visits):
 
 
 LIMITS = {
+    "index.html": 7,
     "command_line/tour.html": 7,
     "examples/benchmarks_kmeans.html": 20,
     "examples/benchmarks_speed.html": 20,

@@ -511,14 +511,6 @@ def test_a_break_in_a_chapter_stops_the_build(tmp_path, extra, message):
 
 
 STRUCTURE = {
-    "unlisted notebook": (
-        dict(chapters=("10_noise.ipynb", "11_more.ipynb")),
-        "11_more.ipynb: .* not in the sidebar",
-    ),
-    "unlisted notebook in a folder": (
-        dict(chapters=("10_noise.ipynb", "answers/10_noise.ipynb")),
-        "answers/10_noise.ipynb: .* not in the sidebar",
-    ),
     "listed but missing": (
         dict(listed=("10_noise.ipynb", "12_gone.ipynb")),
         "12_gone.ipynb: .* not in nbs/",
@@ -537,13 +529,59 @@ def test_a_break_in_the_book_stops_the_build(tmp_path, changes, message):
         site.build(make_book(tmp_path / "book", **changes), tmp_path / "out")
 
 
+def more(root, name, *cells):
+    """One more notebook, which is not in the sidebar."""
+    notebook = new_notebook(cells=[new_markdown_cell(cell) for cell in cells])
+    nbformat.write(notebook, root / "nbs" / name)
+
+
+def test_a_page_to_which_no_link_leads_stops_the_build(tmp_path):
+    root = make_book(tmp_path / "book")
+    more(root, "11_more.ipynb", "# More\n\n> Alone.", "[Back](index.ipynb)")
+    with pytest.raises(site.SiteError, match="^11_more.ipynb: .* no link leads to it"):
+        site.build(root, tmp_path / "out")
+
+
+def test_a_page_that_is_not_in_the_sidebar_is_built_found_and_leads_up(tmp_path):
+    """Under its chapter's part, off the way that the arrows follow; the text of a link is what leads to it."""
+    root = make_book(tmp_path / "book", extra="[Answers](answers/10_noise.ipynb)")
+    more(root, "answers/10_noise.ipynb", "# Answers\n\n> Of the chapter.", "Clear.")
+    pages = {page.notebook: page for page in site.build(root, tmp_path / "out")}
+    assert pages["answers/10_noise.ipynb"].section == "Foundations"
+    answers = BeautifulSoup((tmp_path / "out/answers/noise.html").read_text("utf8"), "html.parser")
+    assert answers.select_one(".turn [rel=up]")["href"] == "../noise.html"
+    assert not answers.select(".turn [rel=prev], .turn [rel=next]")
+    assert [d.summary.get_text() for d in answers.select(".sidebar details[open]")] == [
+        "Foundations"
+    ]
+    for path in (tmp_path / "out").rglob("*.html"):
+        text = BeautifulSoup(path.read_text("utf8"), "html.parser")
+        assert not text.select(".sidebar a[href*='answers/']")
+        assert not text.select(".turn [rel=next][href*='answers/']")
+    index = (tmp_path / "out/site/search-index.js").read_text("utf8")
+    assert '"answers/noise.html"' in index
+
+
+def test_the_sidebar_has_groups_and_short_names():
+    entries = [
+        "index.ipynb",
+        {"section": "A", "contents": [{"section": "B", "contents": ["b.ipynb"]}]},
+    ]
+    entries.append({"text": "Short", "href": "c.ipynb"})
+    pages = [*site_lists.outline(entries)]
+    assert [(p.notebook, p.section, p.group, p.short) for p in pages] == [
+        ("index.ipynb", "", "", ""),
+        ("b.ipynb", "A", "B", ""),
+        ("c.ipynb", "", "", "Short"),
+    ]
+    assert Page("lessons/20_a.ipynb", title="T").label == "20 T"
+    assert [part for part, _ in site_lists.parts(pages)] == ["", "A"]
+
+
 def test_a_notebook_in_a_folder_and_its_chapter_link_to_each_other(tmp_path):
-    listed = ("10_noise.ipynb", "answers/10_noise.ipynb")
-    root = make_book(tmp_path / "book", extra="[Answers](answers/10_noise.ipynb)", listed=listed)
+    root = make_book(tmp_path / "book", extra="[Answers](answers/10_noise.ipynb)")
     cells = ["# Answers\n\n> In a folder.", "[Back](../10_noise.ipynb#first-section): `noisy_sum`"]
-    nbformat.write(
-        new_notebook(cells=[new_markdown_cell(cell) for cell in cells]), root / "nbs" / listed[1]
-    )
+    more(root, "answers/10_noise.ipynb", *cells)
     site.build(root, tmp_path / "out")
     chapter, answers = (
         (tmp_path / "out" / name).read_text(encoding="utf-8")

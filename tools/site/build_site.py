@@ -27,6 +27,7 @@ import lesson_times
 import site_frame
 import site_lists
 import site_text
+import site_uses
 import yaml
 from site_pages import SiteError, read_page, reference, reference_name, text_of
 
@@ -66,6 +67,26 @@ def check(page, by_address):
             )
 
 
+def check_that_links_lead_to(ordered, by_address):
+    """Every page is in the sidebar, or some page that can be reached from there links to it."""
+    known = {page.address for page in ordered if not page.up}
+    ahead = [*known]
+    while ahead:
+        page = by_address[ahead.pop()]
+        hrefs = (
+            link["href"]
+            for link in page.body.find_all("a", href=re.compile("^(?!https?:|mailto:|#)"))
+        )
+        found = {page.resolve(unquote(href).partition("#")[0]) for href in hrefs} - known
+        known |= found
+        ahead += found
+    for page in ordered:
+        if page.address not in known:
+            raise page.error(
+                "this page is not in the sidebar, and no link leads to it; add it to _quarto.yml, or link to it."
+            )
+
+
 def gather(page, nbs):
     """What a page shows that lies beside the notebooks; nothing is loaded from the network."""
     for tag in page.body.select("[src], link[href]"):
@@ -101,23 +122,18 @@ def read_modules(modidx):
 
 
 def listed(nbs, website):
-    """The pages of the sidebar, by notebook; each must exist, and no notebook may be forgotten."""
+    """All pages, by notebook: those of the sidebar, each of which must exist, then all others."""
     pages = {page.notebook: page for page in site_lists.outline(website["sidebar"]["contents"])}
     for name in pages:
         if not (nbs / name).is_file():
             raise SiteError(
                 f"{name}: _quarto.yml lists this notebook, but it is not in {nbs.name}/."
             )
-    for path in sorted(path.relative_to(nbs) for path in nbs.rglob("*.ipynb")):
-        if path.as_posix() not in pages and not any(part[0] in "._" for part in path.parts):
-            raise SiteError(
-                f"{path.as_posix()}: this notebook is not in the sidebar; add it to _quarto.yml."
-            )
     if "index.ipynb" not in pages:
         raise SiteError(
             "index.ipynb: the sidebar in _quarto.yml does not list it, so the site has no front page."
         )
-    return pages
+    return pages | {page.notebook: page for page in site_lists.elsewhere(nbs, pages)}
 
 
 def read_all(root, nbs, pages, modules, only):
@@ -139,26 +155,25 @@ def read_all(root, nbs, pages, modules, only):
             where = reference_name(module).replace(".ipynb", ".html") if module else ""
             read_page(page, nbs, where)
         chapters = {page.address: page for page in ordered}
+        uses = site_uses.Uses(nbs, ordered)
         described = [
-            reference(importlib.import_module(module), chapters[address])
-            for address, module in homes.items()
+            reference(importlib.import_module(module), chapters[address], uses)
+            for address, module in sorted(homes.items(), key=lambda home: site_uses.rank(home[1]))
             if not only or chapters[address].notebook in only
         ]
     return ordered, described
 
 
 def finish(ordered, described, modules, has_source):
-    """Numbers, boxes and links of all pages; the page of notation, made of the finished ones."""
+    """Numbers, boxes and links of all pages; the page of symbols, made of the finished ones, and a list of the modules."""
     for page in [*ordered, *described]:
         site_frame.number_theorems(page)
         site_frame.frame(page, has_source)
     made = site_lists.notation(ordered)
-    ordered = [*ordered, *described]
-    if made.body.select(
-        "li, table"
-    ):  # it stands with the other pages about the book, or before the reference
-        last = [n for n, page in enumerate(ordered) if page.section == made.section]
-        ordered.insert(last[-1] + 1 if last else len(ordered) - len(described), made)
+    in_sidebar = [page for page in ordered if not page.up]
+    in_sidebar += [made] if made.body.select("li, table") else []  # the last page of the reference
+    site_lists.list_modules(in_sidebar, described)
+    ordered = [*in_sidebar, *(page for page in ordered if page.up), *described]
     for page in ordered:
         page.ids = Counter(tag["id"] for tag in page.body.find_all(id=True))
     places = site_frame.documentation(modules, ordered)
@@ -194,6 +209,8 @@ def build(root=ROOT, out="_site", only=()):
         gather(page, nbs)
         if not only:
             check(page, by_address)
+    if not only:
+        check_that_links_lead_to(ordered, by_address)
 
     files = shared_files(root, nbs / config["format"]["html"]["css"])
     files |= site_lists.preview_files(ordered)
@@ -234,7 +251,11 @@ def render(ordered, pages, nbs, settings, website, only):
     environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(PARTS))
     template, files = environment.get_template("page.html"), {}
     cite = "about/sources.html#how-to-cite-dplit"
-    for page, before, after in zip(ordered, [None, *ordered], [*ordered[1:], None], strict=False):
+    way = [page for page in ordered if not page.up]
+    before = dict(zip([page.address for page in way[1:]], way, strict=False))
+    after = dict(zip([page.address for page in way], way[1:], strict=False))
+    by_notebook = {page.notebook: page for page in ordered}
+    for page in ordered:
         if only and page.notebook not in only and not page.made:
             continue
         files |= page.files
@@ -244,8 +265,9 @@ def render(ordered, pages, nbs, settings, website, only):
         files[page.address] = template.render(
             page=page,
             body=jinja2.filters.Markup(str(page.body)),
-            before=before,
-            after=after,
+            before=before.get(page.address),
+            after=after.get(page.address),
+            up=by_notebook.get(page.up),
             site=website["title"],
             description=website.get("description", ""),
             navbar=site_lists.navbar(pages, website["navbar"]["left"]),

@@ -8,33 +8,58 @@ from copy import copy
 from bs4 import BeautifulSoup, NavigableString, Tag
 from site_pages import HEADINGS, Page, SiteError, text_of, walk
 
+REFERENCE = "Reference"
 
-def outline(entries, section=""):
+
+def outline(entries, section="", group=""):
     """The pages of a _quarto.yml sidebar, in reading order."""
     for entry in entries:
         if isinstance(entry, dict) and "contents" in entry:
-            yield from outline(entry["contents"], entry["section"])
+            within = (section, entry["section"]) if section else (entry["section"], "")
+            yield from outline(entry["contents"], *within)
+        elif isinstance(entry, dict):
+            yield Page(entry["href"], section, group, entry.get("text", ""))
         else:
-            yield Page(entry if isinstance(entry, str) else entry["href"], section)
+            yield Page(entry, section, group)
+
+
+def elsewhere(nbs, pages):
+    """The notebooks that are not in the sidebar: answers belong to their chapters, all others to the reference."""
+    for path in sorted(nbs.rglob("*.ipynb")):
+        name = path.relative_to(nbs).as_posix()
+        if name in pages or any(part[0] in "._" for part in name.split("/")):
+            continue
+        chapter = pages.get(name.removeprefix("answers/"))
+        yield Page(
+            name,
+            chapter.section if chapter else REFERENCE,
+            up=chapter.notebook if chapter else "about/reference.ipynb",
+        )
 
 
 def navbar(pages, items):
+    """[(page, anchor, text)] of the bar above all pages."""
+    found = []
     for item in items:
-        if item["href"] not in pages:
+        name, _, anchor = item["href"].partition("#")
+        if name not in pages or pages[name].up:
             raise SiteError(
-                f"{item['href']}: the navbar in _quarto.yml links to this notebook, the sidebar does not."
+                f"{name}: the navbar in _quarto.yml links to this notebook, the sidebar does not."
             )
-    return [(pages[item["href"]], item["text"]) for item in items]
+        found.append((pages[name], f"#{anchor}" if anchor else "", item["text"]))
+    return found
 
 
 def parts(ordered):
-    """The sidebar: [(name of the part, its pages)]."""
-    found = []
+    """The sidebar: [(name of the part, [(name of the group, its pages)])], without the pages that are not in it."""
+    found = {}
     for page in ordered:
-        if not found or found[-1][0] != page.section:
-            found.append((page.section, []))
-        found[-1][1].append(page)
-    return found
+        if not page.up:
+            groups = found.setdefault(page.section, [])
+            if not groups or groups[-1][0] != page.group:
+                groups.append((page.group, []))
+            groups[-1][1].append(page)
+    return [*found.items()]
 
 
 def contents(page):
@@ -48,7 +73,7 @@ def contents(page):
 def search_entries(page):
     """One entry for each heading and theorem: what it is (page, section, a theorem's kind, function), address, chapter,
     title and text."""
-    kind = "function" if page.section == "Reference" else "section"
+    kind = "function" if page.documents else "section"
     entries = [["page", page.address, page.label, page.title, []]]
     for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
         if type(node) is NavigableString:
@@ -92,7 +117,7 @@ def previews(ordered):
     for page in ordered:
         for box in page.body.select("div.theorem[id]"):
             found[page.address][box["id"]] = "".join(map(str, box.contents))
-        for heading in page.body.select("h2[id], h3[id]") if page.section == "Reference" else ():
+        for heading in page.body.select("h2[id], h3[id]") if page.documents else ():
             inside = [part for part in until_next(heading) if isinstance(part, Tag)]
             found[page.address][heading["id"]] = "".join(map(str, inside))
             signatures[f"{page.address}#{heading['id']}"] = "".join(map(str, inside[:2]))
@@ -123,7 +148,7 @@ def preview_files(ordered):
 
 def notation(ordered):
     """The page of symbols and words, gathered from the chapters' own tables and definitions."""
-    page = Page("notation.ipynb", "About the book", "Notation and words", made=True)
+    page = Page("notation.ipynb", REFERENCE, title="Symbols and definitions", made=True)
     page.description = (
         "Every table of symbols in the book, and every definition, with the chapter it comes from."
     )
@@ -156,3 +181,19 @@ def notation(ordered):
                     path, mark, anchor = link["href"].partition("#")
                     link["href"] = (other.resolve(path) if path else other.address) + mark + anchor
     return page
+
+
+def list_modules(ordered, described):
+    """Below the page of the reference, or of the symbols where there is none: the page of each module."""
+    pages = {page.address: page for page in ordered}
+    page = pages.get("about/reference.html", pages.get("notation.html", ordered[-1]))
+    if described:
+        soup = page.body
+        soup.append(soup.new_tag("h2", string="All modules", attrs={"id": "all-modules"}))
+        items = soup.new_tag("ul")
+        soup.append(items)
+        for module in described:
+            item = soup.new_tag("li")
+            link = soup.new_tag("a", string=module.title, href=page.root + module.address)
+            item.extend([link, f": {module.description}"])
+            items.append(item)

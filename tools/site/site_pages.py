@@ -43,7 +43,10 @@ class SiteError(Exception):
 @dataclass
 class Page:
     notebook: str  # as _quarto.yml names it, relative to nbs/: "mechanisms/noise.ipynb"
-    section: str = ""  # the part of the sidebar it stands in
+    section: str = ""  # the part of the sidebar that it belongs to
+    group: str = ""  # within that part
+    short: str = ""  # what the sidebar calls it, if not by its title
+    up: str = ""  # the notebook that leads to it, if it is not in the sidebar itself
     title: str = ""
     description: str = ""
     body: BeautifulSoup | None = None
@@ -66,7 +69,14 @@ class Page:
 
     @property
     def label(self):
-        return f"{self.number} {self.title}".strip()
+        lesson = re.match(r"lessons/(\d+)_", self.notebook)  # prose speaks of lesson 20
+        number = self.number or (lesson[1] if lesson else "")
+        return f"{number} {self.short or self.title}".strip()
+
+    @property
+    def documents(self):
+        """Whether this is the reference page of a module."""
+        return self.made and self.address.startswith("reference/")
 
     @property
     def root(self):
@@ -321,11 +331,11 @@ def _without_types(signature):
     return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
-def reference(module, chapter):
-    """The page of a module's public names in the order of the alphabet: what each takes, gives and raises."""
-    page = Page(reference_name(module.__name__), "Reference", made=True)
+def reference(module, chapter, uses):
+    """The page of a module's public names, estimators first: what each takes, gives and raises, and where the book uses it."""
+    page = Page(reference_name(module.__name__), "Reference", up=chapter.notebook, made=True)
     page.title, page.description = module.__name__, (module.__doc__ or "").strip()
-    public = sorted(getattr(module, "__all__", []), key=str.lower)
+    public = uses.in_order(module)
     lines, entries = ["| name | what it is |", "|---|---|"], []
     for name in public:
         symbol = getattr(module, name)
@@ -334,7 +344,8 @@ def reference(module, chapter):
             continue
         first = (inspect.getdoc(symbol) or "").partition("\n")[0].replace("|", r"\|")
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
-        entries.append(Documentation(symbol, name=name, title_level=2)._repr_markdown_())
+        entry = Documentation(symbol, name=name, title_level=2)._repr_markdown_()
+        entries.append(uses.below_the_summary(entry, name, module.__name__, chapter))
         methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
         for method, function in methods:  # our own, inherited ones too
             ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]

@@ -12,8 +12,13 @@ TALK = re.compile(r"^#\| (fig-cap|fig-alt): *\"(.*)\"$", re.M)
 def listing(website, ordered):
     """A line for each page that somebody wrote to be read: its title, its address and what it is about."""
     lines = [f"# {website['title']}", "", f"> {website.get('description', '')}"]
-    for part, pages in site_lists.parts(ordered):
-        written = [page for page in pages if not page.made and page.section != "Answers"]
+    parts = {
+        part: [p for _, pages in groups for p in pages]
+        for part, groups in site_lists.parts(ordered)
+    }
+    parts["Implementation notes"] = [p for p in ordered if p.up and "answers" not in p.notebook]
+    for part, pages in parts.items():
+        written = [page for page in pages if not page.made]
         lines += ["", f"## {part or 'Start here'}", ""] if written else []
         lines += [f"- [{page.title}]({page.address}): {page.description}" for page in written]
     return "\n".join(lines) + "\n"

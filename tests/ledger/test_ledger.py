@@ -805,7 +805,7 @@ def test_two_relations_do_not_add_up(make, tmp_path):
     budget.charge(0.1)  # of no relation in particular
     budget.fit(Spender(), None)
     assert budget.neighboring == "add_remove"
-    with pytest.raises(ValueError, match='says nothing of the latter.*neighboring="replace"'):
+    with pytest.raises(ValueError, match='implies none for the latter.*neighboring="replace"'):
         budget.charge(0.1, neighboring="replace")
     with pytest.raises(ValueError, match="neighboring"):
         budget.charge(0.1, neighboring="swap")

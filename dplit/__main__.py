@@ -2,12 +2,13 @@
 
 import sys
 
+from dplit import __version__
 from dplit.command_line import parse
 
 
 def main(argv=None):
     """Run a command and return what `sys.exit` takes; what is loaded depends on it, and help needs nothing."""
-    options = parse(argv)
+    options = parse(argv, __version__)
     from dplit.command_line.tour import run
 
     return run(options)

@@ -30,7 +30,7 @@ from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
 from ..inputs.checks import DoubtWarning, warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
-from ..inputs.doubts import ends_of, on_boundary, said_of_ends
+from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
@@ -259,13 +259,15 @@ def say_contradictions(given, X, box):
                 check_start(points, "init", owner, given.radius, center)
 
 
-def say_ends(model):
-    """Warn if all RELEASED centers lie at an end of a PUBLIC range or on the boundary of the PUBLIC ball: post-processing.
+def say_ends(model, X=None):
+    """Warn if all RELEASED centers lie at an end of a PUBLIC range or on the boundary of the PUBLIC ball, or if they differ in lists of values alone: post-processing.
 
     Parameters
     ----------
     model : PrivateKMeans
         Fitted.
+    X : array_like, optional
+        PRIVATE: only whether a scaler made it is asked, and of which columns.
 
     Returns
     -------
@@ -283,6 +285,9 @@ def say_ends(model):
                 f"{model.radius:g}: is the table in the unit of the radius? Pass bounds, a range for each column.",
                 DoubtWarning,
             )
+        reach = reach_of(X)
+        if reach is not None and (said := said_of_lists(found[0], reach.columns)):
+            warn_after_charge(f"{type(model).__name__}: {said}", DoubtWarning)
     else:
         names = getattr(model, "feature_names_in_", range(len(box.low)))
         ends = zip(names, ends_of(*found, box.low, box.high), strict=True)
@@ -460,10 +465,11 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         Warns
         -----
         DoubtWarning
-            With `bounds`, if all released centers lie at an end of a range: the unit of the column
-            may be wrong.
+            If all released centers lie at an end of a range, or on the boundary of the ball: the unit
+            may be wrong. If X comes from a `BoundedScaler` and the centers differ in its lists of values
+            alone.
         """
-        return say_ends(self._fit(X))
+        return say_ends(self._fit(X), X)
 
     def predict(self, X: "ArrayLike") -> np.ndarray:
         """Index of the nearest center for each row. NOT private: it is a function of the rows you pass.

@@ -1,4 +1,4 @@
-"""A privacy budget that many fits share: its file, its rules, private choices among fits."""
+"""A privacy budget shared by many fits: its ledger, its privacy filter, and private choices among fits."""
 
 from ..inputs.contracts import face
 from .choosing import choice_error, choose_n_clusters, penalised_distances, search_budget

@@ -12,26 +12,34 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..accounting.receipts import rounded_up, Table
-from .admission import admitted, balance, BudgetExceeded, next_fit, NextFit, Spent
+from dplit.ledger.admission import (
+    admitted,
+    balance,
+    BudgetExceeded,
+    epsilon_in_words,
+    next_fit,
+    NextFit,
+)
+from .admission import Spent
 from .rules import check_cost, _like
 from .charging import _stated
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c005
 class Quote(NamedTuple):
-    """What planned fits would cost a budget, one after the other: nothing was charged. PUBLIC.
+    """What planned fits would cost a budget, one after another; nothing was charged. PUBLIC.
 
     Parameters
     ----------
     fits : tuple of (str, Spent)
-        Of each planned fit its name, and its epsilon and delta in the relation of the budget.
+        For each planned fit, its name, and its epsilon and delta in the budget's neighboring relation.
     admitted : int
-        How many of them, in this order, there is room for.
+        How many of them, in this order, are admitted.
     refusal : str
-        Why the next one is refused; "" if there is room for all.
+        Why the next one is refused; "" if all are admitted.
     spent : Spent
-        What all charges would cost together with those admitted, as `budget.spent` says it.
+        The privacy cost of all charges together with those admitted, as in `budget.spent`.
     next_fit : NextFit
-        What one more fit could cost after these.
+        The largest privacy cost of one more fit after these.
     added : Spent
         The same charges as `spent`, by plain addition.
     balance : str
@@ -49,7 +57,7 @@ class Quote(NamedTuple):
     def __str__(self):
         said = [str(Table(("planned fit", "epsilon", "delta", ""), _lines(self))), self.refusal]
         spent, added = (
-            f"epsilon = {rounded_up(cost.epsilon)} at delta = {rounded_up(cost.delta)}"
+            f"{epsilon_in_words(cost.epsilon)} at delta = {rounded_up(cost.delta)}"
             for cost in (self.spent, self.added)
         )
         said.append(
@@ -61,11 +69,11 @@ class Quote(NamedTuple):
     __repr__ = __str__
 
 
-_FEW = 8  # lines of a kind, beyond which a number stands for the others
+_FEW = 8  # lines of a kind; a count replaces the others
 
 
 def _lines(quote):
-    """Rows of the printed table: equal fits that follow each other on one line, and at most a few lines of a kind."""
+    """Rows of the printed table: consecutive equal fits share a line, and each kind has at most a few lines."""
     there = ["admitted"] * quote.admitted + ["refused"] * bool(quote.refusal)
     there += ["not asked"] * (len(quote.fits) - len(there))
     for what, some in groupby(zip(there, quote.fits, strict=True), itemgetter(0)):
@@ -88,23 +96,23 @@ def _planned(fit, m):
 
 
 def quote_fits(self, *fits: Any) -> Quote:
-    """What planned fits would cost, and what would be left: nothing is charged, read or written.
+    """What planned fits would cost, and what would be left. Nothing is charged, read or written.
 
     Parameters
     ----------
     *fits : estimator, float, or tuple (epsilon, delta)
-        In the order in which they would be charged; a batch of five is `*[model] * 5`. Of an
-        estimator with Gaussian noise alone it is known how well it composes, of a number it is not.
+        In the order in which they would be charged; a batch of five is `*[model] * 5`. An estimator whose
+        noise is all Gaussian composes better than a number, for which the worst case is assumed.
 
     Returns
     -------
     Quote
-        With `admitted`, `refusal`, `spent` and `next_fit`. It prints as a table.
+        With `admitted`, `refusal`, `spent` and `next_fit`; prints as a table.
 
     Raises
     ------
     TypeError, ValueError
-        If something PUBLIC is impossible, as `fit` would say it.
+        If a PUBLIC argument is impossible, with the message of `fit`.
     LedgerError, RuntimeError
         As for `fit`.
     """
@@ -114,7 +122,8 @@ def quote_fits(self, *fits: Any) -> Quote:
         state, stated = self._read(connection), _stated(connection)
     for row in rows:
         before = partial(tuple, stated)
-        counted = self._rule.counted(row, state.sums.neighboring)
+        rule = self._rule.after(state.first)
+        counted = rule.counted(row, state.sums.neighboring, state.total())
         named.append((row.estimator, Spent(counted.epsilon, counted.delta)))
         try:
             counted = None if refusal else admitted(self._rule, state, row, before)
@@ -122,8 +131,8 @@ def quote_fits(self, *fits: Any) -> Quote:
             refusal, counted = str(error), None
         if counted is not None:
             n += 1
-            state = state._replace(sums=state.sums.plus(counted.counts))
+            state = state.planned(counted.promise, counted.counts)
             stated = stated[0] + counted.epsilon, stated[1] + counted.delta
-    total = state.total()
-    left = self._rule.spent(total), next_fit(self._rule, total)
+    rule, total = self._rule.after(state.first), state.total()
+    left = rule.spent(total), next_fit(rule, total)
     return Quote(tuple(named), n, refusal, *left, Spent(*stated), balance(self._rule, state))

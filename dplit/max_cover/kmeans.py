@@ -35,6 +35,7 @@ from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
 from ..inputs.checks import shown
+from ..inputs.doubts import check_lists
 from ..inputs.contracts import Chance, Point, Points, Positive, positive
 from ..inputs.contracts import Whole
 from ..accounting.receipts import largest_scale, Release
@@ -558,6 +559,10 @@ class MaxCoverKMeans(PrivateKMeans):
             _check_budget(budget_of(self))
         c = self._covers()
         check_grid(c.d, c.finest, c.ratio, c.snap, self.n_public, "MaxCoverKMeans")
+
+    def _check_tables(self, X, y=None):
+        super()._check_tables(X, y)
+        check_lists(X, type(self).__name__)
 
     def _release_centers(self, X, noise, center):
         if self.variant == "extension":

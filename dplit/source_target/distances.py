@@ -104,6 +104,11 @@ def public_table(X, name, owner, apart=False, metric=""):
 
 def _doubt_degrees(metric, rows, name):
     if isinstance(metric, str) and metric == "haversine":
+        if rows.shape[1] != 2:
+            raise ValueError(
+                f"{name}: metric='haversine' needs two columns, latitude and longitude in radians, and here "
+                f"are {rows.shape[1]}. Keep these two columns, or choose another metric."
+            )
         check_radians(rows, name)
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0008

@@ -3,7 +3,9 @@
 import argparse
 import csv
 import itertools
+import json
 import math
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -55,6 +57,9 @@ from dplit.source_target import kd_cover, stc_cost
 
 ROOT = Path(__file__).parent.parent.parent
 TOOLS = ROOT / "tools"
+BENCHMARKS = [
+    f"examples/benchmarks_{what}" for what in ("kmeans", "speed", "medoids", "adaptation")
+]
 
 # iris has 150 rows: delta = n^-1.1 is large
 pytestmark = pytest.mark.filterwarnings("ignore::dplit.inputs.PrivacyWarning")
@@ -611,7 +616,7 @@ def test_small_epsilons_have_a_table_of_their_own_and_no_area(tmp_path):
         1.0,
         2.0,
         4.0,
-    )  # the area of nbs/examples/benchmarks.ipynb is over these
+    )  # the area of nbs/examples/benchmarks_kmeans.ipynb is over these
 
 
 def test_every_published_figure_has_its_column():
@@ -692,14 +697,35 @@ def test_only_its_own_section_of_the_readme_is_replaced(tmp_path, monkeypatch):
     assert readme.README.read_text(encoding="utf8") == first
 
 
-def test_every_published_table_is_there_and_is_read_by_the_chapter():
-    names = "examples/benchmarks", "examples/beyond_memory", "estimators/grid", "estimators/lloyd"
-    chapters = [ROOT / "nbs" / f"{name}.ipynb" for name in (*names, "private_evolution/paper")]
-    benchmarks, *others = (path.read_text(encoding="utf8") for path in chapters)
-    for part in publish.PARTS:
-        assert store.read(store.BOOK / f"{part}.csv"), part
-        here = any(f"{part}.csv" in chapter for chapter in others)
-        assert here or f'read(\\"{part}\\")' in benchmarks, part
+def test_every_published_table_is_there_and_is_read_by_a_page():
+    pages = {part: publish.readers([part]) for part in publish.PARTS}
+    for part, found in pages.items():
+        assert store.read(store.BOOK / f"{part}.csv") and found, part
+    assert {page for found in pages.values() for page in found} >= {*BENCHMARKS}
+    assert "examples/benchmarks_kmeans" in pages["auc"] and pages["plane"] == [BENCHMARKS[2]]
+    assert publish.readers(["no_such_table"]) == []
+
+
+def test_a_benchmark_page_says_its_verdict_first_and_labels_headings_only():
+    """Before the first section there are a verdict and one table; "(our reimplementation)" is in no row."""
+    for page in BENCHMARKS:
+        cells = json.loads((ROOT / "nbs" / f"{page}.ipynb").read_text("utf8"))["cells"]
+        sections = [i for i, c in enumerate(cells) if re.search("^## ", "".join(c["source"]), re.M)]
+        before = cells[1 : sections[0]]
+        assert "".join(before[0]["source"]).startswith("**Verdict.**"), page
+        shown = [o["data"] for c in before for o in c.get("outputs", []) if "data" in o]
+        assert sum("text/markdown" in data for data in shown) == 1, page
+        tables = [
+            "".join(o["data"]["text/markdown"])
+            for c in cells[sections[0] :]
+            for o in c.get("outputs", [])
+            if "text/markdown" in o.get("data", {})
+        ]
+        assert tables and "our reading" not in str(cells), page
+        for table in tables:
+            lines = [line for line in table.splitlines() if line.startswith("|")]
+            assert not any("(our re" in line for line in lines[2:]), (page, lines[0])
+            assert len(lines) < 15 or table.startswith("<details>"), (page, lines[0])
 
 
 def test_a_table_that_is_not_whole_is_not_published(tmp_path, monkeypatch):
@@ -902,7 +928,7 @@ def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
     rows = store.read(store.BOOK / "programs.csv")
     checked = 0
     for r in rows:
-        assert r["over"] in ("theirs / ours", "ours / theirs", "program / our reading", "")
+        assert r["over"] in ("theirs / ours", "ours / theirs", "program / our reimplementation", "")
         assert r["ratio"] != "nan" and not r["data"].startswith("0 ")  # of fits that were not found
         try:
             ours, theirs, ratio = (
@@ -915,8 +941,10 @@ def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
         assert ratio == pytest.approx(found, rel=0.06, abs=0.01), r  # both are rounded
         checked += 1
     assert checked >= 20
-    chapter = (ROOT / "nbs" / "examples/benchmarks.ipynb").read_text(encoding="utf8")
-    assert 'read(\\"programs\\")' in chapter
+    assert publish.readers(["programs"]) == [
+        "examples/benchmarks_kmeans",
+        "examples/benchmarks_speed",
+    ]
 
 
 # --- drawing anew ---

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
 # folders that an editor has gone through, with their answers
-EDITED = "accounting adaptation audit datasets estimators geometry k_tuples max_cover mechanisms plotting private_evolution source_target".split()
+EDITED = "about accounting adaptation audit command_line datasets estimators examples geometry inputs k_tuples ledger max_cover mechanisms plotting private_evolution source_target".split()
 # words that stood where the field has a term, or that no writer of today uses
 OURS = re.compile(
     r"\b(?:whoever|whatever|nobody|somebody|anybody|everybody|beside|stands|aloud|in earnest|likewise|forth|"
@@ -64,6 +64,8 @@ def words_of(page):
     """The prose of a page, without formulas, code, quotations and targets of links."""
     cells = json.loads(page.read_text("utf8"))["cells"]
     text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    if page.stem == "sources":  # titles of papers are quotations
+        text = re.sub(r"(?<!\*)\*[^*\n]+\*(?!\*)", " ", text)
     return re.sub(
         r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|<[^>]+>|\u201c[^\u201d]*\u201d|\"[^\"\n]{0,300}\"",
         " ",
@@ -121,4 +123,12 @@ def test_chapters_use_few_words_of_our_own(room):
     pages = [*ROOT.glob(f"nbs/{room}/*.ipynb"), *ROOT.glob(f"nbs/answers/{room}/*.ipynb")]
     share, which = ours_in(pages)
     assert share <= 8, which
+    assert not [word for page in pages for word in BRITISH.findall(words_of(page))]
+
+
+def test_the_homework_uses_few_words_of_our_own():
+    """At most 8 in 10,000, and no British spelling."""
+    pages = [*ROOT.glob("teachers/*.ipynb")]
+    share, which = ours_in(pages)
+    assert len(pages) == 2 and share <= 8, which
     assert not [word for page in pages for word in BRITISH.findall(words_of(page))]

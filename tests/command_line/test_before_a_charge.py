@@ -134,10 +134,10 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "JSON of objects": ("t.json", json.dumps([{"x": 1, "y": 2}] * N, indent=1).encode(), "JSON"),
     "JSON by column": ("t.json", json.dumps({"x": [1], "y": [2]}).encode(), "JSON"),
     "JSON lines": ("t.csv", b'{"x": 1, "y": 2}\n' * N, "JSON"),
-    "UTF-16": ("t.csv", CSV.encode("utf-16"), "no text in UTF-8"),
-    "UTF-16 without a mark": ("t.csv", CSV.encode("utf-16-le"), "no text in UTF-8"),
-    "UTF-32": ("t.csv", CSV.encode("utf-32"), "no text in UTF-8"),
-    "latin-1 in the first line": ("t.csv", CSV.replace("y", "y,gr\u00f6\u00dfe").encode("latin-1"), "no text in UTF-8"),
+    "UTF-16": ("t.csv", CSV.encode("utf-16"), "not UTF-8 text"),
+    "UTF-16 without a mark": ("t.csv", CSV.encode("utf-16-le"), "not UTF-8 text"),
+    "UTF-32": ("t.csv", CSV.encode("utf-32"), "not UTF-8 text"),
+    "latin-1 in the first line": ("t.csv", CSV.replace("y", "y,gr\u00f6\u00dfe").encode("latin-1"), "not UTF-8 text"),
     "npy": ("t.npy", b"\x93NUMPY\x01" + bytes(99), "another format"),
     "SQLite": ("t.db", b"SQLite format 3\0" + bytes(99), "no text|another format"),
     "HDF5": ("t.h5", b"\x89HDF\r\n\x1a\n" + bytes(99), "another format"),
@@ -859,7 +859,7 @@ def test_a_frame_whose_names_are_of_several_kinds_is_refused_before_a_charge(nam
 
 def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(tmp_path):
     for more in ((), (1.0, 1e-5)):
-        with pytest.raises(FileNotFoundError, match="there is no folder .*none; make it first"):
+        with pytest.raises(FileNotFoundError, match="none does not exist; create it first"):
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from asking import last_of_each
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
@@ -40,7 +41,7 @@ def asked(folder, table, *more, bounds="column,low,high\na,0,2\n"):
         PrivacyBudget.open(ledger, 100.0, 1e-5).close()
     line = ["cluster", table, "--bounds", folder / "b.csv", "--clusters", 1, "--epsilon", 0.5]
     line += ["--delta", 0, "--method", "GridKMeans", "--ledger", ledger, "--out", out, *more]
-    said = main([*map(str, line)])
+    said = main(last_of_each(line))
     with PrivacyBudget.open(ledger) as budget:
         return said, len(budget.ledger)
 

@@ -105,7 +105,7 @@ def test_csv_and_json_declare_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("weight", "told"), [("0", "leave this one out"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
+    ("weight", "told"), [("0", "leave it out of"), ("-1", "weight"), ("much", "weight='much'"), ("nan", "weight"), ("2000", "1000")]
 )  # fmt: skip
 def test_an_impossible_weight_is_refused_by_name(tmp_path, weight, told):
     (tmp_path / "b.csv").write_text(HEAD + f"age,0,120,,,{weight}\n")
@@ -134,7 +134,7 @@ def test_a_wrong_unit_shows_on_the_page(people, capsys):
 def test_a_list_that_was_not_separated_is_said_before_the_charge(people, capsys):
     clustered(people, BOUNDS.replace("north|south|east", "north;south;east"))
     said = capsys.readouterr().out
-    doubt = "in doubt: The list of column 'region' has one value, 'north;south;east': is it several"
+    doubt = "in doubt: The list of column 'region' has one value, 'north;south;east': did you mean several values"
     assert doubt in said and said.index("in doubt") < said.index("reading 3 columns")
 
 
@@ -178,7 +178,7 @@ def test_released_doubts_leave_out_clusters_that_may_be_empty():
     [
         ("column low high\nage 0 120\n", "read as one name"),
         ("column\nage;0;120\n", "the line 'age;0;120' is one cell"),
-        ("column,low,high\nage;0;120\n", "separates by ',', and this one, it seems, by ';'"),
+        ("column,low,high\nage;0;120\n", "uses ',' between cells, and this one, it seems, ';'"),
         ("column,low,high\nage\t0\t120\n", "is one cell"),
         ("column,low,high\nage\n", "column 'age' has no low"),
     ],
@@ -209,4 +209,4 @@ def test_check_says_that_records_separate_otherwise(people, capsys):
     (people / "bounds.csv").write_text(BOUNDS)
     with contextlib.chdir(people):
         assert main("check mixed.csv --bounds bounds.csv".split()) == 1
-    assert "separated by ','; this line separates otherwise" in capsys.readouterr().out
+    assert "separated by ','; this line uses another separator" in capsys.readouterr().out

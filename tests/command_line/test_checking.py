@@ -10,7 +10,7 @@ import pytest
 from dplit import PrivacyBudget
 from dplit.__main__ import main
 from dplit.accounting import Receipt
-from dplit.command_line import checking, command, files
+from dplit.command_line import bounds, checking, files
 from dplit.command_line.sources import opened
 
 BOUNDS = "column,low,high,values,missing\nage,0,120,,{age}\nincome,0,200000,,{income}\nregion,,,north|south,\n"
@@ -74,7 +74,7 @@ ODD = {  # (row, what is said of it)
     "a date": ("p,2020-01-31,1,north\n", "(a date? write days since a public one)"),
     "yes": ("p,yes,1,north\n", "(yes or no: write 1 and 0"),
     "infinity": ("p,inf,1,north\n", "(infinity is no finite number)"),
-    "latin-1": ("p,1,1,M\udcfcnchen\n", "line 302: 'M\\udcfcnchen' (it is no text in UTF-8)"),
+    "latin-1": ("p,1,1,M\udcfcnchen\n", "line 302: 'M\\udcfcnchen' (it is not UTF-8 text)"),
     "a long word": (f"p,{'x' * 999},1,north\n", f"line 302: '{'x' * 39}... (no number)"),
     "a cell too few": ("p,1,1\n", "line 302: it has 3 cells, and the first line 4 names"),
     "a total": ("total,1\n", "line 302: it has 2 cells"),
@@ -116,7 +116,7 @@ def test_few_are_listed_unless_all_are_asked_for(tmp_path, capsys):
 def test_a_column_that_lies_mostly_outside_is_pointed_at(tmp_path, capsys):
     write(tmp_path, "p,360,40,North\n" * 6 + "p,36,40,north\n" * 5)
     code, said = look(tmp_path, capsys)
-    assert code == 0 and "column 'age': most cells lie outside of its range" in said
+    assert code == 0 and "column 'age': most cells lie outside its range" in said
     assert (
         "column 'region': most cells are none of its values" in said and "'North' (6 times)" in said
     )
@@ -135,7 +135,7 @@ def test_rows_of_parquet_are_counted_and_parts_named(tmp_path, capsys):
     code, said = look(tmp_path, capsys, name="parts")
     assert code == 1 and f"row 1 of {tmp_path / 'parts' / '1.parquet'}: None (it is empty)" in said
     assert (
-        "column 'age': cells that will not be read: 2 (a missing or unreadable cell counts as 0)"
+        "column 'age': cells that a fit cannot read: 2 (a missing or unreadable cell counts as 0)"
         in said
     )
     said, states, _ = fit(tmp_path, name="parts")
@@ -158,9 +158,7 @@ def test_the_check_and_the_fit_read_alike(tmp_path, seed):
             rows += f'{name},"{own[0]}",{own[1].replace(",", ".")},{region}\n'
             rows += rng.choice(["\n", "p,1\n", '"p,1,1,north\n']) * (rng.random() < 0.02)
         write(tmp_path, rows, *rules)
-        scaler = command._scaler(
-            command.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"]
-        )
+        scaler = bounds._scaler(bounds.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"])
         with opened(tmp_path / "t.csv") as source:
             tallied = checking.tally(source, scaler, 5)
             good, _ = checking._verdict(*tallied)
@@ -194,7 +192,7 @@ def test_a_rule_lets_a_table_with_holes_be_read(tmp_path, capsys, rule):
     assert look(tmp_path, capsys)[0] == 0
     said, states, out = fit(tmp_path)
     assert (said, states) == (0, ["settled"])
-    scaler = command._scaler(command.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"])
+    scaler = bounds._scaler(bounds.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"])
     rows = scaler.in_units(files.read_rows(tmp_path / "t.csv", scaler))
     assert np.allclose(rows[-2:, 0], counts) and len(rows) == 302
     receipt = json.loads((out / "receipt.json").read_text())
@@ -268,18 +266,18 @@ def test_rules_in_json(tmp_path):
     given = {"age": {"low": 0, "high": 120, "missing": "middle"}, "income": {"low": 0, "high": 9, "missing": 3},
              "region": ["north", "south"]}  # fmt: skip
     (tmp_path / "b.json").write_text(json.dumps(given))
-    assert command.read_bounds(tmp_path / "b.json")["missing"] == {"age": "middle", "income": 3.0}
+    assert bounds.read_bounds(tmp_path / "b.json")["missing"] == {"age": "middle", "income": 3.0}
     for rule in ([1], {}, True, "mean", 999):
         given["age"]["missing"] = rule
         (tmp_path / "b.json").write_text(json.dumps(given))
         with pytest.raises((TypeError, ValueError), match="'age'"):
-            command.read_bounds(tmp_path / "b.json")
+            bounds.read_bounds(tmp_path / "b.json")
 
 
 def test_a_table_too_large_for_memory_has_the_same_rules(tmp_path, monkeypatch):
     pytest.importorskip("dask")
     write(tmp_path, "".join(HOLES for _ in range(3)), age="drop", income="low")
-    scaler = command._scaler(command.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"])
+    scaler = bounds._scaler(bounds.read_bounds(tmp_path / "b.csv"), ["age", "income", "region"])
     plain = files.read_rows(tmp_path / "t.csv", scaler)
     monkeypatch.setattr(files, "LARGE", 0)
     monkeypatch.setattr(files, "BLOCK", 100)

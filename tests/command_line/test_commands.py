@@ -19,10 +19,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from asking import last_of_each
 from sklearn.datasets import load_wine
 
 from dplit import GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget, inputs
 from dplit.accounting import Receipt
+from dplit.command_line import bounds as command_line_bounds
 from dplit.command_line import command as command_line_command
 from dplit.command_line import files as command_line_files
 from dplit.command_line import findings, options, reports
@@ -92,7 +94,8 @@ def cells_of(path):
 
 def asked(folder, out, *more, table="people.csv", bounds="bounds.csv"):
     cost = ["--clusters", 2, "--epsilon", 1, "--delta", 1e-6]
-    return ["cluster", folder / table, "--bounds", folder / bounds, *cost, "--out", out, *more]
+    line = ["cluster", folder / table, "--bounds", folder / bounds, *cost, "--out", out, *more]
+    return last_of_each(line)
 
 
 class Page(HTMLParser):
@@ -230,8 +233,8 @@ def test_the_receipt_says_whom_it_protects(table, tmp_path, monkeypatch, neighbo
 
 
 def same_rows(path, other, bounds):
-    scaler = command_line_command._scaler(
-        command_line_command.read_bounds(bounds), ["age", "income", "region"]
+    scaler = command_line_bounds._scaler(
+        command_line_bounds.read_bounds(bounds), ["age", "income", "region"]
     )
     one, two = (command_line_command.read_rows(p, scaler) for p in (path, other))
     assert isinstance(one, np.ndarray) and np.array_equal(one, two)
@@ -248,24 +251,24 @@ def test_parquet_and_other_ways_to_write_a_csv(table, tmp_path, monkeypatch):
     }.items():
         other = tmp_path / f"{name}.csv"
         other.write_bytes(changed.encode())
-        assert command_line_command.read_names(other) == ["name", "age", "income", "region"], name
+        assert command_line_files.read_names(other) == ["name", "age", "income", "region"], name
         same_rows(table / "people.csv", other, table / "bounds.csv")
     frame = pytest.importorskip("polars").read_csv(table / "people.csv")
     frame.write_parquet(tmp_path / "people.parquet")
-    assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
+    assert command_line_files.read_names(tmp_path / "people.parquet") == frame.columns
     same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
     if find_spec("pyarrow"):
         without_polars = lambda name: None if name == "polars" else find_spec(name)  # noqa: E731
         monkeypatch.setattr(command_line_parquet, "find_spec", without_polars)
-        assert command_line_command.read_names(tmp_path / "people.parquet") == frame.columns
+        assert command_line_files.read_names(tmp_path / "people.parquet") == frame.columns
         same_rows(table / "people.csv", tmp_path / "people.parquet", table / "bounds.csv")
 
 
 def test_a_table_too_large_for_memory_becomes_a_dask_array(table, monkeypatch):
     array = pytest.importorskip("dask.array")
     names = ["age", "income", "region"]
-    scaler = command_line_command._scaler(
-        command_line_command.read_bounds(table / "bounds.csv"), names
+    scaler = command_line_bounds._scaler(
+        command_line_bounds.read_bounds(table / "bounds.csv"), names
     )
     whole = command_line_command.read_rows(table / "people.csv", scaler)
     (
@@ -288,29 +291,29 @@ def test_two_columns_of_one_name_are_refused_who_reads_parquet(tmp_path, monkeyp
     monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: name == "pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="two of its 3 columns"):
-        command_line_command.read_names(tmp_path / "a.parquet")
+        command_line_files.read_names(tmp_path / "a.parquet")
 
 
 def test_without_readers_of_parquet_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setattr(command_line_parquet, "find_spec", lambda name: None)
     with pytest.raises(OSError, match="install polars"):
-        command_line_command.read_names(tmp_path / "a.parquet")
+        command_line_files.read_names(tmp_path / "a.parquet")
 
 
 def test_bounds_in_json(tmp_path, table):
     given = {"age": [0, 120], "income": {"low": 0, "high": 200000}, "region": ["north", "south"]}
     (tmp_path / "bounds.json").write_text(json.dumps(given))
-    assert command_line_command.read_bounds(
+    assert command_line_bounds.read_bounds(
         tmp_path / "bounds.json"
-    ) == command_line_command.read_bounds(table / "bounds.csv")
+    ) == command_line_bounds.read_bounds(table / "bounds.csv")
 
 
 @pytest.mark.parametrize("line", ["income,0,200,000", "income,0,5,120,"])
 def test_a_bound_with_a_comma_in_it_is_no_other_bound(tmp_path, line):
     (tmp_path / "bounds.csv").write_text(f"column,low,high\n{line}\n")
     with pytest.raises(ValueError, match="column 'income' has a cell too many; write 200000"):
-        command_line_command.read_bounds(tmp_path / "bounds.csv")
+        command_line_bounds.read_bounds(tmp_path / "bounds.csv")
 
 
 AS_MADE = {  # by pandas, spreadsheets and people: (the table, the bounds)
@@ -399,7 +402,7 @@ def test_a_row_that_is_no_text_changes_neither_a_refusal_nor_a_charge(
 def test_a_spreadsheet_is_told_to_be_one(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"PK\3\4 ...")
     with pytest.raises(ValueError, match="a spreadsheet, or compressed; save it as CSV"):
-        command_line_command.read_names(tmp_path / "t.csv")
+        command_line_files.read_names(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(("many", "method"), [(32, "PEMeans"), (33, "HDPEMeans")])
@@ -552,7 +555,7 @@ def test_a_wrong_bound_is_refused_by_name_and_nothing_is_written(
 def test_wrong_json_is_refused(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises((TypeError, ValueError), match="age|JSON"):
-        command_line_command.read_bounds(tmp_path / "bad.json")
+        command_line_bounds.read_bounds(tmp_path / "bad.json")
 
 
 @pytest.mark.parametrize(
@@ -665,7 +668,7 @@ def test_types_of_parquet_that_are_numbers_or_words_are_read(tmp_path):
     }
     polars.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
     four = [*columns][:4]
-    scaler = command_line_command._scaler(
+    scaler = command_line_bounds._scaler(
         {"low": dict.fromkeys(four, 0), "high": dict.fromkeys(four, 2), "categories": {"kind": ["a", "b"]}},
         [*columns],
     )  # fmt: skip
@@ -680,9 +683,7 @@ def test_a_list_of_yes_and_no_is_found_however_it_is_written(tmp_path, listed):
     polars.DataFrame({"a": cells}).write_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("a\n1\n0.0\n2\n")
     (tmp_path / "b.csv").write_text(f"column,low,high,values\na,,,{listed}\n")
-    scaler = command_line_command._scaler(
-        command_line_command.read_bounds(tmp_path / "b.csv"), ["a"]
-    )
+    scaler = command_line_bounds._scaler(command_line_bounds.read_bounds(tmp_path / "b.csv"), ["a"])
     for table in ["t.parquet"] + ["t.csv"] * listed.startswith("1"):
         shares = scaler.in_units(command_line_command.read_rows(tmp_path / table, scaler))
         assert np.allclose(shares, [[1, 0], [0, 1], [0, 0]]), table
@@ -704,8 +705,8 @@ def test_a_record_is_a_line_unless_a_quote_goes_on(table, tmp_path):
     """A quote that is not closed would swallow the rows of others, and is refused; a quoted line break moves no row."""
     text = (table / "people.csv").read_text()
     (tmp_path / "open.csv").write_text(text + '"Bob,50,40000,north\n' + text.split("\n", 1)[1])
-    scaler = command_line_command._scaler(
-        command_line_command.read_bounds(table / "bounds.csv"), ["age", "income", "region"]
+    scaler = command_line_bounds._scaler(
+        command_line_bounds.read_bounds(table / "bounds.csv"), ["age", "income", "region"]
     )
     with pytest.raises(ValueError, match="quotes closed") as caught:
         command_line_command.read_rows(tmp_path / "open.csv", scaler)
@@ -725,8 +726,8 @@ def test_a_missing_cell_changes_no_other_row_of_parquet(tmp_path):
     for name, ward in {"without": [1, 2, 3] * 5, "with": [1, 2, 3] * 5 + [None]}.items():
         frame = polars.DataFrame({"ward": ward, "age": [50.0] * len(ward)})
         frame.write_parquet(tmp_path / f"{name}.parquet")
-        scaler = command_line_command._scaler(
-            command_line_command.read_bounds(tmp_path / "b.csv"), ["ward", "age"]
+        scaler = command_line_bounds._scaler(
+            command_line_bounds.read_bounds(tmp_path / "b.csv"), ["ward", "age"]
         )
         rows[name] = command_line_command.read_rows(tmp_path / f"{name}.parquet", scaler)
     assert np.array_equal(rows["without"], rows["with"][:-1]) and len(rows["with"]) == 16
@@ -756,8 +757,8 @@ def test_a_file_s_name_is_no_pattern(tmp_path):
     (tmp_path / "b.csv").write_text("column,low,high\nage,0,100\n")
     for name, age in {"people[1]": 1.0, "people1": 99.0}.items():
         polars.DataFrame({"age": [age]}).write_parquet(tmp_path / f"{name}.parquet")
-    scaler = command_line_command._scaler(
-        command_line_command.read_bounds(tmp_path / "b.csv"), ["age"]
+    scaler = command_line_bounds._scaler(
+        command_line_bounds.read_bounds(tmp_path / "b.csv"), ["age"]
     )
     assert command_line_command.read_rows(tmp_path / "people[1].parquet", scaler)[0, 0] < -0.9
 
@@ -783,7 +784,7 @@ def test_a_table_without_names_is_not_quoted(table, tmp_path, monkeypatch):
 def test_ranges_do_not_become_categories_in_silence(tmp_path, entry):
     (tmp_path / "b.json").write_text(entry)
     with pytest.raises(ValueError, match="age"):
-        command_line_command.read_bounds(tmp_path / "b.json")
+        command_line_bounds.read_bounds(tmp_path / "b.json")
 
 
 def test_no_two_columns_of_the_centers_have_one_name():
@@ -985,13 +986,13 @@ def test_a_name_of_a_group_may_begin_with_an_underscore():
 def test_signs_in_quoted_names_separate_nothing_and_names_of_bounds_have_room(tmp_path):
     (tmp_path / "t.csv").write_text('"Income (gross, p.a.)";"Age, completed";x\n30000;40;1\n')
     names = ["Income (gross, p.a.)", "Age, completed", "x"]
-    assert command_line_command.read_names(tmp_path / "t.csv") == names
+    assert command_line_files.read_names(tmp_path / "t.csv") == names
     (tmp_path / "b.csv").write_text("column, low, high\nage, 0, 120\n")
-    known = command_line_command.read_bounds(tmp_path / "b.csv")
+    known = command_line_bounds.read_bounds(tmp_path / "b.csv")
     assert known["low"] == {"age": 0.0} and known["high"] == {"age": 120.0}
     (tmp_path / "t.csv").write_text('"age;x\n1;2\n')
     with pytest.raises(OSError, match="t.csv: a quote in its first line, .*, is not closed"):
-        command_line_command.read_names(tmp_path / "t.csv")
+        command_line_files.read_names(tmp_path / "t.csv")
 
 
 def test_a_picture_that_cannot_be_drawn_is_refused_before_the_fits(tmp_path):

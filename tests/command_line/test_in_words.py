@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from asking import last_of_each
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
@@ -41,9 +42,7 @@ def run(*more, clusters=2, epsilon=1, delta=1e-6):
         "--out",
         "out",
     ]
-    return main(
-        [str(a) for a in ("cluster", "people.csv", "--bounds", "bounds.csv", *asked, *more)]
-    )
+    return main(last_of_each(["cluster", "people.csv", "--bounds", "bounds.csv", *asked, *more]))
 
 
 def charges():
@@ -103,7 +102,7 @@ def test_persons_in_a_ledger_of_rows_and_replaced_records_in_one_of_added_ones(f
         "leave --max-rows-per-person out" in said and "begun with --max-rows-per-person 2" in said
     )
     said = run("--ledger", "l", "--neighboring", "replace")
-    assert "Take --neighboring add_remove" in said and 'neighboring="' not in said
+    assert "Use --neighboring add_remove" in said and 'neighboring="' not in said
     assert not charges()[0]
 
 
@@ -144,10 +143,10 @@ FILES = {
     "a word": ("column,low,high\nage,zero,1\n", "is a public number"),
     "a rule": ("column,low,high,missing\nage,0,9,average\n", "one of low, high, middle, drop"),
     "a rule beyond": ("column,low,high,missing\nage,0,9,10\n", "number in [0, 9]"),
-    "a weight": ("column,low,high,weight\nage,0,9,0\n", "counts every column"),
+    "a weight": ("column,low,high,weight\nage,0,9,0\n", "needs weights above 0"),
     "a large weight": ("column,low,high,weight\nage,0,9,1e9\n", "number in [0.001, 1000]"),
     "an end too large": ("column,low,high\nage,0,1e99\n", "number in [-1e+90, 1e+90]"),
-    "a list twice": ("column,low,high,values\nage,,,a|a\n", "each of them once"),
+    "a list twice": ("column,low,high,values\nage,,,a|a\n", "without repetitions"),
 }
 
 
@@ -186,7 +185,7 @@ def test_a_ledger_that_was_begun_otherwise(folder):
     ):
         said = main([*again, *more])
         assert (
-            "leave that choice out" in said
+            "omit that choice" in said
             and "`" not in said
             and "=" not in said.replace("ledger=", "")
         )
@@ -230,7 +229,9 @@ def test_many_clusters_and_columns_are_abbreviated():
     )
     assert len(doubts(sure)) < 400
     one = doubts(result(1, 3)._replace(sizes=np.full(3, 1e4)))
-    assert "In column 'c0' every cluster lies at the low end of the range: is its unit" in one
+    assert (
+        "In column 'c0' every cluster lies at the low end of the range: check that its unit" in one
+    )
     lists = result(60, 3, values=("a", "b"))._replace(sizes=np.full(3, 1e4))
     assert "and 54 more most rows of every cluster have none of the declared values" in doubts(
         lists
@@ -259,7 +260,7 @@ def test_a_fault_of_ours_is_found_before_the_charge_and_called_so(folder, monkey
     for name in ("_floats", "_numbers"):
         monkeypatch.setattr(files, name, broken)
     said = run("--ledger", "l")
-    assert "a fault of dplit and not of people.csv" in said and "AttributeError" in said
+    assert "a bug in dplit, not a fault of people.csv" in said and "AttributeError" in said
     assert not charges()[0] and not (folder / "out").exists()
 
 
@@ -277,7 +278,7 @@ def test_a_fault_on_a_record_leaves_room_for_another_cause(folder, monkeypatch):
     (folder / "people.csv").write_text("age,income\n1,unreadable\n")
     said.append(run("--ledger", "l"))
     for one in said:
-        assert "If check finds nothing, the fault is not the table's but dplit's" in one
+        assert "If check finds nothing, the cause is a bug in dplit" in one
     assert said[0].split("\n")[0] == said[1].split("\n")[0]  # which one it was would tell of a row
 
 

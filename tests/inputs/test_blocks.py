@@ -14,7 +14,7 @@ def test_a_lattice_needs_one_number_in_range(radius):
     with pytest.raises((ValueError, TypeError)) as caught:
         lattice(radius)
     assert caught.type is ValueError or radius is None
-    assert radius is None or "between 1e-100 and 1e100" in str(caught.value)
+    assert radius is None or "from 1e-100 to 1e100" in str(caught.value)
 
 
 def test_blocks_have_about_131000_numbers():

@@ -255,7 +255,7 @@ def test_methods_are_contracts_and_messages_name_the_class():
     ):
         with pytest.raises((TypeError, ValueError), match=re.escape(said)):
             call()
-    with pytest.raises(TypeError, match="under @staticmethod"):
+    with pytest.raises(TypeError, match="below @staticmethod"):
         contract(staticmethod(len))
 
 
@@ -341,12 +341,12 @@ def test_signature_and_help_show_plain_types():
 
 def test_an_annotation_that_cannot_be_asked_is_refused():
     for hint, said in (
-        (list[c.Count], "nothing around it"),
-        (c.Count | str, "nothing around it"),
-        (c.Count | c.Text | None, "nothing around it"),
-        (tuple[list[c.Count], int], "nothing around it"),
+        (list[c.Count], "inside another type is not applied"),
+        (c.Count | str, "inside another type is not applied"),
+        (c.Count | c.Text | None, "inside another type is not applied"),
+        (tuple[list[c.Count], int], "inside another type is not applied"),
         (Annotated[np.ndarray, "n d"], "axes without a rule"),
-        (Annotated[c.Count, "n"], "axes are of arrays"),
+        (Annotated[c.Count, "n"], "have axes"),
     ):
         with pytest.raises(TypeError, match=said):
             rule_of(hint)
@@ -363,7 +363,7 @@ def test_a_docstring_is_completed_in_order_and_keeps_what_it_says():
     assert names == ["n", "share", "radius", "tag"]
     assert "share : float\n    In its own words.\n" in said and "radius : float, optional\n" in said
     assert said.endswith(
-        "Raises\n------\nTypeError, ValueError\n    If an argument is of a wrong kind, or outside its range."
+        "Raises\n------\nTypeError, ValueError\n    If an argument has the wrong type or lies outside its range."
     )
     words = {name: rule.entry(name) for name, rule in outside.rules.items()}
     assert completed(said, ["n", "share", "radius", "tag"], words) == said

@@ -215,7 +215,7 @@ def test_other_impossible_arguments_are_refused():
             contribution_mask(IDS, m)
     with pytest.raises(TypeError, match="max_rows_per_person"):
         bound_contributions(np.zeros((7, 1)), IDS, 1.5)
-    with pytest.raises(ValueError, match="one for each row"):
+    with pytest.raises(ValueError, match="one id for each row"):
         bound_contributions(np.zeros((6, 1)), IDS, 1)
     with pytest.raises(TypeError, match="rows of numbers"):
         bound_contributions("people.csv", IDS, 1)

@@ -28,7 +28,7 @@ KINDS = (
 def test_a_target_far_outside_of_the_ball_is_refused_before_the_charge(make):
     budget = PrivacyBudget(4, 1e-5)
     for fit in (make().fit, lambda **tables: budget.fit(make(), **tables), make().check_tables):
-        with pytest.raises(ValueError, match="Xt: all of its public rows lie outside of the ball"):
+        with pytest.raises(ValueError, match="Xt: all of its public rows lie outside the ball"):
             fit(Xs=PARIS, Xt=PARIS)
     assert budget.spent.epsilon == 0
     with warnings.catch_warnings():
@@ -175,15 +175,15 @@ def test_lists_of_one_value():
     for joined in ("a,b", "north; south", "a|b", "a/b", "a\tb"):
         assert looks_joined(joined)
         with pytest.warns(DoubtWarning, match="has one value"):
-            BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2)))
+            BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2), dtype=object))
     for single in ("north", "St. Gallen", "a/", ";", "/a", "", 7):
         assert not looks_joined(single)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2)))
+            BoundedScaler(0, 1, categories={1: [single]}).fit(np.zeros((2, 2), dtype=object))
     assert of_one_value(Column("r", values=("a", "b"))) == of_one_value(Column("r", 0, 1)) == ""
     assert "none of them" in of_one_value(Column("r", values=("a",)))
-    assert "is it several" in of_one_value(Column("r", values=("a;b",)))
+    assert "did you mean several values" in of_one_value(Column("r", values=("a;b",)))
 
 
 @pytest.mark.parametrize("make", [PEMeans, MaxCoverKMeans, NoisyLloyd, HDPEMeans])

@@ -165,8 +165,8 @@ def test_to_drop_is_refused_unless_records_may_come_and_go(missing):
 
 def test_a_rule_for_a_category_is_refused():
     model = BoundedScaler([0], [8], categories={1: ["x"]}, missing={1: "low"})
-    with pytest.raises(ValueError, match="missing of column 1: .* on no list is none of them"):
-        model.fit(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="missing of column 1: .* not on the list as none of them"):
+        model.fit(np.zeros((1, 2), dtype=object))
 
 
 def test_a_rule_is_a_parameter_like_any_other():

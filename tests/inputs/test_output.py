@@ -12,6 +12,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from asking import last_of_each
 
 import dplit
 from dplit import CnvxAdap, KNoisyCenters, PrivacyBudget
@@ -39,7 +40,7 @@ def folder(tmp_path):
 def line(folder, *more):
     told = ["cluster", folder / "t\u4e2d.csv", "--bounds", folder / "b.csv", "--clusters", 2]
     told += ["--epsilon", 1, "--delta", 1e-6, "--ledger", folder / "l", "--out", folder / "out"]
-    return [str(a) for a in (*told, "--method", "NoisyLloyd", "--verbose", *more)]
+    return last_of_each([*told, "--method", "NoisyLloyd", "--verbose", *more])
 
 
 def states(folder):
@@ -186,7 +187,7 @@ def test_a_folder_without_room_is_refused_before_the_charge(folder, monkeypatch)
 
 @pytest.mark.parametrize("out", ["/proc/out", "/proc", "/dev/null/out"])
 def test_a_folder_that_takes_no_files_is_refused_before_the_charge(folder, out):
-    said = main([*line(folder)[:-3], "--out", out, "--method", "NoisyLloyd"])
+    said = main(line(folder, "--out", out))
     assert isinstance(said, str) and "Errno" not in said and states(folder) == []
 
 

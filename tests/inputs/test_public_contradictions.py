@@ -164,10 +164,10 @@ BALL = {"radius": 2.0}
 INITS = {
     "inside": ([[0.0, 0.0], [1.0, 1.0]], BALL, ""),
     "on the boundary": ([[0.0, 2.0], [2.0, 0.0]], BALL, ""),
-    "one outside": ([[0.0, 0.0], [30.0, 1.0]], BALL, "row 1 lies outside of the ball of radius 2 around the origin"),
+    "one outside": ([[0.0, 0.0], [30.0, 1.0]], BALL, "row 1 lies outside the ball of radius 2 around the origin"),
     "both outside": ([[9.0, 0.0], [30.0, 1.0]], BALL, "rows 0 and 1 lie outside"),
-    "another center": ([[9.0, 0.0], [0.0, 1.0]], BALL | {"center": [9.0, 0.0]}, "row 1 lies outside of the ball of radius 2 around the center"),
-    "ranges": ([[30.0, 4e4], [700.0, 1e4]], {"bounds": ([0, 0], [120, 2e5])}, "row 1 lies outside of the bounds"),
+    "another center": ([[9.0, 0.0], [0.0, 1.0]], BALL | {"center": [9.0, 0.0]}, "row 1 lies outside the ball of radius 2 around the center"),
+    "ranges": ([[30.0, 4e4], [700.0, 1e4]], {"bounds": ([0, 0], [120, 2e5])}, "row 1 lies outside the bounds"),
     "in ranges": ([[30.0, 4e4], [0.0, 2e5]], {"bounds": ([0, 0], [120, 2e5])}, ""),
 }  # fmt: skip
 
@@ -186,7 +186,7 @@ def test_a_start_outside(kind, name):
     ):
         said = doubts(fit)
         assert len(said) == bool(words), said
-        assert not words or f"init: {words}" in said[0] and "counted from 0, of 2" in said[0]
+        assert not words or f"init: {words}" in said[0] and "of 2 rows, counted from 0" in said[0]
     if words:
         costs_nothing(lambda budget: budget.fit(make(), X))
 

@@ -254,7 +254,7 @@ def test_reserve_and_settle_by_hand():
 )
 def test_nothing_is_said_beside_a_receipt(beside):
     budget, receipt = PrivacyBudget(**LIMITS), gaussians(0.1)
-    with pytest.raises(ValueError, match="a receipt says its own"):
+    with pytest.raises(ValueError, match="a receipt has its own"):
         budget.charge(receipt=receipt, **beside)
     assert not budget.ledger
     budget.charge(receipt=receipt, neighboring="add_remove")  # which it says itself
@@ -603,7 +603,7 @@ def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
 ):
     """Whether it is refused depends on its answers, and a free refusal could be asked for again and again."""
     budget, long = make(tmp_path, composition=composition), gaussians(1.0, 2.0)
-    with pytest.raises(BudgetExceeded, match="charged all the same.*reserve the cost"):
+    with pytest.raises(BudgetExceeded, match="charged nevertheless.*reserve the cost"):
         budget.charge(receipt=long, name="outside")
     assert budget.receipts == (long,) and budget.remaining == (0.0, 0.0)
     for more in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6)}):
@@ -1771,7 +1771,7 @@ def test_with_bounds_a_search_needs_no_other_bound():
     )
     assert found.best_params_ == {"n_clusters": 2}
     with pytest.raises(
-        ValueError, match="number of columns does"
+        ValueError, match="number of columns is such a bound"
     ):  # which only the table would tell
         Plan.of(model(radius=None, bounds=(-4.0, 4.0)), grid, None, 0.5, None)
 

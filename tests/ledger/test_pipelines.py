@@ -198,14 +198,14 @@ REFUSED = {  # steps, and a word of the reason
         "function that picks columns",
     ),
     # columns side by side get one type, which a single cell may change
-    "as it is": (ColumnTransformer([("a", "passthrough", [0])]), "hands columns on as they are"),
+    "as it is": (ColumnTransformer([("a", "passthrough", [0])]), "passes columns on unchanged"),
     "as the rest is": (
         ColumnTransformer([("a", SCALER(), [0])], remainder="passthrough"),
-        "hands columns on as they are",
+        "passes columns on unchanged",
     ),
     "no function": (
         ColumnTransformer([("a", FunctionTransformer(), [0])]),
-        "hands columns on as they are",
+        "passes columns on unchanged",
     ),
     "frames between": (SCALER().set_output(transform="polars"), "set_output of"),
     "watched within": (replaced_inside(), "methods were replaced"),
@@ -300,7 +300,7 @@ MISTAKES = {  # what is public about a fit and wrong: steps, rows, words
     "words": ([SCALER()], watched(dtype="U3"), "not numbers"),
     "one dimension": ([SCALER()], watched((300,)), "2D"),
     "no column": ([SCALER()], watched((300, 0)), "0 feature"),
-    "nothing": ([SCALER()], None, "Hand over the rows"),
+    "nothing": ([SCALER()], None, "Pass the rows"),
     "a list": ([SCALER()], [[1.0, 2.0]], "X is a list"),
 }
 
@@ -427,7 +427,7 @@ def test_a_function_sees_a_copy_of_one_record():
 
     table = PEOPLE.copy()
     assert np.array_equal(record_wise(look)(table), PEOPLE + 1) and np.array_equal(table, PEOPLE)
-    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 10
+    assert {*seen} == {((1, 2), np.dtype(float), None, True)} and len(seen) == 300 + 12
 
 
 def test_what_fails_on_a_record_has_the_reach_of_the_record():

@@ -8,10 +8,18 @@ import pytest
 from scipy import special
 
 from dplit import BudgetExceeded, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
-from dplit.accounting import Shares, Spending, worst_adaptive_delta
+from dplit.accounting import (
+    Receipt,
+    Release,
+    Shares,
+    Spending,
+    gaussian_delta,
+    worst_adaptive_delta,
+)
 from dplit.accounting.filters import SHARES
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import Row, gaussian_bound, quoted_at
+from dplit.ledger.store import First
 
 BEFORE = Shares(3 / 4, 1 / 8, 1 / 16, 1 / 16)  # of ledgers that were begun before version 0.4
 README = {"epsilon": 4.0, "delta": 1e-5}
@@ -138,24 +146,198 @@ def test_either_rule_at_the_full_delta_is_no_filter():
 
 def test_a_refusal_that_addition_would_not_give_says_both_totals_and_the_way_out():
     budget = PrivacyBudget(**README)
-    for _ in range(2):
-        budget.charge(1.0, 2.5e-6)
+    gaussian_charge(budget)
+    budget.charge(1.0, 2.5e-6)
     with pytest.raises(BudgetExceeded) as refused:
-        budget.charge(0.5, 1e-6)
+        budget.charge(0.5, 2e-6)
     said = str(refused.value)
     for words in (
-        "the limit is 4",
-        "By plain addition it would be epsilon = 2.5 at delta = 6e-06, within the limit",
-        "adds up to delta = 5e-06 only",
+        "at delta = 1e-05, all charges together would cost no finite epsilon by composition (the deltas of fits "
+        "whose noise is not all Gaussian add up to 4.5e-06, and its share for them is 6.25e-07) and epsilon = "
+        "2.5 by plain addition, and the limit is 4; nothing was charged",
+        "addition has only 5e-06 of it",
         "a smaller delta for each fit",
-        'a ledger whose composition is "added"',
-        "the next fit may cost epsilon = 2 if it is pure",
+        "for other people, such fits before all others",
+        'PrivacyBudget(4, 1e-05, composition="added")',
+        "Now the next fit may cost epsilon = 2 if it is pure",
     ):
         assert words in said, words
     budget.charge(2.0)  # as it said
     with pytest.raises(BudgetExceeded) as refused:
         budget.charge(1.0)
-    assert "By plain addition it would be epsilon = 5 at delta = 5e-06." in str(refused.value)
+    said = str(refused.value)
+    assert "epsilon = 5 by plain addition" in said and "Ways out" not in said
+
+
+@pytest.mark.parametrize("limit", [(2.0, 0.0), (2.0, 1e-5)])
+@pytest.mark.parametrize("cost", [(3.0, 0.0), (3.0, 1e-6), (1.0, 1e-4), (1e6, 0.0), (1.0, 0.5)])
+@pytest.mark.parametrize("composition", ["composed", "added"])
+def test_no_refusal_says_inf(limit, cost, composition):
+    budget = PrivacyBudget(*limit, composition=composition)
+    with pytest.raises(BudgetExceeded) as refused:
+        budget.charge(*cost)
+    said = str(refused.value).split("Now the next")[0]
+    assert "inf" not in said.replace("infinite", "").replace("finite", "")
+    assert said.count("by composition") == said.count("by plain addition") == 1
+    if cost[1] > limit[1]:
+        assert f"all deltas add up to {cost[1]:g}" in said
+
+
+# ---------------------------------------------------------------- shares that nothing can use any more
+
+
+def ways(*costs):
+    """Charges (epsilon, delta, gaussian), one after the other."""
+
+    def make(budget):
+        for epsilon, delta, gaussian in costs:
+            budget.reserve(epsilon, delta, gaussian=gaussian)
+        return budget
+
+    return make
+
+
+BLACK, GAUSS, PURE = (1.0, 2e-6, False), (1.0, 1e-6, True), (1.0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "costs"),
+    [
+        ((4.0, 1e-5), [BLACK] * 3),  # 6e-6 by addition: more than half of delta
+        ((4.0, 1e-5), [BLACK] * 4),
+        ((9.0, 1e-5), [(1.0, 1e-6, False), *[GAUSS] * 5]),
+        ((2.0, 1e-6), [PURE, GAUSS]),
+        ((2.0, 1e-5), [(1.0, 9e-6, False), PURE]),
+        ((2.0, 1e-6), [(1.99, 1e-6, True), (0.01, 0.0, False)]),
+    ],
+)
+def test_after_a_first_fit_that_cannot_be_composed_all_of_delta_is_added(limit, costs):
+    budget = ways(*costs)(PrivacyBudget(*limit))
+    assert len(budget.ledger) == len(costs)
+    plain = tuple(map(sum, zip(*((e, d) for e, d, _ in costs), strict=True)))
+    assert budget.spent == pytest.approx(plain)
+    assert "spent, by plain addition: epsilon = " in str(budget) and "composed" not in str(budget)
+    with pytest.raises(BudgetExceeded):
+        budget.charge(limit[0] - plain[0] + 1e-6, max(limit[1] - plain[1], 0.0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "costs"),
+    [
+        ((9.0, 1e-5), [*[GAUSS] * 5, (1.0, 1e-6, False)]),
+        ((2.0, 1e-6), [GAUSS, PURE]),
+        ((4.0, 1e-5), [GAUSS, *[BLACK] * 3]),
+    ],
+)
+def test_what_the_default_gives_up_is_admitted_by_addition(limit, costs):
+    begun = ways(*costs[:-1])(PrivacyBudget(*limit))
+    with pytest.raises(BudgetExceeded, match="Ways out"):
+        ways(costs[-1])(begun)
+    ways(*costs)(PrivacyBudget(*limit, composition="added"))
+
+
+def test_all_that_was_admitted_before_is_admitted_still():
+    """Random histories, with and without the gift: no history that was admitted is refused."""
+    rng, rule, more = np.random.default_rng(5), Rule(4.0, 1e-5, SHARES), 0
+    for _ in range(150):
+        before, now, first = Spending(), Spending(), None
+        for _ in range(7):
+            epsilon, delta = rng.uniform(0.1, 1.6), rng.choice([0, 1e-7, 1e-6, 3e-6, 7e-6])
+            bound = gaussian_bound(epsilon, delta) if rng.random() < 0.5 else None
+            row = Row.for_cost(epsilon, delta, "a fit", bound=bound)
+            old, going = rule.counted(row).counts, rule.after(first)
+            new = going.counted(row, None, now).counts
+            after = Spending.total([now, new])
+            is_old, is_new = rule.admits(Spending.total([before, old])), going.admits(after)
+            assert is_new or not is_old
+            assert not is_old or old == new  # so what follows is counted alike
+            more += is_new and not is_old
+            if not is_old:
+                break
+            before, now, first = after, after, first or First(row.promise, new)
+    assert more > 10
+
+
+def begun_with(rule, menu, first, again=None):
+    """The largest delta that a strategy reaches which asks for this item first; `again`: the rule from then on."""
+    promise, counts, _ = first
+    going = again or cache(rule.after(First(promise, counts)).admits)
+    admits = lambda s: s == counts if s.fits == 1 else going(s)  # noqa: E731
+    return worst_adaptive_delta([item[1:] for item in menu], admits, rule.epsilon, 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("limit", [(1.0, 1e-2), (2.0, 1e-3)])
+def test_no_strategy_beats_the_rule_that_its_first_fit_chose(seed, limit):
+    rule, rng = Rule(*limit, SHARES), np.random.default_rng(seed)
+    menu = [("bounded" if c.delta and not c.own else "", c, law) for c, law in items(rule, rng)]
+    for d in (0.97 * limit[1], 0.3 * limit[1]):
+        menu.append(("", Spending.claim(0.2, d), blunt_coin(0.2, d)))
+    adding = []
+    for first in filter(lambda item: rule.admits(item[1]), menu):
+        reached = begun_with(rule, menu, first) / limit[1]
+        assert 0 < reached <= 1
+        if rule.after(First(*first[:2])).only_adds:
+            adding.append(reached)
+    assert len(adding) >= 3 and max(adding) > 0.95  # nearly all of delta is used
+
+
+def blunt_coin(epsilon, d):
+    truth = special.expit(epsilon)
+    return [(d, 0.0), (0.0, d), ((1 - d) * truth, (1 - d) * (1 - truth)), ((1 - d) * (1 - truth), (1 - d) * truth)]  # fmt: skip
+
+
+def test_a_later_fit_must_not_choose_the_rule():
+    """The share of a dead rule, given back after an answer: the limit is exceeded by three tenths."""
+    epsilon, delta = 2.0, 1e-3
+    rule = Rule(epsilon, delta, SHARES)
+    full = math.sqrt(gaussian_bound(epsilon, delta * SHARES.gaussian).mu_squared) * (1 - 1e-9)
+    parts = full * math.sqrt(0.7), full * math.sqrt(0.3)
+    costs = [quoted_at(Spending(1, m**2), 1.001 * gaussian_delta(epsilon, m)) for m in parts]
+    blunt = (delta - costs[0].delta) * (1 - 1e-9)
+    laws = [rounded(m, np.linspace(-2, 6, 60)) for m in parts]
+    laws.append([(blunt, 0), (0, blunt), (1 - blunt, 1 - blunt)])
+    costs.append(Spending.claim(0.0, blunt))
+    menu = list(zip(("bounded", "bounded", ""), costs, laws, strict=True))
+    assert rule.after(First("", costs[2])).only_adds
+    late = lambda s: rule.admits(s) or (s.epsilon <= epsilon and s.delta <= delta)  # noqa: E731
+    assert begun_with(rule, menu, menu[0], late) > 1.3 * delta
+    assert 0.4 * delta < begun_with(rule, menu, menu[0]) <= delta
+
+
+@pytest.mark.parametrize("promise", ["fixed", "told", "bounded", ""])
+def test_only_a_cost_that_is_known_before_the_fit_chooses_the_rule(promise):
+    rule = Rule(4.0, 1e-5, SHARES)
+    black, pure = Spending.claim(1.0, 2e-6), Spending.claim(1.0)
+    assert rule.after(None) == rule
+    assert rule.after(First(promise, black)).only_adds == (promise == "")
+    assert rule.after(First(promise, pure)).only_adds == (promise == "")
+    gaussian = gaussian_bound(1.0, 1e-6)
+    assert not rule.after(First(promise, gaussian)).only_adds  # composition goes on
+
+
+def test_a_ledger_in_a_file_remembers_its_first_charge(tmp_path):
+    path = tmp_path / "l.db"
+    with PrivacyBudget.open(path, **README) as first:
+        first.reserve(*BLACK[:2])
+    with PrivacyBudget.open(path) as again:
+        for _ in range(3):
+            again.reserve(*BLACK[:2])
+    other = PrivacyBudget.open(path)
+    assert other.spent == pytest.approx((4.0, 8e-6))
+    told = PrivacyBudget(**README)
+    lines = [Release("a count", "laplace", epsilon=1.0, delta=2e-6)]
+    told.charge(receipt=Receipt(lines, "add_remove", 2e-6))
+    told.charge(1.0, 2e-6)
+    with pytest.raises(BudgetExceeded):  # what the first one costs was told by answers
+        told.charge(1.0, 2e-6)
+
+
+def test_a_quote_begins_as_the_ledger_would():
+    black = BLACK[:2]
+    assert PrivacyBudget(**README).quote(*[black] * 5).admitted == 4
+    assert PrivacyBudget(**README).fits(*black) == 4
+    assert PrivacyBudget(**README).quote(votes(), *[black] * 5).admitted == 3
 
 
 @pytest.mark.parametrize("composition", ["composed", "added"])
@@ -249,7 +431,7 @@ def test_a_ledger_keeps_the_shares_it_was_opened_with(tmp_path, monkeypatch):
     budget = PrivacyBudget.open(tmp_path / "old.db", **README)
     assert budget._rule.shares == BEFORE and budget.to_dict()["shares"] == "[0.75, 0.125, 0.0625, 0.0625]"  # fmt: skip
     gaussian_charge(budget, 1.0, 5e-7)
-    with pytest.raises(BudgetExceeded, match="adds up to delta = 6.25e-07 only"):
+    with pytest.raises(BudgetExceeded, match="addition has only 6.25e-07 of it"):
         budget.charge(1.0, 1e-6)
     gaussian_charge(budget)  # more than addition has: quoted anew, which is sound under any shares
     assert budget.spendings[-1].delta == pytest.approx(6.25e-7 / 4)

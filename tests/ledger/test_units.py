@@ -10,6 +10,7 @@ import pytest
 
 from dplit import (
     BudgetExceeded,
+    GridKMeans,
     LedgerError,
     MaxCoverKMeans,
     NoisyLloyd,
@@ -65,6 +66,7 @@ def test_gaussian_and_pure_fits_of_single_rows_are_converted_exactly():
 
 REFUSED = {
     "single rows with a cover": (MaxCoverKMeans(2, **PRICE), 3),
+    "single rows with Laplace noise and a delta": (GridKMeans(2, **PRICE), 3),
     "more rows": (PEMeans(2, **PRICE, max_rows_per_person=5), 3),
     "fewer rows": (PEMeans(2, **PRICE, max_rows_per_person=2), 3),
     "persons in a budget of rows": (PEMeans(2, **PRICE, max_rows_per_person=2), 1),
@@ -75,8 +77,10 @@ REFUSED = {
 def test_another_unit_is_refused_before_anything_is_charged_or_read(name):
     model, m = REFUSED[name]
     budget = PrivacyBudget(4.0, 1e-5, max_rows_per_person=m)
-    with pytest.raises(ValueError, match="do not add up"):
+    with pytest.raises(ValueError, match="do not add up") as refused:
         budget.fit(model, Untouchable())
+    assert f"Construct the estimator with max_rows_per_person={m}" in str(refused.value)
+    assert ("would multiply delta" in str(refused.value)) == (model.max_rows_per_person == 1)
     assert not budget.ledger
     with pytest.raises(ValueError, match="do not add up"):
         budget.fits(model)

@@ -1,6 +1,8 @@
 """The site builder: a tiny book is built whole, then broken in one place at a time, and each break must stop the build."""
 
 import base64
+import functools
+import http.server
 import importlib
 import inspect
 import json
@@ -9,11 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import urllib.request
 from html.parser import HTMLParser
 from pathlib import Path
 
 import build_site as site
 import execnb.nbio
+import lesson_times
 import nbformat
 import pytest
 import site_code
@@ -182,11 +187,11 @@ def tiny_book_can_be_imported(monkeypatch):
     """The package of whichever tiny book is built: its reference page is made from the real objects."""
     build = site.build
 
-    def build_here(root, out):
+    def build_here(root, out, **options):
         monkeypatch.syspath_prepend(root)
         for name in [name for name in sys.modules if name.startswith("tiny_book")]:
             del sys.modules[name]
-        return build(root, out)
+        return build(root, out, **options)
 
     monkeypatch.setattr(site, "build", build_here)
 
@@ -309,6 +314,61 @@ def test_ways_out(tmp_path, book, chapter):
     site.build(make_book(tmp_path / "book", settings=settings), tmp_path / "out")
     text = (tmp_path / "out" / "noise.html").read_text("utf8")
     assert '<a href="https://example.org/edit/main/nbs/10_noise.ipynb">Edit this page</a>' in text
+
+
+def test_launch_links_come_from_one_setting(tmp_path, book, chapter):
+    """Hidden while no address is set; a local server gets the very notebook, and a line that is no address is refused."""
+    assert "Run it in the browser" not in chapter and 'class="card"' not in chapter
+    root = make_book(tmp_path / "book")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=root)
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        local = f"http://127.0.0.1:{server.server_port}/{{path}}"
+        with (root / "settings.ini").open("a") as settings:
+            settings.write(
+                f"launch =\n    Binder https://example.org/v2?urlpath=lab/tree/{{path}}\n    Local {local}\n"
+            )
+        site.build(root, tmp_path / "out")
+        page = BeautifulSoup((tmp_path / "out/noise.html").read_text("utf8"), "html.parser")
+        links = {a.get_text(): a["href"] for a in page.select("main .card a")}
+        assert links["Binder"] == "https://example.org/v2?urlpath=lab/tree/nbs/10_noise.ipynb"
+        with urllib.request.urlopen(links["Local"], timeout=10) as answer:
+            assert answer.read() == (root / "nbs/10_noise.ipynb").read_bytes()
+        server.shutdown()
+    made = (tmp_path / "out/notation.html").read_text("utf8")  # no notebook: nothing to run
+    assert "Run it in the browser" not in made
+    text = (root / "settings.ini").read_text()
+    (root / "settings.ini").write_text(text.replace("{path}", ""))
+    with pytest.raises(site.SiteError, match="a line of 'launch' is a name and an address"):
+        site.build(root, tmp_path / "out")
+
+
+def test_a_lesson_says_how_long_it_takes_and_how_that_is_known(tmp_path):
+    cards = {
+        path.name[:2]: lesson_times.card(path) for path in (ROOT / "nbs/lessons").glob("*.ipynb")
+    }
+    assert cards["01"][0] == "75 to 90 minutes to read, 2 to 2.5 hours of exercises (measured)"
+    assert cards["10"][0].startswith(
+        "110 minutes to read (measured), about 2 hours of exercises (est"
+    )
+    for number, (text, how) in cards.items():
+        timed = number in lesson_times.MEASURED
+        assert ("measured" in text) == timed == ("one reader took" in how), number
+        assert (
+            ("estimated" in text) == ("about" in text.lower()) == ("a minute for 40 words" in how)
+        ), number
+    for number, ((low, high), _) in lesson_times.MEASURED.items():
+        (path,) = (ROOT / "nbs/lessons").glob(f"{number}_*.ipynb")
+        guess = lesson_times.estimate(path)[0]
+        # the rule was made from these: if it is farther off, the lesson has grown
+        assert low - 20 <= guess <= high + 20
+    name = "lessons/01_first_steps.ipynb"
+    site.build(ROOT, tmp_path / "out", only=[name])
+    page = BeautifulSoup(
+        (tmp_path / "out/lessons/first_steps.html").read_text("utf8"), "html.parser"
+    )
+    assert page.select_one("main .description + .card summary").get_text() == cards["01"][0]
 
 
 def test_programs_can_read_the_lessons(book):
@@ -470,7 +530,7 @@ def test_no_request_leaves_the_folder(book):
 
 BREAKS = {
     "malformed TeX": (r"Here $\frac{x$ is.", "Could not convert TeX"),
-    "TeX without dollars": (r"Here $ \frac{x}{2} $ is.", r"'\\frac' stands outside a formula"),
+    "TeX without dollars": (r"Here $ \frac{x}{2} $ is.", r"'\\frac' is outside a formula"),
     "missing id": ("[x](#thm-nowhere)", "nothing on that page has the id 'thm-nowhere'"),
     "missing id elsewhere": ("[x](index.ipynb#nowhere)", "links to index.html#nowhere"),
     "missing notebook": ("[x](11_gone.ipynb)", "links to 11_gone.ipynb, which is not on the site"),

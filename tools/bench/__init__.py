@@ -1,4 +1,4 @@
-"""What chapter Benchmarks and the README say, measured: a module for each table, run by `tools/bench/benchmark.py`.
+"""What the benchmark pages and the README say, measured: a module for each table, run by `tools/bench/benchmark.py`.
 
 `store` keeps what is finished and goes on from there; `sets` has the rows of k-means. The tables:
 `kmeans`, `speed`, `max_cover`, `source_target`, `regression`, `classification`, `package`, `scale`.

@@ -1,9 +1,9 @@
 """Source-target clustering with the paper's coreset and without it, and what each method takes: its appendices C.3, C.6 and C.7.
 
-A coreset may stand in two places: what NAS and NNA ask about, and what is clustered. NAS and NNA are as
-printed. Of the baselines DP-GAN is left out: its points are the same with a coreset and without.
+A coreset may be used in two places: what NAS and NNA query, and what is clustered. NAS and NNA are as
+published. Of the baselines DP-GAN is left out: its points are the same with a coreset and without.
 
-Beside it an idea that was not kept: a noisy histogram of the two widest directions of the target, which are
+Also an idea that was not kept: a noisy histogram of the two widest directions of the target, which are
 public, in place of NNA. Its bins and margin were chosen on seeds 0 to 3.
 """
 
@@ -113,7 +113,7 @@ def plane_of(Xt):
 
 
 def target_histogram(Xs, Xt, radius, center, seed, epsilon, lift):
-    """Points of a noisy histogram of the target's plane: in the plane, or lifted as far as targets beside them are."""
+    """Points of a noisy histogram of the target's plane: in the plane, or lifted as far as nearby targets are."""
     noise, plane, middle = Noise(seed), plane_of(Xt), Xt.mean(axis=0)
     X, T = ((clip_to_ball(rows, radius, center) - center) @ plane for rows in (Xs, Xt))
     margin = (T.max(axis=0) - T.min(axis=0)).max() / 4
@@ -132,9 +132,9 @@ def target_histogram(Xs, Xt, radius, center, seed, epsilon, lift):
     out = middle + (points + (center - middle) @ plane) @ plane.T
     if lift and len(points):
         rng = np.random.default_rng(seed)
-        beside = cKDTree(T).query(points, k=5)[1]
-        beside = beside[np.arange(len(points)), rng.integers(5, size=len(points))]
-        out += Xt[beside] - middle - (Xt[beside] - middle) @ plane @ plane.T
+        nearby = cKDTree(T).query(points, k=5)[1]
+        nearby = nearby[np.arange(len(points)), rng.integers(5, size=len(points))]
+        out += Xt[nearby] - middle - (Xt[nearby] - middle) @ plane @ plane.T
     return out
 
 

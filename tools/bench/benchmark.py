@@ -1,53 +1,56 @@
-"""Every table of chapter examples/benchmarks and every figure of the README, made by one command.
+"""Every table of the four benchmark pages and every figure of the README, made by one command.
+
+The pages are examples/benchmarks_kmeans, benchmarks_speed, benchmarks_medoids and benchmarks_adaptation.
 
 python tools/bench/benchmark.py all --out DIR [--seeds S] [--rows 1e8] [--book]
 
 or part by part, in this order:
 
-kmeans [--sets NAME ...] [--methods NAME ...]   private k-means of this package beside its peers: losses
+kmeans [--sets NAME ...] [--methods NAME ...]   private k-means of this package and its peers: losses
 small [--sets NAME ...]   PEMeans and the peers at epsilon 0.05 and 0.1, which no area contains
 loose [--sets NAME ...]   PEMeans at epsilon 1 on every set, in its ball and in one ten times as large: loss,
                 time, memory, and what the zoom does
 paper-rows [--rows-of NAME ...]   rows of the PE-means paper's table that kmeans does not have: MNIST's features and
                 the scale sets, each made once into DPLIT_DATA (by npm and R, where they are)
-few-columns     PEMeans in one to three columns, with its quadtree and with evolution, beside EUGkM
+few-columns     PEMeans in one to three columns, with its quadtree and with evolution, compared with EUGkM
 pure            GridKMeans and NoisyLloyd at pure epsilon, compared with diffprivlib and EUGkM
 speed           its time and memory, each method in a fresh process
-max-cover       losses of MaxCoverKMeans, and its speed beside the printed algorithm
+max-cover       losses of MaxCoverKMeans, and its speed compared with the published algorithm
 source-target   solvers of k-medoids with a target, and what private sources are worth
 ablations       the paper's coreset, for its algorithms and their baselines, and what each takes
 gan             the same of a generative network: its lines of shares.csv, in DIR or else in the book
 adaptation      regression and classification with a public source; or one of them: regression, classification
 shifts          what the guard of NCnvxAdap is worth where the source is wrong in one of many ways
 protocol        regression and classification without privacy in the adaptation paper's own protocol, on Adult,
-                German credit and wind, beside kernel mean matching, KLIEP and discrepancy minimization
+                German credit and wind, compared with kernel mean matching, KLIEP and discrepancy minimization
 covariate       a target without labels, under eight shifts: CovariateShiftClassifier and -Regressor
-package         noise and passes, beside numpy and scikit-learn
+package         noise and passes, compared with numpy and scikit-learn
 scale           passes over --rows rows in a memory map (1e8: 6.4 GB of disk)
 growth          time and memory of each clustering along rows, columns and clusters, each curve up to --limit
                 seconds of a fit
 cluster         a fit by one and two worker processes over Parquet files of four million rows
 chapters        what else chapters quote from a tool, as text
-tables [--book] sums up what is there; --book puts it where the chapter and the README read it
+tables [--book] sums up what is there; --book puts it where pages and README read it, and
+                names the pages to execute again
 
 or, where only the noise of this package has changed,
 
-redraw [--sets NAME ...] [--book]   kmeans of the methods that draw it, beside the published figures
+redraw [--sets NAME ...] [--book]   kmeans of the methods that draw it, compared with the published figures
 
 or, where only kernel mean matching has changed,
 
-kernel-means [--book]   its lines of classification, beside the published ones
+kernel-means [--book]   its lines of classification, next to the published ones
 
 or, on a machine with a graphics card and PyTorch,
 
-accelerator     fits of 1e6 to --rows rows as tensors, beside the bits of numpy; sizes are powers of ten
+accelerator     fits of 1e6 to --rows rows as tensors, compared with the bits of numpy; sizes are powers of ten
 
 or what one chapter quotes, with settings of your own,
 
 chapter NAME PART ...   on the terminal; chapter --help names them
 
 Each part writes DIR/*.csv, and a line of DIR/runs.jsonl: which code, when, how long. What is finished of
-one (a fit, a process, a group of lines) is stored at once, and whoever starts it again goes on from there;
+one (a fit, a process, a group of lines) is stored at once, and a second run continues from there;
 to measure anew, take another DIR. kmeans does 3 seeds of
 every set first, cheap sets first. (Memory in kmeans.csv is what one fit took beyond what its process
 already held, little after the first fit; speed measures it in fresh ones.) --seeds is the number of runs
@@ -56,7 +59,7 @@ of everything; by default 10 of k-means (5 of loose and paper-rows, 3 of small, 
 how long it will take. Sets that come from files are left out where DPLIT_DATA does not have them and they
 can't be downloaded. diffprivlib, adapt for protocol, and JAX for gan, are installed once into DIR.
 
-What authors' own programs did beside ours, once, is in programs.csv of the book. No command repeats that.
+What authors' own programs did next to ours, once, is in programs.csv of the book. No command repeats that.
 """
 
 import argparse
@@ -111,7 +114,7 @@ OPTIONS = {
     "--picture": {"type": Path, "help": "seconds against rows, as a figure"},
     "--no-dask": {"action": "store_true", "help": "leave out the fit by dask's threads"},
     "--data": {"nargs": "+", "choices": classification.PROBLEMS, "default": [*classification.PROBLEMS]},
-    "--book": {"action": "store_true", "help": "put the tables where chapter and README read them"},
+    "--book": {"action": "store_true", "help": "put the tables where pages and README read them"},
 }  # fmt: skip
 
 
@@ -143,7 +146,7 @@ def run_all(asked):
         run(asked)
 
 
-PARTS = {  # name -> (function, its options beside --out), in the order of `all`
+PARTS = {  # name -> (function, its options besides --out), in the order of `all`
     "kmeans": (run_kmeans, "--sets", "--methods", "--seeds"),
     "small": (run_small, "--sets", "--seeds"),
     "loose": (
@@ -177,12 +180,12 @@ PARTS = {  # name -> (function, its options beside --out), in the order of `all`
     "cluster": (lambda asked: cluster.run(asked.out, 4_000_000),),
     "chapters": (lambda asked: chapters.run(asked.out),),
 }
-# whoever runs a part leaves a line that says with which code, and how long it took
+# a part that has run leaves a line that says with which code, and how long it took
 PARTS = {name: (partial(log.logged, name, run), *rest) for name, (run, *rest) in PARTS.items()}
 PARTS["tables"] = run_tables, "--book"
 OTHERS = {
     "all": (run_all, "--sets", "--methods", "--seeds", "--rows", "--limit", "--book"),
-    # whoever fits alone sees the tables at once
+    # a run of one part shows its tables at once
     "kmeans": (lambda asked: (PARTS["kmeans"][0](asked), run_tables(asked)), "--sets", "--methods", "--seeds", "--book"),
     "small": (lambda asked: (PARTS["small"][0](asked), run_tables(asked)), "--sets", "--seeds", "--book"),
     "regression": (partial(log.logged, "regression", lambda asked: regression.run(asked.out, asked.seeds or 10)), "--seeds"),

@@ -34,7 +34,7 @@ def scaled(X, source):
 
 
 def by_feature(X, y, feature):
-    """Source: the lower 60 % of a feature; its upper third plays the target in public."""
+    """Source: the lower 60% of a feature; its upper third plays the target in public."""
     source = feature <= np.quantile(feature, 0.6)
     near = feature[source] > np.quantile(feature, 0.4)
     return scaled(X, source), y, source, near
@@ -157,10 +157,10 @@ def private_fits(data, chosen, epsilon, seed):
     """name -> model at one epsilon; DP-GD has a name with each of its nine settings."""
     Xs, ys, Xt, yt, *_ = data
     public = {"Xs": Xs, "ys": ys}
-    paid = KNOWN | {"delta": DELTA, "random_state": seed, "epsilon": epsilon}
-    bounded = paid | {"weight_radius": chosen["weight_radius"]}
+    private = KNOWN | {"delta": DELTA, "random_state": seed, "epsilon": epsilon}
+    bounded = private | {"weight_radius": chosen["weight_radius"]}
     fits = {
-        f"adapted, eps {epsilon:g}": NCnvxAdap(**paid, **chosen).fit(Xt, yt, **public),
+        f"adapted, eps {epsilon:g}": NCnvxAdap(**private, **chosen).fit(Xt, yt, **public),
         f"Algorithm 2, eps {epsilon:g}": NCnvxAdap(variant="paper", **bounded).fit(
             Xt, yt, **public
         ),
@@ -195,9 +195,9 @@ def adaptation(name, data, n, seed, folder):
 def label_shift(name, data, n, seed, folder):
     """The model of the source, and one histogram of private labels; pure epsilon, replaced records as everywhere here."""
     Xs, ys, Xt, yt, *_ = data
-    paid = {"neighboring": "replace", "random_state": seed}
+    private = {"neighboring": "replace", "random_state": seed}
     return {
-        f"label shift, eps {e:g}": LabelShiftClassifier(logistic(), epsilon=e, **paid).fit(
+        f"label shift, eps {e:g}": LabelShiftClassifier(logistic(), epsilon=e, **private).fit(
             Xt, yt, Xs=Xs, ys=ys
         )
         for e in EPSILONS
@@ -205,7 +205,7 @@ def label_shift(name, data, n, seed, folder):
 
 
 def objective_perturbation(name, data, n, seed, folder):
-    """diffprivlib's logistic regression of the target alone; pure epsilon; it has a name with each of its nine settings."""
+    """diffprivlib's logistic regression of the target only; pure epsilon; it has a name with each of its nine settings."""
     fit = partial(worker(folder).separate, *data[2:4], radius=KNOWN["radius"], strengths=STRENGTHS)
     return {
         (f"objective perturbation, eps {e:g}", C): Line(w)

@@ -65,7 +65,7 @@ def fit(rows):
 
 
 def on_cluster(paths, workers):
-    """(wall, the workers' processors, ours, centres) of a fit; the second on a cluster, for the first imports."""
+    """(wall, the workers' processors, ours, centers) of a fit; the second on a cluster, for the first imports."""
     from distributed import Client, LocalCluster
 
     local = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
@@ -80,7 +80,7 @@ def on_cluster(paths, workers):
 
 
 def measure(rows, partitions, workers):
-    """The times, and whether the centres are those of the rows in memory."""
+    """The times, and whether the centers are those of the rows in memory."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write_files(folder, rows, partitions)
         expected = fit(np.concatenate([read(path) for path in paths])).tobytes()

@@ -1,4 +1,4 @@
-"""A public source and a private target without labels: covariate shift, beside the free source and LabelShiftClassifier.
+"""A public source and a private target without labels: covariate shift, compared with source only and LabelShiftClassifier.
 
 Eight shifts of clouds (classification) and of a curved rule (regression), drawn after the kinds of
 skada's generators; code and numbers are ours. Rules of the estimators were tuned on seeds below 100 of the
@@ -112,7 +112,7 @@ def score(task, model, X, y):
 
 
 def measured(task, shift, d, n, seed):
-    """By epsilon: scores of the source, of covariate shift and of label shift on fresh records, and what was said."""
+    """By epsilon: scores of the source, of covariate shift and of label shift on fresh records, and the message."""
     rng = np.random.default_rng([seed, d, n])
     Xs, ys = TASKS[task](rng, SOURCE, d)
     (Xt, yt), (Xe, ye) = (shifted(task, shift, rng, k, d) for k in (n, FRESH))
@@ -123,13 +123,13 @@ def measured(task, shift, d, n, seed):
     make = CovariateShiftClassifier if classes else CovariateShiftRegressor
     found = {}
     for epsilon in EPSILONS:
-        paid = {"neighboring": "replace", "random_state": seed, "epsilon": epsilon}
-        model = make(delta=DELTA, **paid).fit(Xt, Xs=Xs, ys=ys)
+        private = {"neighboring": "replace", "random_state": seed, "epsilon": epsilon}
+        model = make(delta=DELTA, **private).fit(Xt, Xs=Xs, ys=ys)
         row = {"source": source, "ours": score(task, model, Xe, ye), "target, labels": own}
         row |= {f"seen {name}": model.shift_ == name for name in SEEN}
         row |= {"weighted": model.power_ > 0, "effective": model.effective_size_}
         if classes and epsilon == 1:  # a copy of the model for each row takes long
-            label = LabelShiftClassifier(**paid).fit(Xt, Xs=Xs, ys=ys)
+            label = LabelShiftClassifier(**private).fit(Xt, Xs=Xs, ys=ys)
             row |= {"label shift": score(task, label, Xe, ye), "warned": label.p_value_ < 1e-4}
         found[epsilon] = row
     return found
@@ -144,7 +144,7 @@ def gain(task, before, after):
 
 
 def measure(task, shift, d, n, runs):
-    """Means over seeds; by how much we are ahead of the source alone, and the standard error of that."""
+    """Means over seeds; by how much we are ahead of source only, and the standard error of that."""
     found = [measured(task, shift, d, n, FIRST + seed) for seed in range(runs)]
     rows = []
     for epsilon in EPSILONS:
@@ -165,7 +165,7 @@ FIELDS = ("task", "shift", "d", "n", "epsilon", "runs", "source", "ours", "targe
 
 
 def show(line):
-    """Print one setting: in points, how far we are ahead of the source alone."""
+    """Print one setting: in points, how far we are ahead of source only."""
     for row in line["rows"]:
         seen = " ".join(f"{name} {float(row[f'seen {name}']):.2f}" for name in SEEN)
         print(f"{row['task']:14s} {row['shift']:20s} d={row['d']} n={row['n']:5d} eps={row['epsilon']:3g}  source {row['source']}  ahead {row['ahead']} ({row['se']}), least {row['least']}; seen: {seen}; label shift {row['label ahead']} warned {row['warned']}", flush=True)  # fmt: skip

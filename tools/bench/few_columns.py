@@ -80,7 +80,7 @@ def fit(method, X, k, epsilon, seed):
 
 
 def measure(name, seeds):
-    """All lines of one set: mean loss and its standard deviation over seeds, beside that of k-means without privacy."""
+    """All lines of one set: mean loss and its standard deviation over seeds, next to that of k-means without privacy."""
     X, k = load(name)
     optimum = KMeans(k, n_init=20, random_state=0).fit(X)
     line = {"dataset": name, "n": len(X), "d": X.shape[1], "k": k, "seeds": seeds}

@@ -1,4 +1,4 @@
-"""DP-GAN beside the other ways to come by private sources: its lines of shares.csv.
+"""DP-GAN compared with the other ways to come by private sources: its lines of shares.csv.
 
 A network draws 100 points, at (3, 1e-6) and without noise. Steps, clip and learning rate were chosen on
 seeds 0 to 2 of six of the sets; the lines take seeds from 1000 on.

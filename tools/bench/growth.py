@@ -1,9 +1,9 @@
 """How time and memory of the clusterings grow with rows, columns and clusters: growth.csv.
 
-Each point is a fit in a process of its own, with a limit of its address space (8 GB beside the file of
+Each point is a fit in a process of its own, with a limit of its address space (8 GB besides the file of
 rows) and of its processor time (--limit). A curve stops at the first point that passes either, or that
 is refused; the line then says which, and its time is the limit. In the same run: numpy's own pass
-(distances, nearest centre, sums; no privacy), its sum of a large array and its product of two matrices,
+(distances, nearest center, sums; no privacy), its sum of a large array and its product of two matrices,
 which say what the machine's memory and its multiplier can do. Set OMP_NUM_THREADS=1.
 """
 
@@ -148,7 +148,7 @@ def show(rows):
 
 
 def within(row, limit):
-    """A point as a run with this limit says it: whatever took longer was stopped."""
+    """A point as a run with this limit says it: what took longer was stopped."""
     if row["status"] not in ("", "time") or float(row["cpu_s"]) <= limit:
         return row
     return row | {"cpu_s": limit, "peak_mb": "", "answers": "", "status": "time"}
@@ -169,7 +169,7 @@ def table(points, limit):
 def run(folder, rows, limit):
     """growth.csv, as this limit has it; with a larger one, curves that time stopped are taken up again.
 
-    What was measured, by whatever limit, stays in growth_done.csv.
+    What was measured, by any limit, stays in growth_done.csv.
     """
     scale.check(rows, folder, dask=False)
     done, path = folder / "growth_done.csv", folder / "growth.csv"

@@ -1,4 +1,4 @@
-"""Kernel mean matching of the classification tables, measured anew beside the published lines of all other methods."""
+"""Kernel mean matching of the classification tables, measured anew next to the published lines of all other methods."""
 
 from types import SimpleNamespace
 

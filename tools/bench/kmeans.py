@@ -1,4 +1,4 @@
-"""Private k-means of this package beside its peers: a line of kmeans.csv for each fit."""
+"""Private k-means of this package and its peers: a line of kmeans.csv for each fit."""
 
 import math
 from functools import cache, partial
@@ -16,7 +16,7 @@ from dplit import HDPEMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, datasets
 FIELDS = "dataset n d k method epsilon delta seed loss wall_s cpu_s peak_mb".split()
 KEY = {"dataset": str, "method": str, "seed": int, "epsilon": float}
 
-# what the PE-means paper (2026) prints for the sets that can be drawn or loaded alike
+# what the PE-means paper (2026) reports for the sets that can be drawn or loaded alike
 PUBLISHED_METHODS = ["KMeans", "PE-means", "HDPE-means", "Google LSH tree", "FastLloyd, as driven", "diffprivlib", "Balcan et al., as driven"]  # fmt: skip
 PUBLISHED = {
     "birch2": (0.0001, 0.0003, None, 0.0658, 0.0031, 0.0124, 0.0161),
@@ -45,7 +45,7 @@ CHECKS = ["FastLloyd, as driven", "Balcan et al., as driven"]
 METHODS = ["KMeans", *OURS, *PEERS, *CHECKS]
 PURE = {"diffprivlib", "Balcan et al.", "Balcan et al., as driven"}
 DIRECT = "PE-means, read directly"
-ESTIMATORS = {  # n is public in the paper, so whoever asks for it gets it
+ESTIMATORS = {  # n is public in the paper, so every method that asks for it gets it
     # every ball of this table is right: there is nothing to zoom in on
     "PEMeans": lambda n: partial(PEMeans, zoom=False),
     "HDPEMeans": lambda n: partial(HDPEMeans, zoom=False),
@@ -75,7 +75,7 @@ worker = cache(Library)  # one for all fits
 
 
 def fit(method, name, epsilon, seed, folder):
-    """(centres, wall s, CPU s, peak MB) of one fit."""
+    """(centers, wall s, CPU s, peak MB) of one fit."""
     X, k = load(name)
     cost = {"epsilon": epsilon, "delta": len(X) ** -1.1}
     if method == "diffprivlib":
@@ -123,7 +123,7 @@ def run(sets, methods, seeds, folder, part="kmeans", epsilons=EPSILONS):
 
 
 def run_small(sets, methods, seeds, folder):
-    """Store one line a fit in small_fits.csv: at the smallest epsilons, with more runs where three tell too little."""
+    """Store one line a fit in small_fits.csv: at the smallest epsilons, with more runs where three are too few."""
     for name in available(sets):
         many = seeds or {"iris": 40, "adult": 5}.get(name, 3)
         run([name], methods, many, folder, "small_fits", SMALL)

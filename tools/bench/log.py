@@ -10,7 +10,7 @@ import dplit
 from bench import store
 
 FIELDS = "table part version commit day minutes digest".split()
-# what writes lines of a table beside its own part
+# what writes lines of a table besides its own part
 ALSO = {"auc": "redraw", "curves": "redraw", "shares": "gan", "classification": "kernel-means"}
 
 
@@ -35,7 +35,7 @@ def logged(part, run, asked):
 
 
 def digest(path):
-    """Tells one file from another."""
+    """Distinguishes files."""
     return sha256(path.read_bytes()).hexdigest()[:16]
 
 

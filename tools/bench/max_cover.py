@@ -1,4 +1,4 @@
-"""MaxCoverKMeans measured: its losses beside other methods', its speed beside a direct reading of Algorithm 2.
+"""MaxCoverKMeans measured: its losses compared with other methods', its speed with a direct implementation of Algorithm 2.
 
 Of nbs/max_cover/paper.ipynb: `loss [--data NAME ...] [--clusters K ...] [--seeds S] [--out DIR]`, and
 `cover [--rows N ...] [--dimensions D ...]`. Of nbs/max_cover/kmeans.ipynb: `skip [--sets NAME ...]`. CPU seconds differ from machine to machine, their ratios much less.
@@ -37,7 +37,7 @@ def peak_megabytes(function):
     return peak / 1e6
 
 
-# Algorithm 2, read directly -----------------------------------------------------------------------
+# Algorithm 2, line by line -----------------------------------------------------------------------
 
 
 def steps(d):
@@ -78,7 +78,7 @@ def number(b):
 
 
 def read_directly(places, build, chosen, n_nodes):
-    """All rounds for given choices; the cover is built once, which is kinder than the print.
+    """All rounds for given choices; the cover is built once, which is faster than as published.
 
     Returns how many nodes cover c points, for each c, in each round, and the rows left after each.
     """
@@ -121,18 +121,18 @@ def ours(points, snap, watch=None):
 
 
 def cover_row(n, d, snap):
-    """Times of the same 16 choices, after a check that all readings count alike in every round."""
+    """Times of the same 16 choices, after a check that all implementations count alike in every round."""
     points, seen = clumps(n, d), []
     unit = RADIUS / math.sqrt(d)
     places = np.rint(points / unit) if snap else points / unit
     nodes, live = ours(points, snap, seen)
     chosen = np.rint(nodes / unit).astype(np.int64)
     seconds, left = {}, None
-    readings = [
+    implementations = [
         ("loops", cover_by_loops, [tuple(b) for b in chosen.tolist()]),
         ("by record", cover_by_record, number(chosen).tolist()),
     ]
-    for name, build, keys in readings:
+    for name, build, keys in implementations:
         (histograms, left), seconds[name] = timed(
             lambda b=build, c=keys: read_directly(places, b, c, seen[0][0])
         )
@@ -153,12 +153,12 @@ def cover_row(n, d, snap):
 
 def cover(rows, dimensions):
     """Print the table of times."""
-    head = ["n", "d'", "cover", "left", "ours s", "by record s", "loops s", "as printed s"]
-    head += ["fastest / ours", "loops / ours", "printed / ours", "ours peak MB"]
+    head = ["n", "d'", "cover", "left", "ours s", "by record s", "loops s", "as published s"]
+    head += ["fastest / ours", "loops / ours", "published / ours", "ours peak MB"]
     sizes = [(n, d) for d in dimensions for n in rows if d < 4 or n <= 5000]
     print(f"One level: r = {RADIUS}, g = 1, {PICKS} picks, exponent {EXPONENT}; CPU seconds.")
-    print("Counts of all readings agree in every round. by record, loops: cover built once;")
-    print("as printed: rebuilt in every round (one build timed, times the rows left).")
+    print("Counts of all implementations agree in every round. by record, loops: cover built once;")
+    print("as published: rebuilt in every round (one build timed, times the rows left).")
     print(Table(head, [cover_row(n, d, snap) for n, d in sizes for snap in (False, True)]))
     print("Targets at n = 20000, d' = 3: ball 30 times, snap 300 times.")
 
@@ -172,7 +172,7 @@ ALL = ["syn64", "digits", "mnist10k", *(f"blobs_{n}_{d}" for d in (2, 10, 50) fo
 
 
 def load(name, k):
-    """(rows, PUBLIC centre, PUBLIC radius) of a data set."""
+    """(rows, PUBLIC center, PUBLIC radius) of a data set."""
     if name.startswith("blobs_"):
         n, d = map(int, name.split("_")[1:])
         X = make_blobs(n, d, centers=k, center_box=(-10, 10), random_state=7)[0]
@@ -201,7 +201,7 @@ def random_candidates(seed):
 
 
 def methods(n, k, public):
-    """name -> function of (rows, seed) that returns centres; the first three are not private."""
+    """name -> function of (rows, seed) that returns centers; the first three are not private."""
     private = dict(public, n_clusters=k, epsilon=1.0, delta=n**-1.5)
 
     def kmeans(restarts, **options):
@@ -342,7 +342,7 @@ LEVELS = [(5000, 2, True), (20000, 2, True), (20000, 2, False), (5000, 3, True),
 
 
 def run(folder, seeds):
-    """Losses: max_cover.csv. One level of covers beside the printed algorithm read directly, same choices: cover.csv."""
+    """Losses: max_cover.csv. One level of covers compared with direct implementations of the published algorithm, same choices: cover.csv."""
     loss(["syn64", "digits"], None, seeds, folder / "max_cover.csv")
     rows = []
     for n, d, snap in LEVELS:

@@ -1,4 +1,4 @@
-"""Speed and memory of what everything else stands on, measured here and now: python tools/bench/measure.py [--rows N]
+"""Speed and memory of what everything else is built on, measured here and now: python tools/bench/measure.py [--rows N]
 
 Ratios compare two programs in one run, on one thread; absolute numbers differ from machine to machine.
 """
@@ -39,7 +39,7 @@ def cpu_seconds(function, *args):
 def lloyd_and_kmeans(n_rows, dtype, d=16, k=16, rounds=(2, 12), repeat=5):
     """CPU seconds of one more round (ours, scikit-learn's): same rows, same start, one thread, taking turns.
 
-    A round is the difference of two fits that differ in their number of rounds alone, the best of
+    A round is the difference of two fits that differ only in their number of rounds, the best of
     each: of a short fit of scikit-learn, much is set-up, and whole fits would flatter ours.
     """
     X = uniform_in_ball(n_rows, d, rng=np.random.default_rng(0)).astype(dtype)
@@ -73,7 +73,7 @@ def peak_megabytes(n_rows, n_iter, d=16, k=16):
 
 
 def count_with_receipt(n):
-    """A door, one question and its receipt, whose price is found when somebody reads it."""
+    """A `Noise`, one query and its receipt, whose privacy cost is computed when the receipt is read."""
     noise = Noise()
     noise.count(n, mu=0.1)
     return noise.receipt(delta=1e-6)

@@ -1,4 +1,4 @@
-"""k-medoids without sources: SourceTargetKMedoids beside FasterPAM, from 2 to 1,000 medoids of 500 to 20,000 rows."""
+"""k-medoids without sources: SourceTargetKMedoids compared with FasterPAM, from 2 to 1,000 medoids of 500 to 20,000 rows."""
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -28,7 +28,7 @@ def points(n, d, data, seed):
 
 
 def all_distances(X):
-    """In single precision, a million at a time: the conversion is then free."""
+    """In single precision, a million at a time: the conversion then takes no time."""
     D = np.empty((len(X), len(X)), dtype=np.float32)
     step = max(1, 10**6 // len(X))
     for at in range(0, len(X), step):

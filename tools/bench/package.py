@@ -1,4 +1,4 @@
-"""Noise and passes beside numpy and scikit-learn: package.csv."""
+"""Noise and passes compared with numpy and scikit-learn: package.csv."""
 
 from bench import measure
 from bench.store import write

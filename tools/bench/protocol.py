@@ -1,7 +1,7 @@
 """The protocol of Tables 1 and 3 of Bassily, Cortes, Mao and Mohri (2024), without privacy, on what can be had of their sets.
 
-The target is split at random: 70 % to train on, 20 % to choose settings on, 10 % to test on. Every method has its
-settings chosen on the same 20 %, from the same ridges and shares of the source. All train by the same solver.
+The target is split at random: 70% to train on, 20% to choose settings on, 10% to test on. Every method has its
+settings chosen on the same 20%, from the same ridges and shares of the source. All train by the same solver.
 DPLIT_DATA is the folder of adult.csv.gz, of SouthGermanCredit.asc (UCI 522, or a copy with English heads) and of
 wind.csv.gz (the table `wind` of the R package gstat as CSV); sets that are not there are left out.
 Grids were fixed on seeds from 1000 on; what is published has seeds from 0 on.
@@ -82,7 +82,7 @@ NUMBERS = "duration amount age installment_rate number_credits".split()
 
 
 def german(two):
-    """Whoever has lived at one place for long (codes 3 and 4) is the source: the state of the checking account.
+    """People who have lived at one place for long (codes 3 and 4) are the source: the state of the checking account.
 
     Four states, or two of them: is there an account or not?
     """
@@ -259,7 +259,7 @@ def errors(name, seed, kliep):
 
 
 def measure(name, runs, kliep):
-    """Means over splits; accuracy, or squared error over that of the target alone; and by how much adaptation is better, in pairs."""
+    """Means over splits; accuracy, or squared error over that of target only; and by how much adaptation is better, in pairs."""
     found = [errors(name, seed, kliep) for seed in range(runs)]
     rows, sizes = [], [len(y) for _, y in split(name, 0)]
     head = dict(zip(("m", "n", "chosen on", "tested on"), sizes, strict=True))

@@ -1,4 +1,6 @@
-"""Tables of a folder summed up, and put where the chapter and the README read them."""
+"""Tables of a folder summed up, and put where the pages of the book and the README read them."""
+
+import re
 
 from bench import log, readme, store, tables
 from bench.store import read, write
@@ -31,7 +33,7 @@ PARTS = {
     "growth": "growth",
     "cluster": "cluster",
 }
-# table -> the columns that tell its lines apart
+# table -> the columns that distinguish its lines
 KEYS = {
     "auc": "dataset method",
     "curves": "dataset method epsilon",
@@ -96,8 +98,16 @@ def less(table, fresh, published):
     return ""
 
 
+def readers(parts):
+    """Pages of the book that read one of these tables, as "examples/benchmarks_kmeans"."""
+    nbs = store.PROGRAM.parents[2] / "nbs"
+    wanted = re.compile(rf'read\(\\"({"|".join(parts)})\\"\)|\b({"|".join(parts)})\.csv')
+    found = [path for path in sorted(nbs.rglob("*.ipynb")) if wanted.search(path.read_text("utf8"))]
+    return [path.relative_to(nbs).with_suffix("").as_posix() for path in found]
+
+
 def publish(folder):
-    """Put the tables where the chapter and the README read them, all or none, and say which code measured them."""
+    """Put the tables where the book and the README read them, all or none, and say which code measured them."""
     fresh = {part: rows for part in PARTS if (rows := read(folder / f"{part}.csv"))}
     parts = {part: fresh.get(part) or store.book(part) for part in PARTS}
     missing = [part for part, rows in parts.items() if not rows]
@@ -120,6 +130,8 @@ def publish(folder):
     said |= {row["table"]: row for row in log.measured(folder, {p: PARTS[p] for p in fresh})}
     write(store.BOOK / "measured.csv", [said[part] for part in PARTS if part in said])
     readme.write_section()
+    if fresh:
+        print("Execute these pages again:", ", ".join(readers(fresh)))
 
 
 def run(folder, to_book):

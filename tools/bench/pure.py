@@ -66,7 +66,7 @@ SETS = {
 
 
 def eugkm(X, k, *, epsilon, seed):
-    """EUGkM, read by us: pure epsilon, the number of records public."""
+    """EUGkM (our reimplementation): pure epsilon, the number of records public."""
     n, d = X.shape
     side = max(round((n * epsilon / 10) ** (2 / (2 + d))), math.ceil(k ** (1 / d)), 2)
     grid = CellGrid.over(d, side, norm=math.inf)

@@ -35,13 +35,13 @@ def markdown(head, rows):
 
 
 def programs(part, program):
-    """Lines of the table of authors' own programs, which were run once beside ours."""
+    """Lines of the table of authors' own programs, which were run once next to ours."""
     rows = store.book("programs")
     return [r for r in rows if (r["part"], r["program"]) == (part, program)]
 
 
 def other_programs():
-    """PEMeans beside the best of the authors' programs in each cell: the mean, and where it is not ahead."""
+    """PEMeans compared with the best of the authors' programs in each cell: the mean, and where it is not ahead."""
     best, worst, *_ = [r for r in store.book("programs") if r["part"] == "k-means, loss"]
     cells, costs = best["data"].split(", ")
     lower, of = map(int, re.search(r"below 1 in (\d+) of (\d+)", best["what"]).groups())
@@ -50,7 +50,7 @@ def other_programs():
 
 
 def kmeans_part():
-    """Losses of PEMeans beside the peers."""
+    """Losses of PEMeans compared with the peers."""
     found = by_set(store.book("auc"))
     best = [row["PEMeans"] / min(row[p] for p in PEERS if p in row) for row in found.values()]
     below = f"{geometric_mean(best):.2f} (our reimplementations and diffprivlib); below 1 on {sum(r < 1 for r in best)} of {len(best)} sets"
@@ -68,7 +68,7 @@ def kmeans_part():
 
 
 def fit_times():
-    """CPU time of a fit of PEMeans, in seconds and beside its authors' program."""
+    """CPU time of a fit of PEMeans, in seconds and compared with its authors' program."""
     cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in store.book("speed")}
     theirs = programs("k-means, CPU s", "PE-means, authors' program, printout off")
     ratio = {r["data"]: r["ratio"] for r in theirs}
@@ -94,7 +94,7 @@ def cover_losses():
 
 
 def solver_ratios():
-    """SourceTargetKMedoids beside FasterPAM, with sources and without."""
+    """SourceTargetKMedoids compared with FasterPAM, with sources and without."""
     found = [r for r in store.book("solver") if r["solver"] == "FasterPAM"]
     cost, time = ([float(r[f"{what}_over_ours"]) for r in found] for what in ("cost", "time"))
     yield (
@@ -112,7 +112,7 @@ def solver_ratios():
 
 
 def gap_shares():
-    """What NeighborNoisyAverages wins back of what open sources would."""
+    """Which share of the gap to non-private sources NeighborNoisyAverages closes."""
     method = "NNA rho 3 tight"
     lines = [r for r in store.book("shares") if r["method"] == method]
     found = sorted((float(r["share"]), float(r["error"])) for r in lines)
@@ -124,7 +124,7 @@ def gap_shares():
 
 
 def adaptation_gains():
-    """NCnvxAdap beside the better of its two alternatives."""
+    """NCnvxAdap compared with the better of its two alternatives."""
     ahead = [100 * float(r["ahead"]) for r in store.book("shifts")]
     worse = sum(a < -1 for a in ahead)
     yield (
@@ -134,11 +134,11 @@ def adaptation_gains():
 
 
 def speed():
-    """The ground everything stands on."""
+    """Noise and passes, on which everything else is built."""
     last = store.book("scale")[-1]
     n, cpu = int(last["rows"]), {p: float(last[f"{p}_cpu_s"]) for p in PASSES}
     for r in store.book("package"):
-        if not r["what"].startswith("PEMeans"):  # fit_times has it, beside others
+        if not r["what"].startswith("PEMeans"):  # fit_times has it, next to others
             yield r["what"], r["measured"]
     ratio = f"{cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map"
     yield (
@@ -153,7 +153,7 @@ def section():
     rest = markdown(["everything else", "measured"], [row for part in parts for row in part()])
     return f"""## Measured
 
-By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. [Benchmarks](nbs/examples/benchmarks.ipynb) has the whole tables, with their spread and what they do not say. "Our reimplementation" is a program that we wrote from the authors' publication. "Run once" is the authors' own program next to ours, in a run that this command does not repeat; versions and seeds are given there.
+By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. The whole tables, with their spread and what they do not say, are on four pages: [k-means](nbs/examples/benchmarks_kmeans.ipynb), [time and memory](nbs/examples/benchmarks_speed.ipynb), [source-target clustering](nbs/examples/benchmarks_medoids.ipynb) and [domain adaptation](nbs/examples/benchmarks_adaptation.ipynb). "Our reimplementation" is a program that we wrote from the authors' publication. "Run once" is the authors' own program next to ours, in a run that this command does not repeat; versions and seeds are given there.
 
 {kmeans_part()}
 {rest}"""

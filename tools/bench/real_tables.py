@@ -1,4 +1,4 @@
-"""Tables that nobody tuned on, as they are, with ranges written from what the columns mean: losses over k-means without privacy.
+"""Tables on which nothing was tuned, as they are, with ranges written from what the columns mean: losses over k-means without privacy.
 
 python tools/bench/real_tables.py [--epsilon E ...] [--seeds S]
 

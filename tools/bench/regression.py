@@ -151,7 +151,7 @@ def averaged_weights(Xs, moment, n_iter=500):
     """Weights of our private DM: the average of exponentiated gradient steps of one length.
 
     It stops short of the minimum that `discrepancy_minimization` finds, and stays nearer to equal
-    weights, in the rival's favour: with the minimum its error on gas turbines doubles.
+    weights, in the rival's favor: with the minimum its error on gas turbines doubles.
     """
     log_q, total = np.zeros(len(Xs)), np.zeros(len(Xs))
     rate = math.sqrt(2 * math.log(len(Xs)) / n_iter) / float((Xs * Xs).sum(axis=1).max())

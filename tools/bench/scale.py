@@ -2,7 +2,7 @@
 
 Writes one file of --rows x 16 float32 by blocks (6.4 GB for 1e8) into the folder of results, passes over
 its first 1e5, 1e6, ... rows, and deletes it. Each line: the finite-number check, and one round of
-NoisyLloyd with 16 clusters, beside numpy's own sum over the same map and beside a round that numpy
+NoisyLloyd with 16 clusters, compared with numpy's own sum over the same map and with a round that numpy
 makes without privacy; and the most memory that a whole fit took (pages of the file apart, which the
 system may drop at any time). With dask the last size is fitted through dask's threads too, and
 the bits are compared. Set OMP_NUM_THREADS=1.
@@ -46,7 +46,7 @@ def write_rows(path, n):
 
 
 def seconds(function, repeat=1):
-    """Shortest (wall, processor) time; of a busy machine the second tells more."""
+    """Shortest (wall, processor) time; on a busy machine the second is more reliable."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter(), time.process_time()

@@ -20,7 +20,7 @@ LARGE = "blobs_1e5_16_16"  # for times only
 
 @cache
 def load(name):
-    """(rows, k): centred by their mean and scaled to largest norm 1, as the paper does. For benchmarks only: that is not private."""
+    """(rows, k): centered by their mean and scaled to largest norm 1, as the paper does. For benchmarks only: that is not private."""
     if name == LARGE:
         return blobs(100_000), 16
     if name in recipes.MADE:

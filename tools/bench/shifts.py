@@ -1,4 +1,4 @@
-"""A public source that is wrong in one of many ways: what the guard of NCnvxAdap is worth beside the free source and the target alone.
+"""A public source that is wrong in one of many ways: what the guard of NCnvxAdap is worth compared with source only and target only.
 
 All sets come with scikit-learn, or are drawn. Rules were tuned on seeds below 100; what is published has others.
 """
@@ -22,7 +22,7 @@ FIRST = 100  # of the seeds
 
 
 def cut(X, y, rng, m, n):
-    """m rows for a source, n for a private target, and the others, all by lot."""
+    """m rows for a source, n for a private target, and the others, all at random."""
     order = rng.permutation(len(X))
     return [(X[at], y[at]) for at in np.split(order, [m, m + n])]
 
@@ -89,7 +89,7 @@ def swapped(y, rng):
 
 
 def cancer(column):
-    """Source: the 60 % of the nuclei with the smaller values of a column."""
+    """Source: the 60% of the nuclei with the smaller values of a column."""
 
     def draw(rng, n):
         data = datasets.load_breast_cancer()
@@ -164,7 +164,7 @@ SHIFTS = {
 
 
 def scores(draw, n_classes, n, seed):
-    """Accuracies on fresh records of the target, by (method, epsilon), and whether the guard let the target go alone."""
+    """Accuracies on fresh records of the target, by (method, epsilon), and whether the guard chose target only."""
     (Xs, ys), (Xt, yt), (Xe, ye) = draw(np.random.default_rng(seed), n)
     known = KNOWN | {"classes": [*range(n_classes)], "random_state": seed}
     known |= {"weight_radius": 20.0 if n_classes == 2 else 40.0}
@@ -172,12 +172,14 @@ def scores(draw, n_classes, n, seed):
     free = {name: known[name] for name in known if name != "delta"} | {"private": False}
     source = NCnvxAdap(alpha=1.0, **free).fit(Xt, yt, **public).score(Xe, ye)
     for epsilon in EPSILONS:
-        paid = known | {"epsilon": epsilon}
-        guarded = NCnvxAdap(**paid).fit(Xt, yt, **public)
+        private = known | {"epsilon": epsilon}
+        guarded = NCnvxAdap(**private).fit(Xt, yt, **public)
         found[epsilon] = {
             "source": source,
-            "alone": NCnvxAdap(**paid).fit(Xt, yt).score(Xe, ye),
-            "unguarded": NCnvxAdap(expected_gain=0.02, **paid).fit(Xt, yt, **public).score(Xe, ye),
+            "alone": NCnvxAdap(**private).fit(Xt, yt).score(Xe, ye),
+            "unguarded": NCnvxAdap(expected_gain=0.02, **private)
+            .fit(Xt, yt, **public)
+            .score(Xe, ye),
             "guarded": guarded.score(Xe, ye),
             "refused": float(guarded.learned_from_ == "target"),
         }
@@ -185,7 +187,7 @@ def scores(draw, n_classes, n, seed):
 
 
 def measure(name, n, runs):
-    """Means over seeds; by how much the guard is ahead of the better of the two rivals, and the standard error of that."""
+    """Means over seeds; by how much the guard is ahead of the better of the two alternatives, and the standard error of that."""
     draw, n_classes, _ = SHIFTS[name]
     found = [scores(draw, n_classes, n, FIRST + seed) for seed in range(runs)]
     rows = []

@@ -1,4 +1,4 @@
-"""Sources and targets: the solver against its peers, and what private sources are worth, as shares of the gap.
+"""Sources and targets: the solver compared with its peers, and what private sources are worth, as shares of the gap.
 
 Of nbs/source_target/medoids.ipynb: `solver [--runs 1]` (n = 5000 and 20000; FasterPAM needs `pip install kmedoids` and holds
 a matrix of all distances, 1.6 GB at n = 20000) and `shares [--runs 30] [--first 0] [--mnist]`. Seeds
@@ -31,7 +31,7 @@ except ImportError:
 def accelerated_k_medoids(X, S, k, seed=0, batch=3000, sweeps=10, draws=100):
     """de Mathelin et al. (ICLR 2022): greedy on a random batch, then medoids of clusters by branch and bound.
 
-    Written from the paper's description, in favour of its speed: the greedy updates its gains.
+    Written from the paper's description, in favor of its speed: the greedy updates its gains.
     """
     rng, n = np.random.default_rng(seed), len(X)
     d0 = cKDTree(S).query(X)[0]
@@ -56,7 +56,7 @@ def accelerated_k_medoids(X, S, k, seed=0, batch=3000, sweeps=10, draws=100):
 
 
 def _medoid(X, mine, medoid, rng, draws):
-    """Medoid of a cluster: candidates leave when a confidence bound on their mean exceeds the best one's."""
+    """Medoid of a cluster: candidates are removed when a confidence bound on their mean exceeds the best one's."""
     best = cdist(X[[medoid]], X[mine]).mean()
     alive, total, squares, count = mine, np.zeros(len(mine)), np.zeros(len(mine)), 0
     while len(alive) > draws and count < len(mine):
@@ -162,12 +162,12 @@ def one_gaussian(Xs, radius, center, seed, size=100):
 
 
 def mixture(Xs, radius, center, seed, size=100, k=8):
-    """Points of k Gaussians at (3, 1e-6): private centres for half, then noisy moments of their clusters."""
+    """Points of k Gaussians at (3, 1e-6): private centers for half, then noisy moments of their clusters."""
     noise, mu = Noise(seed), gaussian_mu(3.0, 1e-6) / np.sqrt(2)  # half in zCDP, or in mu squared
     half = {"epsilon": gaussian_epsilon(1e-6, mu), "delta": 1e-6}
     lloyd = NoisyLloyd(k, **half, radius=radius, center=center, random_state=seed).fit(Xs)
     X, centers = clip_to_ball(Xs, radius, center) - center, lloyd.cluster_centers_ - center
-    owner = nearest(X, centers)  # a row is in one cluster: its moments alone change
+    owner = nearest(X, centers)  # a row is in one cluster: only the moments of that one change
     parts = [moments(noise, X[owner == j] / radius, mu) for j in range(k)]
     weight = np.array([part[0] for part in parts])
     drawn = noise.public_rng.multinomial(size, weight / weight.sum())
@@ -197,7 +197,7 @@ def plane_histogram(Xs, radius, center, seed, size=100, n_bins=20):
 
 
 def centers_of(X, seed, size=100):
-    """Centres of k-means, without privacy."""
+    """Centers of k-means, without privacy."""
     return KMeans(min(size, len(X)), n_init=1, random_state=seed).fit(X).cluster_centers_
 
 
@@ -208,10 +208,10 @@ def kernel_draws(X, seed, size=100):
 
 
 def ways(Xs, Xt, radius, center, seed):
-    """How each method comes by its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
+    """How each method gets its sources, by name; the private ones at epsilon = 3, (3, 1e-6) or rho = 3.
 
     The last ones are generative models, 100 points each as in the paper. "100 true sources" is what a
-    generator has that learns the rows by heart; centres and kernel draws can do better.
+    generator has that learns the rows by heart; centers and kernel draws can do better.
     """
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]
@@ -226,7 +226,7 @@ def ways(Xs, Xt, radius, center, seed):
     for name, cost in (("eps 3", pure), ("rho 3", rho), ("(3, 1e-6)", both)):
         found[f"NAS {name} paper"] = run(nas, variant="paper", **cost)
         found[f"NAS {name} tight"] = run(nas, **cost)
-        if cost is not both:  # not printed for NNA, and pure noise is smaller
+        if cost is not both:  # not published for NNA, and pure noise is smaller
             found[f"NNA {name} paper"] = run(nna, variant="paper", **cost)
             found[f"NNA {name} tight"] = run(nna, **cost)
             found[f"NNA {name} tight, clouds"] = run(nna, output="cloud", **cost)
@@ -364,11 +364,11 @@ def run(folder, seeds):
 def options(parser):
     """Sub-commands of the chapter."""
     parts = parser.add_subparsers(dest="part", required=True)
-    part = parts.add_parser("solver", help="cost and time beside other solvers")
+    part = parts.add_parser("solver", help="cost and time compared with other solvers")
     part.add_argument("--runs", type=int, default=1)
     part.set_defaults(run=lambda asked: solver(asked.runs))
     part = parts.add_parser(
-        "grid", help="without sources, one thread, beside FasterPAM: 2 to 1,000 medoids"
+        "grid", help="without sources, one thread, compared with FasterPAM: 2 to 1,000 medoids"
     )
     part.add_argument("--sizes", type=int, nargs="+", choices=medoids.RUNS, default=[*medoids.RUNS])
     part.add_argument("--ks", type=int, nargs="+", default=[*medoids.KS])

@@ -1,4 +1,4 @@
-"""Figures 3 to 6 and 57 to 62 of the source-target paper: cost against the number of medoids (nbs/source_target/medoids.ipynb).
+"""Figures 3 to 6 and 57 to 62 of the source-target paper: cost against the number of medoids (nbs/source_target/real_data.ipynb).
 
 At epsilon = 3 and at rho = 3: NAS for t in {75, 150, 300} and NNA, as published and as by default here; the paper's baseline
 (3), Balcan et al. (tools/bench/peers/balcan.py, our reimplementation) with 100 centers; noisy Lloyd; sources ignored, and open.
@@ -54,7 +54,7 @@ def private_centers(Xs, radius, center, epsilon, seed):
 
 
 def ways(Xs, Xt, radius, center, seed):
-    """How each way comes by its sources; the paper's coreset is what the published algorithms are asked about."""
+    """How each method gets its sources; the published algorithms query the paper's coreset."""
     ball = {"radius": radius, "center": center, "random_state": seed}
     coarse = Xt[kd_cover(Xt, radius / 10)]
 
@@ -96,16 +96,16 @@ def stc_costs(name, seed):
 
 def share_of(draws, way):
     """Share of the gap between ignored and open sources that a way closes, pooled over k; its standard error over draws."""
-    ignored, opened, paid = (
+    ignored, opened, private = (
         np.sum([one[w] for one in draws], axis=1) for w in ("ignored", "open", way)
     )
-    gap, won = ignored - opened, ignored - paid
+    gap, won = ignored - opened, ignored - private
     share = won.sum() / gap.sum()
     return share, np.std(won - share * gap, ddof=1) / math.sqrt(len(gap)) / gap.mean()
 
 
 def run(asked):
-    """Measure what the file lacks, and print shares of the gap in per cent."""
+    """Measure what the file lacks, and print shares of the gap in percent."""
     of = {name: [stc_costs(name, FIRST + i) for i in range(asked.runs)] for name in asked.sets}
     shown = lambda name, way: "{:.0f} +- {:.0f}".format(*(100 * x for x in share_of(of[name], way)))  # noqa: E731
     ways = [way for way in next(iter(of.values()))[0] if way not in ("ignored", "open")]

@@ -1,4 +1,4 @@
-"""Files of results: read, written at once or line by line, and gone on with where a run was stopped."""
+"""Files of results: read, written at once or line by line, and continued where a run was stopped."""
 
 import csv
 import json
@@ -40,7 +40,7 @@ def progress(jobs, what):
         from tqdm import tqdm
     except ImportError:
         return jobs
-    tqdm.monitor_interval = 0  # no second thread beside what is timed
+    tqdm.monitor_interval = 0  # no second thread next to what is timed
     pause = 0.5 if sys.stderr.isatty() else 60
     return tqdm(jobs, desc=what, mininterval=pause, disable=not jobs, file=sys.stderr)
 
@@ -131,7 +131,7 @@ class Store:
 def table(path, key, jobs, measure, show=lambda line: None, whole=lambda line: True):
     """A table that is measured some rows at a time: each job gives {"rows": [...]}. All rows, as a list.
 
-    What is finished lies in NAME_done.jsonl beside `path`; the table itself is written when it is
+    What is finished lies in NAME_done.jsonl next to `path`; the table itself is written when it is
     whole, so that half of one is never published. Without a path nothing is written. A finished
     line of which `whole` says no is measured again.
     """

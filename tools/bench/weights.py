@@ -1,4 +1,4 @@
-"""How much a list of values should count beside ranges, on real tables: what share of the numbers and of the lists the groups explain.
+"""How much a list of values should count compared with ranges, on real tables: what share of the numbers and of the lists the groups explain.
 
 python tools/bench/weights.py [--seeds S] [--out FILE]
 

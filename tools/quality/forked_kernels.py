@@ -3,7 +3,7 @@
 A notebook's kernel takes seconds to start and to import what all notebooks import. After `use()` jupyter_client copies
 (forks) every kernel from one process that has imported this once. Each notebook still has a process, a `__main__`, a
 module path and a working folder of its own. Only Linux can copy a process with these libraries safely; elsewhere kernels
-start as ever.
+start as usual.
 """
 
 import functools

@@ -1,9 +1,9 @@
 """Do seeded fits give the same bits as before? Hashes of what every estimator releases: python tools/quality/golden.py [--against REF]
 
-Alone it prints one JSON object, from the name of a case to the hash of its bytes. With `--against REF` it also computes the
+Without options it prints one JSON object, from the name of a case to the hash of its bytes. With `--against REF` it also computes the
 hashes for the package as of a git revision, in a temporary work tree and by this very file, and prints each case that differs;
 the exit status is 1 if there is one. Hashes depend on the machine and the versions of numpy, scipy and scikit-learn, so
-compare them on one machine only; `tests/book/test_golden.py` holds rounded numbers that hold anywhere.
+compare them on one machine only; `tests/book/test_golden.py` has rounded numbers that hold on every machine.
 
 A fit has three cases: what it released ("PEMeans"), the numbers of its receipt ("PEMeans, costs") and the receipt as it is
 printed ("PEMeans, receipt"), so that a change of words changes the last one only.
@@ -35,7 +35,7 @@ TIMES = {"opened", "when", "who", "ledger", "seal"}  # of a ledger: differ from 
 
 @cache
 def modules():
-    """Every module of dplit, wherever it stands, the outermost first; `__main__` is a program."""
+    """Every module of dplit, at any depth, the outermost first; `__main__` is a program."""
     walked = pkgutil.walk_packages(dplit.__path__, "dplit.")
     names = [m.name for m in walked if not m.name.endswith(("__main__", "_modidx"))]
     return [dplit, *map(importlib.import_module, sorted(names, key=lambda n: (n.count("."), n)))]
@@ -43,7 +43,7 @@ def modules():
 
 @cache
 def found(*names):
-    """The thing of the first of these names that any module of dplit has defined."""
+    """The object of the first of these names that any module of dplit has defined."""
     for name in names:
         for module in modules():
             thing = vars(module).get(name)
@@ -86,7 +86,7 @@ def hashed(value):
 
 
 def released(model):
-    """Fitted attributes but the receipt, by their names."""
+    """Fitted attributes except the receipt, by their names."""
     names = [n for n in sorted(vars(model)) if n.endswith("_") and not n.startswith("_")]
     return {name: getattr(model, name) for name in names if name != "spent_"}
 
@@ -100,7 +100,7 @@ def costs(receipt):
 
 
 def without_times(ledger):
-    """What `to_dict` says of a ledger, but for clocks, names of accounts, and what is made of these."""
+    """What `to_dict` says of a ledger, except clocks, names of accounts, and what is derived from these."""
     if isinstance(ledger, list):
         return [*map(without_times, ledger)]
     if not isinstance(ledger, dict):
@@ -123,7 +123,7 @@ LABELS = np.repeat([0, 1, 2], 50)
 LABELED = rng_of(1).normal(size=(150, 2)) + np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 3.0]])[LABELS]
 RECORDS = rng_of(2).normal(size=(60, 2))
 ANSWERS = RECORDS @ [0.5, -0.25] + 0.1 * rng_of(3).normal(size=60)
-PRICE = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+COST = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 
 
 def tuples(n, d=2, spread=5e-4):
@@ -143,8 +143,8 @@ def scattered(n):
 
 def kmeans():
     """Estimators of clusters: (name, thunk that fits it)."""
-    ball = {"n_clusters": 3, "radius": 10.0} | PRICE
-    cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | PRICE
+    ball = {"n_clusters": 3, "radius": 10.0} | COST
+    cube = {"n_clusters": 3, "bounds": ([-10, -10, -5], [10, 10, 5])} | COST
     public, start = {"variant": "paper", "n_public": 600}, {"init": FAR / 2}
     ways = {
         "NoisyLloyd": [
@@ -215,10 +215,10 @@ def tuple_clusterers():
     ]:
         kind, named = getattr(dplit, name), said(name, form, box)
         for answer, T in (("answers", tuples(least)), ("abstains", scattered(least))):
-            yield f"{named}, {answer}", partial(fit, kind(**PRICE | form), T)
+            yield f"{named}, {answer}", partial(fit, kind(**COST | form), T)
     yield (
         "StableTupleMean, one column",
-        partial(fit, dplit.StableTupleMean(**PRICE), tuples(300, 1)),
+        partial(fit, dplit.StableTupleMean(**COST), tuples(300, 1)),
     )
 
 
@@ -261,7 +261,7 @@ def nna(made):
 
 def adaptation():
     data = {"Xs": LABELED, "ys": LABELED @ [0.4, -0.3]}
-    own = PRICE | {"delta": 1e-4, "radius": 2.0, "weight_radius": 3.0, "n_iter": 4}
+    own = COST | {"delta": 1e-4, "radius": 2.0, "weight_radius": 3.0, "n_iter": 4}
     for form in (
         {},
         {"discrepancy": "release", "kappa_2": 0.1, "kappa_inf": 0.1},
@@ -343,7 +343,7 @@ def queries():
     cube = {"bounds": ([-10] * 3, [10] * 3)}
 
     def loss_of_a_fit():
-        made = dplit.PEMeans(3, **PRICE | {"epsilon": 8.0}, **cube).fit(GROUPS)
+        made = dplit.PEMeans(3, **COST | {"epsilon": 8.0}, **cube).fit(GROUPS)
         return found("private_loss")(made, GROUPS, epsilon=0.5, random_state=1)
 
     yield "private_loss after a fit with bounds", loss_of_a_fit
@@ -384,7 +384,7 @@ def ledgers():
 
     def filled(composition=None, relation="add_remove"):
         budget = dplit.PrivacyBudget(30.0, 1e-4, composition=composition)
-        ball = {"n_clusters": 3, "radius": 10.0, "neighboring": relation} | PRICE
+        ball = {"n_clusters": 3, "radius": 10.0, "neighboring": relation} | COST
         budget.fit(dplit.NoisyLloyd(**ball), GROUPS, label="first")
         budget.fit(dplit.PEMeans(**ball), GROUPS)
         budget.charge(0.5, 1e-7, name="a query", label="by hand")
@@ -403,7 +403,7 @@ def ledgers():
 
     def searched():
         budget = dplit.PrivacyBudget(30.0, 1e-4)
-        ball = {"radius": 10.0} | PRICE
+        ball = {"radius": 10.0} | COST
         made = budget.search(dplit.NoisyLloyd(**ball), {"n_clusters": [2, 3]}, GROUPS, epsilon=1.0)
         return kept(budget), made.best_params_, released(made.best_estimator_)
 
@@ -416,7 +416,7 @@ def ledgers():
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
                 with dplit.PrivacyBudget.open(Path(folder) / "l", 3.0, 1e-5) as budget:
-                    budget.fit(dplit.PEMeans(3, radius=10.0, **PRICE), GROUPS)
+                    budget.fit(dplit.PEMeans(3, radius=10.0, **COST), GROUPS)
             with dplit.PrivacyBudget.open(Path(folder) / "l") as budget:
                 return kept(budget)
 
@@ -449,7 +449,7 @@ def cases():
 
 
 def outcome(make):
-    """What a case made, its warnings unheard: (value, receipt or None)."""
+    """What a case returned, its warnings ignored: (value, receipt or None)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = make()

@@ -1,7 +1,7 @@
-"""How much is in the house, and how much of it are checks: python tools/quality/house.py [--against REF] [--json]
+"""How large the package is, and how much of it are checks: python tools/quality/house.py [--against REF] [--json]
 
-It reads the package and counts modules, lines, imports of private names and circles of imports; it counts the calls of one small
-fit, and measures imports and that fit. With `--against REF` the package as of a git revision is put beside it, and the two
+It reads the package and counts modules, lines, imports of private names and circular imports; it counts the calls of one small
+fit, and measures imports and that fit. With `--against REF` the package as of a git revision is compared with it, and the two
 take turns in all that is timed.
 
 Times are CPU seconds on one thread, the best of several; only ratios of times of one run are worth keeping.
@@ -31,7 +31,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-# ---------------------------------------------------------------- what stands in the files
+# ---------------------------------------------------------------- what the files contain
 
 
 def texts_of(folder):
@@ -128,7 +128,7 @@ def short(names):
 
 
 def counted(folder):
-    """All that reading the files tells."""
+    """All that can be counted by reading the files."""
     texts = texts_of(folder)
     rooms = {name for name, (package, _) in texts.items() if package} - {"dplit"}
     flat = [n for n, (package, _) in texts.items() if n.count(".") == 1 and not package]
@@ -282,7 +282,7 @@ def cpu_seconds(folder, *arguments):
 
 
 def measured(folders, rounds, fits):
-    """For each folder what takes how long; in each round everything is timed once."""
+    """For each folder, how long everything takes; in each round everything is timed once."""
     programs = {
         "import dplit": ("-c", "import dplit"),
         "import sklearn.cluster": ("-c", "import sklearn.cluster"),
@@ -368,7 +368,7 @@ def table(columns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--against", metavar="REF", help="a git revision to put beside it")
+    parser.add_argument("--against", metavar="REF", help="a git revision to compare it with")
     parser.add_argument("--json", action="store_true", help="for machines, with all names")
     parser.add_argument("--rounds", type=int, default=3, help="how often an import is timed")
     parser.add_argument("--fits", type=int, default=40, help="how often the fit is timed")

@@ -1,7 +1,7 @@
-"""Would the unit tests notice a slip in the code that keeps the promises? Many small ones, one at a time: python tools/quality/mutate.py
+"""Would the unit tests detect a slip in the code that keeps the guarantees? Many small ones, one at a time: python tools/quality/mutate.py
 
-A mutant is one change in one function of mutants.toml: a comparison or a sign turned, a factor or a statement left out.
-Tests are collected once; for each mutant the process is forked, the changed function takes the place of the old one
+A mutant is one change in one function of mutants.toml: a comparison or a sign reversed, a factor or a statement left out.
+Tests are collected once; for each mutant the process is forked, the changed function replaces the old one
 wherever it was imported, and the tests that run its line are run until one fails. Which tests run which line is recorded
 first, by coverage.py (pip install coverage), and again for a file of tests that has changed.
 """
@@ -39,7 +39,7 @@ WORDS = {
     "failed": "killed",
     "endless": "killed (endless)",
     "test": "killed (crash)",
-    "": "invalid",  # the change is no program
+    "": "invalid",  # the change is not a program
 }
 
 
@@ -111,7 +111,7 @@ class Tests:
         while select.select([read], [], [], patience)[0] and (heard := os.read(read, 2**16)):
             last = heard.decode().rstrip("\n").rsplit("\n", 1)[-1]  # whole lines: they are short
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # and whatever the tests have started
+            os.killpg(child, signal.SIGKILL)  # and all that the tests have started
         os.close(read)
         ended = os.waitpid(child, 0)[1] & 127
         asleep = ended == signal.SIGKILL and last.startswith("test")
@@ -192,7 +192,7 @@ class Tests:
         lines = self.lines.get(f"{file}:{row['function']}", {})
         near = [n for n in lines if n <= below]
         found = lines[max(near)] if near else set().union(*lines.values())
-        if not found:  # a constant, or a new function: whoever runs the module
+        if not found:  # a constant, or a new function: all tests that run the module
             theirs = [at for name, at in self.lines.items() if name.startswith(file + ":")]
             found = set().union(*(names for at in theirs for names in at.values()))
         functions = {_function(name) for name in set().union(found, *lines.values())}
@@ -230,7 +230,7 @@ class Tests:
             say("end")
 
         said, _, name = self.fork(job, self.patience).partition(" ")
-        if name and name not in self.sound:  # would it pass on the true code, alone?
+        if name and name not in self.sound:  # would it pass on the true code, by itself?
             if self.fork(lambda say: job(say, [name], False)) not in ("end", "time"):
                 del self.items[name]
                 return self.kill(row, below, tree, limit)

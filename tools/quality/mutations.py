@@ -1,4 +1,4 @@
-"""Small changes of a program: which ones there are, and how one is put in the place of the original in a running process."""
+"""Small changes of a program: which ones there are, and how one replaces the original in a running process."""
 
 import ast
 import copy
@@ -117,7 +117,7 @@ def _named(node, path=(), prefix=""):
 
 
 def _replaced(node, path, new):
-    """A tree with another node at the end of a path; what lies beside the path is shared."""
+    """A tree with another node at the end of a path; what lies off the path is shared."""
     if not path:
         return ast.copy_location(new or ast.Pass(), node)
     (name, i), changed, held = path[0], copy.copy(node), getattr(node, path[0][0])
@@ -139,7 +139,7 @@ def function_at(tree, line):
 
 
 def mutants_of(root, file, patterns):
-    """All mutants of a module: (what is said of it, how far below its function's first line, the changed module's tree)."""
+    """All mutants of a module: (its description, how far below its function's first line, the changed module's tree)."""
     tree = ast.parse((root / file).read_text())
     for name, above, definition in _named(tree):
         if not any(fnmatchcase(name, pattern) for pattern in patterns):

@@ -1,9 +1,9 @@
-"""Is this a release? Archives are built, installed where there is nothing else, and used.
+"""Is this a release? Archives are built, installed into empty environments, and used.
 
 python tools/quality/release.py [--out DIR]
 
-One version everywhere; a wheel and an archive of the sources; each installed into an empty environment with what it
-needs to run and no more, where a table becomes a report; the archive's own tests of that, run from its own folder.
+One version everywhere; a wheel and a source archive; each installed into an empty environment with only what it
+needs to run, where a table becomes a report; the archive's own tests of that, run from its own folder.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def build(out):
 
 
 def use(archive, out):
-    """A table becomes a report where nothing but this archive and what it needs is installed."""
+    """A table becomes a report where only this archive and what it needs are installed."""
     folder = out / archive.name.replace(".", "-")
     own = environment(folder)
     say(own, "-m", "pip", "install", "-q", archive)

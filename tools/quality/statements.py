@@ -1,8 +1,8 @@
-"""Would the checks of the papers' statements notice a false statement? python tools/quality/statements.py
+"""Would the checks of the papers' statements detect a false statement? python tools/quality/statements.py
 
 Each [[statement]] of mutants.toml is one change of one line, and the test of the register (nbs/statements.csv) that has
-to fail for it. Tests are collected once; for each change the process is forked, the changed function takes the place of
-the old one wherever it was imported, and the test is run. Printed: what was caught, and what was not. The run of all
+to fail for it. Tests are collected once; for each change the process is forked, the changed function replaces
+the old one wherever it was imported, and the test is run. Printed: what was detected, and what was not. The run of all
 of them that the register shows is kept by --keep nbs/benchmarks/planted.json.
 """
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Checks(Tests):
-    """The plugin of mutate.py, told which test has to fail for which change."""
+    """The plugin of mutate.py, which knows which test has to fail for which change."""
 
     def record(self):
         """Nothing: the table says which test is to fail."""
@@ -34,7 +34,7 @@ class Checks(Tests):
         """No clock."""
 
     def caught(self, entry):
-        """What became of one change: "killed", "survived", or why nothing can be said."""
+        """The outcome of one change: "killed", "survived", or why there is none."""
         tree, function = changed(self.root, entry)
         names = [n for test in entry["tests"] for n in self.cases[test]]
         if not names:
@@ -68,7 +68,7 @@ def changed(root, entry):
 
 
 def keep(path, entries, results):
-    """Everything that says what was planted, what became of it, and on which commit."""
+    """Store what was injected, whether it was detected, and on which commit."""
     commit = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(commit, capture_output=True, text=True, check=True).stdout.strip()
     planted = [[entry[field] for field in ("of", "change", "before", "after")] for entry in entries]
@@ -92,7 +92,7 @@ def main(argv=None):
         for entry in entries:
             results.append(tests.caught(entry))
             print(f"{results[-1]:10s} {entry['of']}: {entry['change']}", flush=True)
-        print(f"caught {results.count('killed')} of {len(entries)} planted")
+        print(f"detected {results.count('killed')} of {len(entries)} injected")
         if args.keep:
             keep(args.keep, entries, results)
 

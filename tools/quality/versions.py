@@ -1,4 +1,4 @@
-"""Do the tests pass on every Python that is here, and on the first of them with the lowest libraries that pyproject.toml allows?
+"""Do the tests pass on every Python that is installed, and on the first of them with the lowest libraries that pyproject.toml allows?
 
 python tools/quality/versions.py [--lowest] [--tests "tests/inputs/test_public.py ..."]
 
@@ -22,7 +22,7 @@ PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
 def pythons(classifiers):
-    """(programs of the versions that the classifiers name, names of those that are not here)."""
+    """(programs of the versions that the classifiers name, names of those that are not installed)."""
     found = (
         re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in classifiers
     )

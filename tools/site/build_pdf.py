@@ -5,12 +5,11 @@
 --handouts prints a page of each lesson: its algorithm in numbered lines, its theorems, and what to remember.
 
 pandoc turns the pages into typst, and typst's compiler sets them. Folds stay closed, so imports, code that only
-draws, and hints are left out; of something to play with, the sentence under it is printed; links lead out to the web only.
+draws, and hints are left out; of an interactive figure, the sentence under it is printed; links lead out to the web only.
 """
 
 import argparse
 import base64
-import copy
 import re
 import subprocess
 import sys
@@ -64,34 +63,6 @@ def lessons(site):
     return [site / "lessons" / f"{path.stem.partition('_')[2]}.html" for path in notebooks]
 
 
-def question(paragraph):
-    """The emphasized words that open a question to the class, or None."""
-    words = paragraph.find_all(["em", "strong"])
-    return next((tag for tag in words if tag.get_text().startswith("Predict")), None)
-
-
-def one_by_one(body):
-    """Of something to play with, each picture becomes a figure of its own, named by its label.
-
-    A question that comes before the slider moves stands after the first of them.
-    """
-    for box in body.select("figure .dplit-frames"):
-        figure, pictures = box.find_parent("figure"), box.find_all("img")
-        blocks = figure.figcaption.find_all_next(["p", "pre", "table", "figure", "h2"])
-        below = next(block for block in blocks if not block.find_parent("details"))
-        opening = question(below) if below.name == "p" else None
-        for picture in pictures:
-            del picture["hidden"]
-            single = BeautifulSoup("<figure></figure>", "html.parser").figure
-            caption = copy.copy(figure.figcaption)
-            caption.append(f" Here: {picture['data-label']}.")
-            single.extend([picture.extract(), caption])
-            figure.insert_before(single)
-            if picture is pictures[0] and opening and "slider" in opening.get_text():
-                figure.insert_before(below.extract())
-        figure.decompose()
-
-
 def _paired(formula):
     """TeX whose bars stand in pairs: pandoc takes others for operators, and sets space around them."""
     formula = re.sub(r"\\[bB]ig+[lr]?(?=\\?\|)", "", formula)
@@ -101,14 +72,9 @@ def _paired(formula):
     return re.sub(r"(?<!left)(?<!right)(\\?\|)(.+?)(?<!right)\1", r"\\left\1\2\\right\1", formula)
 
 
-def printable(page, folder, apart=False):
-    """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder.
-
-    apart: of something to play with, print each picture.
-    """
+def printable(page, folder):
+    """What of a lesson's page goes on paper, as HTML with its formulas as TeX; pictures in it are written into the folder."""
     body = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").main
-    if apart:
-        one_by_one(body)
     for tag in body.select(LEFT_OUT):
         tag.decompose()
     for formula in body.find_all("math"):
@@ -142,7 +108,7 @@ def handout(html):
         part = [tag, *tag.find_next_siblings()]
         end = next(i for i, other in enumerate(part) if other.name in ("h2", "h3"))
         last = max(i for i, other in enumerate(part[:end]) if other.name == "ol")
-        kept += part[: last + 1]  # between them stands what else is given, or a second algorithm
+        kept += part[: last + 1]  # between them is what else is given, or a second algorithm
     boxes = body.select("div.theorem")
     kept += [f"<h2>{'The theorem' if len(boxes) == 1 else 'Theorems'}</h2>", *boxes]
     remember = next(h for h in body.find_all("h2") if h.get_text().endswith("to remember"))

@@ -3,8 +3,8 @@
     python tools/site/build_site.py [--out DIR] [--only NOTEBOOK ...]
 
 Each notebook goes through nbdev's own processing and is written out as Markdown; pandoc turns that into HTML (site_pages). Code is
-shortened and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
-of notation (site_lists). The lessons are written as one file of Markdown too (site_text). Whatever would be wrong on the site (a broken link,
+cut and folded (site_code); theorem boxes, numbers and links are added (site_frame), then contents, search, previews and the page
+of notation (site_lists). The lessons are written as one file of Markdown too (site_text). All that would be wrong on the site (a broken link,
 malformed TeX, a forgotten chapter) stops the build with one sentence that names the notebook. Page addresses and the ids of headings
 are those Quarto would give. Nothing is written before everything has been checked.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import jinja2
+import lesson_times
 import site_frame
 import site_lists
 import site_text
@@ -34,14 +35,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = Path(__file__).resolve().parent  # template, style, script, KaTeX, MiniSearch
 MARKER = ".built-by-build_site"  # lies in every folder we made: no other folder is ever replaced
 LICENCES = {"apache2": "Apache License 2.0", "mit": "MIT License", "bsd3": "BSD 3-Clause License"}
-WAYS = {"edit_url": "Edit this page", "binder_url": "Binder", "colab_url": "Colab"}
+WAYS = {"edit_url": "Edit this page"}
 
 
 # ---- The checks -----------------------------------------------------------------------------------------------------
 
 
 def check(page, by_address):
-    """Every link leads somewhere, ids are unique, no TeX stands outside formulas."""
+    """Every link leads somewhere, ids are unique, no TeX is outside formulas."""
     for name, times in page.ids.items():
         if times > 1:
             raise page.error(
@@ -53,7 +54,7 @@ def check(page, by_address):
         )
     for stray in re.findall(r"\\[a-zA-Z]+", text_of(page.body, without=("pre", "code", "math"))):
         raise page.error(
-            f"'{stray}' stands outside a formula; is a dollar sign missing, or followed by a space?"
+            f"'{stray}' is outside a formula; is a dollar sign missing, or followed by a space?"
         )
     for link in page.body.find_all("a", href=re.compile("^(?!https?:|mailto:)")):
         path, _, anchor = unquote(link["href"]).partition("#")
@@ -99,6 +100,17 @@ def gather(page, nbs):
             if local.startswith("..") or not (nbs / local).is_file():
                 raise page.error(f"shows {source}, but there is no such file in {nbs.name}/.")
             page.files[local] = (nbs / local).read_bytes()
+
+
+def launchers(settings):
+    """[(name, address)] of the services that run a notebook in a browser: the lines of the one setting `launch`."""
+    found = [line.split(maxsplit=1) for line in settings.get("launch", "").strip().splitlines()]
+    for words in found:
+        if len(words) != 2 or not re.match("https?://", words[1]) or "{path}" not in words[1]:
+            raise SiteError(
+                f"settings.ini: a line of 'launch' is a name and an address with {{path}} in it, not '{' '.join(words)}'."
+            )
+    return found
 
 
 # ---- The whole ------------------------------------------------------------------------------------------------------
@@ -178,7 +190,7 @@ def finish(ordered, described, modules, has_source):
 def build(root=ROOT, out="_site", only=()):
     """Build the site of the nbdev project in folder `root` into folder `out`; return its pages.
 
-    With `only`, the pages of these notebooks alone, to look at while one writes: links to other pages are not checked.
+    With `only`, just the pages of these notebooks, for a preview: links to other pages are not checked.
     """
     root, out = Path(root).resolve(), Path(out).resolve()
     config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
@@ -206,6 +218,13 @@ def build(root=ROOT, out="_site", only=()):
     files["site/search-index.js"] = (
         f"const searchIndex = {json.dumps(index, ensure_ascii=False)};".encode()
     )
+    for page in ordered:  # not before: the search is for what is taught
+        timed = page.notebook.startswith("lessons/") and not (only and page.notebook not in only)
+        time = lesson_times.card(nbs / page.notebook) if timed else None
+        ways = [] if page.made else launchers(settings)
+        site_frame.card(
+            page, time, [(n, a.replace("{path}", f"{nbs.name}/{page.notebook}")) for n, a in ways]
+        )
     files |= render(ordered, pages, nbs, settings, website, only)
     if not only:
         files["llms.txt"] = site_text.listing(website, ordered).encode()

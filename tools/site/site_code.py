@@ -1,4 +1,4 @@
-"""How the site shows code: docstrings shortened to one line, and folded what does not teach.
+"""How the site shows code: docstrings cut to one line, and code that does not teach folded.
 
 `for_quarto` is a processor for nbdev, named in settings.ini: Quarto gets the same code and the same folds.
 """
@@ -20,8 +20,8 @@ class Code:
     text: str
     public: list = field(default_factory=list)  # names of the functions and classes a reader calls
     imports: bool = False  # it only imports
-    folded: str = ""  # what stands on the fold; "" if the code is shown
-    after: bool = False  # the fold stands below what the cell shows
+    folded: str = ""  # the label of the fold; "" if the code is shown
+    after: bool = False  # the fold is below what the cell shows
 
 
 def parse(source):
@@ -61,7 +61,7 @@ def _summary(node):
 
 
 def _label(tree, text, draws):
-    """What stands on the fold of a long cell."""
+    """The label of the fold of a long cell."""
     shown = [n for n in tree.body if isinstance(n, DEFINITIONS) and n.name[0] != "_"]
     count = len(text.split("\n"))
     if draws:
@@ -110,7 +110,7 @@ def split(source):
 
 
 def for_quarto(cell):
-    """nbdev_docs runs this last on each cell: docstrings shortened, and what is long folded, by Quarto's own options."""
+    """nbdev_docs runs this last on each cell: docstrings cut, and what is long folded, by Quarto's own options."""
     if cell.cell_type != "code" or not getattr(cell, "source", ""):
         return
     lines, source = split(cell.source)

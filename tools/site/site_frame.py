@@ -89,7 +89,7 @@ def mark(page, heading, number):
 
 
 def number_figures(page):
-    """A picture that has a caption is a figure and has a number, whoever wrote it: pandoc, or a cell's HTML."""
+    """A picture that has a caption is a figure and has a number, whether pandoc wrote it or a cell's HTML."""
     for number, caption in enumerate(page.body.find_all("figcaption"), 1):
         label = page.body.new_tag("span", string=f"Figure {number}.", attrs={"class": "number"})
         caption.attrs.pop(
@@ -135,6 +135,24 @@ def glance(page):
         fold = table.parent.wrap(page.body.new_tag("details", attrs={"class": "glance"}))
         names = [text_of(head).lower() for head in table.find_all("th")]
         fold.insert(0, page.body.new_tag("summary", string="At a glance: " + ", ".join(names)))
+
+
+def card(page, time, ways):
+    """Below the description of a page: how long a lesson takes and how that is known, and where its notebook can be run."""
+    head, new = page.body.find(class_="description"), page.body.new_tag
+    if head is None or not (time or ways):
+        return
+    head.insert_after(box := new("div", attrs={"class": "card"}))
+    if time:
+        box.append(fold := new("details"))
+        fold.append(new("summary", string=time[0]))
+        fold.append(new("p", string=time[1]))
+    if ways:
+        box.append(line := new("p"))
+        line.append("Run it in the browser: ")
+        for n, (name, address) in enumerate(ways):
+            line.extend([" · "] if n else [])
+            line.append(new("a", string=name, href=address))
 
 
 def heads(page, table):
@@ -184,7 +202,7 @@ def link_names(page, places):
 
 
 def link_pages(page, pages):
-    """Links between notebooks, right in Jupyter, become links between pages. One of a letter or two says where it leads."""
+    """Links between notebooks, as they work in Jupyter, become links between pages. A link text of one or two letters is extended by its target."""
     for link in page.body.find_all("a", href=re.compile(r"^[^:#]*\.ipynb")):
         path, hash_, anchor = link["href"].partition("#")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page.notebook), path))

@@ -1,4 +1,4 @@
-"""What is gathered from all pages: contents, search, previews, and the page of notation."""
+"""What is collected from all pages: contents, search, previews, and the page of notation."""
 
 import json
 import posixpath
@@ -97,7 +97,7 @@ def search_entries(page):
 
 
 def until_next(heading):
-    """What stands under a heading of a reference page."""
+    """The content under a heading of a reference page."""
     found = []
     for sibling in heading.next_siblings:
         if getattr(sibling, "name", None) in ("h2", "h3"):

@@ -130,7 +130,7 @@ def pandoc(page, markdown):
         raise page.error("pandoc gave no answer within a minute.")
     if complaint:
         raise page.error("pandoc says: " + " ".join(complaint.split()))
-    # a link and an id for every line of code are many kilobytes that nobody asked for
+    # a link and an id for every line of code are many kilobytes without use
     lines = re.sub(r'<a href="#cb\d+-\d+"[^>]*></a>| id="cb\d+(-\d+)?"', "", html)
     return BeautifulSoup(lines, "html.parser")
 
@@ -138,7 +138,7 @@ def pandoc(page, markdown):
 # ---- A notebook ------------------------------------------------------------------------------------------------------
 
 
-# what nbdev does to a notebook, without documentation in the chapter: that stands on its reference page
+# what nbdev does to a notebook, without documentation in the chapter: that is on its reference page
 PROCESSORS = [
     processors.FrontmatterProc,
     processors.populate_language,
@@ -192,7 +192,7 @@ def joined(outputs):
 
 
 def summary(words):
-    """What stands on a fold: `names` as code, everything else as it is."""
+    """The label of a fold: `names` as code, everything else as it is."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words, quote=False))
 
 

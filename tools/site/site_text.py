@@ -1,4 +1,4 @@
-"""The book for programs that read: llms.txt lists its pages, llms-full.txt holds the lessons, as Markdown without tags."""
+"""The book for programs such as language models: llms.txt lists its pages, llms-full.txt holds the lessons, as Markdown without tags."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What chapters quote beside the tables of the benchmarks: a module for each, and `run` for all that is quoted."""
+"""What chapters quote besides the tables of the benchmarks: a module for each, and `run` for all that is quoted."""
 
 import subprocess
 import sys

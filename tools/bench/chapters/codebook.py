@@ -72,7 +72,9 @@ def run(epsilon, n_seeds):
         reader = KNeighborsClassifier(1).fit(arrived[:500], digit[:500])
         return error, reader.score(arrived[500:], digit[500:])
 
-    warnings.simplefilter("ignore", ConvergenceWarning)  # corners where nobody writes: one codeword
+    warnings.simplefilter(
+        "ignore", ConvergenceWarning
+    )  # corners that are always blank: one codeword
     rows = []
     for parts, k in FORMS:
         squares = cut(parts)

@@ -1,4 +1,4 @@
-"""PEMeans beside HDPEMeans on tables of 33 to 128 columns: whence `python -m dplit` chooses by columns (nbs/command_line/command.ipynb).
+"""PEMeans compared with HDPEMeans on tables of 33 to 128 columns: whence `python -m dplit` chooses by columns (nbs/command_line/command.ipynb).
 
 Each table lies in a public box, as the command has it: numbers within their bounds, values of a list as
 columns of zeros and ones. Losses are means over the seeds; a ratio is that of HDPEMeans over PEMeans.
@@ -18,11 +18,11 @@ LEVEL = 0.005  # ratios within half a percent of 1 count for neither
 
 
 def one_hot(n, columns, values, k, seed=3):
-    """Rows of `k` kinds: each kind has a favourite value in each column, taken with probability .7."""
+    """Rows of `k` kinds: each kind has a favorite value in each column, taken with probability .7."""
     rng = np.random.default_rng(seed)
-    favourite, kind = rng.integers(values, size=(k, columns)), rng.integers(k, size=n)
+    favorite, kind = rng.integers(values, size=(k, columns)), rng.integers(k, size=n)
     at_random = rng.integers(values, size=(n, columns))
-    cells = np.where(rng.random((n, columns)) < 0.7, favourite[kind], at_random)
+    cells = np.where(rng.random((n, columns)) < 0.7, favorite[kind], at_random)
     return np.eye(values)[cells].reshape(n, -1)
 
 
@@ -45,13 +45,13 @@ TABLES = {
 
 
 def ball(X):
-    """Centre and radius of the ball around the box of `X`; for blobs and digits the box is [-1, 1]^d."""
+    """Center and radius of the ball around the box of `X`; for blobs and digits the box is [-1, 1]^d."""
     low = 0.0 if X.min() == 0 else -1.0
     return {"center": np.full(X.shape[1], (low + 1) / 2), "radius": np.sqrt(X.shape[1]) * (1 - low) / 2}  # fmt: skip
 
 
 def compare(seeds):
-    """Print the mean losses of each table and price, and what becomes of them."""
+    """Print the mean losses of each table and privacy level, and what becomes of them."""
     lines, ratios = [], []
     for (name, make), epsilon in product(TABLES.items(), EPSILONS):
         X, k = make()

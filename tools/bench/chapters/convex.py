@@ -1,4 +1,4 @@
-"""Convex adaptation beside other methods, and what each part of it is worth (nbs/adaptation/convex.ipynb)."""
+"""Convex adaptation compared with other methods, and what each part of it is worth (nbs/adaptation/convex.ipynb)."""
 
 import math
 import time
@@ -100,7 +100,7 @@ def reach(seeds):
 
 
 def ladder(seeds):
-    """Noisy gradient descent with the noise of each rung; rounds and step are the best for the TEST set, in favour of each."""
+    """Noisy gradient descent with the noise of each rung; rounds and step are the best for the TEST set, in favor of each."""
     n, alpha, epsilon, delta, kappa_1, r = 1000, 0.3, 1.0, 1e-5, 0.25, 1.0
     draws = [datasets.make_shifted_regression(4000, n, 20, random_state=s) for s in range(seeds)]
     Lambda, Y = draws[0].weight_radius, draws[0].target_bound
@@ -111,8 +111,8 @@ def ladder(seeds):
     )
     huber = adaptation.profiled_sensitivity(r, Lambda, Y, kappa_1)
     rungs = {
-        "as printed": (G2 * math.sqrt(8 * math.log(1 / delta)) / (epsilon / 2), math.inf),
-        "exact joint price": (G2 / (mu * kept * half), math.inf),
+        "as published": (G2 * math.sqrt(8 * math.log(1 / delta)) / (epsilon / 2), math.inf),
+        "exact joint privacy cost": (G2 / (mu * kept * half), math.inf),
         "exact sensitivity": (tight / (mu * kept * half), math.inf),
         "weights inside": (tight / (mu * kept), math.inf),
         "profiled gradient": (huber / (mu * kept), kappa_1),
@@ -195,7 +195,7 @@ def speed(seeds):
 PARTS = {  # name -> (function, draws or splits, what it prints)
     "adapt": (adapt, 10, "without privacy: mixtures, KMM, DM, reweighting"),
     "reach": (reach, 3, "where Algorithm 1 loses: its excess and the profiled one, by n"),
-    "ladder": (ladder, 5, "from the printed noise to the default"),
+    "ladder": (ladder, 5, "from the published noise to the default"),
     "speed": (speed, 3, "m = 1e5, n = 1e4, d = 50"),
 }
 

@@ -1,4 +1,4 @@
-"""k-tuples: how fast they are counted beside a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
+"""k-tuples: how fast they are counted compared with a triple loop, what a fit takes, how many samples a test needs (nbs/k_tuples/paper.ipynb).
 
 CPU seconds differ from machine to machine, their ratios much less.
 """
@@ -68,7 +68,7 @@ def fit(asked):
             ("stable mean", 750, StableTupleMean(**cost)),
             ("one noisy tuple", 250, KNoisyCenters(**cost)),
             ("sampled", 1926, KNoisyCenters(variant="sampled", **cost)),
-            ("as printed", 4296, KNoisyCenters(variant="paper", **cost)),
+            ("as published", 4296, KNoisyCenters(variant="paper", **cost)),
             ("averages", 500_000, KAverages(radius=2048.0, min_radius=0.1, too_few=True, **cost)),
         ):
             T = centers_of(k, d, 500.0) + 0.01 * np.random.default_rng(0).normal(size=(n, k, d))
@@ -78,7 +78,7 @@ def fit(asked):
 
 
 def fewest_samples(make, n, R, k, d, runs):
-    """Smallest s on a grid of steps of 9 % with success in nine runs of ten, times n; tuples by the law of group means."""
+    """Smallest s on a grid of steps of 9% with success in nine runs of ten, times n; tuples by the distribution of group means."""
     centers, s = centers_of(k, d, R), 2.0
     while s < 1e5:
         missed = 0
@@ -104,7 +104,7 @@ def samples(asked):
     """One of the paper's tests."""
     cost = {"epsilon": 1.0, "delta": DELTA}
     methods = {
-        "as printed": (lambda s: KNoisyCenters(variant="paper", random_state=s, **cost), 4296),
+        "as published": (lambda s: KNoisyCenters(variant="paper", random_state=s, **cost), 4296),
         "one noisy tuple": (lambda s: KNoisyCenters(random_state=s, **cost), 250),
         "stable mean": (lambda s: StableTupleMean(random_state=s, **cost), 550),
         "stable mean, 20": (

@@ -34,7 +34,7 @@ def network(n_splits=10):
         known = {"radius": 1.5, "weight_radius": 30.0, "classes": [0, 1], "random_state": seed}
         net = {"loss": adaptation.NetworkLoss(8)}
         public, free = {"Xs": Xs, "ys": ys}, {"private": False}
-        paid = {"delta": DELTA, "n_iter": 20}
+        private = {"delta": DELTA, "n_iter": 20}
         ways = {
             "source only": (net | free | {"alpha": 1.0}, public),
             "target only": (net | free, {}),
@@ -44,10 +44,10 @@ def network(n_splits=10):
         }
         for epsilon in (1.0, 3.0, 10.0):
             ways[f"adapted, eps {epsilon:g}"] = (
-                net | paid | {"epsilon": epsilon, "expected_gain": 0.1},
+                net | private | {"epsilon": epsilon, "expected_gain": 0.1},
                 public,
             )
-            ways[f"DP-GD target, eps {epsilon:g}"] = (net | paid | {"epsilon": epsilon}, {})
+            ways[f"DP-GD target, eps {epsilon:g}"] = (net | private | {"epsilon": epsilon}, {})
         for name, (way, tables) in ways.items():
             model = NCnvxAdap(**known, **way).fit(Xt, yt, **tables)
             found.setdefault(name, []).append(model.score(Xe, ye))
@@ -56,7 +56,7 @@ def network(n_splits=10):
 
 
 def radius(n_splits=5, n=1000):
-    """Adult without privacy, n target records: the ball of predictors, beside kernel mean matching, which has none."""
+    """Adult without privacy, n target records: the ball of predictors, compared with kernel mean matching, which has none."""
     if not classification.there("adult"):
         return
     public, found = classification.PROBLEMS["adult"][1], {}
@@ -124,8 +124,8 @@ def speed():
     tables = {"Xs": X[:100_000], "ys": y[:100_000]}
     exact = NCnvxAdap(private=False, **known)
     clock("fit, not private", lambda: exact.fit(X[100_000:], y[100_000:], **tables), 1)
-    paid = NCnvxAdap(epsilon=1.0, delta=1e-6, **known)
-    clock("fit, epsilon = 1", lambda: paid.fit(X[100_000:], y[100_000:], **tables), 1)
+    private = NCnvxAdap(epsilon=1.0, delta=1e-6, **known)
+    clock("fit, epsilon = 1", lambda: private.fit(X[100_000:], y[100_000:], **tables), 1)
 
 
 def quietly(function):

@@ -1,4 +1,4 @@
-"""PEMeans and HDPEMeans: areas beside other methods', CPU time, what each part of the default is worth (nbs/private_evolution/paper.ipynb to kmeans.ipynb)."""
+"""PEMeans and HDPEMeans: areas compared with other methods', CPU time, what each part of the default is worth (nbs/private_evolution/paper.ipynb to kmeans.ipynb)."""
 
 import contextlib
 import math
@@ -43,7 +43,7 @@ def methods(n, d, k):
 
 
 def loss(make, X, epsilon, seed):
-    """Mean squared distance to the nearest centre of one fit."""
+    """Mean squared distance to the nearest center of one fit."""
     model = make(epsilon=epsilon, delta=len(X) ** -1.1, radius=1.0, random_state=seed).fit(X)
     return datasets.kmeans_loss(X, model.cluster_centers_)
 
@@ -104,7 +104,7 @@ def ideas():
     lengths = pe_means.residual_radius
 
     def whole_ball(residuals, centers, *, radius, **rest):
-        lengths(residuals, centers, radius=radius, **rest)  # pays the same
+        lengths(residuals, centers, radius=radius, **rest)  # costs the same
         return 2 * radius, 1.0
 
     def no_undoing(*args, **rest):
@@ -121,10 +121,10 @@ def ideas():
         "two steps": ({"n_refine": 2}, {}),
         "five steps": ({"n_refine": 5}, {}),
         "half of the budget to the votes": ({}, {"evolution_budget": half}),
-        "no extra centres": ({}, {"EXTRA": 1.0}),
-        "2 k centres": ({}, {"EXTRA": 2.0}),
-        "residuals not shortened": ({}, {"residual_radius": whole_ball}),
-        "shortening not undone": ({}, {"residual_radius": no_undoing}),
+        "no extra centers": ({}, {"EXTRA": 1.0}),
+        "2 k centers": ({}, {"EXTRA": 2.0}),
+        "residuals not clipped": ({}, {"residual_radius": whole_ball}),
+        "clipping not undone": ({}, {"residual_radius": no_undoing}),
         "no shrinkage": ({}, {"shrink": lambda steps, variance: steps}),
         "no antithetic pairs": (
             {},
@@ -171,7 +171,7 @@ def run_ideas(sets, seeds, folder):
 
 
 def run_speed():
-    """Print CPU seconds of whole fits at n = 1e5, and of one round at n = 1e6 beside a plain blocked pass."""
+    """Print CPU seconds of whole fits at n = 1e5, and of one round at n = 1e6 compared with a plain blocked pass."""
     X, public = blobs(100_000), {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "random_state": 0}
     for name, make in {
         "variant='paper'": partial(PEMeans, 16, variant="paper", n_public=len(X)),
@@ -196,7 +196,7 @@ def run_speed():
         f"n = 1e6, one round of {len(population)} candidates: {ours:.2f} CPU s, peak {peak:.0f} MB"
     )
     print(
-        f"a blocked nearest-neighbour pass: {plain:.2f} CPU s; ratio {ours / plain:.2f} (target 2)"
+        f"a blocked nearest-neighbor pass: {plain:.2f} CPU s; ratio {ours / plain:.2f} (target 2)"
     )
     model, seconds = timed(lambda: PEMeans(k, **public).fit(X))
     print(f"n = 1e6, the default: {seconds:.1f} CPU s")
@@ -205,7 +205,7 @@ def run_speed():
 def options(parser):
     """Sub-commands of the chapter."""
     parts = parser.add_subparsers(dest="part", required=True)
-    areas = parts.add_parser("auc", help="loss beside other methods'")
+    areas = parts.add_parser("auc", help="loss compared with other methods'")
     parts.add_parser("speed", help="CPU time").set_defaults(run=lambda asked: run_speed())
     worth = parts.add_parser("ideas", help="what each part of the default is worth")
     for part, sets in ((areas, SETS), (worth, IDEA_SETS)):

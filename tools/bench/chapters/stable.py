@@ -1,6 +1,6 @@
 """Stable clusters: from how many rows and which distance on they are released, and on which real data (nbs/k_tuples/kmeans.ipynb).
 
-Both beside PEMeans at the same price. Losses are over those of k-means without privacy.
+Both compared with PEMeans at the same privacy cost. Losses are over those of k-means without privacy.
 """
 
 import math
@@ -27,7 +27,7 @@ def equally_far(k, distance, rows, seed):
 
 
 def fitted(kind, X, k, seed, epsilon, delta, radius):
-    """A fit at one price, without the word that it abstained."""
+    """A fit at one privacy level, without the word that it abstained."""
     model = kind(k, epsilon=epsilon, delta=delta, radius=radius, random_state=seed)
     with warnings.catch_warnings():
         for kind_of in (PrivacyWarning, AbstainedWarning):
@@ -56,7 +56,7 @@ def release(asked):
 
 
 def table_of(name):
-    """(rows, k) of a real set, centred, largest norm 1; columns whose units differ by their ranges first."""
+    """(rows, k) of a real set, centered, largest norm 1; columns whose units differ by their ranges first."""
     if name in ("iris", "digits", "gas", "letter", "adult"):
         return load(name)
     if name == "mnist":

@@ -1,11 +1,11 @@
 """What the private zoom is worth where the radius is too large, and what it costs where it is right (nbs/estimators/zooming.ipynb).
 
 loose: every set is scaled to largest norm 1 (which reads the data: for benchmarks only); the public
-ball has a radius of F, and its centre lies A (F - 1) from the middle of the rows. Losses are sums of
+ball has a radius of F, and its center lies A (F - 1) from the middle of the rows. Losses are sums of
 squares of all rows over those of k-means, the mean over the seeds; the last column is what the zoom
 gives over what the ball of radius 1 gives without.
 
-auc: the sets of nbs/examples/benchmarks.ipynb in their right balls, cheap ones first. Areas under loss against epsilon of
+auc: the sets of nbs/examples/benchmarks_kmeans.ipynb in their right balls, cheap ones first. Areas under loss against epsilon of
 PEMeans with the zoom, over those without. Sets that come from files are left out where DPLIT_DATA does
 not have them.
 """

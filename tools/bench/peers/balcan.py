@@ -1,11 +1,11 @@
-"""Balcan, Dick, Liang, Mou and Zhang (ICML 2017), read from their paper and public program. Pure privacy.
+"""Balcan, Dick, Liang, Mou and Zhang (ICML 2017), our reimplementation from their paper and public program. Pure privacy.
 
 Project to log(n) / 2 dimensions; divide a cube again and again where noisy counts are high, whose midpoints are
 candidates; choose k of them by private swaps; bring them back by noisy averages, then three noisy rounds of Lloyd.
 
 The public program spends 17/12 of its budget on top of a third grid, halves its cube for good from grid to grid,
 and adds too little noise to averages. Here the same shares sum to 1, every grid starts anew, and each
-draw is priced exactly for one row more or less. `as_driven` keeps the noisy means without a bound on the result.
+draw is accounted exactly for one row more or less. `as_driven` keeps the noisy means without a bound on the result.
 `with_noisy_avg` is the rival of Nguyen, Chaturvedi and Xu (AAAI 2021): (epsilon, delta), clusters averaged by NoisyAVG,
 one round of Lloyd. They do not print how they divide the budget; here averages and round have equal parts.
 """
@@ -59,7 +59,7 @@ def choose(scores, strength, rng):
 
 
 def swaps(Y, points, k, epsilon, rng, factor):
-    """Private local search: at each step one centre is exchanged for one candidate; then the best step is chosen.
+    """Private local search: at each step one center is exchanged for one candidate; then the best step is chosen.
 
     A row more adds to every loss at most (2 R)^2, so exp(-e loss / (2 R)^2) is e-private; `factor` 2 is the general bound.
     """
@@ -72,7 +72,7 @@ def swaps(Y, points, k, epsilon, rng, factor):
         order = np.argsort(D[ids], axis=0)[:2]
         first = D[ids][order[0], np.arange(n)]
         second = D[ids][order[1], np.arange(n)] if k > 1 else np.full(n, 4.0, np.float32)
-        # without centre i a row of its cell goes to the second nearest or to the candidate
+        # without center i a row of its cell goes to the second nearest or to the candidate
         table = np.empty((k, m))
         for j in range(m):
             near = np.minimum(first, D[j])
@@ -127,7 +127,7 @@ def with_noisy_avg(X, k, *, epsilon, delta, seed):
 
 
 def fit(X, k, *, epsilon, delta, seed, as_driven=False):
-    """k centres; delta is not used."""
+    """k centers; delta is not used."""
     rng = np.random.default_rng(seed)
     Y, chosen = chosen_centers(X, k, epsilon, rng, 2 if as_driven else 1)
     labels = euclidean_distances(Y, chosen).argmin(axis=1)

@@ -2,7 +2,7 @@
 
 Laplace noise on the counts of a uniform grid, once; then k-means of the midpoints of the cells, weighted by
 their counts. For (n epsilon / 10)^(2d / (2 + d)) cells, theirs. Where the paper leaves a choice: the grid lies over
-the cube around the unit ball, so many of its cells meet the ball, and the others, in which nobody can be, are
+the cube around the unit ball, so many of its cells meet the ball, and the others, in which no record can be, are
 left out; counts below 0 count as 0; k-means starts thirty times; there are at least as many cells as clusters.
 """
 

@@ -1,7 +1,7 @@
 """FastLloyd (Diaa, Humphries and Kerschbaum, USENIX Security 2025), the computation without the cryptography.
 
-Lloyd's rounds with Gaussian noise, where a row counts only if it is near its centre, and sums are taken about
-that centre: their sensitivity is the length allowed, not the size of the domain. The domain is [-1, 1]^d.
+Lloyd's rounds with Gaussian noise, where a row counts only if it is near its center, and sums are taken about
+that center: their sensitivity is the length allowed, not the size of the domain. The domain is [-1, 1]^d.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from dplit.accounting import gaussian_mu
 
-ALPHA = 0.8  # the authors' default: share of the distance between centres of a perfect packing
+ALPHA = 0.8  # the authors' default: share of the distance between centers of a perfect packing
 
 
 def packing(k, d, rng, low=-1.0, high=1.0):
@@ -49,7 +49,7 @@ def generators(seed, t):
 
 
 def fit(X, k, *, epsilon, delta, seed, as_driven=False):
-    """k centres. The rows are first scaled to fill the cube, the domain that the authors' constants are for.
+    """k centers. The rows are first scaled to fill the cube, the domain that the authors' constants are for.
 
     as_driven=True does as the comparison in the PE-means paper did: rows not scaled, six rounds, repeated draws.
     """

@@ -3,15 +3,15 @@
 They took the program of Falk and Meneses (2019) with its "best-practice parameters", and say no more
 of it. From that program: a Wasserstein GAN, 10 latent columns, one hidden layer of 20 units in either
 network, weights of the critic cut at 1/20, five steps of the critic for one of the generator, RMSprop.
-The program computes no price: it clips no gradient and adds noise of a given size, in the version that
+The program computes no privacy cost: it clips no gradient and adds noise of a given size, in the version that
 we read one draw for all entries of a matrix. So the rest is the common choice (Abadi et al., 2016):
 each step of the critic draws its rows by coins, clips the gradient of every row and adds Gaussian noise,
-the last two by optax; the price of all steps together is that of `poisson_gaussian_delta`, and the
+the last two by optax; the privacy cost of all steps together is that of `poisson_gaussian_delta`, and the
 generator, which sees the critic alone, is free. The last layer gives numbers, where that program, made
 for tables of categories, gives shares of categories. The number of rows is public to it.
 
 JAX does the work, in an environment of its own, driven by `gan_worker` over a pipe. Its noise is
-floating-point, which a comparison may have and a release may not.
+floating-point, which is acceptable in a comparison and not in a release.
 """
 
 from functools import cache
@@ -40,7 +40,7 @@ def noise_multiplier(epsilon, delta, rate, times):
 
 
 class Gan(Apart):
-    """A running worker; `draw(X, ...)` trains on rows in a ball and draws from what has been learnt."""
+    """A running worker; `draw(X, ...)` trains on rows in a ball and draws from what has been learned."""
 
     NAME, REQUIREMENTS = "gan", ["jax==0.10.2", "optax==0.2.8"]
     WORKER = "gan_worker.py"

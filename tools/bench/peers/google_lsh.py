@@ -1,8 +1,8 @@
-"""Google's private clustering (Chang and Kamath, 2021), read from its public description and parameters.
+"""Google's private clustering (Chang and Kamath, 2021), our reimplementation from its public description and parameters.
 
 Rows are grouped by a tree: at each level one random hyperplane through 0 halves a node, and noisy counts
 decide which nodes live on. Leaves become noisy averages, and k-means of these averages, weighted by their
-counts, gives the centres. One row is in at most 21 counts and in one sum.
+counts, gives the centers. One row is in at most 21 counts and in one sum.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ COUNTS_PER_SUM = 20  # a count's Laplace scale over the sum's standard deviation
 def noise_scale(epsilon, delta):
     """Standard deviation of a sum, radius 1: the smallest that DEPTH + 1 counts and one sum allow.
 
-    A discrete Laplace count is exactly randomized response, so the price is exact.
+    A discrete Laplace count is exactly randomized response, so the privacy cost is exact.
     """
 
     def too_much(log_scale):
@@ -61,7 +61,7 @@ def coreset(X, k, scale, rng):
 
 
 def fit(X, k, *, epsilon, delta, seed):
-    """Centres, at most k: the tree may have fewer leaves."""
+    """Centers, at most k: the tree may have fewer leaves."""
     rng = np.random.default_rng(seed)
     points, weights = coreset(X, k, noise_scale(epsilon, delta), rng)
     points = clip_to_ball(points, 1.0)

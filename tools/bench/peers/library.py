@@ -1,4 +1,4 @@
-"""diffprivlib (Holohan et al., 2019), its own code: KMeans and LogisticRegression. It does not import beside scikit-learn 1.9.
+"""diffprivlib (Holohan et al., 2019), its own code: KMeans and LogisticRegression. It cannot be imported next to scikit-learn 1.9.
 
 So it lives in an environment of its own, made once, and is driven by `library_worker` over a pipe.
 """
@@ -18,7 +18,7 @@ class Library(Apart):
     WORKER = "library_worker.py"
 
     def fit(self, X, k, *, epsilon, delta, seed, name="data"):
-        """KMeans: (centres, wall seconds, CPU seconds, peak MB) of the fit there. Pure epsilon: delta is not used."""
+        """KMeans: (centers, wall seconds, CPU seconds, peak MB) of the fit there. Pure epsilon: delta is not used."""
         X = np.ascontiguousarray(X)
         told = sha256(f"{X.dtype} {X.shape}".encode() + X.tobytes()).hexdigest()[:16]
         data = self.folder / f"{name}-{told}.npy"  # other rows are another file
@@ -30,10 +30,10 @@ class Library(Apart):
     def separate(self, X, y, *, radius, epsilon, seed, strengths):
         """Parameters w of logistic regression by objective perturbation, one w for each C; y is 0 or 1, pure epsilon.
 
-        Rows are handed over in units of the radius: at norm 1 the library's bound on the curvature, which
+        Rows are passed in units of the radius: at norm 1 the library's bound on the curvature, which
         has the norm to the first power, is that of Chaudhuri et al., which needs its square.
         """
-        data = self.folder / "labelled.npy"
+        data = self.folder / "labeled.npy"
         np.save(data, np.column_stack([clip_to_ball(X, radius) / radius, y]))
         asked = {"data": str(data), "epsilon": epsilon, "seed": seed}
         return np.array(self.ask(**asked, strengths=strengths)["w"]) / radius

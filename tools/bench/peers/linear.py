@@ -1,6 +1,6 @@
 """Private regression on the target alone, by others: AdaSSP (Wang, UAI 2018) and noisy minibatch SGD (Bassily et al., NeurIPS 2019).
 
-Our readings. Both get the public bounds that ours gets, and their answers are pulled into its ball.
+Our reimplementations. Both get the public bounds that ours gets, and their answers are projected onto its ball.
 """
 
 import math
@@ -29,7 +29,7 @@ def ada_ssp(X, y, *, radius, weight_radius, target_bound, noise, mu, delta, fail
     """Noisy least squares, with a ridge that a noisy smallest eigenvalue chooses. `noise` counts replaced records.
 
     Three Gaussian releases with a third of mu^2 each, exactly composed, in place of a third of epsilon and
-    of delta each; the second moment has our noise, smaller off the diagonal than the printed one.
+    of delta each; the second moment has our noise, smaller off the diagonal than the published one.
     """
     X, y = _within(X, y, radius, target_bound)
     (n, d), part, square = X.shape, mu / math.sqrt(3), radius**2
@@ -72,7 +72,7 @@ def sampled_mu(epsilon, delta, rate, times):
 def minibatch_sgd(X, y, *, radius, weight_radius, target_bound, epsilon, delta, seed, setting):
     """Projected SGD with clipped gradients of Poisson samples, and the mean of the last half of its points.
 
-    Neighbours add or remove a record, which halves the noise beside ours: in its favour. `setting`: the
+    Neighboring datasets add or remove a record, which halves the noise compared with ours: in its favor. `setting`: the
     sampling rate, the number of steps, and their length in units of 1 / radius^2. Gradients are clipped at
     radius * target_bound. Floating-point noise of numpy: good enough to measure an error.
     """
@@ -93,9 +93,9 @@ def minibatch_sgd(X, y, *, radius, weight_radius, target_bound, epsilon, delta, 
 def fit(X, y, *, bounds, epsilon, delta, seed):
     """name -> predictor, or for minibatch SGD (name, setting) -> predictor with each setting."""
     noise = Noise(seed, neighboring="replace")
-    paid = {"noise": noise, "mu": gaussian_mu(epsilon, delta), "delta": delta}
+    private = {"noise": noise, "mu": gaussian_mu(epsilon, delta), "delta": delta}
     cost = {"epsilon": epsilon, "delta": delta, "seed": seed}
-    found = {"AdaSSP": ada_ssp(X, y, **bounds, **paid)}
+    found = {"AdaSSP": ada_ssp(X, y, **bounds, **private)}
     for setting in SETTINGS:
         found["minibatch SGD", setting] = minibatch_sgd(X, y, **bounds, **cost, setting=setting)
     return found

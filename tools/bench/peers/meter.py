@@ -13,7 +13,7 @@ def _kilobytes(field):
 def measured(function):
     """(result, wall seconds, CPU seconds, megabytes of memory above what the process held before).
 
-    The last is NaN where the system does not tell (it does on Linux).
+    The last is NaN where the system does not report it (Linux does).
     """
     gc.collect()  # rubbish that is freed on the way would hide as much of the peak
     try:

@@ -1,8 +1,8 @@
-"""PE-means (2026), Algorithm 1 as a program says it when it is written down line by line; for times only.
+"""PE-means (2026), Algorithm 1 implemented line by line; for times only.
 
 The authors' program cannot be installed from a registry. This one does what it does, one thread, except that it does
 not compute the private loss in every round: packing point by point, every vote searched among all candidates,
-k-means with ten starts on all of them. `PEMeans(variant="paper")` is the same algorithm without the waiting.
+k-means with ten starts on all of them. `PEMeans(variant="paper")` is the same algorithm, faster.
 """
 
 import math
@@ -57,7 +57,7 @@ def kept(noisy, n):
 
 
 def fit(X, k, *, epsilon, delta, seed):
-    """k centres for rows in the unit ball; n is public."""
+    """k centers for rows in the unit ball; n is public."""
     rng, (n, d) = np.random.default_rng(seed), X.shape
     X = X.astype(np.float32)
     T, L = max(int(max(epsilon, 1) * int(4 * math.sqrt(d))), 1), max(n // (5 * k), 4)

@@ -1,0 +1,236 @@
+"""What an impatient user types: each mistake is answered in the words of the command, and none is charged."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dplit
+from dplit import PrivacyBudget, SourceTargetKMedoids
+from dplit.__main__ import main
+from dplit.command_line import bounds, command, options
+
+ROOT = Path(__file__).parent.parent.parent
+HEAVY = "sklearn.cluster", "matplotlib"
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """A folder with a table, its bounds and a ledger, in which the commands run."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{30 + 40 * (i % 2)},{40000 + 20000 * (i % 2)}\n" for i in range(40))
+    Path("t.csv").write_text("age,income\n" + rows)
+    Path("b.csv").write_text("column,low,high\nage,0,120\nincome,0,200000\n")
+    PrivacyBudget.open("ledger.db", 4, 1e-5).close()
+    return tmp_path
+
+
+def asked(*more, table="t.csv", ranges="b.csv", epsilon=1, delta=1e-6):
+    line = ["cluster", table, "--bounds", ranges, "--clusters", 2, "--epsilon", epsilon]
+    line += ["--delta", delta, "--ledger", "ledger.db", "--out", "out"]
+    return [str(word) for word in [*line, *more]]
+
+
+def charges():
+    with PrivacyBudget.open("ledger.db") as budget:
+        return len(budget.ledger)
+
+
+def refused(capsys, line):
+    """What a command says that ends before a charge."""
+    try:
+        said = main([str(word) for word in line])
+    except SystemExit as ended:
+        assert ended.code == 2
+        said = capsys.readouterr().err
+    assert isinstance(said, str) and charges() == 0 and not Path("out").exists()
+    return said
+
+
+# ---------------------------------------------------------------- what is loaded
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["ledger", "ledger.db"],
+        ["ledger", "new.db", "--begin", "1", "1e-6"],
+        ["check", "t.csv", "--bounds", "b.csv"],
+    ],
+    ids=["a ledger", "a new ledger", "a check"],
+)
+def test_what_draws_and_clusters_nothing_loads_neither(desk, line):
+    """In a process of its own, by the list of all imports; a fit shows that the list would have them."""
+    told = [sys.executable, "-X", "importtime", "-m", "dplit", *line]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(told, env=environment, capture_output=True, text=True)
+    loaded = {found.rpartition("|")[2].strip() for found in done.stderr.splitlines()}
+    assert done.returncode == 0 and "dplit.command_line.tour" in loaded
+    assert not {name for name in loaded if name.startswith(HEAVY)}
+
+
+def test_a_fit_loads_what_it_draws_with(desk):
+    told = [sys.executable, "-X", "importtime", "-m", "dplit", *asked("--dry-run")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(told, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and all(name in done.stderr for name in HEAVY)
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"dplit {dplit.__version__}\n"
+
+
+# ---------------------------------------------------------------- addresses and options
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://example.org/t.csv",
+        "https://example.org/t.csv.gz",
+        "s3://bucket/t.parquet",
+        "GS://b/t",
+    ],
+)
+@pytest.mark.parametrize("place", ["table", "ranges"])
+def test_an_address_is_refused_and_to_be_downloaded(desk, capsys, address, place):
+    said = refused(capsys, asked(**{place: address}))
+    assert f"{address} is an address" in said and "download it first" in said
+
+
+def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
+    for line in (
+        ["check", "ftp://x/t.csv", "--bounds", "b.csv"],
+        ["ledger", "http://x/ledger.db"],
+        ["tour", "--picture", "s3://x/digits.png"],
+        [*asked()[:-1], "s3://x/out"],
+    ):
+        assert "is an address" in refused(capsys, line)
+    assert "write the path alone" in refused(capsys, asked(table="file:///t.csv"))
+    assert not list(Path().glob("*:*"))
+    assert options._path("C:/t.csv") == Path("C:/t.csv")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--epsilon", "0.1"], "argument --epsilon: it is given twice"),
+        (["--ledger", "other.db"], "argument --ledger: it is given twice"),
+        (["--eps", "0.1"], "argument --epsilon: it is given twice"),
+        (["--max-bytes", "-1"], "--max-bytes: '-1' is no whole number"),
+        (["--max-bytes", "0"], "--max-bytes: '0' is no whole number"),
+        (["--max-bytes", "1e9"], "--max-bytes: '1e9' is no whole number"),
+        (["--max-rows-per-person", "0"], "--max-rows-per-person 0: PEMeans needs at least 1"),
+        (["other.csv"], "unrecognized arguments: other.csv"),
+    ],
+)
+def test_an_option_that_is_wrong_or_given_twice_is_refused(desk, capsys, more, told):
+    assert told in refused(capsys, asked(*more))
+
+
+def test_an_empty_name_is_refused(desk, capsys):
+    """From a variable of the shell that is not set; it would be this folder."""
+    for line in ([*asked()[:-1], ""], asked(table=""), asked(ranges=" "), ["ledger", ""]):
+        assert "it is empty; name a file" in refused(capsys, line)
+    assert sorted(os.listdir()) == ["b.csv", "ledger.db", "t.csv"]
+
+
+def test_a_delta_of_zero_names_what_gives_pure_epsilon(desk, capsys):
+    said = refused(capsys, asked(delta=0))
+    assert said.startswith("dplit: --delta 0.0: PEMeans needs")
+    assert "--method GridKMeans or NoisyLloyd" in said
+    assert "GridKMeans" not in refused(capsys, asked(delta=1))
+    assert "GridKMeans" not in refused(capsys, asked(delta=0, epsilon=-1))
+
+
+def test_these_and_no_others_give_pure_epsilon(desk, capsys):
+    for name in command.METHODS:
+        line = asked("--dry-run", "--method", name, delta=0)
+        done = main(line)
+        assert (done == 0) == (name in options.PURE), name
+    assert charges() == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (
+            ["-1", "1e-6"],
+            "--begin EPSILON DELTA: epsilon=-1.0: a ledger needs a finite epsilon > 0",
+        ),
+        (["nan", "0"], "--begin EPSILON DELTA: epsilon=nan: a ledger needs"),
+        (["1", "2"], "--begin EPSILON DELTA: delta=2.0: a ledger needs 0 <= delta < 1"),
+    ],
+)
+def test_an_impossible_limit_is_told_by_its_option(desk, capsys, limit, told):
+    said = refused(capsys, ["ledger", "new.db", "--begin", *limit])
+    assert told in said and "PrivacyBudget" not in said and not Path("new.db").exists()
+
+
+def test_an_impossible_bound_on_rows_is_told_by_its_option(desk, capsys):
+    line = ["ledger", "new.db", "--begin", "1", "0", "--max-rows-per-person", "0"]
+    said = refused(capsys, line)
+    assert "--max-rows-per-person 0: a ledger needs at least 1" in said
+    assert not Path("new.db").exists()
+
+
+def test_the_tour_refuses_an_epsilon_before_its_first_fit(desk, monkeypatch, capsys):
+    monkeypatch.setattr("dplit.command_line.tour.compare", lambda *_: pytest.fail("fitted"))
+    said = refused(capsys, ["tour", "--epsilon", "1", "0"])
+    assert "--epsilon 0.0: PEMeans needs a finite epsilon > 0" in said
+
+
+def test_a_warning_is_printed_once(desk, capsys):
+    assert main(asked("--dry-run", epsilon=30, delta=1e-7)) != 0
+    told = capsys.readouterr().err
+    assert told.count("epsilon=30 protects little") == 1
+
+
+# ---------------------------------------------------------------- files of bounds
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("t.csv", "Or is this the table?"),
+        ("none.csv", "bounds none.csv: there is no such file."),
+        (".", "bounds .: it is a folder; name a file."),
+    ],
+)
+def test_another_file_than_that_of_bounds_is_told(desk, capsys, name, told):
+    assert told in refused(capsys, asked(ranges=name))
+
+
+@pytest.mark.parametrize(
+    ("head", "near"),
+    [("wieght", "weight"), ("mising", "missing"), ("Weight", "weight"), ("value", "values")],
+)
+def test_a_misspelled_part_of_a_declaration_is_refused(desk, capsys, head, near):
+    """It would have been ignored, and a hole in the table would have been charged."""
+    Path("b.csv").write_text(f"column,low,high,{head}\nage,0,120,2\n")
+    assert f"is '{near}' meant?" in refused(capsys, asked())
+    Path("b.json").write_text(json.dumps({"age": {"low": 0, "high": 120, head: 2}}))
+    assert f"is '{near}' meant?" in refused(capsys, asked(ranges="b.json"))
+
+
+def test_a_comment_in_a_file_of_bounds_is_none_of_its_parts(desk):
+    Path("b.csv").write_text("column,low,high,unit,source\nage,0,120,years,statute\n")
+    assert bounds.read_bounds("b.csv")["high"] == {"age": 120.0}
+
+
+# ---------------------------------------------------------------- places on the earth
+
+
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_haversine_says_which_columns_it_needs(width):
+    """Its target is public, so a fit is refused and nothing was charged."""
+    target = np.full((9, width), 0.3)
+    with pytest.raises(ValueError, match="needs two columns, latitude and longitude in radians"):
+        SourceTargetKMedoids(2, metric="haversine").fit(Xt=target)

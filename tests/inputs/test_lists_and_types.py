@@ -1,0 +1,327 @@
+"""What the type of a column, the names of columns and trial records tell is refused or doubted before any privacy cost."""
+
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from dplit import BoundedScaler, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit.inputs import Column, DoubtWarning
+from dplit.inputs.columns import check_values, may_hold
+from dplit.inputs.doubts import said_of_lists
+from dplit.ledger import record_wise
+from dplit.source_target import SourceTargetKMedoids, source_distance
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+N = 60
+COST = {"epsilon": 0.5, "delta": 1e-6, "random_state": 0}
+AGES = np.arange(N) % 7 * 1.0
+FRAMES = {
+    "pandas": lambda cells: pd.DataFrame({"a": AGES, "b": pd.Series(cells)}),
+    "pandas, own types": lambda cells: pd.DataFrame({"a": AGES, "b": pd.Series(cells)}).convert_dtypes(),
+    "pandas of arrow": lambda cells: pd.DataFrame({"a": AGES, "b": pd.Series(cells)}).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas category": lambda cells: pd.DataFrame({"a": AGES, "b": pd.Series(cells).astype("category")}),
+    "polars": lambda cells: pl.DataFrame({"a": AGES, "b": cells}),
+    "pyarrow": lambda cells: pa.table({"a": AGES, "b": cells}),
+    "pyarrow dictionary": lambda cells: pa.table({"a": pa.array(AGES), "b": pa.array(cells).dictionary_encode()}),
+}  # fmt: skip
+HALF = N // 2
+CANNOT = {
+    "words for whole numbers": ([1, 2] * HALF, ["1", "2"], "(1 in place of '1')"),
+    "whole numbers for words": (["1", "2"] * HALF, [1, 2], "('1' in place of 1)"),
+    "words for fractions": ([0.5, 1.5] * HALF, ["half", "more"], "numbers of type"),
+    "a fraction for whole numbers": ([1, 2] * HALF, [0.5], "numbers of type int64"),
+    "words for yes and no": ([True, False] * HALF, ["True", "False"], "True or False"),
+}
+
+
+def scaler(values):
+    return BoundedScaler({"a": 0}, {"a": 7}, categories={"b": values})
+
+
+def refused(budget, model, table, error=ValueError):
+    """What a budget says when it refuses; nothing may be charged."""
+    with pytest.raises(error) as caught:
+        budget.fit(model, table)
+    assert not budget.ledger
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("case", CANNOT)
+def test_a_list_that_a_column_cannot_hold_is_refused_before_the_charge(case, kind):
+    cells, values, words = CANNOT[case]
+    table = FRAMES[kind](cells)
+    with pytest.raises(ValueError, match="every record would count as none") as caught:
+        scaler(values).fit(table)
+    assert words in str(caught.value)
+    budget = PrivacyBudget(4.0, 1e-4)
+    model = PEMeans(2, radius=1.05, **COST)
+    assert words in refused(budget, make_pipeline(scaler(values), model), table)
+    parts = [("all", scaler(values), ["a", "b"])]
+    assert words in refused(budget, make_pipeline(ColumnTransformer(parts), model), table)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [([1, 2] * HALF, [1, 2.0]), (["x", "y"] * HALF, ["x", "y"]), ([True, False] * HALF, [1, 0])],
+)
+def test_a_list_that_a_column_can_hold_is_found(kind, cells, values):
+    table, budget = FRAMES[kind](cells), PrivacyBudget(4.0, 1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = budget.fit(make_pipeline(scaler(values), PEMeans(2, radius=1.05, **COST)), table)
+    shares = model[0].in_units(model[0].transform(table))[:, 1:]
+    assert shares.round(9).tolist() == [[1, 0], [0, 1]] * HALF
+
+
+def test_of_a_column_of_objects_nothing_is_said_whatever_its_cells_are():
+    budget = PrivacyBudget(9.0, 1e-4)
+    for cells in ([1, 2], ["1", "2"], [None, object()]):
+        for table in (
+            pd.DataFrame({"a": AGES, "b": pd.Series(cells * HALF, dtype=object)}),
+            np.array([AGES, cells * HALF], dtype=object).T,
+        ):
+            own = {"a": 0, "b": 1} if isinstance(table, np.ndarray) else {"a": "a", "b": "b"}
+            scale = BoundedScaler({own["a"]: 0}, {own["a"]: 7}, categories={own["b"]: ["1", "2"]})
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                scale.fit(table)
+                budget.fit(make_pipeline(scale, PEMeans(2, radius=1.05, **COST)), table)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_values_of_which_some_cannot_occur_are_doubted_once_before_the_charge(kind):
+    table = FRAMES[kind]([1, 2] * HALF)
+    make = lambda: make_pipeline(scaler([1, "x", 0.5]), PEMeans(2, radius=1.05, **COST))  # noqa: E731
+    with pytest.warns(DoubtWarning, match="'x' and 0.5 cannot occur") as caught:
+        PrivacyBudget(4.0, 1e-4).fit(make(), table)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    budget = PrivacyBudget(4.0, 1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        refused(budget, make(), table, DoubtWarning)
+
+
+def test_what_a_type_can_hold():
+    holds = {
+        np.dtype("int8"): ([-128, 127.0, True], [128, 0.5, "1", np.inf]),
+        np.dtype(">u2"): ([0, 65535], [-1, 65536]),
+        np.dtype("float32"): ([0.5, np.inf, 2**24], [0.1, 2**24 + 1, 1e300, "0.5"]),
+        np.dtype(float): ([0.1, -np.inf, 3], ["0.1"]),
+        np.dtype(bool): ([True, 0, 1.0], [2, "True"]),
+        np.dtype("U2"): (["a", "long word"], [1]),
+        np.dtype(object): (["a", 1, 0.1], []),
+        pd.Int16Dtype(): ([32767], [32768, 0.5]),
+        pd.ArrowDtype(pa.string()): (["a"], [1]),
+        pd.SparseDtype("int64"): ([3], [0.5, "3"]),
+        pd.CategoricalDtype(["a"]): (["a", "b"], []),  # of objects, or of words
+        pl.Float32(): ([0.5], [0.1]),
+        pl.UInt8(): ([255], [256]),
+        pl.Decimal(9, 2): ([1.25, 3], [1.125, 0.1]),
+        pa.decimal128(5, 1): ([0.5], [0.25]),
+        pa.float16(): ([0.5], [0.1]),
+        pa.float64(): ([0.1], ["a"]),
+        pa.large_string(): (["a"], [1]),
+        None: (["a", 1], []),
+    }
+    for kind, (can, cannot) in holds.items():
+        assert [value for value in can if not may_hold(kind, value)] == [], kind
+        assert [value for value in cannot if may_hold(kind, value)] == [], kind
+    assert Decimal("1.25") == 1.25 and Decimal("0.1") != 0.1  # as cells are compared
+
+
+def test_a_message_quotes_declared_values_and_no_values_of_the_type():
+    for kind in (pl.Enum(["SECRET"]), pd.CategoricalDtype(pd.Index(["SECRET"], dtype="string"))):
+        with pytest.raises(ValueError, match="words") as caught:
+            check_values([Column("b", values=(1, 2))], [kind], "T")
+        assert "SECRET" not in str(caught.value)
+
+
+def test_an_array_of_words_may_have_lists_and_ranges():
+    words = np.array([["north", "1.5"], ["south", "3"]] * 5)
+    scale = BoundedScaler({1: 0}, {1: 3}, categories={0: ["north", "south"]}).fit(words)
+    assert scale.inverse_transform(scale.transform(words))[:2].tolist() == [["north", 1.5], ["south", 3.0]]  # fmt: skip
+    with pytest.raises(ValueError, match="stored as text"):
+        BoundedScaler(0, 3).fit(words)
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i4", "<i2"])
+def test_numbers_in_another_byte_order_are_scaled(kind):
+    rows = np.arange(12).reshape(6, 2).astype(kind)
+    assert np.allclose(
+        BoundedScaler(0, 12).fit_transform(rows), np.arange(12).reshape(6, 2) / 6 - 1
+    )
+
+
+def test_sparse_columns_are_read_in_silence_where_warnings_are_errors():
+    table = pd.DataFrame({"a": pd.arrays.SparseArray(AGES), "b": AGES})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        PrivacyBudget(4.0, 1e-4).fit(PEMeans(2, bounds=([0, 0], [7, 7]), **COST), table)
+
+
+# ---------------------------------------------------------------- names of columns
+
+
+@pytest.mark.parametrize("names", [["age", 0], [0, "age"], ["age", None], ["age", ("a", "b")], ["age", 1.5]])  # fmt: skip
+def test_names_of_which_some_are_no_words_are_refused_before_the_charge(names):
+    table = pd.DataFrame(np.column_stack([AGES, AGES]))
+    table.columns = pd.Index(names, dtype=object)
+    budget = PrivacyBudget(4.0, 1e-4)
+    for model in (
+        PEMeans(2, bounds=(0, 7), **COST),
+        PEMeans(2, radius=9.0, **COST),
+        make_pipeline(BoundedScaler(0, 7), PEMeans(2, radius=1.5, **COST)),
+    ):
+        said = refused(budget, model, table, TypeError)
+        assert "X.columns = X.columns.astype(str)" in said and "Feature names" not in said
+
+
+# ---------------------------------------------------------------- functions of one record
+
+SAME = {
+    "a constant": lambda row: np.ones((1, 2)),
+    "no number": lambda row: row * np.nan,
+    "rows minus their mean": lambda row: row - row.mean(axis=0),
+    "a scaler of one row": lambda row: StandardScaler().fit_transform(row),
+    "fails, but for zeros": lambda row: row if not row.any() else 1 / 0,
+}
+TELLING = {
+    "logarithm": np.log1p,
+    "a difference of columns": lambda row: row[:, :1] - row[:, 1:],
+    "a record minus its own mean": lambda row: row - row.mean(axis=1, keepdims=True),
+    "rarely yes": lambda row: (row[:, 1:] > 1e6) * 1.0,
+    "one code": lambda row: (row[:, 1:] == 17) * 1.0,
+    "direction": lambda row: row / np.linalg.norm(row),
+}
+
+
+@pytest.mark.parametrize("name", SAME | TELLING)
+def test_a_function_that_says_the_same_of_all_trial_records_is_doubted(name):
+    step = FunctionTransformer(record_wise((SAME | TELLING)[name]))
+    pipe = make_pipeline(step, NoisyLloyd(2, radius=20.0, **COST))
+    for rows in (np.column_stack([AGES, AGES[::-1]]), np.ones((N, 2))):  # whatever the records are
+        budget = PrivacyBudget(4.0, 1e-4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            budget.fit(pipe, rows)
+        said = [one for one in caught if "different public records" in str(one.message)]
+        assert len(said) == (name in SAME) and all(one.filename == __file__ for one in said)
+        if name in SAME:
+            budget = PrivacyBudget(4.0, 1e-4)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DoubtWarning)
+                refused(budget, pipe, rows, DoubtWarning)
+
+
+def test_doubts_of_a_step_are_heard_in_a_budget():
+    table = pd.DataFrame({"a": AGES, "b": ["x", "y"] * HALF})
+    pipe = make_pipeline(scaler(["x;y"]), PEMeans(2, radius=1.05, **COST))
+    with pytest.warns(DoubtWarning, match="did you mean several values") as caught:
+        PrivacyBudget(4.0, 1e-4).fit(pipe, table)
+    assert len(caught) == 1
+
+
+# ---------------------------------------------------------------- lists and clusters
+
+
+def people(sizes, weight, seed=0, n=2000):
+    """(scaler, rows) of an age with two groups, and lists that have nothing to do with them."""
+    rng = np.random.default_rng(seed)
+    ages = rng.normal(30 + 35 * rng.integers(2, size=n), 4)
+    table = np.column_stack([ages.astype(object), *(rng.integers(m, size=n) for m in sizes)])
+    lists = {1 + j: [*range(m)] for j, m in enumerate(sizes)}
+    scale = BoundedScaler([0], [120], categories=lists, weight=dict.fromkeys(lists, weight))
+    return scale.fit(table), table
+
+
+@pytest.mark.parametrize("kind", [MaxCoverKMeans, PEMeans, NoisyLloyd])
+@pytest.mark.parametrize("sizes", [(2,), (2, 2)])
+def test_clusters_that_differ_in_lists_alone_are_doubted(kind, sizes):
+    for weight in (1.0, 0.05):
+        scale, table = people(sizes, weight)
+        model = kind(2, epsilon=1.0, delta=1e-6, radius=scale.radius_, random_state=1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            PrivacyBudget(4.0, 1e-4).fit(make_pipeline(scale, model), table)
+        said = " ".join(str(one.message) for one in caught)
+        assert ("own privacy cost" in said) == (weight == 1.0), said
+        assert ("random projection" in said) == (kind is MaxCoverKMeans and len(sizes) > 1)
+
+
+def test_when_lists_are_doubted():
+    age, one, two = Column("age", 0, 9), Column("b", values=(1, 2)), Column("c", values=(3, 4))
+    centers = np.array([[0.1, 0.3, -0.3, 0.2, -0.2], [0.1, -0.3, 0.3, -0.2, 0.2]])
+    assert "'b' and 'c'" in said_of_lists(centers, [age, one, two])
+    assert "'b'" in said_of_lists(centers[:, :3], [age, one])
+    assert (
+        said_of_lists(centers[:, [1, 2, 3, 0, 4]], [one, age, two]) == ""
+    )  # the range differs too
+    assert "'b'" in said_of_lists(centers[:, [1, 2, 0]], [one, age])
+    assert said_of_lists(centers[:, 1:], [one, two]) == ""  # there is nothing else
+    assert said_of_lists(centers[:1], [age, one, two]) == said_of_lists(centers, [age]) == ""
+
+
+def test_max_cover_is_doubted_before_the_charge_where_lists_are_several():
+    scale, table = people((2, 3, 2), 0.25)
+    make = lambda: MaxCoverKMeans(2, radius=scale.radius_, **COST)  # noqa: E731
+    for model, rows in ((make_pipeline(scale, make()), table), (make(), scale.transform(table))):
+        budget = PrivacyBudget(4.0, 1e-4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DoubtWarning)
+            said = refused(budget, model, rows, DoubtWarning)
+        assert "columns 1, 2 and 3 are lists" in said
+
+
+# ---------------------------------------------------------------- globes, and parts of one frame
+
+
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_haversine_needs_two_columns(width):
+    rows = np.linspace(0, 1, 5 * width).reshape(5, width)
+    for call in (
+        lambda: SourceTargetKMedoids(2, metric="haversine").fit(rows),
+        lambda: source_distance(rows, rows, metric="haversine"),
+    ):
+        with pytest.raises(
+            ValueError, match="needs two columns, latitude and longitude in radians"
+        ):
+            call()
+
+
+def test_parts_that_are_views_of_common_rows_of_a_frame_are_refused():
+    table = pd.DataFrame({"a": AGES, "b": AGES + 1, "word": "x"}).astype({"word": "string"})
+    numbers = table[["a", "b"]]
+    disjoint = [
+        (numbers.iloc[:20], numbers.iloc[20:]),
+        (numbers.iloc[::2], numbers.iloc[1::2]),
+        (numbers[numbers.a > 3], numbers[numbers.a <= 3]),
+        (numbers.copy(), numbers.copy()),  # copies cannot be told from other records
+    ]
+    common = [
+        (numbers.iloc[:21], numbers.iloc[20:]),
+        (numbers.iloc[:30], numbers.iloc[10:40]),
+        (numbers.iloc[:30][["b"]], numbers.iloc[10:]),
+        (numbers, numbers.iloc[:5]),
+    ]
+    for first, second in disjoint + common:
+        budget = PrivacyBudget(4.0, 1e-4)
+        parts = {
+            name: (NoisyLloyd(1, radius=12.0, **COST), rows)
+            for name, rows in (("one", first), ("two", second))
+        }
+        if any(first is pair[0] and second is pair[1] for pair in disjoint):
+            assert set(budget.parallel(parts)) == {"one", "two"} and len(budget.ledger) > 0
+        else:
+            with pytest.raises(ValueError, match="one table twice"):
+                budget.parallel(parts)
+            assert not budget.ledger

@@ -32,6 +32,27 @@ def test_the_search_finds_and_leads_there(tab, folder, words, page):
     assert tab.locator(f'[id="{anchor}"]').is_visible() and tab.trouble == []
 
 
+FIRST = {  # what a reader looks for: the page that teaches it
+    "laplace mechanism": "lessons/first_steps.html",
+    "gaussian mechanism": "lessons/many_questions_one_budget.html",
+    "exponential mechanism": "lessons/covering_the_crowd.html",
+    "group privacy": "accounting/groups.html",
+    "how to choose epsilon": "about/choosing.html",
+    "covariate shift": "adaptation/covariate_shift.html",
+    "k-medoids": "lessons/help_where_it_is_missing.html",
+    "install": "about/install.html",
+}
+
+
+@pytest.mark.parametrize("words", FIRST)
+def test_the_first_hit_is_the_page_that_teaches_it(tab, folder, words):
+    tab.goto((folder / "index.html").as_uri())
+    tab.locator("#site-search").fill(words)
+    first = tab.locator("#site-results a").first
+    first.wait_for(timeout=10_000)
+    assert first.get_attribute("href").partition("#")[0] == FIRST[words]
+
+
 def test_nothing_found_is_said(tab, folder):
     tab.goto((folder / "command_line/tour.html").as_uri())
     tab.locator("#site-search").fill("zyzzyva")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import site_lists
 import yaml
+from test_language import BRITISH, ours_in, words_of
 
 ROOT = Path(__file__).resolve().parents[2]
 WEBSITE = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf8"))["website"]
@@ -90,6 +91,13 @@ def test_the_front_page_shows_at_most_six_cards_in_each_of_three_groups():
         linked = re.findall(r'<a href="([\w/]+\.ipynb)">', group)
         assert 3 <= len(linked) <= 6
         assert all((ROOT / "nbs" / name).is_file() for name in linked)
+
+
+@pytest.mark.parametrize("name", ["index", "about/install", "about/choosing", "about/reference"])
+def test_these_pages_have_no_words_of_our_own(name):
+    page = ROOT / "nbs" / f"{name}.ipynb"
+    assert ours_in([page])[0] == 0, ours_in([page])[1]
+    assert not BRITISH.findall(words_of(page))
 
 
 # --- prerequisites ---

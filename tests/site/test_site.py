@@ -3,6 +3,8 @@
 import base64
 import functools
 import http.server
+import importlib
+import inspect
 import json
 import os
 import re
@@ -23,10 +25,13 @@ import site_code
 import site_frame
 import site_lists
 import site_text
+import site_uses
 import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from site_pages import Page
+
+import dplit
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -393,7 +398,53 @@ def test_every_module_has_a_reference_page(book):
     assert page.main.find("a", href="../noise.html", string="Noise & sums")
     assert [h["id"] for h in page.main(["h2", "h3"])] == ["noisy_sum", "summer", "summer.fit"]
     assert "Summer.fit(self, x) Add up x | or try to." in text
+    links = page.main.find("h2", id="noisy_sum").find_next("div", class_="places")
+    assert (
+        site.text_of(links)
+        == "from tiny_book.noise import noisy_sum · chapter Noise & sums · source"
+    )
+    assert links.find("a", string="source")["href"] == "../noise.html#noisy_sum"
     assert "If scale is negative." in text and "Nobody's business" not in text
+
+
+NBS = ROOT / "nbs"
+
+
+@pytest.fixture(scope="module")
+def uses():
+    """Of the book itself; where a section lies is not asked."""
+    names = [path.relative_to(NBS).as_posix() for path in sorted(NBS.rglob("*.ipynb"))]
+    pages = [Page(name) for name in names if ".ipynb_checkpoints" not in name]
+    for page in pages:
+        page.body = BeautifulSoup("", "html.parser")
+    return site_uses.Uses(NBS, pages)
+
+
+def test_each_name_of_a_face_is_imported_from_there_and_run_in_the_book(uses):
+    """Or its docstring has an example."""
+    chapters, alone, asked = {page.notebook: page for page in uses.pages}, [], 0
+    for module, names in site.read_modules(ROOT / "dplit" / "_modidx.py").items():
+        room = module.split(".")[1]
+        face = importlib.import_module(f"dplit.{room}")
+        for name in {name.removeprefix(f"{module}.") for name in names} & {*face.__all__}:
+            thing = getattr(face, name)
+            chapter = chapters[f"{module.removeprefix('dplit.').replace('.', '/')}.ipynb"]
+            line, space = site_uses.import_line(name, module), {}
+            exec(line, space)
+            assert space[name] is thing
+            assert line.startswith("from dplit import " if name in dplit.__all__ else f"from dplit.{room} import ")  # fmt: skip
+            asked += 1
+            if ">>> " not in (inspect.getdoc(thing) or "") and uses.run(name, chapter) is None:
+                alone.append(f"{room}.{name}")
+    assert asked > 300 and len(alone) <= 27, (
+        alone
+    )  # these are run by tests and by other functions only
+
+
+def test_lessons_are_found_by_the_names_that_they_mention(uses):
+    assert "lessons/09_noisy_lloyd.ipynb" in {p.notebook for p in uses.lessons("NoisyLloyd")}
+    assert uses.lessons("no_such_name") == [] and len(uses.lessons("gaussian_mu")) == 2
+    assert site_uses.rank("dplit.inputs.tables") < site_uses.rank("dplit.audit.audit")
 
 
 def test_mathematics_is_in_the_page_with_its_tex(chapter):

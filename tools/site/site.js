@@ -132,6 +132,9 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 // Search by MiniSearch: all words, then any; typos forgiven; headings count more than text, sections and definitions more than functions.
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
 const worth = { page: 2, function: 1 }, usual = 3;
+// lessons teach a term; answers and the page of symbols only use it
+const places = [["lessons/", 2], ["about/sources.html", 2], ["about/", 1.3], ["reference/", .35], ["answers/", .3], ["notation.html", .3]];
+const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
 let engine;
 async function search() {
   if (!engine) {
@@ -141,7 +144,7 @@ async function search() {
       storeFields: ["kind", "address", "chapter", "title", "text"],
       searchOptions: {
         boost: { title: 6, chapter: 2 }, prefix: word => word.length > 2, fuzzy: word => word.length > 4 ? .2 : false,
-        boostDocument: (id, word, { kind }) => worth[kind] ?? usual,
+        boostDocument: (id, word, { kind, address }) => (worth[kind] ?? usual) * near(address),
       },
     });
     if (!engine.documentCount) engine.addAll(searchIndex.map(([kind, address, chapter, title, text], id) => ({ id, kind, address, chapter, title, text })));

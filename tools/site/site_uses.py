@@ -7,7 +7,9 @@ import re
 from site_pages import text_of
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-CALL = re.compile(r"([A-Za-z_]\w*)\(")
+IMPORTS = re.compile(
+    r"^(from \S+ )?import (\([^)]*\)|.*)$|#.*$", re.M
+)  # and comments: they run nothing
 
 
 def package_of(module):
@@ -49,7 +51,7 @@ def anchor(page, heading):
 
 
 class Uses:
-    """Reads every notebook once: which names it mentions, and under which heading a cell calls each first."""
+    """Reads every notebook once: which names it mentions, and under which heading a cell uses each first."""
 
     def __init__(self, nbs, pages):
         self.pages = [page for page in pages if not page.notebook.startswith("answers/")]
@@ -68,8 +70,8 @@ class Uses:
             if cell["cell_type"] == "markdown":
                 found = re.findall(r"^###? (.+)$", source, re.M)
                 heading = found[-1] if found else heading
-            elif not re.match(r"#\|\s*exports?\b", source):
-                for name in CALL.findall(source):
+            elif not re.match(r"#\|\s*(exports?|default_exp)\b", source):
+                for name in WORD.findall(IMPORTS.sub("", source)):
                     self.calls[notebook].setdefault(name, heading)
 
     def in_order(self, module):
@@ -86,7 +88,7 @@ class Uses:
         return sorted(found, key=lambda page: -times[page.notebook])[:2]
 
     def run(self, name, chapter):
-        """A page whose cells call a name, its own chapter if they do, and the anchor of the section; None if there is none."""
+        """A page whose cells use a name, its own chapter if they do, and the anchor of the section; None if there is none."""
         for page in [chapter, *self.pages]:
             if name in self.calls[page.notebook]:
                 return page, anchor(page, self.calls[page.notebook][name])

@@ -863,7 +863,9 @@ def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)
-    assert "does not exist" in main(["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"])
+    assert "does not exist" in main(
+        ["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"]
+    )
     budget = PrivacyBudget(1.0)
     budget.charge(0.5)
     assert str(budget).split("\n")[1].startswith("when (UTC)")

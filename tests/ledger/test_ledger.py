@@ -326,10 +326,10 @@ GAUSSIANS = {
     "NeighborNoisyAverages": lambda s: NeighborNoisyAverages(
         radius=4.0, rho=0.1, delta=1e-6, random_state=s
     ),
-    "NoisyAverageSet as printed": lambda s: NoisyAverageSet(
+    "NoisyAverageSet as published": lambda s: NoisyAverageSet(
         t=5, radius=4.0, rho=0.1, delta=1e-6, variant="paper", random_state=s
     ),
-    "NeighborNoisyAverages as printed": lambda s: NeighborNoisyAverages(
+    "NeighborNoisyAverages as published": lambda s: NeighborNoisyAverages(
         radius=4.0, n_cells=2, rho=0.1, delta=1e-6, gamma=0.4, variant="paper", random_state=s
     ),
     "CnvxAdap": lambda s: CnvxAdap(**ADAPT, target_bound=2.0, random_state=s),
@@ -337,7 +337,7 @@ GAUSSIANS = {
         **ADAPT, target_bound=2.0, discrepancy="release", random_state=s
     ),
     "NCnvxAdap": lambda s: NCnvxAdap(**ADAPT, classes=[0, 1], random_state=s),
-    "NCnvxAdap as printed": lambda s: NCnvxAdap(
+    "NCnvxAdap as published": lambda s: NCnvxAdap(
         **ADAPT, classes=[0, 1], variant="paper", kappa_2=0.1, kappa_inf=0.2, random_state=s
     ),
 }

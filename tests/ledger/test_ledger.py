@@ -2222,7 +2222,7 @@ def test_in_a_budget_for_persons_no_line_stands_for_several():
     """What depends on answers is counted release by release: a fit as a whole has no such lines."""
     lines = Release("g", "gaussian", 1.0, 5.0, mu=0.5, times=8), Release("t", "other", epsilon=0.0, delta=1e-12)  # fmt: skip
     budget = PrivacyBudget(1.0, 1e-5, "add_remove", max_rows_per_person=2)
-    with pytest.raises(ValueError, match="of the fit as a whole only"):
+    with pytest.raises(ValueError, match="only for the fit as a whole"):
         budget.charge(receipt=Receipt(lines, "add_remove", 1e-6))
     assert not budget.ledger
     budget.charge(receipt=gaussian_receipt(0.01))

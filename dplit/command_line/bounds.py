@@ -59,7 +59,7 @@ def _number(text, name, column, path):
     kind = "weight" if name == "weight" else "bound"
     raise ValueError(f"{path}: column {column!r} has {said}; a {kind} is a public number.")
 
-
+# %% ../../nbs/command_line/bounds.ipynb #487717c1
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
     lines = io.StringIO(text, newline="")  # a name may hold a line break

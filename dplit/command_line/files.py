@@ -408,7 +408,7 @@ def check_table(source, scaler):
         asked, csv = most == source.most, not is_parquet(source.parts[0])
         dask = "install dask, which reads it from the disk"
         raise ValueError(
-            f"{source.name}: it may take more than {most:,} bytes in memory, "
+            f"{source.name}: it may take more than {most:,} bytes, "
             + ("the most that --max-bytes allows" if asked else "the memory of this machine")
             + ". Declare fewer columns in the bounds, or "
             + ("raise it" if asked else dask if csv else "use a larger machine")

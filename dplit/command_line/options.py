@@ -51,7 +51,7 @@ _PERSONS = (
 )
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
-# %% ../../nbs/command_line/options.ipynb #9a0e1106
+# %% ../../nbs/command_line/options.ipynb #9a0e1107
 def _path(text):
     """A path; an address on the network, or no name at all, is refused before anything is read."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text):
@@ -71,7 +71,7 @@ def _bytes(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of bytes, at least 1")
     return int(text)
 
-
+# %% ../../nbs/command_line/options.ipynb #9a0e1106
 def arguments(parser):
     """Add the arguments of `python -m dplit cluster` to a parser."""
     add = parser.add_argument
@@ -112,7 +112,7 @@ def arguments(parser):
     told = "print the privacy cost and what would be left of the budget, and stop: no row is read, nothing is charged or written"
     add("--dry-run", action="store_true", help=told)
 
-# %% ../../nbs/command_line/options.ipynb #5a81eb7c
+# %% ../../nbs/command_line/options.ipynb #5a81eb7d
 class _Once(argparse.Action):
     """Store an option; an option given twice is refused."""
 
@@ -132,7 +132,20 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**options)
         self.register("action", None, _Once)
 
+# %% ../../nbs/command_line/options.ipynb #5a81eb7f
+def _ledger_arguments(parser):
+    """Add the arguments of `python -m dplit ledger` to a parser."""
+    add = parser.add_argument
+    add("file", type=_path, help="file of the ledger")
+    add("--json", action="store_true", help="print JSON, including the receipts")
+    told = dict(nargs=2, type=float, metavar=("EPSILON", "DELTA"))
+    add("--begin", **told, help="make a new ledger with this limit, its privacy budget")
+    unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
+    add("--max-rows-per-person", type=int, metavar="M", help=unit)
+    add("--composition", choices=("composed", "added"), help=_ADDED)
+    add("--neighboring", choices=("add_remove", "replace"), help=_RELATION)
 
+# %% ../../nbs/command_line/options.ipynb #5a81eb7c
 def parse(argv=None, version=""):
     """Parse the arguments of `python -m dplit [command]`; the default command is the tour.
 
@@ -183,16 +196,7 @@ def parse(argv=None, version=""):
         "ledger", help="print what was charged to a ledger, and the budget that is left"
     )
     add.set_defaults(program="ledger")
-    add.add_argument("file", type=_path, help="file of the ledger")
-    add.add_argument("--json", action="store_true", help="print JSON, including the receipts")
-    told = dict(nargs=2, type=float, metavar=("EPSILON", "DELTA"))
-    add.add_argument(
-        "--begin", **told, help="make a new ledger with this limit, its privacy budget"
-    )
-    unit = "with --begin: the limit is for persons with at most M rows each (default: 1)"
-    add.add_argument("--max-rows-per-person", type=int, metavar="M", help=unit)
-    add.add_argument("--composition", choices=("composed", "added"), help=_ADDED)
-    add.add_argument("--neighboring", choices=("add_remove", "replace"), help=_RELATION)
+    _ledger_arguments(add)
 
     argv = sys.argv[1:] if argv is None else argv
     named = argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help", "--version"))

@@ -238,7 +238,7 @@ def _way_out(rule, epsilon, delta):
         f" This ledger reserves part of its delta for composition, so addition has only {rule.shares.basic * rule.delta:g} "
         "of it. Ways out: a smaller delta for each fit whose noise is not all Gaussian; or, in a new ledger for "
         "other people, such fits before all others, or addition only: "
-        f'PrivacyBudget({rule.epsilon:g}, {rule.delta:g}, composition="added").'
+        f'PrivacyBudget({rule.epsilon:g}, {rule.delta:g}, composition="added"), in the command --begin {rule.epsilon:g} {rule.delta:g} --composition added.'
     )
 
 # %% ../../nbs/ledger/admission.ipynb #e22aceb6

@@ -32,8 +32,6 @@ from ..inputs.tables import check_columns, check_rows
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0007
 _TRIED = 0.0, 1.0, 0.5, -1.0, 1000.0  # PUBLIC records on which a function is tried
-# values of further ones, in each column in another order, if it returns the same for all of these
-_MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
 
 
 def _try(call, value, n_columns):
@@ -75,6 +73,10 @@ def _n_outputs(call, n_columns):
                 "It must depend on its record and on public numbers only, and keep no state."
             )
     return good[0].shape[1]
+
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0031
+# values of further public records, in each column in another order
+_MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
 
 
 def _doubt_constant(function, n_columns):
@@ -324,6 +326,22 @@ def _refuse_sparse(names, types):
                 f"X: column {name!r} is sparse: make it dense, X[{name!r}].sparse.to_dense()."
             )
 
+
+def _typed(one, names, types):
+    """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
+    for j, (name, kind) in enumerate(zip(names, types, strict=True)):
+        kind = getattr(
+            getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
+        )
+        with suppress(Exception):  # a library may refuse to make a column of this type
+            if hasattr(one, "column_names"):
+                one = one.set_column(j, name, one.column(j).cast(kind))
+            elif hasattr(one, "with_columns"):
+                one = one.with_columns(one[name].cast(kind))
+            else:
+                one[name] = one[name].astype("string" if column_kind(kind) == "w" else kind)
+    return one
+
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0012
 def _one_record(X):
     """A table with the columns of X and one PUBLIC record of zeros and empty strings; no cell of X is read."""
@@ -346,22 +364,6 @@ def _one_record(X):
     )
 
 
-def _typed(one, names, types):
-    """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
-    for j, (name, kind) in enumerate(zip(names, types, strict=True)):
-        kind = getattr(
-            getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
-        )
-        with suppress(Exception):  # a library may refuse to make a column of this type
-            if hasattr(one, "column_names"):
-                one = one.set_column(j, name, one.column(j).cast(kind))
-            elif hasattr(one, "with_columns"):
-                one = one.with_columns(one[name].cast(kind))
-            else:
-                one[name] = one[name].astype("string" if column_kind(kind) == "w" else kind)
-    return one
-
-
 def _made_of(steps, X):
     """A PUBLIC table like the one that the last step will receive, with as many records as X; X itself if no step changes it."""
     if all(_is_named(step, "passthrough") for _, step in steps):
@@ -378,8 +380,7 @@ def _made_of(steps, X):
             "after the charge, would show that. Convert them to numbers first, for example by X.astype(float)."
         )
     try:
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as heard:
             fitted = clone(Pipeline(steps))
             one = fitted.fit_transform(_one_record(X))
     except Exception as error:

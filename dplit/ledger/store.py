@@ -274,7 +274,7 @@ def _forked():
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_fork, after_in_parent=_forked, after_in_child=_forked)
 
-# %% ../../nbs/ledger/store.ipynb #ce0f80c1
+# %% ../../nbs/ledger/store.ipynb #5fe1first
 class First(NamedTuple):
     """What was known of the first charge before any answer. PUBLIC.
 
@@ -284,7 +284,7 @@ class First(NamedTuple):
     promise: str
     counts: Spending
 
-
+# %% ../../nbs/ledger/store.ipynb #ce0f80c1
 class State(NamedTuple):
     """What a process knows of its ledger: events 1 to `seen`, what they count together, and the first of them."""
 

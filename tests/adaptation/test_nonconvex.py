@@ -54,7 +54,7 @@ ESTIMATORS = {
     "network": partial(MAKE, loss=adaptation.NetworkLoss(2, clip=0.5)),
     "network, three classes": partial(MAKE, loss=adaptation.NetworkLoss(2, 3), classes=[0, 1, 2]),
     "source protected": partial(MAKE, protect="source", alpha=0.7),
-    "as printed": partial(MAKE, variant="paper", kappa_2=0.1, kappa_inf=0.2),
+    "as published": partial(MAKE, variant="paper", kappa_2=0.1, kappa_inf=0.2),
 }
 every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 LOSSES = {
@@ -386,13 +386,13 @@ def zoo(neighboring):
 
 
 @pytest.mark.parametrize(
-    ("name", "bug"), planted(["logistic", "network", "softmax", "as printed"], NOT_HERE)
+    ("name", "bug"), planted(["logistic", "network", "softmax", "as published"], NOT_HERE)
 )
 def test_every_injected_bug_is_caught(name, bug):
     assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit_table)
 
 
-@pytest.mark.parametrize("name", ["logistic", "as printed"])
+@pytest.mark.parametrize("name", ["logistic", "as published"])
 def test_exploring_finds_nothing(name):
     assert not audit.explore(ESTIMATORS[name](), zoo("replace")[1], fit=fit_table)
 
@@ -696,7 +696,7 @@ def test_fitting_leaves_parameters_tables_and_global_randomness_alone(make):
 # ---------------------------------------------------------------- bad records, odd records, forms
 
 
-@pytest.mark.parametrize("name", ["logistic", "network", "as printed"])
+@pytest.mark.parametrize("name", ["logistic", "network", "as published"])
 @pytest.mark.parametrize("kind", [kind for kind in BAD_X if kind != "no rows"])
 def test_unfit_rows_are_refused_before_any_release_and_not_quoted(name, kind):
     spoil, error = BAD_X[kind]
@@ -722,14 +722,14 @@ def test_labels_that_no_table_of_this_shape_and_type_can_have_are_refused_unread
     assert budget.spent == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax", "network", "as printed"])
+@pytest.mark.parametrize("name", ["logistic", "softmax", "network", "as published"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_and_order_of_the_records_do_not_change_a_bit(name, form):
-    make = partial(ESTIMATORS[name], n_iter=1 if name == "as printed" else 3)
+    make = partial(ESTIMATORS[name], n_iter=1 if name == "as published" else 3)
     table = FORMS[form](np.column_stack([Xt, yt]))
     rows = [row[:2] for row in table] if isinstance(table, list) else table[:, :2]
     labels = [row[2] for row in table] if isinstance(table, list) else table[:, 2]
-    if name == "as printed":  # its weights have noise of their own, record by record
+    if name == "as published":  # its weights have noise of their own, record by record
         rows, labels = (rows, labels) if "order" not in form and "rev" not in form else (Xt, yt)
     seen = make().fit(rows, labels, Xs=Xs, ys=ys).coef_
     assert np.array_equal(seen, make().fit(Xt, yt, Xs=Xs, ys=ys).coef_)

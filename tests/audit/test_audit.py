@@ -122,7 +122,7 @@ def zoo(neighboring, radius=4.0):
 
 HARMLESS = {
     # three times the price of what follows is still below the claim
-    ("MaxCoverKMeans as printed", "a privacy cost above the claim after a large noisy number"),
+    ("MaxCoverKMeans as published", "a privacy cost above the claim after a large noisy number"),
 }
 
 

@@ -132,8 +132,8 @@ ESTIMATORS |= fits(
 MU = {"mu": 0.5}
 GIVEN = {
     name: test_estimators.ESTIMATORS[name]()
-    for name in ("MaxCoverKMeans", "MaxCoverKMeans as printed", "PEMeans", "PEMeans as printed")
-} | {"HDPEMeans as printed": test_estimators.ESTIMATORS["HDPEMeans as printed"]()}
+    for name in ("MaxCoverKMeans", "MaxCoverKMeans as published", "PEMeans", "PEMeans as published")
+} | {"HDPEMeans as published": test_estimators.ESTIMATORS["HDPEMeans as published"]()}
 
 
 def given_of(name, noise):
@@ -239,7 +239,7 @@ FUNCTIONS = {
     ),
     "max_cover_k_means": engine(max_cover_kmeans.max_cover_k_means, "MaxCoverKMeans"),
     "published_max_cover": lambda rows, noise: engine(
-        max_cover_paper.published_max_cover, "MaxCoverKMeans as printed"
+        max_cover_paper.published_max_cover, "MaxCoverKMeans as published"
     )(check_rows(rows, "a fit", ensure_min_samples=0), noise),
     "candidate_weights": lambda rows, noise: max_cover_paper.candidate_weights(
         np.clip(rows, -0.5, 0.5), CENTERS, 1.0, noise
@@ -261,9 +261,11 @@ FUNCTIONS = {
         noise=noise,
     ),
     "pe_means": engine(private_evolution_kmeans.pe_means, "PEMeans"),
-    "published_pe_means": engine(private_evolution_paper.published_pe_means, "PEMeans as printed"),
+    "published_pe_means": engine(
+        private_evolution_paper.published_pe_means, "PEMeans as published"
+    ),
     "published_hdpe_means": engine(
-        private_evolution_paper.published_hdpe_means, "HDPEMeans as printed"
+        private_evolution_paper.published_hdpe_means, "HDPEMeans as published"
     ),
     "dp_nn_histogram": lambda rows, noise: private_evolution_paper.dp_nn_histogram(
         np.clip(rows, -0.5, 0.5), CENTERS, n_total=9.0, noise=noise, **MU
@@ -318,7 +320,7 @@ FUNCTIONS = {
     "published_noisy_centers": lambda rows, noise: [
         noisy_centers.published_noisy_centers(
             np.resize(plain_tuples(rows), (4000, 2, 1)),
-            test_k_tuples.ESTIMATORS["KNoisyCenters as printed"]()._declared(),
+            test_k_tuples.ESTIMATORS["KNoisyCenters as published"]()._declared(),
             noise,
         )
     ][:0],

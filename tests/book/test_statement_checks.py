@@ -420,7 +420,7 @@ def test_the_choices_of_a_level_cost_what_lemma_17_says():
 
 
 def line_by_line(X, model):
-    """Algorithm 1 as printed, followed from what passed through the door: (events, candidates, heads, means released)."""
+    """Algorithm 1 as published, followed from what passed through the `Noise` interface: (events, candidates, heads, means released)."""
     seen, honest = {}, (max_cover.max_cover, max_cover.cluster_candidates)
 
     def covers(*args, **named):

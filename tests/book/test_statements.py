@@ -29,6 +29,7 @@ MODULES = {
     "k_tuples/noisy_centers": "dplit.k_tuples.noisy_centers",
     "private_evolution/paper": "dplit.private_evolution.paper",
     "source_target/medoids": "dplit.source_target",
+    "source_target/real_data": "dplit.source_target",
     "source_target/averages": "dplit.source_target.averages",
     "adaptation/discrepancy": "dplit.adaptation.discrepancy",
     "adaptation/convex": "dplit.adaptation.convex",
@@ -288,7 +289,7 @@ CLAIMED = {
     "max_cover/paper": 8,
     "private_evolution/paper": 11,
     "k_tuples/paper": 12,
-    "source_target/medoids": 12,
+    "source_target/real_data": 12,
     "adaptation/convex": 15,
     "adaptation/nonconvex": 8,
 }

@@ -123,7 +123,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "tabs and commas in names": ("t.tsv", CSV.replace(",", "\t").replace("y", "y\tz, in a, b, c", 1).replace("\n", "\t1\n").replace("c\t1", "c", 1).encode(), None),
     "CSV called .parq": ("t.parq", CSV.encode(), "its name says Parquet"),
     "semicolons and old line ends": ("t.csv", CSV.replace(",", ";").replace("\n", "\r").encode(), None),
-    "a name over two lines": ("t.csv", CSV.replace("y", 'y,"a\nb"', 1).encode(), "a name is on one line"),
+    "a name over two lines": ("t.csv", CSV.replace("y", 'y,"a\nb"', 1).encode(), "each name must be on one line"),
     "a quoted line break in an unused column": ("t.csv", ('x,y,z\n' + '1,2,"a\nb ""c""\n\n,d"\n3,4,\n' * 99).encode(), None),
     "latin-1 in an unused column": ("t.csv", (CSV.split("\n")[0] + ",z\n" + "1,2,M\u00fcller\n3,4,\n" * 99).encode("latin-1"), None),
     "true and false": ("t.csv", ("x,y\n" + "True,false\n1,TRUE\n" * 99).encode(), None),
@@ -147,7 +147,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "nothing called Parquet": ("t.parquet", b"", "it is empty"),
     "a byte order mark alone": ("t.csv", b"\xef\xbb\xbf", "its first line is empty"),
     "an empty first line": ("t.csv", ("\n" + CSV).encode(), "its first line is empty"),
-    "a mark for a spreadsheet": ("t.csv", ("sep=,\n" + CSV).encode(), "delete it, the names come first"),
+    "a mark for a spreadsheet": ("t.csv", ("sep=,\n" + CSV).encode(), "delete it, the names of the columns come first"),
     "no first line of names": ("t.csv", CSV.split("\n", 1)[1].encode(), "first line hold names"),
     "a name twice": ("t.csv", CSV.replace("x,y", "x,x").encode(), "same name"),
     "other names": ("t.csv", CSV.replace("x,y", "u,v").encode(), "'x' is not among"),
@@ -244,7 +244,7 @@ class Input:
             Input(compressed("gzip")[:-20]),
             "standard input: it is compressed, and cannot be unpacked",
         ),
-        (None, "standard input: it is no pipe"),
+        (None, "standard input: it is neither a pipe nor a file"),
     ],
 )
 def test_standard_input_is_answered_or_refused_before_a_charge(tmp_path, monkeypatch, given, told):
@@ -301,7 +301,7 @@ def test_a_folder_of_anything_else_is_refused_before_a_charge(tmp_path):
         ),
         "CSV": (parts(tmp_path / "CSV", good), "notes.csv is no such part"),
         "folders": (parts(tmp_path / "folders", good), "a folder of folders"),
-        "nothing": (parts(tmp_path / "nothing"), "it has none"),
+        "nothing": (parts(tmp_path / "nothing"), "it is empty"),
         "a pipe": (parts(tmp_path / "a pipe", good), "pipe.parquet is no such part"),
         "a broken part": (parts(tmp_path / "a broken part", good), "bad.parquet: it cannot be read"),
     }  # fmt: skip
@@ -863,7 +863,9 @@ def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)
-    assert "no folder" in main(["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"])
+    assert "does not exist" in main(
+        ["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"]
+    )
     budget = PrivacyBudget(1.0)
     budget.charge(0.5)
     assert str(budget).split("\n")[1].startswith("when (UTC)")

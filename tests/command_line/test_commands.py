@@ -349,11 +349,11 @@ def test_tables_as_people_make_them_give_the_same_answer(table, tmp_path, monkey
 REFUSED = {  # (the first line, the bounds, what is said): all of it public
     "two names alike": ("name,age,age,region", BOUNDS, "same name"),
     "no names": (",,age,income,region", BOUNDS, "both have none"),
-    "capitals": ("name,Age,income,region", BOUNDS, "capitals differ"),
-    "capitals in the bounds": ("name,age,income,region", BOUNDS.replace("age", "AGE"), "capitals differ"),
+    "capitals": ("name,Age,income,region", BOUNDS, "upper and lower case differ"),
+    "capitals in the bounds": ("name,age,income,region", BOUNDS.replace("age", "AGE"), "upper and lower case differ"),
     "an unknown column": ("name,years,income,region", BOUNDS, "'age' is not among"),
     "another separator": ("name^age^income^region", BOUNDS, "is not among the 1 names"),
-    "another separator and quotes": ('"name"^"age"^"income"', BOUNDS, "or is followed by something else than , ; |"),
+    "another separator and quotes": ('"name"^"age"^"income"', BOUNDS, "or is followed by a character other than , ; |"),
 }  # fmt: skip
 
 
@@ -620,7 +620,7 @@ def test_a_number_is_written_in_plain_digits():
         "infinity",
         "",
     ):
-        with pytest.raises(ValueError, match="could not|a cell is no finite number"):
+        with pytest.raises(ValueError, match="could not|a cell is not a finite number"):
             command_line_files._floats(["1", cell])
     mixed = [True, 2, Decimal("2.5"), "3"]
     assert command_line_files._floats(mixed).tolist() == [1, 2, 2.5, 3]

@@ -60,15 +60,15 @@ ESTIMATORS = {
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "GridKMeans of 3 bins": partial(GridKMeans, **COMMON, n_bins=3),
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
-    "MaxCoverKMeans as printed": partial(
+    "MaxCoverKMeans as published": partial(
         MaxCoverKMeans, **COMMON, variant="paper", n_public=60, n_lloyd=1
     ),
     "KTupleKMeans": partial(KTupleKMeans, **COMMON),
     "KTupleGaussianMixture": partial(KTupleGaussianMixture, **COMMON),
     "PEMeans": partial(PEMeans, **COMMON, n_refine=2),
-    "PEMeans as printed": partial(PEMeans, **COMMON, variant="paper", n_public=60, n_votes=3),
+    "PEMeans as published": partial(PEMeans, **COMMON, variant="paper", n_public=60, n_votes=3),
     "HDPEMeans": partial(HDPEMeans, **COMMON, n_components=1, n_refine=2),
-    "HDPEMeans as printed": partial(
+    "HDPEMeans as published": partial(
         HDPEMeans, **COMMON, variant="paper", n_public=60, n_components=1
     ),
 }

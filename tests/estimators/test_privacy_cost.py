@@ -64,7 +64,7 @@ MAKERS = {
     )
     for name, maker in family.ESTIMATORS.items()
 }
-PRINTED_TUPLES = {"KAverages as printed", "KNoisyCenters as printed"}
+PRINTED_TUPLES = {"KAverages as published", "KNoisyCenters as published"}
 every = pytest.mark.parametrize("name", MAKERS)
 fitted = pytest.mark.parametrize("name", FITS)
 PUBLIC = [name for name in dplit.__all__ if hasattr(getattr(dplit, name), "privacy_cost")]

@@ -32,9 +32,9 @@ ESTIMATORS = {
     "GridKMeans": partial(GridKMeans, **COMMON | {"delta": 0.0}),
     "MaxCoverKMeans": partial(MaxCoverKMeans, **COMMON, finest=0.2, n_lloyd=1),
     "PEMeans": partial(PEMeans, **COMMON, n_refine=2),
-    "PEMeans as printed": partial(PEMeans, **COMMON, variant="paper", n_public=900, n_votes=3),
+    "PEMeans as published": partial(PEMeans, **COMMON, variant="paper", n_public=900, n_votes=3),
     "HDPEMeans": partial(HDPEMeans, **COMMON, n_components=2, n_refine=2),
-    "HDPEMeans as printed": partial(
+    "HDPEMeans as published": partial(
         HDPEMeans, **COMMON, variant="paper", n_public=900, n_components=2
     ),
 }

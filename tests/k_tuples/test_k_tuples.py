@@ -53,12 +53,12 @@ ESTIMATORS = {
     "StableTupleMean": partial(StableTupleMean, **COMMON),
     "KNoisyCenters": partial(KNoisyCenters, **COMMON),
     "KNoisyCenters sampled": partial(KNoisyCenters, **COMMON, variant="sampled"),
-    "KNoisyCenters as printed": partial(KNoisyCenters, **COMMON, variant="paper"),
+    "KNoisyCenters as published": partial(KNoisyCenters, **COMMON, variant="paper"),
     "KAverages": partial(KAverages, **COMMON, **BALL),
-    "KAverages as printed": partial(KAverages, **COMMON, **BALL, variant="paper"),
+    "KAverages as published": partial(KAverages, **COMMON, **BALL, variant="paper"),
 }
 SORTED = ["StableTupleMean", "KNoisyCenters"]  # no sample: the order of the tuples is no input
-PRICED = [name for name in ESTIMATORS if name != "KNoisyCenters as printed"]
+PRICED = [name for name in ESTIMATORS if name != "KNoisyCenters as published"]
 every = pytest.mark.parametrize("name", ESTIMATORS)
 
 
@@ -661,7 +661,7 @@ def test_each_finds_the_centers_of_good_tuples():
         "StableTupleMean",
         "KNoisyCenters",
         "KNoisyCenters sampled",
-        "KNoisyCenters as printed",
+        "KNoisyCenters as published",
     ):
         model = ESTIMATORS[name]().fit(far)
         truth = np.sort(far[0], axis=0)
@@ -1041,7 +1041,12 @@ def test_stable_cost_is_exact():
 # ---------------------------------------------------------------- failures that nobody sees
 
 
-HIDDEN = ["KNoisyCenters sampled", "KNoisyCenters as printed", "KAverages", "KAverages as printed"]
+HIDDEN = [
+    "KNoisyCenters sampled",
+    "KNoisyCenters as published",
+    "KAverages",
+    "KAverages as published",
+]
 
 
 @pytest.mark.parametrize("name", HIDDEN)

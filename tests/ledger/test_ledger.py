@@ -326,10 +326,10 @@ GAUSSIANS = {
     "NeighborNoisyAverages": lambda s: NeighborNoisyAverages(
         radius=4.0, rho=0.1, delta=1e-6, random_state=s
     ),
-    "NoisyAverageSet as printed": lambda s: NoisyAverageSet(
+    "NoisyAverageSet as published": lambda s: NoisyAverageSet(
         t=5, radius=4.0, rho=0.1, delta=1e-6, variant="paper", random_state=s
     ),
-    "NeighborNoisyAverages as printed": lambda s: NeighborNoisyAverages(
+    "NeighborNoisyAverages as published": lambda s: NeighborNoisyAverages(
         radius=4.0, n_cells=2, rho=0.1, delta=1e-6, gamma=0.4, variant="paper", random_state=s
     ),
     "CnvxAdap": lambda s: CnvxAdap(**ADAPT, target_bound=2.0, random_state=s),
@@ -337,7 +337,7 @@ GAUSSIANS = {
         **ADAPT, target_bound=2.0, discrepancy="release", random_state=s
     ),
     "NCnvxAdap": lambda s: NCnvxAdap(**ADAPT, classes=[0, 1], random_state=s),
-    "NCnvxAdap as printed": lambda s: NCnvxAdap(
+    "NCnvxAdap as published": lambda s: NCnvxAdap(
         **ADAPT, classes=[0, 1], variant="paper", kappa_2=0.1, kappa_inf=0.2, random_state=s
     ),
 }
@@ -805,7 +805,7 @@ def test_two_relations_do_not_add_up(make, tmp_path):
     budget.charge(0.1)  # of no relation in particular
     budget.fit(Spender(), None)
     assert budget.neighboring == "add_remove"
-    with pytest.raises(ValueError, match='says nothing of the latter.*neighboring="replace"'):
+    with pytest.raises(ValueError, match='implies none for the latter.*neighboring="replace"'):
         budget.charge(0.1, neighboring="replace")
     with pytest.raises(ValueError, match="neighboring"):
         budget.charge(0.1, neighboring="swap")
@@ -2222,7 +2222,7 @@ def test_in_a_budget_for_persons_no_line_stands_for_several():
     """What depends on answers is counted release by release: a fit as a whole has no such lines."""
     lines = Release("g", "gaussian", 1.0, 5.0, mu=0.5, times=8), Release("t", "other", epsilon=0.0, delta=1e-12)  # fmt: skip
     budget = PrivacyBudget(1.0, 1e-5, "add_remove", max_rows_per_person=2)
-    with pytest.raises(ValueError, match="of the fit as a whole only"):
+    with pytest.raises(ValueError, match="only for the fit as a whole"):
         budget.charge(receipt=Receipt(lines, "add_remove", 1e-6))
     assert not budget.ledger
     budget.charge(receipt=gaussian_receipt(0.01))

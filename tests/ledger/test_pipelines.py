@@ -179,7 +179,7 @@ REFUSED = {  # steps, and a word of the reason
     "unknown": (Unknown(), "Unknown"),
     "several": (FeatureUnion([("a", SCALER())]), "FeatureUnion"),
     "private": (NoisyLloyd(**LOYAL), "NoisyLloyd"),
-    "not declared": (FunctionTransformer(np.log10), "handed all records at once"),
+    "not declared": (FunctionTransformer(np.log10), "receives all records at once"),
     "validated": (FunctionTransformer(record_wise(np.log10), validate=True), "validate=True"),
     "inverse": (
         FunctionTransformer(record_wise(np.log10), inverse_func=np.exp),

@@ -128,7 +128,7 @@ def test_a_lesson_prints_no_hint_before_an_attempt(path):
     assert "".join(last["outputs"][-1]["text"]).count("no answer yet") >= 4
 
 
-def test_some_lessons_only_and_no_folder_of_somebody_else(tmp_path):
+def test_some_lessons_only_and_no_folder_of_others(tmp_path):
     out = tmp_path / "class"
     assert [path.name[:2] for path in build_class.build(out, ["01", "10"])] == ["01", "10"]
     build_class.build(out, ["02"])  # its own folder is made anew

@@ -419,7 +419,7 @@ def test_the_bounds_choose_the_method_and_the_page_says_why(tmp_path, monkeypatc
         assert here(tmp_path, monkeypatch, *line) == 0
         page = Page((tmp_path / taken / "report.html").read_text(encoding="utf-8"))
         assert f"by {taken}, with random noise" in page.words
-        assert f"taken because {why}" in page.words and "a column without a name" in page.words
+        assert f"used because {why}" in page.words and "a column without a name" in page.words
 
 
 def test_where_no_list_is_declared_the_page_speaks_of_none(tmp_path, monkeypatch):
@@ -429,7 +429,7 @@ def test_where_no_list_is_declared_the_page_speaks_of_none(tmp_path, monkeypatch
     line = asked(tmp_path, tmp_path / "out", "--seed", 0, table="t.csv", bounds="b.csv")
     assert here(tmp_path, monkeypatch, *line) == 0
     page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
-    assert "taken because 33 columns are more than 32" in page.words
+    assert "used because 33 columns are more than 32" in page.words
 
 
 # ---------------------------------------------------------------- pure differential privacy
@@ -456,8 +456,8 @@ def test_without_a_delta_all_is_pure(table, tmp_path, monkeypatch, capsys, metho
         ((row, state),) = [(row, row.state) for row in budget.ledger]
     assert state == "settled" and row.delta == 0 and row.epsilon == pytest.approx(1)
     page = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
-    assert re.search(r"field: pure [01.]+-differential privacy", page.words)
-    assert "plus" not in page.words and "times that of finding it without; and" in page.words
+    assert re.search(r"term is pure [01.]+-differential privacy", page.words)
+    assert "plus" not in page.words and "times its probability without; and" in page.words
     everything = said.out + said.err + page.words + text
     assert not [cell for cell in cells_of(table / "people.csv") if cell in everything]
 

@@ -23,6 +23,8 @@ SHOWN = """() => ({
     broken: [...document.querySelectorAll(".katex-error")].map(e => e.textContent).concat(
         [...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.src)),
     title: document.querySelector("h1").checkVisibility(),
+    cut: [...document.querySelectorAll("main pre")].filter(e => e.checkVisibility()
+        && (e.scrollWidth > e.clientWidth || parseFloat(getComputedStyle(e).fontSize) < 14)).map(e => e.textContent.slice(0, 80)),
 })"""
 UNFOLDED = """() => {
     const folded = [...document.querySelectorAll("details:not([open])")];
@@ -124,6 +126,11 @@ def test_every_page_opens_with_its_formulas_and_pictures(visits, folder):
     assert sum(written.values()) > 500  # the book is about theorems
     assert that(visits, lambda found: found["broken"] + found["trouble"]) == {}
     assert that(visits, lambda found: not found["title"]) == {}
+
+
+def test_code_is_large_and_no_line_of_it_is_cut(visits):
+    """Of 14 px and more, in a wide window."""
+    assert that(visits, lambda found: found["cut"]) == {}
 
 
 def test_next_leads_through_the_whole_sidebar(folder):

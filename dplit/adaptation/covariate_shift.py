@@ -597,7 +597,7 @@ class CovariateShiftClassifier(ClassifierMixin, CovariateShift):
         self.classes_, codes = _source_classes(ys, m, type(self).__name__)
         if np.bincount(codes).min() < 2:
             raise ValueError(
-                f"ys: {type(self).__name__} needs two records of each class at least, to compare fits."
+                f"ys: {type(self).__name__} needs at least two records of each class, to compare fits."
             )
         return codes
 

@@ -407,7 +407,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         classes, codes = _source_classes(ys, len(source), owner)
         if yt is None and np.bincount(codes).min() < 2:
             raise ValueError(
-                f"ys: {owner} without target labels needs two records of each class at least, to see "
+                f"ys: {owner} without target labels needs at least two records of each class, to see "
                 "which classes the model confuses."
             )
         model = self.estimator

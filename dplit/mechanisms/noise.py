@@ -80,7 +80,7 @@ def _number_of_rows(n):
     if not isinstance(n, (Integral, np.bool_)):
         return int(np.count_nonzero(one_each(n, "the mask")))
     if abs(n := int(n)) > 2**53:  # no table has as many, and 64 bits would wrap
-        raise OverflowError("n: a number of rows is at most 2**53.")
+        raise OverflowError("n: the number of rows can be at most 2**53.")
     return n
 
 # %% ../../nbs/mechanisms/noise.ipynb #85214784

@@ -203,7 +203,7 @@ def _to_lattice(X, radius, center, norm):
     if not isinstance(X, LatticeRows):
         return partial(quantize, radius=radius, center=center, norm=norm)
     if not (norm == 2 and radius == X.radius and np.array_equal(center, X.center)):
-        raise ValueError("X: these rows are on the lattice of another ball.")
+        raise ValueError("X: these rows are on the lattice of a different ball.")
     return lambda rows: rows
 
 # %% ../../nbs/mechanisms/noise.ipynb #7d11b772

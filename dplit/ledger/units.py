@@ -53,7 +53,7 @@ def compare_limits(budget, wanted, neighboring, composition, max_rows_per_person
     if neighboring and neighboring != relation:
         raise ValueError(
             f"ledger {budget.path}: it counts {relation or 'no named'} neighbors, not "
-            f"{neighboring}; omit that choice, or begin another ledger for other people."
+            f"{neighboring}; leave that option out, or begin another ledger for other people."
         )
     if max_rows_per_person not in (None, budget.max_rows_per_person):
         raise ValueError(

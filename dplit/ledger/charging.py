@@ -55,13 +55,15 @@ def _reserve(budget, row, final=False):
             try:
                 row = admitted(budget._rule, asked, row, partial(_stated, connection))
             except BudgetExceeded as error:
-                row, refusal = budget._rule.counted(row, asked.sums.neighboring), error  # told
                 if not row.tells:
                     raise
+                relation = asked.sums.neighboring or row.neighboring
+                row, refusal = budget._rule.closing(row._replace(neighboring=relation)), error
             entry = asked.seen + 1
             state = _append(connection, asked, "reserve", entry, budget._who, row)
             if final:
-                state = _append(connection, state, "settle", entry, budget._who, row, row.counts)
+                event = "failed" if refusal else "settle"
+                state = _append(connection, state, event, entry, budget._who, row, row.counts)
         budget._state = state  # it is written
     if refusal:
         raise refusal

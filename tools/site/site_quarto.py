@@ -149,7 +149,7 @@ class ForQuarto(Processor):
         index = config.lib_path / "_modidx.py"
         self.has_source = bool(config.git_url)
         self.places = documentation(runpy.run_path(str(index))["d"]["syms"])
-        path = Path(self.nb.get("path_", config.nbs_path / "index.ipynb")).resolve()
+        path = Path(self.nb.path_).resolve()
         self.page = path.relative_to(Path(config.nbs_path).resolve()).as_posix()
 
     def words(self, text):

@@ -110,8 +110,8 @@ def charged(budget, cost, label: Line, work, settle=None):
         raise
     if os.getpid() != process:
         raise RuntimeError(
-            f"{cost['name']} was charged once, and this is a copy of the process that charged "
-            "it, made while it was fitted: nothing may be published from here."
+            f"{cost['name']} was charged once, and this process is a copy of the one that charged "
+            "it, made during the fit: nothing may be published from here."
         )
     try:
         (settle or budget.settle)(entry, receipt)

@@ -420,7 +420,7 @@ def _opened_again(kind, path, limits, who, patience):
     """A pickled budget: its file, if that is still the same ledger."""
     budget = kind.open(path, who=who, patience=patience)
     if budget._book.limits != limits:
-        raise LedgerError(f"ledger {path}: this is another ledger than the one that was pickled.")
+        raise LedgerError(f"ledger {path}: this is not the ledger that was pickled.")
     return budget
 
 # %% ../../nbs/ledger/ledger.ipynb #1f291140

@@ -247,7 +247,7 @@ def _zcdp_curve(log_x, rho):
 
 @_in_any_state
 def zcdp_epsilon(rho: Losses, delta: Deltas) -> float | np.ndarray:
-    """The epsilon for which a rho-zCDP release is (epsilon, delta)-DP.
+    """An epsilon for which every rho-zCDP release is (epsilon, delta)-DP: the bound (2), of the best order.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def zcdp_epsilon(rho: Losses, delta: Deltas) -> float | np.ndarray:
 # %% ../../nbs/accounting/gaussian.ipynb #219b8039
 @_in_any_state
 def zcdp_delta(epsilon: Losses, rho: Losses) -> float | np.ndarray:
-    """The delta for which a rho-zCDP release is (epsilon, delta)-DP: the inverse of `zcdp_epsilon`.
+    """A delta for which every rho-zCDP release is (epsilon, delta)-DP: the inverse of `zcdp_epsilon`.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def zcdp_rho(
     epsilon: Annotated[ArrayLike, numbers(0, math.inf, "(]")],
     delta: Annotated[ArrayLike, numbers(0, 0.5, "(]")],
 ) -> float | np.ndarray:
-    """The largest rho for which every rho-zCDP release is (epsilon, delta)-DP.
+    """The largest rho for which `zcdp_epsilon` says that a rho-zCDP release is (epsilon, delta)-DP.
 
     This is the zCDP budget that (epsilon, delta) allows.
 

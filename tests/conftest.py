@@ -41,6 +41,7 @@ FILES = {
     "test_explorers",
     "test_mutants",
     "test_pdf",
+    "test_quarto",
     "test_scale",
     "test_site",
     "test_slides",

@@ -155,7 +155,7 @@ def _related(receipt, neighboring):
     if neighboring not in (None, receipt.neighboring):
         raise ValueError(
             f"the receipt is for {receipt.neighboring} neighboring datasets, not {neighboring}: "
-            "the two do not add up; refit with the other relation."
+            "the two cannot be added; refit with the other relation."
         )
     return receipt
 
@@ -166,7 +166,7 @@ def _total(many, names):
     if len(related) > 1:
         raise ValueError(
             "these fits use different neighboring relations (add_remove and replace): their "
-            'costs do not add up; fit all of them with one, `neighboring="add_remove"` or "replace".'
+            'costs cannot be added; use the same relation for all of them, `neighboring="add_remove"` or "replace".'
         )
     costs = [name for name in names if name not in ("fits", "neighboring")]
     sums = {name: sum_up([getattr(s, name) for s in many]) for name in costs}

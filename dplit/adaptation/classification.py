@@ -453,7 +453,7 @@ def _classes(classes, name="classes", owner="NCnvxAdap"):
             f"classes={shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
         )
     if len(set(array.tolist())) != len(array) or not np.all(array == array):
-        raise ValueError(f"classes={shown(classes)}: NCnvxAdap needs each class once.")
+        raise ValueError(f"classes={shown(classes)}: NCnvxAdap needs each class exactly once.")
     return array
 
 # %% ../../nbs/adaptation/classification.ipynb #0fe53810

@@ -356,7 +356,7 @@ class CovariateShift(PrivateEstimator):
         columns = check_columns(Xt, owner, "Xt")
         X = check_rows(Xs, owner, "Xs").astype(float)
         if columns not in (None, X.shape[1]):
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         check_same_columns(owner, Xt=Xt, Xs=Xs)
         self._source, self._labels = X, self._read_labels(ys, len(X))
         # before any private cell is read: a source that the model cannot learn has no privacy cost
@@ -368,7 +368,7 @@ class CovariateShift(PrivateEstimator):
         owner = type(self).__name__
         rows = check_rows(Xt, owner, "Xt", ensure_min_samples=0)
         if rows.shape[1] != self._source.shape[1]:
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         keep_columns(self, Xt if hasattr(Xt, "columns") else Xs)
         return [rows]
 
@@ -597,7 +597,7 @@ class CovariateShiftClassifier(ClassifierMixin, CovariateShift):
         self.classes_, codes = _source_classes(ys, m, type(self).__name__)
         if np.bincount(codes).min() < 2:
             raise ValueError(
-                f"ys: {type(self).__name__} needs two records of each class at least, to compare fits."
+                f"ys: {type(self).__name__} needs at least two records of each class, to compare fits."
             )
         return codes
 

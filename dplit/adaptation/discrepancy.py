@@ -649,7 +649,7 @@ def discrepancy_minimization(
     """
     if (Xt is None) == (moment is None):
         raise ValueError(
-            "discrepancy_minimization needs the target's rows or their moment: one of them."
+            "discrepancy_minimization needs the target's rows or their moment, but not both."
         )
     target = Xt.T @ Xt / len(Xt) if moment is None else moment
     unit = max(float((Xs * Xs).sum(axis=1).max()), float(np.abs(target).max()), 1e-300)

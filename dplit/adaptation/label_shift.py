@@ -402,12 +402,12 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         columns = check_columns(Xt, owner, "Xt")
         source = check_rows(Xs, owner, "Xs")
         if columns not in (None, source.shape[1]):
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         check_same_columns(owner, Xt=Xt, Xs=Xs)
         classes, codes = _source_classes(ys, len(source), owner)
         if yt is None and np.bincount(codes).min() < 2:
             raise ValueError(
-                f"ys: {owner} without target labels needs two records of each class at least, to see "
+                f"ys: {owner} without target labels needs at least two records of each class, to see "
                 "which classes the model confuses."
             )
         model = self.estimator
@@ -433,7 +433,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         source = check_rows(Xs, owner, "Xs")
         rows = check_rows(Xt, owner, "Xt", ensure_min_samples=0)
         if rows.shape[1] != source.shape[1]:
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         classes, codes = _source_classes(ys, len(source), owner)
         keep_columns(self, Xt if hasattr(Xt, "columns") else Xs)
         known = None if yt is None else label_places(_labels_of(yt, len(rows), owner), classes)

@@ -459,7 +459,7 @@ class PrivateAdaptation(PrivateEstimator):
         tables = {name: X for name, X in tables.items() if not _is_empty(X)}
         columns = {check_columns(X, owner, name) for name, X in tables.items()} - {None}
         if len(columns) > 1:
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         _check_alike(owner, tables, self.radius)
         for d in columns:  # the objective's curvature, and derived matrices
             check_memory(48 * d**2, f"{d} columns", owner)
@@ -480,7 +480,7 @@ class PrivateAdaptation(PrivateEstimator):
         owner, letter = type(self).__name__, name[0].lower()
         X = check_rows(X, owner, f"X{letter}", ensure_min_samples=0)
         if n_features not in (None, X.shape[1]):
-            raise ValueError(f"Xs has not the columns of Xt: {owner} needs the same in both.")
+            raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         y = one_column(y, f"y{letter}", owner)
         if len(y) != len(X):
             raise ValueError(
@@ -592,7 +592,7 @@ class PrivateAdaptation(PrivateEstimator):
         rows = check_rows(X, type(self).__name__)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"X has not the columns of the fit: {type(self).__name__} needs the same."
+                f"X does not have the columns of the fit: {type(self).__name__} needs the same."
             )
         check_fitted_columns(self, X)
         return rows

@@ -77,7 +77,7 @@ def _from_csv(text, path):
         column = (line.get("column") or "").strip()
         if None in line:  # 200,000 in a file of commas would be the bound 200
             raise ValueError(
-                f"{path}: column {column!r} has a cell too many; write 200000, not 200,000."
+                f"{path}: column {column!r} has one cell too many; write 200000, not 200,000."
             )
         if not any(cell for name, cell in line.items() if name != "column"):
             _refuse_one_cell(column, separator, path)

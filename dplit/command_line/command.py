@@ -122,7 +122,7 @@ def _cost(options, model, budget=None):
         take = "leave --max-rows-per-person out" if m == 1 else f"add --max-rows-per-person {m}"
         raise ValueError(
             f"ledger {options.ledger}: it counts {in_words(m)}, and this run states its epsilon and delta for "
-            f"{in_words(own)}: the two do not add up. For this ledger, {take}; or use a ledger for the same people "
+            f"{in_words(own)}: the two cannot be added. For this ledger, {take}; or use a ledger for the same people "
             f"that was begun with --max-rows-per-person {own}. Nothing was charged."
         )
     if (cost["neighboring"], budget.neighboring) == ("replace", "add_remove"):
@@ -177,7 +177,7 @@ def _require_empty(folder):
     """Refuse a folder with earlier results: they spent budget and are not overwritten."""
     there = [name for name in FILES if (folder / name).exists()]
     if there:
-        raise FileExistsError(f"{folder} has {there[0]} of an earlier run; name another folder.")
+        raise FileExistsError(f"{folder} has {there[0]} from an earlier run; name another folder.")
 
 
 def _prepare(folder):
@@ -311,7 +311,7 @@ def _try_first(options, source, scaler, model, *said):
         failed = _write(Path(folder), result, FILES[:2]) | _write(Path(folder), one, FILES[2:])
     _summary(result)
     for name, why in failed.items():
-        raise OSError(f"{options.out}: {name} cannot be made there ({why}); no row was read.")
+        raise OSError(f"{options.out}: {name} cannot be written there ({why}); no row was read.")
 
 # %% ../../nbs/command_line/command.ipynb #11527436
 def _rehearse_reading(source, scaler):

@@ -58,7 +58,7 @@ def _path(text):
         step = "download it first, and name the file"
         step = "write the path alone" if text.lower().startswith("file://") else step
         raise argparse.ArgumentTypeError(
-            f"{text} is an address, and dplit uses files on this machine only: {step}"
+            f"{text} is a web address, but dplit reads only files on this machine: {step}"
         )
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a file or a folder")

@@ -245,7 +245,7 @@ def _member(path, name, stack):
     except Exception:  # a password, or a compression that Python does not know
         pass
     raise ValueError(
-        f"{name}: it is a zip file with a password or of an unknown kind; unpack it first."
+        f"{name}: it is a zip file that has a password or is of an unknown kind; unpack it first."
     )
 
 # %% ../../nbs/command_line/sources.ipynb #6f683c76

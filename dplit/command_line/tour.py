@@ -97,7 +97,7 @@ def tour(options):
     from dplit.datasets import loaders
 
     if not options.picture.resolve().parent.is_dir():
-        raise ValueError(f"--picture {options.picture}: there is no such folder; make it first.")
+        raise ValueError(f"--picture {options.picture}: there is no such folder; create it first.")
     known = options.picture.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()
     if not known or options.picture.is_dir():
         raise ValueError(

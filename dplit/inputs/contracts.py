@@ -202,7 +202,7 @@ def _agree(values, axes, owner):
                 shape = ", ".join(named.split())
                 raise ValueError(
                     f"{name}: {owner} needs an array of finite numbers of shape ({shape}), with "
-                    f"{where}; axes of one name must have the same length, and at least 1 where marked by a +."
+                    f"{where}; axes with the same name must have the same length, and at least 1 where marked with a +."
                 )
 
 # %% ../../nbs/inputs/contracts.ipynb #5fe0debc

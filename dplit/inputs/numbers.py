@@ -139,7 +139,7 @@ def check_arrays(owner, **given):
                 or sizes.setdefault(axis, int(axis) if axis.isdigit() else size) != size
             ):
                 raise ValueError(
-                    f"{want}; axes of one name must have the same length, and at least 1 where marked by a +."
+                    f"{want}; axes with the same name must have the same length, and at least 1 where marked with a +."
                 )
         found.append(array)
     return found

@@ -356,7 +356,7 @@ class KAverages(PlannedClusterer):
         least = average_tuples(k, d, moves, cost, *radii, self.beta / (2 * k))
         if n < least and not self.too_few:
             raise ValueError(
-                f"T has {n} tuples: the averages of KAverages would be noise below about {least}; use "
+                f"T has {n} tuples: below about {least}, the averages of KAverages are only noise; use "
                 "StableTupleMean, which needs a few hundred, or set too_few=True to see the noise."
             )
 

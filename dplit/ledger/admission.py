@@ -78,14 +78,18 @@ def _refused(row):
     """What happened to a charge that was refused."""
     if not row.receipt:
         return "nothing was charged or fitted."
-    end = "the receipt was charged nevertheless" if row.tells else "nothing was charged"
-    end += ", and its answers must not be shown or used."
-    if not row.promise:
-        end += (
-            " Its releases were counted one by one, since they may depend on answers. If they did not, pass "
-            "fixed=True; otherwise reserve the cost before the fit and settle with the receipt."
-        )
-    return end
+    return "nothing was charged, and its answers must not be shown or used."
+
+
+def _closed_by(name, rule):
+    """The refusal of a receipt whose releases may depend on answers: the same sentence for every receipt."""
+    return (
+        f"{name}: this receipt came after its fit, its releases may depend on answers and are counted one by one, "
+        f"and together with all charges they exceed the limit, epsilon = {rule.epsilon:g} and delta = {rule.delta:g}. "
+        "Its answers must not be shown or used. This refusal depends on them, so the ledger is closed: it admits "
+        "nothing more. Elsewhere, reserve the cost before the fit and settle with the receipt; or pass fixed=True "
+        "if neither the releases nor their costs depended on an answer."
+    )
 
 
 def _largest(admitted, limit):
@@ -155,6 +159,13 @@ class Rule(NamedTuple):
         """`settled`, for a fit that was admitted by this rule; `first` if nothing was charged before it."""
         alone = first and not self.admits(replace(asked.counts, fits=2), _HAIR)
         return settled(asked, receipt, alone)
+
+    def closing(self, row):
+        """The row of a receipt that is refused after its fit: equal for all receipts, and too much for any rule to admit more."""
+        epsilon = 2 * self.epsilon
+        counts = Spending.claim(epsilon, self.delta, row.neighboring or None)
+        said = {"epsilon": epsilon, "delta": self.delta, "private": 1, "receipt": ""}
+        return row._replace(**said, counts=counts)
 
     def fits(self, total, each, last):
         """How many more charges (at most 2^60) are admitted after a total; the last counts `last`, the others `each`."""
@@ -263,6 +274,8 @@ def admitted(rule, state, row, stated):
     total = state.total(row.counts)
     if rule.admits(total, _HAIR):
         return row
+    if row.tells:
+        raise BudgetExceeded(_closed_by(name, rule))
     epsilon, delta = map(math.fsum, zip(stated(), (row.epsilon, row.delta), strict=True))
     raise BudgetExceeded(
         f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: at delta = {rule.delta:g}, all charges "

@@ -55,13 +55,15 @@ def _reserve(budget, row, final=False):
             try:
                 row = admitted(budget._rule, asked, row, partial(_stated, connection))
             except BudgetExceeded as error:
-                row, refusal = budget._rule.counted(row, asked.sums.neighboring), error  # told
                 if not row.tells:
                     raise
+                relation = asked.sums.neighboring or row.neighboring
+                row, refusal = budget._rule.closing(row._replace(neighboring=relation)), error
             entry = asked.seen + 1
             state = _append(connection, asked, "reserve", entry, budget._who, row)
             if final:
-                state = _append(connection, state, "settle", entry, budget._who, row, row.counts)
+                event = "failed" if refusal else "settle"
+                state = _append(connection, state, event, entry, budget._who, row, row.counts)
         budget._state = state  # it is written
     if refusal:
         raise refusal
@@ -110,8 +112,8 @@ def charged(budget, cost, label: Line, work, settle=None):
         raise
     if os.getpid() != process:
         raise RuntimeError(
-            f"{cost['name']} was charged once, and this is a copy of the process that charged "
-            "it, made while it was fitted: nothing may be published from here."
+            f"{cost['name']} was charged once, and this process is a copy of the one that charged "
+            "it, made during the fit: nothing may be published from here."
         )
     try:
         (settle or budget.settle)(entry, receipt)

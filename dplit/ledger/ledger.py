@@ -327,7 +327,7 @@ class Budget(Ledger):
         neighboring: Relation | None = None,
         fixed: Flag = False,
     ) -> int:
-        """Charge a privacy cost that is final, or raise and change nothing.
+        """Charge a privacy cost that is final, or raise; only a refused `receipt` is charged nevertheless.
 
         Parameters
         ----------
@@ -341,8 +341,9 @@ class Budget(Ledger):
         fixed : bool
             For a receipt: whether neither its releases, nor their costs, nor the delta at which it is
             stated depended on an answer. Then it counts as a whole. Otherwise its releases are
-            counted one by one (`line_by_line`), and if several of them are refused
-            they are charged nevertheless, because the refusal reveals something about their answers.
+            counted one by one (`line_by_line`), and if they are refused the ledger is closed, because
+            the refusal depends on their answers: one row, equal for all receipts, is charged, and
+            nothing is admitted after it.
 
         Returns
         -------
@@ -420,7 +421,7 @@ def _opened_again(kind, path, limits, who, patience):
     """A pickled budget: its file, if that is still the same ledger."""
     budget = kind.open(path, who=who, patience=patience)
     if budget._book.limits != limits:
-        raise LedgerError(f"ledger {path}: this is another ledger than the one that was pickled.")
+        raise LedgerError(f"ledger {path}: this is not the ledger that was pickled.")
     return budget
 
 # %% ../../nbs/ledger/ledger.ipynb #1f291140

@@ -69,7 +69,7 @@ def _n_outputs(call, n_columns):
             isinstance(second, np.ndarray) and np.array_equal(first, second, equal_nan=True)
         ):
             raise ValueError(
-                "record_wise: the function returns another value when it is called with the same record again. "
+                "record_wise: the function returns a different value when it is called again with the same record. "
                 "It must depend on its record and on public numbers only, and keep no state."
             )
     return good[0].shape[1]

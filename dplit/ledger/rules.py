@@ -272,8 +272,8 @@ class Row(NamedTuple):
 
     @property
     def tells(self):
-        """Whether a refusal would reveal something about answers: then the releases are charged nevertheless."""
-        return bool(self.receipt) and not self.promise and self.counts.fits > 1
+        """Whether a refusal reveals something about answers: a receipt that was not fixed before the fit."""
+        return bool(self.receipt) and not self.promise
 
     @classmethod
     def asked(cls, event):

@@ -153,7 +153,7 @@ def _check_bound(bound, said, owner):
     if len(said) > 1:
         raise ValueError(
             f"{owner}: give one neighboring relation and one max_rows_per_person for all candidates; costs in "
-            "several do not add up."
+            "several cannot be added."
         )
     if not (isinstance(bound, Real) and 0 < bound < math.inf):
         raise ValueError(

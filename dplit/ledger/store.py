@@ -337,7 +337,7 @@ def since(connection, known, path=None):
 
 # %% ../../nbs/ledger/store.ipynb #42e48351
 def latest(connection, limits, path=None):
-    """The state after the last event of a ledger; a LedgerError if it is not the last or does not fit its seal."""
+    """The state after the last event of a ledger; a LedgerError if it is not the last, or if it or the first does not fit its seal."""
     question = f"SELECT {_COLUMNS} FROM events ORDER BY number DESC LIMIT 2"
     rows = [Event(*row) for row in connection.execute(question)]
     state, (there,) = _before(limits), connection.execute("SELECT count(*) FROM events").fetchone()
@@ -345,8 +345,11 @@ def latest(connection, limits, path=None):
         before = rows[1].seal if len(rows) > 1 else state.seal
         if rows[0].seal != sealed(before, rows[0][:-1]):
             raise _misfit(path, rows[0].number)
-        first = f"SELECT {_COLUMNS} FROM events WHERE number = 1"
-        state = _after(rows[0], _first(Event(*connection.execute(first).fetchone())))
+        question = f"SELECT {_COLUMNS} FROM events WHERE number = 1"
+        first = Event(*connection.execute(question).fetchone())
+        if first.seal != sealed(state.seal, first[:-1]):  # it may decide the rule
+            raise _misfit(path, 1)
+        state = _after(rows[0], _first(first))
     if there != state.seen:
         raise _misfit(path, there + 1)
     return state

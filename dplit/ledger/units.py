@@ -48,24 +48,24 @@ def compare_limits(budget, wanted, neighboring, composition, max_rows_per_person
     if wanted and composition and composition != budget.composition:
         raise ValueError(
             f"ledger {budget.path}: its costs are {budget.composition}, not {composition}; that "
-            "was decided when the ledger was begun: omit that choice."
+            "was decided when the ledger was created: leave that option out."
         )
     if neighboring and neighboring != relation:
         raise ValueError(
             f"ledger {budget.path}: it counts {relation or 'no named'} neighbors, not "
-            f"{neighboring}; omit that choice, or begin another ledger for other people."
+            f"{neighboring}; leave that option out, or begin another ledger for other people."
         )
     if max_rows_per_person not in (None, budget.max_rows_per_person):
         raise ValueError(
             f"ledger {budget.path}: it counts {said(budget.max_rows_per_person)}, not "
-            f"{said(max_rows_per_person)}; that was decided when the ledger was begun: omit that choice."
+            f"{said(max_rows_per_person)}; that was decided when the ledger was created: leave that option out."
         )
 
 # %% ../../nbs/ledger/units.ipynb #9a0e1116
 def require_unit(rule, row):
     """Refuse a charge whose unit of privacy is not the ledger's."""
     if row.max_rows_per_person != (m := rule.max_rows_per_person):
-        why = "the two do not add up"
+        why = "the two cannot be added"
         if row.max_rows_per_person == 1:
             why += (
                 ". From its epsilon and delta alone, group privacy would multiply delta by more than e^epsilon for "
@@ -113,7 +113,7 @@ def receipt_in_unit(receipt, max_rows_per_person):
         return receipt
     if told != 1:
         raise ValueError(
-            f"this receipt is for {said(told)}, and this budget counts {said(m)}: the two do not add up."
+            f"this receipt is for {said(told)}, and this budget counts {said(m)}: the two cannot be added."
         )
     return receipt_for_persons(receipt, m, receipt.delta)
 

@@ -159,7 +159,7 @@ class Grid:
         self.unit, self.offsets, self.high, self.size = _grid(d, radius, ratio, snap)
         if self.size >= 2**63:
             raise ValueError(
-                f"radius={radius:g}: a grid of this fineness in {d} dimensions has too many nodes; "
+                f"radius={radius:g}: a grid this fine in {d} dimensions has too many nodes; "
                 "choose a larger radius or ratio."
             )
         self.reach2 = d * (1 + 1 / ratio) ** 2

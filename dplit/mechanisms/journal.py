@@ -196,7 +196,7 @@ class Journal:
 
     def __reduce__(self):
         raise TypeError(
-            "a Noise cannot be copied or pickled: the releases of the copy would be missing on the receipt."
+            "a Noise cannot be copied or pickled: the copy's releases would be missing from the receipt."
         )
 
     @property

@@ -80,7 +80,7 @@ def _number_of_rows(n):
     if not isinstance(n, (Integral, np.bool_)):
         return int(np.count_nonzero(one_each(n, "the mask")))
     if abs(n := int(n)) > 2**53:  # no table has as many, and 64 bits would wrap
-        raise OverflowError("n: a number of rows is at most 2**53.")
+        raise OverflowError("n: the number of rows can be at most 2**53.")
     return n
 
 # %% ../../nbs/mechanisms/noise.ipynb #85214784
@@ -203,7 +203,7 @@ def _to_lattice(X, radius, center, norm):
     if not isinstance(X, LatticeRows):
         return partial(quantize, radius=radius, center=center, norm=norm)
     if not (norm == 2 and radius == X.radius and np.array_equal(center, X.center)):
-        raise ValueError("X: these rows are on the lattice of another ball.")
+        raise ValueError("X: these rows are on the lattice of a different ball.")
     return lambda rows: rows
 
 # %% ../../nbs/mechanisms/noise.ipynb #7d11b772

@@ -113,7 +113,9 @@ class PrivateSources(PrivateEstimator):
         check_center(self.center, "center", owner, n_features)
         check_inside(target, "Xt", owner, self.radius, self.center)
         if check_columns(Xs, owner, "Xs") not in (None, n_features):
-            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
+            raise ValueError(
+                f"Xs does not have the columns of Xt: {owner} compares rows of the two."
+            )
         check_same_columns(owner, Xs=Xs, Xt=Xt)
         check_reach(Xs, owner, self.radius, self.center)
 
@@ -122,7 +124,9 @@ class PrivateSources(PrivateEstimator):
         target = check_points(Xt, "Xt", owner, (None, None))
         rows = check_rows(Xs, owner, "Xs", ensure_min_samples=0)
         if rows.shape[1] != target.shape[1]:
-            raise ValueError(f"Xs has not the columns of Xt: {owner} compares rows of the two.")
+            raise ValueError(
+                f"Xs does not have the columns of Xt: {owner} compares rows of the two."
+            )
         keep_columns(self, Xt)
         return rows, clip_to_ball(target, self.radius, self.center)
 

@@ -312,7 +312,7 @@ def test_bounds_in_json(tmp_path, table):
 @pytest.mark.parametrize("line", ["income,0,200,000", "income,0,5,120,"])
 def test_a_bound_with_a_comma_in_it_is_no_other_bound(tmp_path, line):
     (tmp_path / "bounds.csv").write_text(f"column,low,high\n{line}\n")
-    with pytest.raises(ValueError, match="column 'income' has a cell too many; write 200000"):
+    with pytest.raises(ValueError, match="column 'income' has one cell too many; write 200000"):
         command_line_bounds.read_bounds(tmp_path / "bounds.csv")
 
 

@@ -185,7 +185,7 @@ def test_a_ledger_that_was_begun_otherwise(folder):
     ):
         said = main([*again, *more])
         assert (
-            "omit that choice" in said
+            "leave that option out" in said
             and "`" not in said
             and "=" not in said.replace("ledger=", "")
         )

@@ -180,8 +180,8 @@ REFUSED = {
     "replaced rows": ([*PERSONS, "--neighboring", "replace"], "needs --neighboring add_remove"),
     "no row": (["--person-column", "id", "--max-rows-per-person", 0], "--max-rows-per-person 0:"),
     "minus one": (["--max-rows-per-person", -1], "--max-rows-per-person -1:"),
-    "another unit than the ledger's": (["--max-rows-per-person", 2], "do not add up"),
-    "single rows": (["--method", "MaxCoverKMeans"], "do not add up"),
+    "another unit than the ledger's": (["--max-rows-per-person", 2], "cannot be added"),
+    "single rows": (["--method", "MaxCoverKMeans"], "cannot be added"),
 }
 
 

@@ -102,7 +102,7 @@ def test_the_version_is_told(capsys):
 @pytest.mark.parametrize("place", ["table", "ranges"])
 def test_an_address_is_refused_and_to_be_downloaded(desk, capsys, address, place):
     said = refused(capsys, asked(**{place: address}))
-    assert f"{address} is an address" in said and "download it first" in said
+    assert f"{address} is a web address" in said and "download it first" in said
 
 
 def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
@@ -112,7 +112,7 @@ def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
         ["tour", "--picture", "s3://x/digits.png"],
         [*asked()[:-1], "s3://x/out"],
     ):
-        assert "is an address" in refused(capsys, line)
+        assert "is a web address" in refused(capsys, line)
     assert "write the path alone" in refused(capsys, asked(table="file:///t.csv"))
     assert not list(Path().glob("*:*"))
     assert options._path("C:/t.csv") == Path("C:/t.csv")

@@ -974,6 +974,6 @@ def test_of_two_tables_the_private_list_is_named_and_a_public_one_keeps_its_own_
     with pytest.raises(UnreadableRecords, match="^Xt cannot"):
         CnvxAdap(**ask).fit(wide, ones, Xs=square, ys=ones)
     for protect, tables in (("target", (square, wide)), ("source", (wide, square))):
-        with pytest.raises(ValueError, match="has not the columns") as found:
+        with pytest.raises(ValueError, match="does not have the columns") as found:
             CnvxAdap(**ask, protect=protect).fit(tables[0], ones, Xs=tables[1], ys=ones)
         assert not isinstance(found.value, UnreadableRecords)

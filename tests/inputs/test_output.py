@@ -152,7 +152,7 @@ def test_a_report_that_cannot_be_drawn_at_all_is_refused_before_the_charge(folde
 
     monkeypatch.setattr(command_line_command, "report", fail)
     said = main(line(folder))
-    assert "report.html cannot be made there (RuntimeError: no fonts); no row was read" in said
+    assert "report.html cannot be written there (RuntimeError: no fonts); no row was read" in said
     assert states(folder) == [] and not (folder / "out").exists()
 
 
@@ -395,7 +395,7 @@ def test_a_name_that_no_file_can_hold_is_refused_before_the_charge(folder):
     told = line(folder)
     told[told.index("--bounds") + 1] = str(folder / "b.json")
     said = main(told)
-    assert "cannot be made there (UnicodeEncodeError" in said and states(folder) == []
+    assert "cannot be written there (UnicodeEncodeError" in said and states(folder) == []
 
 
 def test_the_tour_tries_its_picture_before_it_fits(monkeypatch, tmp_path):

@@ -598,26 +598,41 @@ def test_lines_of_all_kinds_have_pairs_of_their_own():
 
 @everywhere
 @pytest.mark.parametrize("composition", ["composed", "added"])
-def test_a_told_receipt_of_several_releases_counts_even_if_it_is_refused(
-    make, tmp_path, composition
-):
-    """Whether it is refused depends on its answers, and a free refusal could be asked for again and again."""
-    budget, long = make(tmp_path, composition=composition), gaussians(1.0, 2.0)
-    with pytest.raises(BudgetExceeded, match="charged nevertheless.*reserve the cost"):
-        budget.charge(receipt=long, name="outside")
-    assert budget.receipts == (long,) and budget.remaining == (0.0, 0.0)
-    for more in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6)}):
-        with pytest.raises(BudgetExceeded, match="nothing was charged"):
-            budget.charge(**more)
-    assert len(budget.ledger) == 1
+@pytest.mark.parametrize("before", [0.0, LIMITS["epsilon"]], ids=["empty", "exhausted"])
+def test_a_refused_receipt_leaves_one_trace_whatever_it_lists(make, tmp_path, composition, before):
+    """A fit outside the ledger chooses its releases by its answers: what a refusal shows must not tell which they were.
+
+    False versions: one release is refused and not charged; the row counts what the receipt lists; a refused receipt is kept.
+    """
+    traces = set()
+    pure = Release("a count", "laplace", epsilon=5.0)
+    more = Release("a count", "laplace", epsilon=0.1)
+    courses = [gaussians(9.0), gaussians(1.0, 9.0), gaussians(*[3.0] * 5)]
+    courses += [Receipt([pure] + [more] * n, "add_remove", 0.0) for n in range(3)]
+    for i, course in enumerate(courses):
+        (tmp_path / f"{i}").mkdir()
+        budget = make(tmp_path / f"{i}", composition=composition)
+        if before:
+            budget.charge(before)
+        for _ in range(2):
+            with pytest.raises(BudgetExceeded, match="the ledger is closed") as found:
+                budget.charge(receipt=course, name="outside")
+        for further in ({"epsilon": 1e-9}, {"receipt": gaussians(1e-6), "fixed": True}):
+            with pytest.raises(BudgetExceeded, match="nothing was charged"):
+                budget.charge(**further)
+        rows = [charge._replace(when="") for charge in budget.ledger]
+        assert len(rows) == bool(before) + 2 and not any(budget.receipts)
+        assert budget.remaining == (0.0, 0.0)
+        shown = rows, budget.spendings, budget.spent, budget.next_fit, str(found.value)
+        traces.add(repr(shown))
+    assert len(traces) == 1
 
 
 @pytest.mark.parametrize("receipt", [gaussians(2.0), gaussians(1.0, 2.0)], ids=["one", "several"])
-def test_what_does_not_depend_on_answers_is_refused_and_not_charged(receipt):
-    """The privacy cost of one release was known before it, and so was that of a fixed receipt."""
+def test_a_fixed_receipt_is_refused_and_not_charged(receipt):
     budget = PrivacyBudget(**LIMITS)
     with pytest.raises(BudgetExceeded, match="nothing was charged, and its answers must not"):
-        budget.charge(receipt=receipt, fixed=len(receipt.releases) > 1)
+        budget.charge(receipt=receipt, fixed=True)
     assert budget.ledger == () and budget.fits(0.1) > 0
 
 

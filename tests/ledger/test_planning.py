@@ -1,6 +1,7 @@
 """What a budget admits on the numbers that people use, what it says is left, and quotes that charge nothing."""
 
 import math
+import sqlite3
 from functools import cache
 
 import numpy as np
@@ -17,6 +18,7 @@ from dplit.accounting import (
     worst_adaptive_delta,
 )
 from dplit.accounting.filters import SHARES
+from dplit.ledger import LedgerError
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import Row, gaussian_bound, quoted_at
 from dplit.ledger.store import First
@@ -331,6 +333,46 @@ def test_a_ledger_in_a_file_remembers_its_first_charge(tmp_path):
     told.charge(1.0, 2e-6)
     with pytest.raises(BudgetExceeded):  # what the first one costs was told by answers
         told.charge(1.0, 2e-6)
+
+
+def told(budget):
+    lines = [Release("a count", "laplace", epsilon=0.5, delta=2e-6)]
+    budget.charge(receipt=Receipt(lines, "add_remove", 2e-6))
+
+
+@pytest.mark.parametrize(
+    "first", [told, lambda budget: gaussian_charge(budget, 1.0, 1e-6)], ids=["told", "gaussian"]
+)
+def test_no_later_charge_chooses_the_rule_of_a_ledger_in_a_file(tmp_path, first):
+    """Reopened, and in a second process that saw each charge. False versions: the last event, or none, is taken for the first."""
+    path = tmp_path / "l.db"
+    with PrivacyBudget.open(path, **README) as budget, PrivacyBudget.open(path) as other:
+        assert other.spent == (0.0, 0.0)
+        first(budget)
+        assert other.spent == budget.spent  # it looked
+        budget.reserve(0.5, 2e-6)  # alone, this would leave addition as the only rule
+        with PrivacyBudget.open(path) as again:
+            for each in (budget, other, again):
+                with pytest.raises(BudgetExceeded):
+                    each.reserve(0.5, 5.9e-6)
+
+
+def test_a_first_charge_that_was_changed_in_the_file_is_found(tmp_path):
+    path = tmp_path / "l.db"
+    with PrivacyBudget.open(path, **README) as budget:
+        gaussian_charge(budget, 1.0, 1e-6)
+        budget.reserve(0.5, 2e-6)
+    with sqlite3.connect(path) as raw:
+        triggers = raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = triggers.fetchall()
+        for name, _ in triggers:
+            raw.execute(f"DROP TRIGGER {name}")
+        raw.execute("UPDATE events SET promise = '' WHERE number = 1")
+        for _, sql in triggers:
+            raw.execute(sql)
+    raw.close()
+    with pytest.raises(LedgerError):
+        PrivacyBudget.open(path).reserve(0.1)
 
 
 def test_a_quote_begins_as_the_ledger_would():

@@ -6,10 +6,7 @@ import http.server
 import importlib
 import inspect
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import threading
 import urllib.request
@@ -17,7 +14,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import build_site as site
-import execnb.nbio
 import lesson_times
 import nbformat
 import pytest
@@ -718,60 +714,6 @@ FOLDS = {
 @pytest.mark.parametrize("given, folded", FOLDS.values(), ids=FOLDS.keys())
 def test_what_is_folded(given, folded):
     assert site_code.show(*given).folded == folded
-
-
-def test_quarto_gets_the_same_code():
-    """The processor that settings.ini names, as nbdev_docs would run it after its own."""
-    from nbdev import processors
-    from nbdev.process import NBProcessor
-
-    cells = [new_code_cell(text) for text in (SOURCE, "#| fig-cap: 'C'\n" + LINES, "import a")]
-    cells.append(new_code_cell('#| code-fold: true\n#| code-summary: "Mine"\nx = 1'))
-    notebook = execnb.nbio.dict2nb(new_notebook(cells=cells, metadata={}))
-    NBProcessor(nb=notebook, procs=[processors.add_fold, site_code.for_quarto]).process()
-    text, long, imports, mine = (cell.source for cell in notebook.cells)
-    assert '"""Sum of x plus noise."""' in text and "What to add up" not in text
-    assert "#|" not in text  # short enough to be shown
-    assert long.startswith("#| fig-cap: 'C'\n#| code-fold: true\n#| code-summary: \"Code, 30")
-    assert imports == '#| code-fold: true\n#| code-summary: "Imports"\nimport a'
-    assert mine == '#| code-fold: true\n#| code-summary: "Mine"\nx = 1'
-    settings = (ROOT / "settings.ini").read_text("utf8")
-    assert re.search(r"^procs = tools.site.site_code:for_quarto$", settings, flags=re.M)
-
-
-QUARTO = shutil.which("quarto")
-
-
-@pytest.mark.skipif(
-    QUARTO is None, reason="quarto is not on this machine: its book is not compared"
-)
-def test_quarto_gives_the_same_book(tmp_path):
-    """Page by page: sections, theorems, alternative texts. Numbers of sections are ours alone."""
-    ours, copy = tmp_path / "ours", tmp_path / "copy"
-    subprocess.run([sys.executable, ROOT / "tools/site/build_site.py", "--out", ours], check=True)
-    leave = shutil.ignore_patterns(".git", ".venv", "_site", "_proc", "_docs", ".ci-work")
-    shutil.copytree(ROOT, copy, ignore=leave)
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
-    subprocess.run(["nbdev_docs"], cwd=copy, check=True, env=environment)
-    compared = 0
-    for path in sorted(ours.glob("*.html")):
-        theirs = copy / "_docs" / path.name
-        if path.name == "notation.html":
-            continue
-        found = []
-        for text in (path.read_text("utf8"), theirs.read_text("utf8")):
-            soup = BeautifulSoup(text, "html.parser")
-            for number in soup.select(
-                "h2 > .number, h3 > .number, .header-section-number, .anchor"
-            ):
-                number.decompose()
-            main = soup.main
-            sections = {h["id"] for h in main.select("h2[id]")}
-            theorems = {b["id"] for b in main.find_all("div", id=re.compile("^(thm|lem|def|cor)-"))}
-            found.append((sections, theorems, {i.get("alt") for i in main.select("figure img")}))
-        assert found[0] == found[1], path.name
-        compared += 1
-    assert compared > 50
 
 
 # --- the book itself ---

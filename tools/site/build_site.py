@@ -202,7 +202,7 @@ def build(root=ROOT, out="_site", only=()):
     pages = listed(nbs, website)
     modules = read_modules(root / settings["lib_path"] / "_modidx.py")
     ordered, described = read_all(root, nbs, pages, modules, only)
-    ordered = finish(ordered, described, modules, "git_url" in settings)
+    ordered = finish(ordered, described, modules, bool(settings.get("git_url")))
     by_address = {page.address: page for page in ordered}
     for page in ordered:
         site_frame.link_pages(page, pages)

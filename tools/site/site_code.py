@@ -1,7 +1,4 @@
-"""How the site shows code: docstrings cut to one line, and code that does not teach folded.
-
-`for_quarto` is a processor for nbdev, named in settings.ini: Quarto gets the same code and the same folds.
-"""
+"""How the site shows code: docstrings cut to one line, and code that does not teach folded. Quarto's book does too (site_quarto)."""
 
 import ast
 import re
@@ -107,23 +104,3 @@ def split(source):
     """(Quarto's cell options, `#| key: value`, as they are written; the code)."""
     lines = re.match(r"(?:#\|.*\n?)*", source)[0]
     return lines, source[len(lines) :]
-
-
-def for_quarto(cell):
-    """nbdev_docs runs this last on each cell: docstrings cut, and what is long folded, by Quarto's own options."""
-    if cell.cell_type != "code" or not getattr(cell, "source", ""):
-        return
-    lines, source = split(cell.source)
-    own = dict(re.findall(r"^#\|\s*([\w-]+):\s*(.*)$", lines, flags=re.M))
-    if own.get("echo") == "false":
-        return
-    draws = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
-    by_author = own.get("code-summary", "").strip("\"'") not in ("", "Exported source")
-    code = show(source, cell.directives_, {}, draws)
-    options = [f"#| {name}: {value}" for name, value in own.items()]
-    if not by_author:
-        options = [line for line in options if not line.startswith("#| code-")]
-        if code.folded:
-            label = code.folded.replace("`", "").replace('"', "'")
-            options += ["#| code-fold: true", f'#| code-summary: "{label}"']
-    cell.source = "\n".join([*options, code.text])

@@ -504,7 +504,7 @@ def worst_adaptive_delta(menu: Menu, admits: Function, epsilon: Exponent, depth:
     admits : callable
         From the Spending of all fits so far, the requested one included, to whether it is admitted.
     epsilon : float
-        Privacy loss, >= 0, dimensionless.
+        Privacy parameter epsilon, >= 0, dimensionless.
     depth : int
         How many fits there may be; the time grows exponentially with it.
 

@@ -154,7 +154,7 @@ def receipt_for_persons(
     max_rows_per_person : int
         m.
     delta : float
-        The failure probability at which the new receipt is quoted, dimensionless.
+        The privacy parameter delta at which the new receipt is quoted, dimensionless.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def cover_delta(epsilon: Losses, exponent: Losses) -> float | np.ndarray:
     Parameters
     ----------
     epsilon : float or array_like
-        Privacy loss, >= 0, dimensionless.
+        Privacy parameter epsilon, >= 0, dimensionless.
     exponent : float or array_like
         e' > 0: a candidate that covers c more rows is exp(e' c) times as likely to be chosen.
 
@@ -52,9 +52,10 @@ def cover_exponent(epsilon: Annotated[float, between(0, 1e300, "(]")], delta: Op
     Parameters
     ----------
     epsilon : float
-        Privacy loss, > 0, dimensionless.
+        Privacy parameter epsilon, > 0, dimensionless.
     delta : float
-        Failure probability, 0 < delta < 1, dimensionless.
+        Privacy parameter delta, 0 < delta < 1, dimensionless: not the probability that the privacy
+        loss exceeds epsilon.
 
     Returns
     -------
@@ -109,7 +110,7 @@ def mixture_delta(
     Parameters
     ----------
     epsilon : float
-        Privacy loss, >= 0, dimensionless.
+        Privacy parameter epsilon, >= 0, dimensionless.
     mu : float
         mu of all Gaussian releases together.
     pure : sequence of tuple (float, int)
@@ -199,7 +200,7 @@ def _with(epsilon, mu, exponent):
 # %% ../../nbs/accounting/mixtures.ipynb #ea6ffd4c
 @_in_any_state
 def failure_delta(epsilon: NotNegativeOrInf, failure: Share) -> float:
-    """Equation (5): what a private failure adds to delta at a privacy loss.
+    """Equation (5): what a private failure adds to delta at one epsilon.
 
     Parameters
     ----------
@@ -236,7 +237,7 @@ def poisson_gaussian_delta(
     Parameters
     ----------
     epsilon : float
-        Privacy loss, >= 0, dimensionless.
+        Privacy parameter epsilon, >= 0, dimensionless.
     mu : float
         L2 sensitivity over noise standard deviation of each release, from 1e-3 to 25.
     rate : float
@@ -342,7 +343,8 @@ def poisson_gaussian_epsilon(delta: Share, mu: Size, rate: Rate, times: Rounds =
     Parameters
     ----------
     delta : float
-        Failure probability, 0 < delta < 1, dimensionless.
+        Privacy parameter delta, 0 < delta < 1, dimensionless: not the probability that the privacy
+        loss exceeds epsilon.
     mu, rate, times
         As there.
 

@@ -461,7 +461,7 @@ class Receipt:
     neighboring : {"add_remove", "replace"}
         The neighboring relation of the guarantee.
     delta : float
-        The failure probability at which `epsilon` is quoted.
+        The privacy parameter delta at which `epsilon` is quoted.
     private : bool
         False if the noise was drawn from a seed: reproducible, for teaching and tests, and
         therefore no protection; or if a release is private on paper only.
@@ -514,7 +514,8 @@ class Receipt:
         Parameters
         ----------
         delta : float
-            Failure probability in [0, 1], dimensionless.
+            Privacy parameter delta in [0, 1], dimensionless: not the probability that the
+            privacy loss exceeds epsilon.
 
         Returns
         -------

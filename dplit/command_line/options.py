@@ -39,7 +39,7 @@ return codes:
 _TABLE = "CSV or Parquet{}: a file (also gzip or zip), a folder of Parquet parts, a pipe, or - for standard input"
 _PERSON = ", one row per person (otherwise see --person-column)"
 _DELTA = (
-    f"failure probability, well below 1/n; 0 for pure epsilon-DP, with --method {' or '.join(PURE)}"
+    f"privacy parameter, well below 1/n; 0 for pure epsilon-DP, with --method {' or '.join(PURE)}"
 )
 _MOST = (
     "maximum size in bytes of a copy of a pipe or compressed file, and of a table in memory (default: 64 GiB, and "

@@ -93,7 +93,7 @@ PARAMETERS = {
     "epsilon": """epsilon : float
     PUBLIC. Privacy budget of one fit, dimensionless; epsilon > 0. Required.""",
     "delta": """delta : float
-    PUBLIC. Failure probability of the guarantee; 0 < delta < 1. Required.""",
+    PUBLIC. Privacy parameter delta of the guarantee, well below 1/n; 0 < delta < 1. Required.""",
     "radius": """radius : float
     PUBLIC bound on the Euclidean norm of a row minus `center`, in the units of X. Longer rows
     are clipped to it. Required: reading it from X would leak X.""",

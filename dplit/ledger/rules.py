@@ -444,7 +444,7 @@ def worst_settled_delta(
         From the Spending of all fits so far and the reservation of the next to whether it is
         admitted.
     epsilon : float
-        Privacy loss, >= 0, dimensionless.
+        Privacy parameter epsilon, >= 0, dimensionless.
     depth : int
         How many fits there may be; the time grows exponentially with it.
 

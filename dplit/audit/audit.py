@@ -485,7 +485,7 @@ def _lower_bound(A, B, confidence, value):
     """`value` of a lower bound for the true-positive rate and an upper bound for the false-positive rate of the best event."""
     if len(A) != len(B):
         raise ValueError(
-            f"A has {len(A)} rows and B {len(B)}: a lower bound needs as many of each."
+            f"A has {len(A)} rows and B {len(B)}: a lower bound needs the same number of each."
         )
 
     def measure(hits, misses, n):

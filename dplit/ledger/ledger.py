@@ -544,7 +544,7 @@ class PrivacyBudget(Budget):
             other machines share: SQLite's locks do not hold there.
         """
         if epsilon is None is not delta:
-            raise ValueError("epsilon=None: PrivacyBudget.open needs both numbers of a limit.")
+            raise ValueError("epsilon=None: PrivacyBudget.open needs both epsilon and delta.")
         limits = epsilon, delta or 0.0, neighboring, composition, max_rows_per_person
         wanted = None if epsilon is None else _limits(*limits)
         path, budget = _file_of(path, wanted), cls.__new__(cls)

@@ -63,7 +63,7 @@ def _planned(parts, max_rows_per_person):
             raise ValueError(
                 f"parts: parallel was given one {what} twice; each part needs its own table, none of "
                 "whose records is in another part, and its own estimator. To query one table "
-                "twice is sequential composition: budget.fit, twice."
+                "twice is sequential composition: call budget.fit twice."
             )
     costs = [cost_for(model, max_rows_per_person) for model in models]
     for name, cost in zip(parts, costs, strict=True):

@@ -16,7 +16,7 @@ from ..accounting.filters import Spending
 from ..accounting.receipts import Line
 from ..inputs.checks import PrivacyWarning, warn_after_charge
 from ..inputs.contracts import contract
-from .admission import admitted, BudgetExceeded
+from .admission import admitted, BudgetExceeded, closing
 from .rules import problem, Row
 from .store import _append, LedgerError, _open_charge
 
@@ -58,7 +58,7 @@ def _reserve(budget, row, final=False):
                 if not row.tells:
                     raise
                 relation = asked.sums.neighboring or row.neighboring
-                row, refusal = budget._rule.closing(row._replace(neighboring=relation)), error
+                row, refusal = closing(budget._rule, row._replace(neighboring=relation)), error
             entry = asked.seen + 1
             state = _append(connection, asked, "reserve", entry, budget._who, row)
             if final:

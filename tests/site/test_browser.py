@@ -93,7 +93,7 @@ def test_the_whole_documentation_is_one_click_away(tab, folder):
     fold = tab.locator("#gaussian_mu details.full")
     fold.locator("summary").click()
     fold.locator(".documented").wait_for(timeout=5_000)
-    assert "Failure probability" in fold.inner_text()
+    assert "not the probability that" in fold.inner_text()
     fold.locator("a", has_text="in the reference").click()
     tab.wait_for_url("**/reference/accounting.gaussian.html#gaussian_mu")
     assert tab.trouble == []

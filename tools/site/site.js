@@ -139,7 +139,10 @@ let engine;
 async function search() {
   if (!engine) {
     await load("minisearch/minisearch.js"); await load("search-index.js");
+    // of a question, the words that ask are not searched for
+    const asks = /^(a|an|the|is|are|do|does|what|which|how|to|of|for|in|i|my|mean|should|can)$/i;
     engine ??= new MiniSearch({
+      processTerm: word => asks.test(word) ? null : word.toLowerCase(),
       fields: ["title", "text", "chapter"],
       storeFields: ["kind", "address", "chapter", "title", "text"],
       searchOptions: {
@@ -162,7 +165,7 @@ async function search() {
       make("span", { textContent: (start ? "… " : "") + text.slice(start, start + 120) })));
   }
   results.replaceChildren(...shown);
-  if (words && !shown.length) results.textContent = "Nothing found.";
+  if (words && !shown.length) results.textContent = "Nothing found. The glossary and the reference list all terms and names.";
   results.hidden = !words;
 }
 field.oninput = search;

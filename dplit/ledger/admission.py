@@ -23,7 +23,7 @@ ADDED = Shares(gaussian=0.0, own=0.0, failure=0.0, basic=1.0)
 
 
 class BudgetExceeded(ValueError):
-    """The fit would cost more than the budget has left. Nothing was charged, fitted or drawn (for a receipt: nothing was charged)."""
+    """The fit would cost more than the budget has left. Nothing was charged, fitted or drawn; but a receipt that is refused after its fit, unless it was fixed beforehand, closes the ledger by one row."""
 
 
 class Spent(NamedTuple):

@@ -86,12 +86,12 @@ def replaced_pair(epsilon, delta):
     return 2 * epsilon, min(delta * (1 + math.exp(min(epsilon, 700.0))), 1.0)
 
 
-def replaced(counts):
-    """What add_remove fits count in a ledger for "replace": a group of two."""
+def replaced(counts, told=False):
+    """What add_remove fits count in a ledger for "replace": a group of two. `told`: by a receipt that came after its fit."""
     pair = replaced_pair(counts.epsilon, counts.delta)
     claim = Spending.claim(*pair, "replace")
     if not is_gaussian(counts):
-        if counts.fits > 1:
+        if told or counts.fits > 1:  # for any number of releases, which may depend on answers
             raise ValueError(
                 "this receipt lists a release with a delta or failure of its own, for added or removed "
                 "records, and this ledger counts replaced ones: reserve the cost of the whole fit before "
@@ -152,7 +152,7 @@ def declared_cost(estimator):
         raise TypeError(
             f"{name} as published may cost more than its epsilon and delta, and its receipt says how "
             "much: fit it yourself and charge the receipt, budget.charge(receipt=model.spent_), "
-            "before its answer is shown or used; if the charge is refused, discard the answer."
+            "before its answer is shown or used; if the charge is refused, discard the answer: the ledger is then closed."
         )
     epsilon, delta = check_cost(cost.epsilon, cost.delta, name)
     related = epsilon, delta, cost.neighboring
@@ -286,7 +286,7 @@ def seen_as(row, relation):
     """The same row in the neighboring relation of the ledger; unchanged if that is its own."""
     if (relation, row.neighboring) != ("replace", "add_remove"):
         return row
-    counts = replaced(row.counts)
+    counts = replaced(row.counts, told=row.tells)
     promise = row.promise if is_gaussian(row.counts) else ""
     pair = replaced_pair(row.epsilon, row.delta)
     return row._replace(

@@ -267,7 +267,8 @@ class NoisyLloyd(PrivateKMeans):
     """k-means by Lloyd's rounds with noisy sums and counts: Gaussian noise, or with `delta=0` K-norm noise.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
-    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row, or one person with
+    at most `max_rows_per_person` rows.
     A scaler that was fitted on X (`StandardScaler`) has read X without privacy: scale by public
     numbers instead, and set `center` and `radius`.
 

@@ -231,7 +231,8 @@ class KTupleKMeans(PrivateKMeans):
     """k-means of stable data: k-means of many parts, the stable mean of their centers, then noisy means of cells.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
-    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row, or one person with
+    at most `max_rows_per_person` rows.
     Running time depends on X, and is at most in proportion to the square of `n_tuples` times
     `n_clusters`; a fit that would take more than about a day is refused. All rows are read into memory,
     those of a memory map or a dask array too.
@@ -451,7 +452,8 @@ class KTupleGaussianMixture(KTupleKMeans):
     """Gaussian mixture of stable data: `KTupleKMeans`, and then weights and covariances.
 
     Privacy: all fitted attributes together are (epsilon, delta)-DP for `neighboring` datasets of
-    at least one row, if no parameter was chosen by looking at X. The unit of privacy is one row.
+    at least one row, if no parameter was chosen by looking at X. The unit of privacy is one row, or one person with
+    at most `max_rows_per_person` rows.
 
     Parameters
     ----------

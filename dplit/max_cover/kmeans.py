@@ -435,7 +435,8 @@ class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
-    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row, or one person with
+    at most `max_rows_per_person` rows.
     Running time and memory depend on X.
 
     The covers gain nothing if rows do not lie in clumps, or are few for the privacy budget: on

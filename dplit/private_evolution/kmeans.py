@@ -498,7 +498,8 @@ class PEMeans(PrivateKMeans):
     With `n_votes` candidates evolve there too.
 
     Privacy: the released centers are (epsilon, delta)-DP for `neighboring` datasets of at least one
-    row, if no parameter was chosen by looking at X. The unit of privacy is one row.
+    row, if no parameter was chosen by looking at X. The unit of privacy is one row, or one person with
+    at most `max_rows_per_person` rows.
     Running time depends on X.
 
     Parameters

@@ -116,6 +116,14 @@ SETTINGS = {
     "nbs/inputs/contracts.ipynb": "import math\n"
     "from dplit.inputs.contracts import Chance, Count, Epsilon, Positive",
     "nbs/audit/audit.ipynb": "import numpy as np\nfrom scipy import special",
+    "nbs/index.ipynb": "from types import SimpleNamespace\n"
+    "import numpy as np\n"
+    "import pandas\n"
+    "from dplit import PEMeans\n"
+    "groups = np.repeat([[30, 5, 20], [60, 20, 80]], 1000, axis=0)\n"
+    "rows = groups + np.random.default_rng(0).normal(size=(2000, 3))\n"
+    "shop = pandas.DataFrame(rows, columns=['age', 'visits', 'spend']).assign(customer='somebody')\n"
+    "pd = SimpleNamespace(read_csv={'shop.csv': shop}.get)",
 }
 # blocks of Python that are not run, and why
 NOT_RUN = {
@@ -160,8 +168,14 @@ def _of_audit(space):
     assert one == other and below > one > above
 
 
+def _of_the_front_page(space):
+    centers = space["model"].cluster_centers_
+    assert np.allclose(centers[centers[:, 0].argsort()], [[30, 5, 20], [60, 20, 80]], atol=1)
+
+
 WITNESSES = {
     "README.md": _of_readme,
+    "nbs/index.ipynb": _of_the_front_page,
     "CONTRIBUTING.md": _of_contributing,
     "nbs/inputs/contracts.ipynb": _of_contracts,
     "nbs/audit/audit.ipynb": _of_audit,

@@ -69,6 +69,9 @@ def test_a_handout_is_one_page_that_holds_every_numbered_line(pages, notebooks, 
         lines = numbered_lines(notebook)
         assert algorithm.count("<li>") == lines and (lines > 3 or "first_steps" in page.stem)
         assert sheet.count("theorem-title") == printed.count("theorem-title")
+        assert re.search(
+            r"[.?]</(em|strong)></em></p>|[.?]</em></p>", sheet.partition("</h1>")[2][:2000]
+        )
         assert sheet.rpartition("<h2>What to remember</h2>")[2].count("<li>") == 3
         build_pdf.build_handouts([page], tmp_path / "handout.pdf")
         assert pages_of(tmp_path / "handout.pdf") == 1

@@ -14,12 +14,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 
 import pypandoc
 import typst
 from bs4 import BeautifulSoup
 
+BLOCKS = {"p", "ul", "ol", "table", "figure", "pre", "blockquote", "h2", "h3", "div"}
 LEFT_OUT = "script, style, details, button, nav, [hidden]"
 HEAD = """
 #set page(paper: "a4", margin: 20mm, numbering: "1")
@@ -101,7 +103,9 @@ def printable(page, folder):
 def handout(html):
     """Of a printable lesson its title, sentence, algorithm, theorems and what to remember, as HTML."""
     body = BeautifulSoup(html, "html.parser")
-    kept = [body.h1, f"<p><em>{str(body.h1.next_sibling).strip()}</em></p>"]
+    # the sentence below the title, with what is bold in it: all up to the next block
+    sentence = takewhile(lambda part: part.name not in BLOCKS, body.h1.next_siblings)
+    kept = [body.h1, f"<p><em>{''.join(map(str, sentence)).strip()}</em></p>"]
     given = [p for p in body.find_all("p") if p.get_text().startswith("Given")]
     for tag in given[:1]:  # First steps has no algorithm
         kept.append("<h2>The algorithm</h2>")

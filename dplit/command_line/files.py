@@ -420,8 +420,8 @@ _UNUSABLE = (
     "the table cannot be used: after the first line, each record must have a cell for each name and all "
     "quotes closed, each cell of a range must be a finite number such as 1234.5 or 1e-3, unless the bounds "
     "have a rule for missing cells of its column, each cell of a list must be UTF-8 text, and there must be at "
-    "least one record. To protect the records, this message says no more; nothing was released. (The curator "
-    "may run: python -m dplit check. Convert dates to numbers: days since a public date. If check finds nothing, "
+    "least one record (with --person-column, one that has an id). To protect the records, this message says no more; nothing was released. (The curator "
+    "may run: python -m dplit check, with --person-column if it was used here. Convert dates to numbers: days since a public date. If check finds nothing, "
     "the cause is a bug in dplit, or the machine: please report it.)"
 )
 

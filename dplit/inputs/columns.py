@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .checks import check_between, column_kind, is_number, shown
+from .checks import check_between, column_kind, infers_its_values, is_number, shown
 from .doubts import doubt, listed
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10007
@@ -94,7 +94,9 @@ _SINGLE = {
 
 
 def _plain_type(one):
-    """(kind, name) of the PUBLIC type of a column's cells; of categories, that of their values."""
+    """(kind, name) of the PUBLIC type of a column's cells; of a category of pandas, "O": its cells determine its values."""
+    if infers_its_values(one):
+        return "O", "category"
     one = getattr(getattr(one, "categories", None), "dtype", one)
     name = str(getattr(one, "name", one)).lower()
     if name.startswith("dictionary<values="):

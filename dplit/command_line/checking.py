@@ -22,7 +22,7 @@ from dplit.command_line.files import (
     _numbers,
     _open_csv,
 )
-from .files import _parquet, _words, BLOCK
+from .files import _parquet, _words, BLOCK, lists_in_doubt
 from .persons import check_persons, persons_of
 from .sources import is_parquet, opened
 from ..inputs.contributions import Persons
@@ -235,12 +235,13 @@ def check(options):
             persons = ids_of(source, named[0])
             keep = persons.kept(named[1])
         columns, wrong, kept = tally(source, scaler, most, keep)
+        in_doubt = [*lists_in_doubt(source, scaler)]
     head = "column", "weight", "cells", "not read", "outside range, or on no list"
     rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept, persons)
     said = [WARNING, "", str(Table(head, rows))]
     said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
-    said += filter(None, (of_one_value(c.column) for c in columns))
+    said += [*filter(None, (of_one_value(c.column) for c in columns)), *in_doubt]
     if persons:
         said.append(
             f"column {named[0]!r}: records without an id: {persons.n_without_id}, which are left out; records of "

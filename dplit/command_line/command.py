@@ -41,7 +41,7 @@ from .reports import _read, report, together
 from ..inputs.doubts import listed, of_one_value
 from .options import MANY, PURE
 from .bounds import read_public
-from .files import _block, read_rows
+from .files import _block, lists_in_doubt, read_rows
 from .persons import check_persons, keeping, persons_of
 from .sources import opened
 
@@ -153,7 +153,12 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _say_cost(options, scaler, model, why, left_out, budget):
+def _in_doubt(source, scaler):
+    """Sentences about the PUBLIC lists: of one value that looks like several, or with values that cannot occur."""
+    return [*filter(None, map(of_one_value, scaler.columns_)), *lists_in_doubt(source, scaler)]
+
+
+def _say_cost(options, source, scaler, model, why, left_out, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
     said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
@@ -165,6 +170,7 @@ def _say_cost(options, scaler, model, why, left_out, budget):
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
+    said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler)]
     say(
         "\n".join(
             [*said, "No row was read; `python -m dplit check` says whether all rows can be read."]
@@ -395,7 +401,7 @@ def _cluster(options, source):
     budget = _till(options, model)
     if options.dry_run:
         _require_empty(options.out)
-        return _say_cost(options, scaler, model, *said, budget)
+        return _say_cost(options, source, scaler, model, *said, budget)
     with held(model) as stop:
         work = partial(_answer, options, source, scaler, model, stop, *said)
         new = _prepare(options.out)
@@ -404,7 +410,7 @@ def _cluster(options, source):
             stop.check()
             if left_out := said[-1]:
                 say(f"left out, because no range is declared: {listed(left_out, 12)}")
-            for doubt in filter(None, map(of_one_value, scaler.columns_)):
+            for doubt in _in_doubt(source, scaler):
                 say(f"in doubt: {doubt}")
             if budget is None:
                 found, _ = work()

@@ -49,6 +49,7 @@ _PERSONS = (
     "the unit of privacy: epsilon and delta hold for all rows of one person together, at most M (group privacy); "
     "without --person-column, no person may have more rows than that in the table (default: 1)"
 )
+_PERSON_CHECK = "as for cluster: rows without an id are counted, and only rows that a fit would keep are checked"
 _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], or JSON"
 
 # %% ../../nbs/command_line/options.ipynb #9a0e1107
@@ -186,6 +187,8 @@ def parse(argv=None, version=""):
     add.set_defaults(program="check")
     add.add_argument("table", type=_path, help=_TABLE.format(""))
     add.add_argument("--bounds", type=_path, required=True, help=_BOUNDS)
+    add.add_argument("--person-column", metavar="COLUMN", help=_PERSON_CHECK)
+    add.add_argument("--max-rows-per-person", type=int, metavar="M", help=_PERSON_CHECK)
     add.add_argument(
         "--all",
         action="store_true",

@@ -7,10 +7,14 @@ __all__ = ['BLOCK', 'TEXT']
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e0003
 import io
+import re
+from decimal import Context, Decimal
 from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
+
+from ..inputs.columns import may_hold, plain_type
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e0007
 BLOCK = 2**14  # rows read at a time
@@ -169,3 +173,32 @@ def _parquet(part, step, *args):
         except BaseException as error:
             problem = error
     raise problem
+
+# %% ../../nbs/command_line/parquet.ipynb #1d39c0e5
+def _cells_like(kind, value):
+    """The cells of a PUBLIC type whose text may be a PUBLIC value; None if only its cells would tell."""
+    sort, name = plain_type(kind)
+    if sort in {"w", "U", "M", "O"}:
+        return None
+    missing = [None]  # whose text is empty
+    if sort == "b" or name.startswith("bool"):
+        return [True, False, *missing]
+    try:
+        number = Decimal(value)
+        if not name.startswith("decimal"):
+            return [cell for cell in _nearest(name, number) if may_hold(kind, cell)] + missing
+        scale = Decimal(1).scaleb(-int((re.findall(r"\d+", name) or [0])[-1]))
+        return [number.quantize(scale, context=Context(prec=100)), *missing]
+    except (ArithmeticError, ValueError):  # no number, or too large for its decimals
+        return missing
+
+
+def _nearest(name, number):
+    """The numbers of a type of floats or of whole numbers that are nearest to this one."""
+    if "int" in name:
+        return [int(number)]
+    half = name in ("float16", "halffloat")
+    single = np.float16 if half else np.float32 if name in ("float32", "float") else float
+    with np.errstate(over="ignore"):
+        nearest = single(number)
+    return [float(nearest)] + [nearest] * half  # pyarrow may return halves as they are

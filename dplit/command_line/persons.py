@@ -22,7 +22,10 @@ def persons_of(options):
 
 
 def check_persons(options, source, scaler, left_out):
-    """The columns left out, without that of the ids; refuses PUBLIC options that are impossible. No row is read."""
+    """The columns left out, without that of the ids; refuses PUBLIC options that are impossible. No row is read.
+
+    `neighboring` is none of the options of `check`, which plans no fit.
+    """
     if (column := options.person_column) is None:
         return left_out
     said = f"--person-column {column}:"
@@ -31,7 +34,11 @@ def check_persons(options, source, scaler, left_out):
             f"{said} say how many rows of each person are kept at most, with --max-rows-per-person; more "
             "rows need more noise."
         )
-    if options.neighboring != "add_remove":
+    if not 1 <= options.max_rows_per_person <= 2**20:
+        raise ValueError(
+            f"--max-rows-per-person {options.max_rows_per_person}: it must be a whole number from 1 to {2**20:,}."
+        )
+    if getattr(options, "neighboring", "add_remove") != "add_remove":
         raise ValueError(
             f"{said} the rule changes the number of rows, so it needs --neighboring add_remove."
         )
@@ -49,16 +56,23 @@ def check_persons(options, source, scaler, left_out):
 
 # %% ../../nbs/command_line/persons.ipynb #cbe48729
 def _check_types(source, column):
-    """Refuse a Parquet column of ids whose type cannot identify persons, or cannot be read."""
+    """Refuse a Parquet column of ids whose type cannot identify persons, cannot be read, or differs as bytes differ from words."""
+    in_bytes = {}
     for part in source.parts:
         if _carefully(is_parquet, part):
             kind = dict(_carefully(lambda part: _parquet(part, 0), part))[column]
             if said := names_no_person(kind):
                 raise ValueError(
-                    f"{part.name}: column {column!r} is of the type {said}, and an id must be a whole number "
-                    "or a word; no row was read."
+                    f"{part.name}: column {column!r} is of the type {said}, and an id must be a whole number, "
+                    "a word, a date or bytes; convert it to text first. No row was read."
                 )
             _carefully(lambda part: _parquet(part, 1, [column]), part)
+            in_bytes["binary" in str(kind).lower()] = part.name
+    if len(in_bytes) > 1:  # one person would have two ids
+        raise ValueError(
+            f"{in_bytes[True]}: column {column!r} holds bytes, and in {in_bytes[False]} it does not; convert it to "
+            "text in all parts. No row was read."
+        )
 
 
 def _kept_records(source, column, max_rows_per_person):

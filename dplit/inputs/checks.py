@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'DoubtWarning', 'shown', 'check_count', 'column_kinds', 'column_types',
-           'is_float32', 'as_float32', 'column_kind', 'is_number', 'check_between', 'float_of', 'check_share',
-           'check_positive', 'check_numbers', 'check_choice', 'check_flag', 'check_kind', 'check_callable',
-           'check_neighboring', 'random_streams', 'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta',
-           'warn_after_charge', 'users_level', 'check_radius', 'check_points', 'check_center', 'check_memory',
-           'check_rounds']
+           'infers_its_values', 'is_float32', 'as_float32', 'column_kind', 'is_number', 'check_between', 'float_of',
+           'check_share', 'check_positive', 'check_numbers', 'check_choice', 'check_flag', 'check_kind',
+           'check_callable', 'check_neighboring', 'random_streams', 'check_random_state', 'rounded_down',
+           'check_epsilon', 'check_delta', 'warn_after_charge', 'users_level', 'check_radius', 'check_points',
+           'check_center', 'check_memory', 'check_rounds']
 
 # %% ../../nbs/inputs/checks.ipynb #2141267d
 import copy
@@ -90,6 +90,11 @@ def column_types(X, n_columns):
     """The PUBLIC type of each column of a table, as its library has it; an array has one for all."""
     types = [one for _, one in _fields(X)]
     return types if len(types) == n_columns else types * n_columns
+
+
+def infers_its_values(one):
+    """Whether the type of a column is a category of pandas, which takes the type of its values from its PRIVATE cells."""
+    return hasattr(one, "categories") and hasattr(one, "ordered")
 
 
 def is_float32(X):

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from .checks import shown
+from .checks import column_types, shown
 from .contracts import RowsPerPerson
 from .frames import not_a_table
 from .numbers import cells_of
@@ -32,9 +32,12 @@ _OTHERS = (Decimal, Fraction, UUID, date, time, np.datetime64)
 def person_of(cell):
     """The canonical text of one PRIVATE id; None if it is missing or no id. Never raises.
 
-    A float beyond 2**53, where whole numbers fall together, is none.
+    A float beyond 2**53, where whole numbers fall together, is none. Bytes are an id by their value: 16
+    of them are that of a UUID.
     """
     try:
+        if isinstance(cell, bytes):
+            return str(UUID(bytes=cell)) if len(cell) == 16 else cell.hex() or None
         if isinstance(cell, (bool, np.bool_)):
             return None
         if isinstance(cell, Integral):
@@ -125,9 +128,14 @@ class Persons:
         """Number of rows that were added: PRIVATE."""
         return sum(map(len, self._blocks))
 
+    @property
+    def n_without_id(self):
+        """Number of rows that were added and have no id: PRIVATE."""
+        return sum(int((codes < 0).sum()) for codes in self._blocks)
+
     def _code_of(self, cell):
         try:
-            if type(cell) not in (str, int, float):  # equal ones may have several texts
+            if type(cell) not in (str, int, float, bytes):  # equal ones may have several texts
                 return self._new(cell)
             key = cell if type(cell) is str else (type(cell), cell)
             if (code := self._known.get(key)) is None:
@@ -161,23 +169,34 @@ class Persons:
         kept[order] = _places(codes[order]) < max_rows_per_person
         return kept & (codes >= 0)
 
-# %% ../../nbs/inputs/contributions.ipynb #c0a8e491
+# %% ../../nbs/inputs/contributions.ipynb #1d39c0e1
+# names that table libraries give to types of ids; of floats, those of 32 bits merge ids
+_IDS = re.compile(
+    r"u?int\d*|float(64|128)|double|decimal\d*|(large_?)?(str|string|utf8|binary)(_?view)?|bytes|"
+    r"fixed_size_binary|categor(y|ical)|enum|date(32|64)?|datetime(64)?|timestamp|time(32|64)?|"
+    r"arrow\.(uuid|json)|object|none"
+)
+
+
 def names_no_person(kind):
-    """The name of a column's PUBLIC type if it cannot hold ids: truth values, short floats, which merge ids; otherwise ""."""
+    """The name of a column's PUBLIC type if no cell of it can be an id: truth values, short floats, durations, lists; otherwise ""."""
     name = str(kind).lower()
-    short = name in ("float16", "float32", "halffloat", "float")  # pyarrow's float has 32 bits
-    odd = getattr(kind, "kind", "O") in ("b", "c", "m", "V")
-    return name if odd or short or name.startswith(("bool", "struct", "list", "array")) else ""
+    if isinstance(kind, np.dtype):
+        return "" if kind.kind in "iuOUSTM" or kind in (np.float64, np.longdouble) else name
+    if holds := re.search(r"values(?:=|: )(.+)", name):  # a dictionary of pyarrow
+        return names_no_person(holds[1])
+    inner = re.sub(r"^(extension[<(]'?|sparse\[)", "", name)
+    return "" if _IDS.fullmatch(re.split(r"[\[(<,>']", inner, maxsplit=1)[0]) else name
 
-
+# %% ../../nbs/inputs/contributions.ipynb #c0a8e491
 def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     """Which rows to keep so that no person has more than m: for labels and tables that belong together.
 
     Parameters
     ----------
     ids : array_like of shape (n,)
-        PRIVATE: the person of each row. Numbers, words, categories or dates; a column of a data frame.
-        A row with a missing id (None, NaN, an empty word, a float beyond 2**53) is left out.
+        PRIVATE: the person of each row. Numbers, words, categories, dates, UUIDs or bytes; a column of a
+        data frame. A row with a missing id (None, NaN, an empty word, a float beyond 2**53) is left out.
     max_rows_per_person : int
         PUBLIC m.
 
@@ -189,15 +208,17 @@ def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        If the type of `ids` cannot hold ids. No message quotes an id.
+        If no cell of the PUBLIC type of `ids` can be an id. Cells never decide, and no message quotes an id.
     """
     if not isinstance(ids, (list, tuple)) and not_a_table(ids, "ids"):
         raise TypeError(
             "ids: contribution_mask needs one id for each row: a list, an array or a column of a table."
         )
-    if kind := names_no_person(getattr(ids, "dtype", getattr(ids, "type", None))):
+    types = column_types(ids, 1) if hasattr(ids, "dtype") or hasattr(ids, "columns") else ()
+    if kind := next(filter(None, map(names_no_person, types or [getattr(ids, "type", None)])), ""):
         raise TypeError(
-            f"ids: contribution_mask needs whole numbers or words that identify persons, not the type {kind}."
+            "ids: contribution_mask needs whole numbers, words, dates or bytes that identify persons, not "
+            f"the type {kind}. Convert them to text first."
         )
     cells = cells_of(ids)
     if cells.ndim != 1:

@@ -412,7 +412,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     categories : dict, optional
         From names or positions of categorical columns to the list of their PUBLIC values. Such a
         column becomes one column for each value; a cell that is none of them, or empty, is silently
-        encoded as none. Values that the type of the column cannot contain are refused.
+        encoded as none. Values that the type of the column cannot contain are refused: declare that
+        type too, since one that was inferred from the cells may reveal a cell.
     missing : float, str or dict, optional
         PUBLIC: what a cell of a range counts as if it is missing (NaN, None, masked) or not a finite
         number, for all ranges or from names or positions of columns: a number in the range, "low",

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ..accounting.receipts import Receipt
-from ..inputs.checks import column_kind, column_kinds
+from ..inputs.checks import column_kind, column_kinds, infers_its_values
 from ..inputs.contracts import Function, Numbers
 from ..inputs.doubts import doubt, Reach, reach_of, remember, say_again
 from ..inputs.foreign import each_record, quiet
@@ -330,6 +330,7 @@ def _refuse_sparse(names, types):
 def _typed(one, names, types):
     """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
     for j, (name, kind) in enumerate(zip(names, types, strict=True)):
+        kind = np.dtype(object) if infers_its_values(kind) else kind
         kind = getattr(
             getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
         )

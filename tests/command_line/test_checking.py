@@ -252,7 +252,7 @@ def test_what_is_charged_and_said_does_not_depend_on_holes(tmp_path, capsys, met
         ("age,0,120,,nan", "missing of column 'age'=nan"),
         ("age,0,120,,-1", "missing of column 'age'=-1"),
         ("age,,,1|2,low", "needs no rule"),
-        ("age,0,120,,1,5", "a cell too many"),
+        ("age,0,120,,1,5", "one cell too many"),
     ],
 )
 def test_a_wrong_rule_is_refused_by_name_before_a_charge(tmp_path, line, told):

@@ -1,15 +1,18 @@
 """The command with a column of persons: the rows that a public rule keeps, refusals before a charge, and what is never said."""
 
 import json
+import uuid
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dplit import PrivacyBudget
 from dplit.accounting import Receipt
-from dplit.command_line import command, files, sources
+from dplit.command_line import checking, command, files, parquet, sources
 from dplit.command_line.persons import keeping
 from dplit.inputs import BoundedScaler, bound_contributions
 
@@ -199,17 +202,124 @@ TYPES = {
     "truth values": pl.Series("id", [True, False] * 30),
     "short floats": pl.Series("id", [1.0, 2.0] * 30, dtype=pl.Float32),
     "lists": pl.Series("id", [[1], [2]] * 30),
+    "structs": pl.Series("id", [{"a": 1}, {"a": 2}] * 30),
+    "no type": pa.nulls(60),
+    "durations": pa.array(range(60), pa.duration("s")),
+    "maps": pa.array([[("a", 1)]] * 60, pa.map_(pa.string(), pa.int64())),
 }
+
+
+def written(folder, ids, name="t.parquet"):
+    """A Parquet file of sixty records with such ids."""
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.uniform(20, 60, 60), "stay": rng.uniform(0, 30, 60)}
+    ids = ids.to_arrow() if isinstance(ids, pl.Series) else ids
+    pq.write_table(pa.table(columns | {"id": ids}), folder / name)
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_a_column_whose_type_names_no_person_is_refused_before_a_charge(folder, monkeypatch, name):
-    table = pl.DataFrame({"age": np.ones(60), "stay": np.ones(60)}).with_columns(TYPES[name])
-    table.write_parquet(folder / "t.parquet")
+    written(folder, TYPES[name])
     budget = PrivacyBudget.open(folder / "ledger", 4.0, 1e-5, max_rows_per_person=3)
-    ask = [*ASK, *PERSONS, "--ledger", "ledger", "--out", "o"]
-    said = here(folder, monkeypatch, "cluster", "t.parquet", "--bounds", "b.csv", *ask)
-    assert "an id must be a whole number or a word" in said and not budget.ledger
+    ask = ["t.parquet", "--bounds", "b.csv", *PERSONS]
+    told = [*ASK, "--ledger", "ledger", "--out", "o"]
+    for words in (["cluster", *ask, *told], ["cluster", *ask, *told, "--dry-run"], ["check", *ask]):
+        said = here(folder, monkeypatch, *words)
+        assert "an id must be a whole number, a word, a date or bytes; convert it" in said
+    assert not budget.ledger
+
+
+WHO = [uuid.UUID(int=i // 5 + 1).bytes for i in range(60)]
+BYTES = {
+    "uuid": pa.uuid() if hasattr(pa, "uuid") else pa.binary(16),
+    "binary": pa.binary(),
+    "large": pa.large_binary(),
+    "fixed": pa.binary(16),
+    "view": pa.binary_view(),
+    "dictionary": pa.dictionary(pa.int32(), pa.binary()),
+}
+
+
+@pytest.mark.parametrize("reader", ["polars", "pyarrow"])
+@pytest.mark.parametrize("name", BYTES)
+def test_ids_in_bytes_are_read_by_each_reader(folder, monkeypatch, name, reader):
+    monkeypatch.setattr(parquet, "_READERS", {reader: parquet._READERS[reader]})
+    plain = name == "dictionary"
+    ids = pa.array(WHO).dictionary_encode() if plain else pa.array(WHO, BYTES[name])
+    written(folder, ids)
+    rows = files.read_rows(folder / "t.parquet", scaler(), keeping(("id", 3)))
+    written(folder, pa.array([str(uuid.UUID(bytes=one)) for one in WHO]), "words.parquet")
+    words = files.read_rows(folder / "words.parquet", scaler(), keeping(("id", 3)))
+    assert len(rows) == 36 and np.array_equal(rows, words)
+    said = here(folder, monkeypatch, "cluster", "t.parquet", "--bounds", "b.csv", *ASK, *PERSONS, "--out", "o")  # fmt: skip
+    assert not said
+
+
+def test_parts_of_which_only_some_have_bytes_are_refused(folder, monkeypatch):
+    (folder / "parts").mkdir()
+    written(folder / "parts", pa.array(WHO), "0.parquet")
+    written(folder / "parts", pa.array([str(uuid.UUID(bytes=one)) for one in WHO]), "1.parquet")
+    ask = ["parts", "--bounds", "b.csv", *PERSONS]
+    said = here(folder, monkeypatch, "cluster", *ask, *ASK, "--out", "o", "--dry-run")
+    assert "0.parquet: column 'id' holds bytes, and in" in said and "1.parquet it does not" in said
+
+
+# ---------------------------------------------------------------- the check
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "parts"])
+@pytest.mark.parametrize("m", [1, 3, 50])
+def test_the_check_counts_records_without_an_id_and_what_a_fit_would_keep(
+    folder, monkeypatch, capsys, kind, m
+):
+    frame = visits()
+    frame["id"] = frame["id"].where(frame["id"] > 20).astype("Int64")
+    table, name = pl.from_pandas(frame), f"t.{kind}"
+    if kind == "csv":
+        frame.to_csv(folder / name, index=False)
+    elif kind == "parquet":
+        table.write_parquet(folder / name)
+    else:
+        (folder / name).mkdir()
+        for i, start in enumerate(range(0, len(frame), 300)):
+            table[start : start + 300].write_parquet(folder / name / f"{i}.parquet")
+    monkeypatch.setattr(checking, "BLOCK", 100)
+    ask = [name, "--bounds", "b.csv", "--person-column", "id", "--max-rows-per-person", m]
+    assert not here(folder, monkeypatch, "check", *ask)
+    said, kept = capsys.readouterr().out, len(expected(frame, m))
+    lost = int(frame["id"].isna().sum())
+    assert f"keep {kept} of {len(frame)} records" in said
+    assert f"records without an id: {lost}, which" in said
+    assert f"beyond these: {len(frame) - kept - lost}" in said
+
+
+def test_the_check_agrees_with_a_fit_that_finds_no_id_or_reads_no_bad_cell(
+    folder, monkeypatch, capsys
+):
+    frame = visits()
+    kept = bound_contributions(frame, "id", 1).index
+    frame["age"] = frame["age"].astype(object)
+    frame.loc[~frame.index.isin(kept), "age"] = "unreadable"
+    frame.to_csv(folder / "t.csv", index=False)
+    check = ["check", "t.csv", "--bounds", "b.csv", "--person-column", "id"]
+    for m, code in ((1, 0), (2, 1)):
+        assert here(folder, monkeypatch, *check, "--max-rows-per-person", m) == code
+        try:
+            assert len(files.read_rows(folder / "t.csv", scaler(), keeping(("id", m)))) == len(kept)
+            assert code == 0
+        except ValueError as error:
+            assert code == 1 and "with --person-column, one that has an id" in str(error)
+    frame["id"] = " "
+    frame.to_csv(folder / "t.csv", index=False)
+    assert here(folder, monkeypatch, *check, "--max-rows-per-person", 1) == 1
+    said = capsys.readouterr().out
+    assert "no record is left" in said and f"without an id: {len(frame)}" in said
+    with open(folder / "t.csv", "a") as file:
+        file.write('x,"1\n')
+    assert here(folder, monkeypatch, *check, "--max-rows-per-person", 1) == 1
+    assert "malformed record" in capsys.readouterr().out
+    for more in ([], ["--max-rows-per-person", 0], ["--max-rows-per-person", 2**20 + 1]):
+        assert "--max-rows-per-person" in here(folder, monkeypatch, *check, *more)
 
 
 def test_a_ledger_for_persons_is_begun_and_charged(folder, monkeypatch, capsys):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplit.inputs import bound_contributions, contribution_mask
-from dplit.inputs.contributions import Persons, person_of
+from dplit.inputs.contributions import Persons, names_no_person, person_of
 
 NAN = float("nan")
 
@@ -192,6 +192,22 @@ NO_IDS = {
     "short floats of pyarrow": pa.array([1.0], type=pa.float32()),
     "durations": np.array([1], dtype="m8[s]"),
     "lists of pyarrow": pa.array([[1]]),
+    "short floats in a dictionary of pyarrow": pa.DictionaryArray.from_arrays(
+        pa.array([0, 0]), pa.array([1.0], type=pa.float32())
+    ),
+    "durations of pandas": pd.Series(pd.to_timedelta([1, 2], "s")),
+    "durations of polars": pl.Series([datetime.timedelta(1)]),
+    "durations of pyarrow": pa.array([1], type=pa.duration("s")),
+    "durations of pyarrow in pandas": pd.Series([1], dtype=pd.ArrowDtype(pa.duration("s"))),
+    "periods": pd.Series(pd.period_range("2020", periods=3, freq="D")),
+    "intervals": pd.Series(pd.interval_range(0, 3)),
+    "records": np.zeros(2, dtype=[("a", int)]),
+    "no type of pyarrow": pa.nulls(3),
+    "no type of polars": pl.Series([None, None]),
+    "maps": pa.array([[("a", 1)]], type=pa.map_(pa.string(), pa.int64())),
+    "structs": pl.Series([{"a": 1}]),
+    "a frame of truth values": pd.DataFrame({"id": [True, False]}),
+    "a table of durations": pa.table({"id": pa.array([1], type=pa.duration("s"))}),
     "nothing": None,
     "a number": 5,
     "a word": "id",
@@ -205,6 +221,60 @@ NO_IDS = {
 def test_what_names_no_person_by_its_type_is_refused(name):
     with pytest.raises(TypeError, match="ids: contribution_mask needs"):
         contribution_mask(NO_IDS[name], 2)
+
+
+WHO = [
+    uuid.UUID(int=i) if i else None for i in (1, 1, 9, 9, 32, 0, 1, 9)
+]  # 9 and 32: as text, blanks
+RAW = [one and one.bytes for one in WHO]
+SHORT = [one and one[-3:] for one in RAW]
+BYTES = {
+    "UUIDs": WHO,
+    "a list": RAW,
+    "bytes of numpy": np.array([one or b"" for one in RAW]),
+    "binary": pa.array(RAW, pa.binary()),
+    "large binary": pa.array(RAW, pa.large_binary()),
+    "fixed size": pa.array(RAW, pa.binary(16)),
+    "a view": pa.array(RAW, pa.binary_view()),
+    "a dictionary": pa.array(RAW, pa.binary()).dictionary_encode(),
+    "binary of polars": pl.Series(RAW),
+    "binary in pandas": pd.Series(RAW, dtype=pd.ArrowDtype(pa.binary())),
+    "objects": pd.Series(RAW, dtype=object),
+    "text": [one and str(one) for one in WHO],
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_bytes_and_uuids_of_every_library_are_ids(name):
+    for m in (1, 2):
+        mask = contribution_mask(BYTES[name], m)
+        if name == "bytes of numpy":  # which cuts zeros at the end off, so the ids are others
+            assert mask.sum() == contribution_mask(WHO, m).sum() and not mask[5]
+        else:
+            assert np.array_equal(mask, contribution_mask(WHO, m))
+    assert contribution_mask(SHORT, 1).sum() == 3 and not contribution_mask([b"", None], 9).any()
+    assert len({person_of(one) for one in (b"7", "7", b" 7", b"7.0", b"\xff", bytes(16))}) == 6
+
+
+def test_a_type_of_ids_of_a_column_of_extensions_is_told_by_its_name():
+    if hasattr(pa, "uuid"):
+        assert names_no_person(pa.uuid()) == "" and names_no_person(pa.bool8()) != ""
+    for kind in ("timestamp[us, tz=UTC]", "Datetime(time_unit='us')", "string[pyarrow]", "Sparse[int64, 0]", pl.Enum(["SECRET"])):  # fmt: skip
+        assert names_no_person(kind) == "", kind
+    for kind in ("Sparse[bool, False]", "geometry", "list<item: string>", "Array(String, 3)"):
+        assert names_no_person(kind) == kind.lower()
+
+
+def test_of_cells_that_are_no_ids_nothing_is_said():
+    """A list or a column of objects has no type that tells: rows without an id are left out."""
+    for cells in (
+        [(1, 2)] * 3,
+        [object()] * 3,
+        list(pd.period_range("2020", periods=3)),
+        [None] * 3,
+    ):
+        for ids in (cells, np.fromiter(cells, dtype=object), pd.Series(cells, dtype=object)):
+            assert not contribution_mask(ids, 2).any()
 
 
 def test_other_impossible_arguments_are_refused():

@@ -106,7 +106,7 @@ class NoNumbers(UnreadableRecords):
     def __str__(self):
         return (
             "X cannot be used: record_wise passes each record as floats, a missing cell as NaN, and some cell of a "
-            "column of objects is neither a number nor missing, or it is masked, or some record has another length. "
+            "column of objects is neither a number nor NaN, or it is masked, or some record has another length. "
             "To protect the records, this message says no more. Convert such columns to numbers first, or give columns "
             "of words to a BoundedScaler with categories."
         )
@@ -165,8 +165,10 @@ def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
     Parameters
     ----------
     function : callable
-        From an array of shape (1, n_columns), in which missing cells are NaN, to one of shape
-        (1, n_outputs). Also the `transform` of a transformer that was fitted to PUBLIC records.
+        From an array of shape (1, n_columns), in which missing cells of numeric columns are NaN, to
+        one of shape (1, n_outputs). None and pd.NA in a column of objects are refused after the charge:
+        convert the column to floats first. Also the `transform` of a transformer that was fitted to
+        PUBLIC records.
     otherwise : float or array_like of shape (n_outputs,)
         PUBLIC. The value where the function fails, or returns NaN or an infinite number.
 

@@ -29,6 +29,7 @@ from ..estimators.base import PrivateEstimator
 from ..inputs.contracts import NotNegative, Count, Positive, positive
 from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
+from ..inputs.foreign import refuse_no_labels
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
@@ -291,7 +292,10 @@ def _check_source_model(model, name, owner):
 
 def _source_classes(ys, n, owner):
     """(classes, index of each label among them) of a PUBLIC source."""
+    refuse_no_labels(ys, "ys", owner)
     ys = one_column(ys, "ys", owner)
+    if len(ys) != n:
+        raise ValueError(f"Xs and ys differ in length: {owner} needs a label each.")
     classes, codes, labels = np.empty(0, dtype=object), ys, ys.tolist()
     if of_one_sort(labels):
         with suppress(TypeError):  # labels of no order
@@ -300,8 +304,6 @@ def _source_classes(ys, n, owner):
         raise ValueError(
             f"ys: {owner} needs labels that are numbers or words, two classes at least."
         )
-    if len(codes) != n:
-        raise ValueError(f"Xs and ys differ in length: {owner} needs a label each.")
     return classes, codes
 
 

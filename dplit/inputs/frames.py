@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 # %% ../../nbs/inputs/frames.ipynb #64467249
-def not_a_table(X, name):
-    """What to pass in place of a PRIVATE object whose type alone says that it is not a table; otherwise ""."""
+def not_a_table(X, name, rows="rows"):
+    """What to pass in place of a PRIVATE object whose type alone says that it is not a table (nor labels, for `rows="labels"`); otherwise ""."""
     shaped = isinstance(getattr(X, "shape", None), tuple)
     if X is None:
-        return "Pass the rows."
+        return f"Pass the {rows}."
     if isinstance(X, (str, bytes, os.PathLike)):
-        return f"Read the file first: pandas.read_csv({name}). Or run python -m dplit cluster."
+        command = " Or run python -m dplit cluster." if rows == "rows" else ""
+        return f"Read the file first: pandas.read_csv({name}).{command}"
     if isinstance(X, np.matrix):
         return f"scikit-learn does not accept np.matrix: pass np.asarray({name})."
     if sparse.issparse(X):
@@ -30,12 +31,17 @@ def not_a_table(X, name):
         return f"It is lazy and has no rows yet: pass {name}.collect()."
     if hasattr(X, "to_dask_array"):
         return f"Pass {name}.to_dask_array(lengths=True), or {name}.compute() if it fits in memory."
-    if isinstance(X, Mapping) and not shaped:
+    if isinstance(X, Mapping) and not shaped and rows == "rows":
         return f"Make it a data frame first: pandas.DataFrame({name})."
     if isinstance(X, (Iterator, Set)):
-        return f"Pass all rows at once, as an array: numpy.array(list({name}))."
+        return f"Pass all {rows} at once, as an array: numpy.array(list({name}))."
     known = shaped or hasattr(X, "__array__")
-    return "" if known else "Pass an array or a data frame whose entries are numbers."
+    if known:
+        return ""
+    what = (
+        "array or a data frame whose entries are numbers" if rows == "rows" else "array of labels"
+    )
+    return f"Pass an {what}."
 
 # %% ../../nbs/inputs/frames.ipynb #f384c7de
 def without_rows(X):

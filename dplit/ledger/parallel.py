@@ -6,6 +6,7 @@
 __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
+from contextlib import contextmanager
 from functools import partial, reduce
 from itertools import combinations
 from typing import Any
@@ -42,6 +43,21 @@ def _is_same(one, other):
         np.shares_memory(first[name], second[name]) for name in first if name in second
     )
 
+# %% ../../nbs/ledger/parallel.ipynb #39e00011
+@contextmanager
+def _about(name):
+    """Inside, a refusal before the charge says which part it is about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This is about the part {name!r}; nothing was charged.")
+        raise
+
+
+def _cost_of(name, model, max_rows_per_person):
+    with _about(name):
+        return cost_for(model, max_rows_per_person)
+
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts, max_rows_per_person):
     """[(name, estimator, its tables)] of the parts, and the cost of each; impossible PUBLIC arguments are refused."""
@@ -65,7 +81,7 @@ def _planned(parts, max_rows_per_person):
                 "whose records is in another part, and its own estimator. To query one table "
                 "twice is sequential composition: call budget.fit twice."
             )
-    costs = [cost_for(model, max_rows_per_person) for model in models]
+    costs = [_cost_of(name, part[0], max_rows_per_person) for name, part in parts.items()]
     for name, cost in zip(parts, costs, strict=True):
         if cost["neighboring"] != "add_remove":
             raise ValueError(
@@ -171,6 +187,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     require_room(self, Row.for_cost(**cost))
     settle = partial(_settle_all, self, plan, costs)
     with said_once():
-        for _, model, *tables in plan:
-            check_fit(model, tables, {})
+        for name, model, *tables in plan:
+            with _about(name):
+                check_fit(model, tables, {})
         return charged(self, cost, label, partial(_fit_all, plan), settle)

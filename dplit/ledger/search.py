@@ -4,13 +4,17 @@
 
 # %% auto #0
 __all__ = ['STEPS', 'Search', 'squared_distances', 'bounded_loss', 'check_scorer', 'Plan', 'check_plan', 'carry_out',
-           'search_among']
+           'try_scorer', 'search_among']
 
 # %% ../../nbs/ledger/search.ipynb #01f1c268
 import copy
 import inspect
 import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from contextvars import Context
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -22,11 +26,11 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from .charging import charged, method_of_budget, require_room
-from .pipelines import check_fit, n_columns_seen, paid_step, what_is_seen
+from .pipelines import check_fit, check_form, n_columns_seen, paid_step, what_is_seen
 from .rules import declared_cost, Cost, Row
 from ..accounting.filters import Spending
 from ..accounting.groups import receipt_for_persons
-from ..inputs.foreign import check_foreign, each_record, is_total
+from ..inputs.foreign import check_foreign, each_record, is_total, quiet
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
@@ -98,6 +102,45 @@ def check_scorer(scorer, model, n_columns):
             partial(scorer, copy.deepcopy(model)), np.zeros((n_rows, n_columns)), (), "the scorer"
         )
 
+# %% ../../nbs/ledger/search.ipynb #39e00002
+def _require_private(estimator):
+    """Refuse what can be no candidate, in the words with which a fit refuses it."""
+    if not (isinstance(estimator, Pipeline) or hasattr(type(estimator), "privacy_cost")):
+        declared_cost(estimator)
+
+
+def _read_grid(grid):
+    """A PUBLIC grid, if it maps names to lists of values."""
+    grids = [grid] if isinstance(grid, Mapping) else grid
+    if not (isinstance(grids, (list, tuple)) and all(isinstance(one, Mapping) for one in grids)):
+        raise TypeError(
+            "grid: search needs a dictionary from names of parameters to lists of values, such as "
+            '{"n_clusters": [2, 3]}, or a list of such dictionaries.'
+        )
+    for name, values in (item for one in grids for item in one.items()):
+        if not isinstance(name, str):
+            raise TypeError(f"grid: {shown(name)} is not the name of a parameter.")
+        listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
+        if not (listed and getattr(values, "ndim", 1) == 1 and len(values)):
+            raise TypeError(
+                f"grid: search needs a list of values for {name!r}, with one value or more, and got {shown(values)}."
+            )
+    return grid
+
+
+def _candidate(estimator, setting):
+    """A clone of an estimator with other PUBLIC parameters."""
+    try:
+        # cloned once more: a step that the grid names would be the same object in several candidates
+        return clone(clone(estimator).set_params(**setting))
+    except (ValueError, AttributeError):  # raised below, without the list of all parameters
+        known = estimator.get_params()
+    strange = next((name for name in setting if name not in known), next(iter(setting), ""))
+    deeper = [name for name in known if name.endswith(f"__{strange}")]
+    near = deeper or get_close_matches(strange, known, 1)
+    meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ValueError(f"grid: {type(estimator).__name__} has no parameter {strange!r}.{meant}")
+
 # %% ../../nbs/ledger/search.ipynb #6d2c83ae
 class Plan(NamedTuple):
     """A search whose privacy cost is known and which has not begun. All of it is PUBLIC."""
@@ -116,15 +159,16 @@ class Plan(NamedTuple):
 
         No cell of X is read; its number of columns is needed where `bounds` are one number for all of them.
         """
-        settings, most = ParameterGrid(grid), 1000
+        check_form(estimator)
+        _require_private(estimator)
+        settings, most = ParameterGrid(_read_grid(grid)), 1000
         if not 1 <= len(settings) <= most:
             raise ValueError(
                 f"search: the grid has {len(settings)} candidates, not from 1 to {most:,}, and each "
                 "is a fit at its full privacy cost: choose a few."
             )
         settings = tuple(settings)
-        # cloned once more: a step that the grid names would be the same object in several candidates
-        models = tuple(clone(clone(estimator).set_params(**setting)) for setting in settings)
+        models = tuple(_candidate(estimator, setting) for setting in settings)
         costs = [declared_cost(paid_step(model)) for model in models]
         name, same = costs[0]["name"], ("neighboring", "max_rows_per_person")
         said = {tuple(cost[one] for one in same) for cost in costs}
@@ -240,6 +284,32 @@ def carry_out(plan, X):
     paid[best].spent_ = spent  # having been chosen is part of its privacy cost
     return Search(plan.models[best], plan.settings[best], plan.models, spent)
 
+# %% ../../nbs/ledger/search.ipynb #39e00004
+def try_scorer(plan, X):
+    """Refuse a scorer that fails with a candidate that was fitted to PUBLIC rows, before a charge; no cell of X is read.
+
+    Where only the cells of X show how many columns it has, or such rows cannot be fitted, nothing is tried.
+    """
+    n_columns = n_columns_seen(plan.models[0], X)
+    if n_columns is None:
+        return
+    # in a context of its own: neither audits nor doubts are about this fit
+    fitted = Context().run(_fitted_to_public, paid_step(plan.models[0]), n_columns)
+    if fitted is None:
+        return
+    try:
+        check_scorer(plan.scorer, fitted, n_columns)
+    except ValueError as error:
+        error.add_note("Found with a candidate that was fitted to public rows, before the charge.")
+        raise
+
+
+def _fitted_to_public(model, n_columns):
+    """A clone, fitted to PUBLIC rows; None if these do not suit it."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (200, n_columns))
+    with quiet(), suppress(Exception):
+        return clone(model).fit(rows)
+
 # %% ../../nbs/ledger/search.ipynb #87a1d0e6
 @method_of_budget("search")
 def search_among(
@@ -271,8 +341,9 @@ def search_among(
         From a fitted candidate and rows, which it may not change, to one loss for each row. For a
         pipeline: from its last step, and the rows as the steps before pass them to it. Must be
         record-wise: its value for a row may depend on that row and on PUBLIC or released numbers
-        only. It is tried on rows of zeros once a candidate is fitted; on the PRIVATE rows its errors,
-        warnings and printed text are suppressed. Default: the squared distance to the nearest of
+        only. It is tried on rows of zeros, with a candidate that was fitted to PUBLIC rows before the
+        charge (not where X is a list), and with each candidate once it is fitted; on the PRIVATE rows
+        its errors, warnings and printed text are suppressed. Default: the squared distance to the nearest of
         `cluster_centers_`.
     epsilon : float
         The privacy cost of the choice, in addition to the fits, dimensionless.
@@ -295,8 +366,8 @@ def search_among(
     ------
     BudgetExceeded, TypeError, ValueError, LedgerError, RuntimeError
         As for `fit`; nothing is charged unless the budget has room for everything. A scorer that fails on rows
-        of zeros is refused after the charge, with the fitted candidates in the error's
-        `estimators_`.
+        of zeros is refused before the charge; if it fails only with a candidate that was fitted to X,
+        after the charge, with the fitted candidates in the error's `estimators_`.
     """
     plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
     require_room(self, Row.for_cost(**plan.cost))
@@ -307,4 +378,5 @@ def search_among(
 
     with said_once():
         check_plan(plan, X)
+        try_scorer(plan, X)
         return charged(self, plan.cost, label, work)

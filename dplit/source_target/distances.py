@@ -175,7 +175,16 @@ def check_scale(metric, params, owner):
 # %% ../../nbs/source_target/distances.ipynb #d15a000a
 def apart(A, B, metric, params=None):
     """Distances of rows of A to rows of B by a metric of scikit-learn: a new array of shape (len(A), len(B))."""
-    return as_distances(pairwise_distances(A, B, metric=metric, **(params or {})))
+    try:
+        D = np.asarray(pairwise_distances(A, B, metric=metric, **(params or {})), dtype=float)
+    except Exception as error:
+        kind, what = type(error), next(iter(str(error).splitlines()), "")
+    else:
+        return as_distances(D)
+    # raised here, since the error of a library may contain both tables
+    raise (TypeError if issubclass(kind, TypeError) else ValueError)(
+        f"metric={shown(metric)}: it fails on the rows. Check the function, or metric_params. {kind.__name__}: {what}"
+    )
 
 
 def as_distances(D):

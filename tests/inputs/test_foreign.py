@@ -7,17 +7,21 @@ import signal
 import sys
 import threading
 import warnings
+from array import array
+from collections import deque
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from dplit import LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
+from dplit import CnvxAdap, LabelShiftClassifier, NCnvxAdap, NoisyLloyd, PrivacyBudget
 from dplit.adaptation import LogLoss, noisy_gradient
 from dplit.geometry import NearestCenter
 from dplit.inputs import BoundedScaler
@@ -572,3 +576,52 @@ def test_a_classifier_says_what_its_classes_are_and_costs_nothing(typed):
         with pytest.raises(ValueError, match="Its `classes` are words: convert the labels"):
             budget.fit(NCnvxAdap(classes=["a", "b"], **cost), X, np.zeros(40), Xs=X, ys=words)
     assert not budget.ledger
+
+
+NO_LABELS = {
+    "generator": lambda: (label for label in ROWS_OF_LABELS),
+    "map": lambda: map(int, ROWS_OF_LABELS),
+    "iterator": lambda: iter(ROWS_OF_LABELS),
+    "zip": lambda: zip(ROWS_OF_LABELS, strict=True),
+    "dict": lambda: dict(enumerate(ROWS_OF_LABELS)),
+    "keys": lambda: dict(enumerate(ROWS_OF_LABELS)).keys(),
+    "values": lambda: dict(enumerate(ROWS_OF_LABELS)).values(),
+    "set": lambda: set(ROWS_OF_LABELS),
+    "path": lambda: Path("labels.csv"),
+    "function": lambda: len,
+    "matrix": lambda: np.matrix(ROWS_OF_LABELS).T,
+    "sparse": lambda: sparse.csc_array(np.reshape(ROWS_OF_LABELS, (-1, 1))),
+    "lazy": lambda: pytest.importorskip("polars").DataFrame({"y": ROWS_OF_LABELS}).lazy(),
+    "too short": lambda: deque(ROWS_OF_LABELS[1:]),
+}
+ROWS_OF_LABELS = [0, 1] * 15
+LEARNERS = {
+    "replace": NCnvxAdap(epsilon=1.0, delta=1e-6, radius=3.0, weight_radius=2.0, classes=[0, 1]),
+    "convex": CnvxAdap(epsilon=1.0, delta=1e-6, radius=3.0, weight_radius=2.0, target_bound=2.0),
+    "shift": LabelShiftClassifier(epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("kind", NO_LABELS)
+def test_labels_of_a_kind_that_has_none_are_refused_before_the_charge(learner, kind):
+    Xs = np.random.default_rng(0).normal(size=(30, 2))
+    budget = PrivacyBudget(5.0, 1e-5, "add_remove" if learner == "shift" else "replace")
+    for side in ("yt", "ys"):
+        given = {"yt": ROWS_OF_LABELS, "ys": ROWS_OF_LABELS} | {side: NO_LABELS[kind]()}
+        with pytest.raises((TypeError, ValueError), match=f"{side}.*needs (one|a) label"):
+            budget.fit(LEARNERS[learner], Xs + 1, given.pop("yt"), Xs=Xs, **given)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque, np.array, partial(array, "l")])
+def test_sequences_are_labels(kind):
+    Xs = np.random.default_rng(0).normal(size=(30, 2))
+    model = LabelShiftClassifier(epsilon=1.0)
+    model.fit(Xs, kind(ROWS_OF_LABELS), Xs=Xs, ys=kind(ROWS_OF_LABELS))
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_a_source_with_too_few_labels_is_told_so():
+    with pytest.raises(ValueError, match="Xs and ys differ in length"):
+        LabelShiftClassifier(epsilon=1.0).fit(np.eye(3), Xs=np.eye(3), ys=[1])

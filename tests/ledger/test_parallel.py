@@ -384,3 +384,17 @@ def test_views_of_one_table_are_not_disjoint():
     assert not budget.ledger
     budget.parallel({"a": (Gaussian(0.1), Z[:30]), "b": (Gaussian(0.1), Z[30:])})
     assert budget.ledger
+
+
+def test_a_refusal_before_the_charge_says_which_part_it_is_about():
+    X, mine = np.random.default_rng(0).normal(size=(60, 2)), PrivacyBudget(9.0, 1e-4)
+    good = {"n_clusters": 2, "delta": 1e-6, "radius": 4.0}
+    for model, table in (
+        (PEMeans(epsilon=-1.0, **good), X[30:].copy()),
+        (PEMeans(epsilon=1.0, **good), X[30:].astype(complex)),
+    ):
+        parts = {"north": (PEMeans(epsilon=1.0, **good), X[:30].copy()), "south": (model, table)}
+        with pytest.raises(ValueError) as told:
+            mine.parallel(parts)
+        assert told.value.__notes__ == ["This is about the part 'south'; nothing was charged."]
+    assert not mine.ledger

@@ -463,7 +463,7 @@ def test_a_function_that_remembers_or_draws_is_refused(function):
         )  # of one record alone it has nothing to tell
         return
     mine = budget()
-    with pytest.raises(ValueError, match="same record again"):
+    with pytest.raises(ValueError, match="again with the same record"):
         mine.fit(
             make_pipeline(FunctionTransformer(record_wise(function)), NoisyLloyd(**LOYAL)),
             watched(),
@@ -554,3 +554,109 @@ def test_kinds_that_a_pipeline_cannot_take_are_refused_before_a_charge():
     with pytest.raises(TypeError, match="column 'b' is sparse"):
         budget.fit(make_pipeline(chosen, NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=1.5)), holes)
     assert budget.ledger == ()
+
+
+def selected(step, names=(0, 1), **more):
+    return ColumnTransformer([("s", step, list(names))], **more)
+
+
+FORMS = {  # steps that are no list of named steps, and what is said of them
+    "two steps of one name": ([("a", "S"), ("a", "M")], "two steps of Pipeline have the name 'a'"),
+    "deeper": ([("a", [("b", "S"), ("b", "S")]), ("m", "M")], "two steps of Pipeline have the name 'b'"),
+    "deeper at the end": ([("a", "S"), ("m", [("b", "S"), ("b", "M")])], "have the name 'b'"),
+    "two underscores": ([("a__b", "S"), ("m", "M")], "cannot be the name"),
+    "two underscores at the end": ([("a", "S"), ("m__b", "M")], "cannot be the name"),
+    "a parameter": ([("steps", "S"), ("m", "M")], "'steps' cannot be the name"),
+    "a number": ([(1, "S"), ("m", "M")], "1 cannot be the name"),
+    "nothing": ([], "needs a list of steps"),
+    "None": (None, "needs a list of steps"),
+    "no names": (["S", "M"], "needs a list of steps"),
+    "triples": ([("a", "S", 1), ("m", "M")], "needs a list of steps"),
+    "a mapping": ({"a": "S"}, "needs a list of steps"),
+}  # fmt: skip
+
+
+def pipeline_of(steps):
+    """A pipeline of steps of which the words S and M stand for a scaler and a model."""
+    known = {"S": SCALER(), "M": NoisyLloyd(**LOYAL)}
+
+    def made(one):
+        if isinstance(one, list):
+            return pipeline_of(one)
+        return known.get(one, one) if isinstance(one, str) else one
+
+    if not isinstance(steps, list):
+        return Pipeline(steps)
+    pairs = [tuple(map(made, one)) if isinstance(one, tuple) else known[one] for one in steps]
+    return Pipeline(pairs)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_malformed_pipeline_is_refused_in_our_words_wherever_a_budget_is_shown_one(name):
+    steps, words = FORMS[name]
+    mine, grid = budget(), {"m__n_clusters": [1]}
+    for asked in (
+        lambda pipe: mine.quote(pipe),
+        lambda pipe: mine.fits(pipe),
+        lambda pipe: mine.fit(pipe, watched()),
+        lambda pipe: mine.parallel(
+            {"x": (NoisyLloyd(**LOYAL), PEOPLE), "y": (pipe, np.array(PEOPLE))}
+        ),
+        lambda pipe: mine.search(pipe, grid, watched(), epsilon=0.1),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"a pipeline in a budget: .*{words}"):
+            asked(pipeline_of(steps))
+    assert not mine.ledger
+
+
+IMPOSSIBLE = {
+    "none": (selected(SCALER(), []), "pass no column on"),
+    "dropped": (selected("drop"), "pass no column on"),
+    "a mask of none": (selected(SCALER(), [False, False]), "pass no column on"),
+    "pairs": (ColumnTransformer([("s", SCALER())]), "needs a list of steps, each of them"),
+    "one name twice": (
+        ColumnTransformer([("s", BoundedScaler(0, 1), [0]), ("s", BoundedScaler(0, 1), [1])]),
+        "two steps of ColumnTransformer",
+    ),
+    "names of an array": (selected(SCALER(), ["a", "b"]), "fail on one public record.*ValueError"),
+    "a weight that is a word": (selected(SCALER(), transformer_weights={"s": "x"}), "finite"),
+    "a weight of NaN": (selected(SCALER(), transformer_weights={"s": np.nan}), "finite"),
+    "an infinite weight": (selected(SCALER(), transformer_weights={"s": np.inf}), "finite"),
+    "a weight of no step": (selected(SCALER(), transformer_weights={"z": 1}), "finite"),
+    "no mapping of weights": (selected(SCALER(), transformer_weights=[1]), "finite"),
+    "too large a product": (
+        selected(
+            FunctionTransformer(record_wise(lambda row: row + 1e300)),
+            transformer_weights={"s": 1e300},
+        ),
+        "not finite of a public record",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_columns_or_weights_are_refused_in_our_words_before_the_charge(name):
+    step, words = IMPOSSIBLE[name]
+    mine = budget()
+    with pytest.raises((TypeError, ValueError), match=f"a pipeline in a budget.*{words}"):
+        mine.fit(make_pipeline(step, NoisyLloyd(**LOYAL)), watched())
+    nested = make_pipeline(make_pipeline(step), NoisyLloyd(**LOYAL))
+    with pytest.raises((TypeError, ValueError), match=f"a pipeline in a budget.*{words}"):
+        mine.fit(nested, watched())
+    assert not mine.ledger
+
+
+def test_a_scaler_of_no_column_next_to_another_is_no_step():
+    both = ColumnTransformer([("s", SCALER(), [0, 1]), ("none", SCALER(), [])])
+    mine, alone = budget(), budget()
+    fitted = mine.fit(make_pipeline(both, NoisyLloyd(**LOYAL)), PEOPLE)
+    other = alone.fit(make_pipeline(SCALER(), NoisyLloyd(**LOYAL)), PEOPLE)
+    assert np.array_equal(fitted[-1].cluster_centers_, other[-1].cluster_centers_)
+
+
+def test_a_second_table_is_passed_by_name():
+    mine = budget()
+    for tables in ((watched(), None, watched()), ()):
+        with pytest.raises(TypeError, match="fitted to one table X.*noisylloyd__Xs="):
+            mine.fit(make_pipeline(SCALER(), NoisyLloyd(**LOYAL)), *tables)
+    assert not mine.ledger

@@ -6,13 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from dplit import BoundedScaler, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import DoubtWarning
-from dplit.ledger import choose_n_clusters, penalised_distances, record_wise
+from dplit.ledger import choose_n_clusters, penalised_distances, record_wise, squared_distances
 from dplit.ledger.pipelines import n_columns_seen, paid_step, what_is_seen
+from dplit.mechanisms import watch
 
 RNG = np.random.default_rng(0)
 PEOPLE = np.column_stack([RNG.uniform(18, 90, 400), RNG.normal(5e4, 1e4, 400)])
@@ -192,3 +194,97 @@ def test_one_record_moves_the_loss_of_a_candidate_by_at_most_its_bound():
         each = [loss(np.r_[PEOPLE[:i], [record], PEOPLE[i + 1 :]]) - whole for i in (0, 7, 399)]
         assert max(map(abs, each)) <= STEPS
     assert 0 <= min(moved) and max(moved) <= STEPS and len(moved) > 1
+
+
+SCORERS = {
+    "a typo": (lambda model, rows: model.centers_[0] * rows[:, 0], "no attribute 'centers_'"),
+    "one number": (lambda model, rows: 3.0, r"shape \(\)"),
+    "an error": (lambda model, rows: 1 / 0, "ZeroDivisionError"),
+    "other columns": (lambda model, rows: rows @ np.ones(5), "ValueError"),
+    "words": (lambda model, rows: np.array(["far"] * len(rows)), "type <U3"),
+}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_wrong_scorer_costs_nothing_where_the_columns_are_known(name):
+    scorer, words = SCORERS[name]
+    budget = PrivacyBudget(6.0, 1e-5)
+    grid = {"n_clusters": [1, 2]}
+    for model, asked in (MODEL(), grid), (make_pipeline(SCALER(), MODEL()), GRID):
+        with pytest.raises(ValueError, match=words) as told:
+            budget.search(model, asked, WATCHED, scorer, epsilon=0.5, bound=4.0)
+        assert not hasattr(told.value, "estimators_")
+    assert not budget.ledger
+    # the number of columns of a list is not public
+    with pytest.raises(ValueError, match=words) as told:
+        budget.search(MODEL(), grid, PEOPLE.tolist(), scorer, epsilon=0.5, bound=4.0)
+    assert len(told.value.estimators_) == 2 and len(budget.ledger) == 1
+
+
+def test_the_trial_of_a_scorer_changes_no_release_and_is_in_no_audit():
+    events, found = [], []
+    for scorer in (None, lambda model, rows: squared_distances(model, rows)):
+        with watch(lambda event: events.append(event) or event.outcome):
+            found.append(
+                PrivacyBudget(6.0, 1e-5).search(
+                    MODEL(random_state=np.random.default_rng(5)),
+                    {"n_clusters": [1, 2]}, PEOPLE, scorer, epsilon=0.5, bound=2.0,
+                )
+            )  # fmt: skip
+    half = len(events) // 2
+    assert [str(one) for one in events[:half]] == [str(one) for one in events[half:]]
+    first, second = (one.best_estimator_.cluster_centers_ for one in found)
+    assert np.array_equal(first, second)
+
+
+GRIDS = {
+    "a typo": ({"n_cluster": [1]}, "no parameter 'n_cluster'. Did you mean 'n_clusters'"),
+    "a number": ({"n_clusters": 3}, "a list of values for 'n_clusters'"),
+    "a word": ({"variant": "paper"}, "a list of values for 'variant'"),
+    "no value": ({"n_clusters": []}, "one value or more"),
+    "a table": ({"n_clusters": np.ones((2, 2), int)}, "a list of values"),
+    "names": (["n_clusters"], "needs a dictionary"),
+    "None": (None, "needs a dictionary"),
+    "a search": (GridSearchCV(MODEL(), {"n_clusters": [1]}), "needs a dictionary"),
+    "a key": ({1: [2]}, "1 is not the name"),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_wrong_grid_is_refused_in_our_words(name):
+    grid, words = GRIDS[name]
+    budget = PrivacyBudget(6.0, 1e-5)
+    with pytest.raises((TypeError, ValueError), match=f"^grid: .*{words}"):
+        budget.search(MODEL(), grid, WATCHED, epsilon=0.5)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        ("n_clusters", "noisylloyd__n_clusters"),
+        ("low", "boundedscaler__low"),
+        ("lloyd__n_clusters", "noisylloyd__n_clusters"),
+        ("noisylloyd__n_cluster", "noisylloyd__n_clusters"),
+    ],
+)
+def test_a_wrong_name_in_the_grid_of_a_pipeline_is_answered_by_the_right_one(wrong, right):
+    budget, pipe = PrivacyBudget(6.0, 1e-5), make_pipeline(SCALER(), MODEL())
+    with pytest.raises(ValueError, match=f"^grid: Pipeline has no parameter '{wrong}'.*'{right}'"):
+        budget.search(pipe, {wrong: [1]}, WATCHED, epsilon=0.5)
+    assert not budget.ledger
+
+
+def test_lists_of_values_may_be_arrays_or_of_unequal_lengths():
+    for values in ([1, 2], (1, 2), range(1, 3), np.array([1, 2])):
+        assert len(searched(MODEL(), {"n_clusters": values})[0].estimators_) == 2
+    found, _ = searched(MODEL(n_clusters=1), {"center": [None, [0.0, 0.0]]})
+    assert len(found.estimators_) == 2
+
+
+def test_what_states_no_cost_is_refused_as_a_fit_refuses_it():
+    budget = PrivacyBudget(6.0, 1e-5)
+    for model in (GridSearchCV(MODEL(), {"n_clusters": [1]}), NoisyLloyd, None):
+        with pytest.raises(TypeError, match="states no"):
+            budget.search(model, {"n_clusters": [1]}, WATCHED, epsilon=0.5)
+    assert not budget.ledger

@@ -281,3 +281,28 @@ def test_the_search_by_number_is_the_search_by_rows():
         by_number.points, d0, same, np.arange(150), 3, between=by_number.between
     )
     assert n_swaps == again and np.array_equal(found, steps[2])
+
+
+METRICS_THAT_FAIL = {
+    "an unknown argument": ({"metric": "minkowski", "metric_params": {"q": 3}}, "cdist_minkowski"),
+    "a word": ({"metric": "minkowski", "metric_params": {"p": "x"}}, "cdist_minkowski"),
+    "a short scale": ({"metric": "seuclidean", "metric_params": {"V": [1.0]}}, "Variance vector"),
+    "a key": ({"metric": "minkowski", "metric_params": {1: 2}}, "must be strings"),
+    "words": ({"metric": lambda one, other: "far"}, "could not convert"),
+    "rows": ({"metric": lambda one, other: one}, "sequence"),
+    "an error": ({"metric": lambda one, other: 1 / 0}, "ZeroDivisionError"),
+    "one argument": ({"metric": lambda one: 1.0}, "positional argument"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METRICS_THAT_FAIL)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_metric_that_fails_is_refused_in_one_line_without_the_table(name, alone):
+    given, words = METRICS_THAT_FAIL[name]
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    more = {} if alone else {"sources": X + 1.0}
+    with pytest.raises(
+        (TypeError, ValueError), match=f"^metric=.*fails on the rows.*{words}"
+    ) as told:
+        SourceTargetKMedoids(2, **given).fit(Xt=X, **more)
+    assert "\n" not in str(told.value) and told.value.__context__ is None

@@ -1854,7 +1854,7 @@ def test_a_scorer_of_ones_own_is_bounded():
     found = budget.search(model(), {"n_clusters": [1, 2]}, blobs(), wild, epsilon=0.5, bound=1.0)
     assert found.best_estimator_ in found.estimators_
     with pytest.raises(ValueError, match="the scorer returns") as raised:
-        budget.search(model(), {}, blobs(), lambda m, rows: 1.0, epsilon=0.5, bound=1.0)
+        budget.search(model(), {}, blobs().tolist(), lambda m, rows: 1.0, epsilon=0.5, bound=1.0)
     assert [row.state for row in budget.ledger] == ["settled", "failed"]
     assert raised.value.estimators_[0].spent_.epsilon <= 1.0  # it is paid for, and not lost
 
@@ -1930,9 +1930,13 @@ def test_a_row_counts_as_the_bound_where_the_scorer_fails(state, bound):
     ],
 )
 def test_a_scorer_that_is_wrong_is_reported_and_not_scored(wrong):
-    budget = PrivacyBudget(10.0, 1e-3)
+    budget, grid = PrivacyBudget(10.0, 1e-3), {"n_clusters": [1, 2]}
     with pytest.raises(ValueError, match="the scorer") as raised:
-        budget.search(model(), {"n_clusters": [1, 2]}, blobs(), wrong, epsilon=0.5, bound=1.0)
+        budget.search(model(), grid, blobs(), wrong, epsilon=0.5, bound=1.0)
+    assert "-2." not in str(raised.value) and not budget.ledger
+    # a list shows its columns only when it is read: the candidates were fitted and charged
+    with pytest.raises(ValueError, match="the scorer") as raised:
+        budget.search(model(), grid, blobs().tolist(), wrong, epsilon=0.5, bound=1.0)
     assert len(raised.value.estimators_) == 2 and "-2." not in str(raised.value)
     assert [row.state for row in budget.ledger] == ["failed"]
 

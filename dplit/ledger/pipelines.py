@@ -396,9 +396,8 @@ def _typed(one, names, types):
     """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
     for j, (name, kind) in enumerate(zip(names, types, strict=True)):
         kind = np.dtype(object) if infers_its_values(kind) else kind
-        kind = getattr(
-            getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind)
-        )
+        values = getattr(kind, "categories", None)
+        kind = getattr(values, "dtype", getattr(kind, "value_type", kind))
         with suppress(Exception):  # a library may refuse to make a column of this type
             if hasattr(one, "column_names"):
                 one = one.set_column(j, name, one.column(j).cast(kind))

@@ -109,7 +109,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "zip of a folder": ("t.zip", zipped({"a/": ""}), "a zip file of 0 files"),
     "zip cut short": ("t.zip", zipped({"t.csv": CSV})[:-30], "damaged or cut short"),
     "zip with a wrong sum": ("t.zip", zipped({"t.csv": CSV}).replace(b"x,y", b"x,z"), "damaged or cut short"),
-    "zip with a password": ("t.zip", locked(), "with a password"),
+    "zip with a password": ("t.zip", locked(), "has a password"),
     "npz": ("t.npz", zipped({"x.npy": b"\x93NUMPY\x01" + bytes(99)}), "no text|another format"),
     "a pickle in gzip": ("t.pkl.gz", compressed("gzip", pickle.dumps(X)), "a pickle"),
     "JSON in gzip": ("t.json.gz", compressed("gzip", b'[{"x": 1}]'), "JSON"),

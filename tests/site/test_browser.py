@@ -3,9 +3,13 @@
 Debian's `chromium` (or Chrome) is driven by playwright. Where either is missing, these tests are skipped and say so.
 """
 
+import json
 import re
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,34 @@ def test_the_first_hit_is_the_page_that_teaches_it(tab, folder, words):
     first = tab.locator("#site-results a").first
     first.wait_for(timeout=10_000)
     assert first.get_attribute("href").partition("#")[0] == FIRST[words]
+
+
+def glossary():
+    """Terms of the glossary, each with the page that defines it, by its row."""
+    cells = json.loads((ROOT / "nbs/about/words.ipynb").read_text("utf8"))["cells"]
+    prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|.*\]\(([^)#]*)[^)]*\) \|$", prose, re.M)
+    return rows
+
+
+def test_a_term_of_the_glossary_is_found_on_the_page_that_defines_it(tab, folder):
+    """Among the hits that are shown: that page, or the glossary."""
+    tab.goto((folder / "index.html").as_uri())
+    terms, missed = glossary(), []
+    assert len(terms) > 90
+    for term, there in terms:
+        page = re.sub(r"(lessons/)\d\d_", r"\1", there.removeprefix("../")).replace(
+            ".ipynb", ".html"
+        )
+        tab.locator("#site-search").fill(term)
+        tab.wait_for_timeout(60)  # the search answers at once, the first time after loading
+        tab.locator("#site-results a").first.wait_for(timeout=10_000)
+        hits = tab.locator("#site-results a").evaluate_all(
+            "links => links.map(a => a.getAttribute('href'))"
+        )
+        if not any(hit.startswith((page, "about/words.html")) for hit in hits):
+            missed.append((term, page))
+    assert not missed
 
 
 def test_nothing_found_is_said(tab, folder):

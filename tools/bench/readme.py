@@ -153,7 +153,7 @@ def section():
     rest = markdown(["everything else", "measured"], [row for part in parts for row in part()])
     return f"""## Measured
 
-By `python tools/bench/benchmark.py all --out results --book`, which writes these lines too, on two cores of a server, one BLAS thread. The whole tables, with their spread and what they do not say, are on four pages: [k-means](nbs/examples/benchmarks_kmeans.ipynb), [time and memory](nbs/examples/benchmarks_speed.ipynb), [source-target clustering](nbs/examples/benchmarks_medoids.ipynb) and [domain adaptation](nbs/examples/benchmarks_adaptation.ipynb). "Our reimplementation" is a program that we wrote from the authors' publication. "Run once" is the authors' own program next to ours, in a run that this command does not repeat; versions and seeds are given there.
+These figures were measured by `python tools/bench/benchmark.py all --out results --book`, which also writes these lines, on two cores of a server with one BLAS thread. The full tables, with their spread and what they do not say, are on four pages: [k-means](nbs/examples/benchmarks_kmeans.ipynb), [time and memory](nbs/examples/benchmarks_speed.ipynb), [source-target clustering](nbs/examples/benchmarks_medoids.ipynb) and [domain adaptation](nbs/examples/benchmarks_adaptation.ipynb). "Our reimplementation" is a program that we wrote from the authors' publication. "Run once" is the authors' own program next to ours, in a run that this command does not repeat; versions and seeds are given there.
 
 {kmeans_part()}
 {rest}"""

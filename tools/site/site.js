@@ -131,7 +131,7 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 
 // Search by MiniSearch: all words, then any; typos forgiven; headings count more than text, sections and definitions more than functions.
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
-const worth = { page: 2, function: 1 }, usual = 3;
+const worth = { page: 2, function: 1, term: 1 }, usual = 3;
 // lessons teach a term; measurements, answers and the page of symbols only use it
 const places = [["lessons/", 2], ["about/sources.html", 2], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
 const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
@@ -155,6 +155,9 @@ async function search() {
   const words = field.value.trim();
   let found = engine.search(words, { combineWith: "AND" });
   if (!found.length) found = engine.search(words);
+  // the glossary's row of this very word is among the first five
+  const row = found.findIndex(({ kind, title }) => kind === "term" && title.toLowerCase() === words.toLowerCase());
+  if (row > 4) found.splice(4, 0, ...found.splice(row, 1));
   const seen = new Set(), shown = [];
   for (const { address, chapter, title, text, kind, terms } of found) {
     if (seen.has(chapter + title) || shown.length === 20) continue;

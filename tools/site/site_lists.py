@@ -71,8 +71,8 @@ def contents(page):
 
 
 def search_entries(page):
-    """One entry for each heading and theorem: what it is (page, section, a theorem's kind, function), address, chapter,
-    title and text."""
+    """One entry for each heading, theorem and word of a glossary: what it is (page, section, a theorem's kind, function,
+    term), address, chapter, title and text."""
     kind = "function" if page.documents else "section"
     entries = [["page", page.address, page.label, page.title, []]]
     for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
@@ -87,6 +87,11 @@ def search_entries(page):
             )
         elif node.name in HEADINGS[1:]:
             entries.append([kind, f"{page.address}#{node['id']}", page.label, text_of(node), []])
+    for table in page.body.select("table"):  # of a glossary: one for each word
+        for row in table.find_all("tr")[1:] if text_of(table.th or "") == "our word" else ():
+            term, *text = map(text_of, row.find_all("td"))
+            section = f"{page.address}#{row.find_previous(HEADINGS[1:])['id']}"
+            entries.append(["term", section, page.label, term, [" ".join(text)]])
     return [
         [*entry, " ".join("".join(text).split()).removeprefix(entry[3]).strip()]
         for *entry, text in entries

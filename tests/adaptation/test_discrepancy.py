@@ -435,9 +435,9 @@ def test_the_second_moment_needs_a_public_number_of_rows():
     for moment in (np.eye(3), 1.0, np.ones(2), [[np.nan, 0], [0, 1]]):
         with pytest.raises(ValueError, match=r"finite numbers of shape \(d, d\)"):
             adaptation.discrepancy_minimization(np.zeros((3, 2)), moment=moment)
-    with pytest.raises(ValueError, match="one of them"):
+    with pytest.raises(ValueError, match="but not both|one of them"):
         adaptation.discrepancy_minimization(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="one of them"):
+    with pytest.raises(ValueError, match="but not both|one of them"):
         adaptation.discrepancy_minimization(np.zeros((3, 2)), np.zeros((3, 2)), moment=np.eye(2))
 
 

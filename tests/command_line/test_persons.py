@@ -145,7 +145,7 @@ def test_a_run_says_the_unit_and_never_how_many_rows_were_left_out(folder, monke
     receipt = Receipt.from_dict(json.loads((folder / "o" / "receipt.json").read_text()))
     assert receipt.max_rows_per_person == 3 and receipt.epsilon <= 1
     assert "of each id in column id, at most 3 rows" in receipt.title
-    assert "of each id in column id, at most 3 rows" in text.out and "left out" not in text.out
+    assert "at most 3 rows of each id in column id" in text.out and "left out" not in text.out
     assert "per person, with at most 3 rows each" in text.out
     page = (folder / "o" / "report.html").read_text()
     assert "the rows of any one person (at most 3)" in page and "A person with several ids" in page

@@ -154,7 +154,7 @@ def test_axes_of_one_name_agree_whatever_kind_of_array_has_them():
 
     assert square([[1, 2], [3, 4]], np.ones((2, 7))) == (2, 2)
     for args in (([[1, 2]],), (np.ones((0, 0)),), (np.eye(2), np.ones((3, 7)))):
-        with pytest.raises(ValueError, match="axes of one name"):
+        with pytest.raises(ValueError, match="axes with the same name"):
             square(*args)
 
 

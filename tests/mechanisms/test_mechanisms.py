@@ -1166,7 +1166,7 @@ def test_rows_on_the_lattice_of_one_ball_are_refused_for_another():
         {"radius": 2.0, "norm": 1},
     ):
         noise = Noise(0)
-        with pytest.raises(ValueError, match="another ball"):
+        with pytest.raises(ValueError, match="a different ball"):
             noise.sums(table, mu=1.0, **other)
         assert not noise.releases
 

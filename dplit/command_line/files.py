@@ -388,9 +388,8 @@ def read_names(source):
     source = Source.of(source)
     first, *others = source.parts
     names = _carefully(_names, first)
-    if len(set(names)) < len(
-        names
-    ):  # without the name: in a file without names it is a cell of a person
+    # without the name: in a file without names it is a cell of a person
+    if len(set(names)) < len(names):
         raise ValueError(
             f"{first.name}: two of its {len(names)} columns have the same name, or both have none."
         )

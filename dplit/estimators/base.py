@@ -141,9 +141,8 @@ class PrivateEstimator(BaseEstimator):
         complete(cls, cls._parameters, cls._released, BY_FIT)
 
     def __init__(self):
-        if (
-            type(self).__init__ is PrivateEstimator.__init__
-        ):  # a subclass's own `__init__` may call this one
+        # a subclass's own `__init__` may call this one
+        if type(self).__init__ is PrivateEstimator.__init__:
             raise TypeError(
                 f"{type(self).__name__} is a base, what several estimators have in common: make one "
                 "of those, such as NoisyLloyd."

@@ -132,9 +132,8 @@ def as_float32(values):
 
 def column_kind(one):
     kind = getattr(one, "kind", "O")
-    if (
-        isinstance(one, np.dtype) or kind != "O"
-    ):  # pandas uses O for all types that numpy does not have
+    # pandas uses O for all types that numpy does not have
+    if isinstance(one, np.dtype) or kind != "O":
         return "w" if kind == "U" and not isinstance(one, np.dtype) else kind
     if (names := getattr(getattr(one, "categories", None), "dtype", None)) is not None:
         return column_kind(names)

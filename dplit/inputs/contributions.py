@@ -61,9 +61,8 @@ def person_of(cell):
             cell = cell.astimezone(UTC)
         if isinstance(cell, (str, *_OTHERS)):
             text = str(cell).strip()
-            if found := _WHOLE.match(
-                text
-            ):  # a float written as text; beyond 2**53 it may be rounded
+            # a float written as text; beyond 2**53 it may be rounded
+            if found := _WHOLE.match(text):
                 text = found[1] if abs(int(found[1])) < 2**53 else ""
             if _POWER.match(text) and abs(float(text)) >= 2.0**53:
                 return None

@@ -150,8 +150,9 @@ def check_foreign(function, rows, shape, what):
 # %% ../../nbs/inputs/foreign.ipynb #39f00022
 def found_on_public(error, what):
     """An error on one PUBLIC record: ours with a note, and one of another library in a sentence of ours."""
-    frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if frames[-1].startswith("dplit."):
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = frame.f_globals.get("__name__", "")  # code that is executed from text has none
+    if module.startswith("dplit."):
         error.add_note("Found on one public record of zeros, before anything was charged.")
         return error
     kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -375,9 +375,8 @@ def _scaled_table(X, columns, owner):
         return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
     if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
         X = X.astype(object).filled(None)
-    if (
-        hasattr(X, "set_axis") and column_names(X) is None
-    ):  # pandas, with column names that are not words
+    # pandas, with column names that are not words
+    if hasattr(X, "set_axis") and column_names(X) is None:
         X = X.set_axis(range(len(columns)), axis=1)
     pieces, kept = zip(*_pieces(X, columns, owner), strict=True)
     kept = [keep for keep in kept if keep is not None]

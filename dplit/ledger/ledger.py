@@ -327,7 +327,7 @@ class Budget(Ledger):
         neighboring: Relation | None = None,
         fixed: Flag = False,
     ) -> int:
-        """Charge a privacy cost that is final, or raise; only a refused `receipt` is charged nevertheless.
+        """Charge a privacy cost that is final, or raise; only a receipt that is refused and not `fixed` leaves a row.
 
         Parameters
         ----------

@@ -158,9 +158,11 @@ def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
     You guarantee that what the function returns depends only on the record it is given and on PUBLIC
     numbers, and that it has no side effects: it writes no file and no global variable, and sends
     nothing anywhere. It keeps no state between calls: each call also tries it on PUBLIC records, and a
-    state that came from your records could change what is said about those. The rest is enforced, in `fit` and in `predict`: it is called with a copy of one
-    record, a float array of shape (1, n_columns); its warnings and printed text are suppressed; and
-    if it fails on a record, this record becomes `otherwise` and nothing else happens.
+    state that came from your records could change what is said about those.
+
+    The rest is enforced, in `fit` and in `predict`: it is called with a copy of one record, a float
+    array of shape (1, n_columns); its warnings and printed text are suppressed; and if it fails on a
+    record, this record becomes `otherwise` and nothing else happens.
 
     Parameters
     ----------

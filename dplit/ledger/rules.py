@@ -318,9 +318,8 @@ def _like(cost, delta, receipt, max_rows_per_person=1):
     if receipt is not None:
         bound = gaussian_bound(cost, delta)
         promise = {"fixed": True} if receipt.mu is None else {"bound": bound}
-        if (
-            receipt.neighboring == "add_remove"
-        ):  # where replaced records are counted, a group of two
+        # where replaced records are counted, a group of two
+        if receipt.neighboring == "add_remove":
             promise["neighboring"] = "add_remove"
     promise["max_rows_per_person"] = max_rows_per_person
     return Row.for_cost(cost, delta, "fits", **promise)

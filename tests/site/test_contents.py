@@ -23,6 +23,12 @@ def cells(name):
     return json.loads((ROOT / "nbs" / name).read_text("utf8"))["cells"]
 
 
+def shown_on(name):
+    """The HTML of each stored output of a notebook."""
+    outputs = (o for c in cells(name) for o in c.get("outputs", []))
+    return ["".join(o.get("data", {}).get("text/html", "")) for o in outputs]
+
+
 def prose(name):
     return "\n\n".join("".join(c["source"]) for c in cells(name) if c["cell_type"] == "markdown")
 
@@ -56,11 +62,7 @@ def test_titles_in_the_sidebar_differ():
 def test_the_bar_leads_to_the_parts():
     items = {item["text"]: item["href"] for item in WEBSITE["navbar"]["left"]}
     assert {"Install", "Learn", "Use it", "Papers", "Reference"} <= {*items}
-    shown = "".join(
-        "".join(o.get("data", {}).get("text/html", ""))
-        for c in cells("index.ipynb")
-        for o in c.get("outputs", [])
-    )
+    shown = "".join(shown_on("index.ipynb"))
     anchors = {*re.findall(r'<h[23] id="([\w-]+)"', shown)}
     for href in items.values():
         name, _, anchor = href.partition("#")
@@ -79,12 +81,7 @@ def test_the_front_page_begins_with_what_it_is_and_a_picture():
 
 
 def test_the_front_page_shows_at_most_six_cards_in_each_of_three_groups():
-    [cards] = [
-        "".join(o["data"]["text/html"])
-        for c in cells("index.ipynb")
-        for o in c.get("outputs", [])
-        if 'class="tiles"' in "".join(o.get("data", {}).get("text/html", ""))
-    ]
+    [cards] = [html for html in shown_on("index.ipynb") if 'class="tiles"' in html]
     groups = cards.split('<div class="tiles">')[1:]
     assert len(groups) == 3
     for group in groups:
@@ -117,12 +114,7 @@ def test_the_sidebar_has_the_lessons_of_the_table_in_its_parts():
 
 
 def test_the_map_on_the_front_page_shows_the_table():
-    [shown] = [
-        "".join(o["data"]["text/html"])
-        for c in cells("index.ipynb")
-        for o in c.get("outputs", [])
-        if 'class="map"' in "".join(o.get("data", {}).get("text/html", ""))
-    ]
+    [shown] = [html for html in shown_on("index.ipynb") if 'class="map"' in html]
     tiles = re.findall(r"<li>(.*?)</li>", shown)
     assert len(tiles) == len(LESSONS)
     for row, tile in zip(LESSONS, tiles, strict=True):

@@ -88,7 +88,8 @@ def search_entries(page):
         elif node.name in HEADINGS[1:]:
             entries.append([kind, f"{page.address}#{node['id']}", page.label, text_of(node), []])
     for table in page.body.select("table"):  # of a glossary: one for each word
-        for row in table.find_all("tr")[1:] if text_of(table.th or "") == "our word" else ():
+        glossary = table.th and text_of(table.th) == "our word"
+        for row in table.find_all("tr")[1:] if glossary else ():
             term, *text = map(text_of, row.find_all("td"))
             section = f"{page.address}#{row.find_previous(HEADINGS[1:])['id']}"
             entries.append(["term", section, page.label, term, [" ".join(text)]])

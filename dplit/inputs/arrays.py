@@ -8,7 +8,6 @@ __all__ = ['HELD', 'is_tensor', 'namespace', 'like', 'to_numpy', 'doubles', 'rou
 
 # %% ../../nbs/inputs/arrays.ipynb #c438a09b
 import array_api_compat
-import array_api_compat.numpy as numpy_namespace
 import numpy as np
 from array_api_compat import device
 from scipy import sparse
@@ -26,7 +25,7 @@ def is_tensor(X):
 def namespace(x):
     """The functions of the library of an array."""
     if isinstance(x, np.ndarray):
-        return numpy_namespace
+        return np
     return array_api_compat.array_namespace(x)
 
 
@@ -130,10 +129,10 @@ def whole_bins(which, n_bins):
     """Indices of bins as int64; any other value becomes `n_bins`."""
     xp = namespace(which)
     if not xp.isdtype(which.dtype, "real floating"):  # first: a short type may not hold `n_bins`
-        which = xp.astype(which, xp.int64)
+        which = xp.astype(which, xp.int64, copy=False)
     inside = (which >= 0) & (which < n_bins)
     if isinstance(which, np.ndarray):
-        return np.where(inside, which, n_bins).astype(np.int64)
+        return as_type(np.where(inside, which, n_bins), np.int64)
     return xp.astype(xp.where(inside, which, xp.full_like(which, n_bins)), xp.int64)
 
 

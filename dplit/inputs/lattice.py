@@ -107,8 +107,8 @@ def _finite(X):
 def _shorten(X, target, limit, norm):
     """Rows outside the ball, clipped to it and truncated toward zero; computed column by column, so that it is record-wise."""
     xp = namespace(X)
-    # the largest entry is 1: nothing overflows
-    X = X / xp.clip(xp.max(xp.abs(X), axis=1, keepdims=True), 1e-300, None)
+    # the largest entry is 1, and nothing overflows; no row outside is zero
+    X = X / xp.max(xp.abs(X), axis=1, keepdims=True)
     length = X[:, 0] * 0
     for j in range(X.shape[1]):
         length = length + (X[:, j] * X[:, j] if norm == 2 else xp.abs(X[:, j]))

@@ -268,7 +268,7 @@ def test_who_works_in_memory_says_so(da):
     with pytest.raises(TypeError, match=r"^Xs is a dask array: NoisyAverageSet works in memory"):
         NoisyAverageSet(t=20, epsilon=1.0, radius=4.0).fit(Xs=rows, Xt=X[:50])
     printed = MaxCoverKMeans(**COMMON, variant="paper", n_public=900)
-    with pytest.raises(TypeError, match=r'variant="paper" works in memory; give it X.compute\(\)'):
+    with pytest.raises(TypeError, match=r'variant="paper" works in memory\. Pass X.compute\(\)'):
         printed.fit(rows)
     with pytest.raises(TypeError, match="dask array"):
         check_rows(rows, "anybody")

@@ -134,9 +134,8 @@ def taken(page, wish):
             "": "figure, img, table, pre.output, .cell-output > p",
         }
         found = cell.select(kinds.get(what, what)) if cell else []
-        if (
-            not what
-        ):  # what a cell says in Markdown is a paragraph; a picture in a figure comes with it
+        # what a cell says in Markdown is a paragraph; a picture in a figure comes with it
+        if not what:
             found = [tag for tag in found if not tag.find_parent("figure")]
         elif what not in ("figure", "table", "frame"):
             found = [tag for tag in found if not tag.find_parent(["li", "table", "figure"])]

@@ -16,7 +16,15 @@ EACH = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem
 SIZE = {"width": 1280, "height": 720}
 SMALLEST = 24  # pixels of text, on a slide of SIZE
 # of the windows of projectors and laptops, and of one turned upright
-WINDOWS = [(1280, 720), (1280, 800), (1024, 768), (1920, 1080), (800, 600), (2560, 1080), (700, 900)]
+WINDOWS = [
+    (1280, 720),
+    (1280, 800),
+    (1024, 768),
+    (1920, 1080),
+    (800, 600),
+    (2560, 1080),
+    (700, 900),
+]
 WRONG = """smallest => [...document.querySelectorAll(".slide")].map((slide, i) => {
   const found = [], content = slide.querySelector(".content"), title = slide.querySelector("h2");
   const { width, height } = slide.getBoundingClientRect(), over = e => e.scrollWidth > e.clientWidth + 1;

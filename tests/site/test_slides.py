@@ -211,6 +211,16 @@ def test_a_deck_prints_one_slide_on_a_page(browser, folder, tmp_path):
     assert pages == len(build_slides.outline(NOTEBOOKS[0]))
 
 
+def test_a_deck_is_printed_as_it_is_seen_in_a_window_of_its_own_form(tab, folder, tmp_path):
+    file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
+    assert turned(tab, file, 1024, 768) == []
+    tab.keyboard.press("PageUp")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.evaluate(WRONG, SMALLEST) == []
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.evaluate(SEEN, 18) == ""
+
+
 def test_keys_turn_the_slides(tab, folder, tmp_path):
     file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
     opened(tab, file)

@@ -43,13 +43,14 @@ function lay(width, height) {
   document.querySelectorAll(".content").forEach(fit);
 }
 const now = () => slides.findIndex(s => s.getBoundingClientRect().bottom > innerHeight / 2);
-const again = () => { const at = Math.max(0, now()); lay(innerWidth, innerHeight); slides[at].scrollIntoView(); };
+let printed = 0;
+const again = (at = Math.max(0, now())) => { lay(innerWidth, innerHeight); slides[at].scrollIntoView(); };
 document.fonts.ready.then(() => Promise.all([...document.images].map(image => image.decode()))).then(() => {
   lay(innerWidth, innerHeight);
   document.documentElement.dataset.ready = "yes";
-  addEventListener("resize", again);
-  addEventListener("afterprint", again);
-  addEventListener("beforeprint", () => lay(WIDE, HIGH));
+  addEventListener("resize", () => again());
+  addEventListener("afterprint", () => again(printed));
+  addEventListener("beforeprint", () => { printed = Math.max(0, now()); lay(WIDE, HIGH); });
   const keys = { ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1, Home: -99, End: 99 };
   addEventListener("keydown", key => {
     if (!(key.key in keys) || key.ctrlKey || key.metaKey || key.altKey) return;

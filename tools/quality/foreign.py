@@ -10,7 +10,7 @@ are not on PyPI:
 
     pip install --no-deps git+https://github.com/cmla-psu/statdp
     pip install --no-deps 'git+https://github.com/google/differential-privacy#subdirectory=python/dp_auditorium'
-    pip install numba tqdm etils typing_extensions
+    pip install -e '.[foreign]'
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """StatDP and DP-Auditorium, which see only outputs, on our mechanisms and fits: see foreign.py.
 
 Each mechanism is audited twice: with the noise that its claim needs, when the claim must not be rejected, and with the
-noise of a much larger epsilon under the same claim, when it must be. DP-Auditorium's package imports TensorFlow and Vizier; its
-histogram and its MMD tester need neither, and are imported alone.
+noise of a much larger epsilon under the same claim, when it must be. DP-Auditorium's package imports TensorFlow and
+Vizier; its histogram and its MMD tester need neither, and are imported alone.
 """
 
 import importlib.util
@@ -17,13 +17,10 @@ from dplit import GridKMeans, NoisyLloyd, PEMeans
 from dplit.accounting import gaussian_mu
 from dplit.mechanisms import Noise
 
-LEVEL = 1e-4  # StatDP: a claim is rejected at this p-value
+LEVEL = 1e-4  # StatDP, whose draws are unseeded: a claim is rejected at this p-value
 CHANCE = 0.05  # DP-Auditorium: probability of rejecting a true claim, by its own bound
-TABLE = [
-    [0.2],
-    [0.2],
-    [0.3],
-]  # a private table in the ball of radius 1; its neighbor has one row more
+# a private table in the ball of radius 1; its neighbor has one row more
+TABLE = [[0.2], [0.2], [0.3]]
 MORE = [*TABLE, [-1.0]]
 
 
@@ -114,9 +111,9 @@ def evolution(rng, rows, epsilon, delta):
 
 
 SAMPLED = {  # mechanism: (samples of each table, false claim's epsilon, range of outputs)
-    gaussian_count: (10_000, 4.0, (-10.0, 20.0)),
+    gaussian_count: (10_000, 30.0, (0.0, 7.0)),
     gaussian_lloyd: (1_500, 30.0, (-1.0, 1.0)),
-    evolution: (1_500, 30.0, (-1.0, 1.0)),
+    evolution: (1_500, 100.0, (-1.0, 1.0)),
 }
 CLAIM = 0.5, 1e-3  # (epsilon, delta)
 

@@ -1,4 +1,4 @@
-"""Our accounting in place of dp-accounting's functions, for its own tests, and compared with its privacy loss distributions: see foreign.py."""
+"""Our accounting, in place of dp-accounting's for its own tests, and compared with its numbers: see foreign.py."""
 
 import contextlib
 import functools

@@ -1,9 +1,9 @@
 """Our estimators in place of scikit-learn's KMeans, for its own tests: see foreign.py.
 
-The budget is so large that the noise is below the rounding of rows. The public ball is taken from the test's rows, which are public
-there; in a real release it never is. `labels_`, `inertia_` and `n_iter_`, which dplit does not release, are computed from the
-test's rows. Parameters that dplit does not have (`n_init`, `tol`, `algorithm`, `copy_x`) are accepted and ignored. Words
-for `init` stand for our own start.
+The budget is so large that the noise is below the rounding of rows. The public ball is taken from the test's rows,
+which are public there; in a real release it never is. `labels_`, `inertia_` and `n_iter_`, which dplit does not
+release, are computed from the test's rows. Parameters that dplit does not have (`n_init`, `tol`, `algorithm`,
+`copy_x`) are accepted and ignored. Words for `init` stand for our own start.
 """
 
 import contextlib

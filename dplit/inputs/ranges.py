@@ -67,7 +67,11 @@ def _listed(values, name, owner, columns):
     except Exception:  # not a sequence, or one whose iteration raises anything
         found = []
     if not found or isinstance(values, (str, bytes)) or len(found) != len(columns or found):
-        many = "as many as the table has columns" if columns is None else str(len(columns))
+        many = (
+            "as many as the table has columns"
+            if columns is None
+            else f"{len(columns)}, one for each column with a range"
+        )
         raise ValueError(
             f"{name}: {owner} needs a number, an array of numbers ({many}), or a mapping from the "
             "columns to numbers."
@@ -237,9 +241,21 @@ def _categories(given, owner, columns):
     return given
 
 
+def _refuse_both(ends, categories, owner):
+    """Refuse a column that has a range and also a list of values."""
+    for name, values in ends.items():
+        named = hasattr(values, "items")
+        for column in (c for c in categories if named and c in dict(values.items())):
+            raise ValueError(
+                f"{name} and categories: both declare column {column!r}, and {owner} takes either a range or a list "
+                "of values. Leave the column out of one of them."
+            )
+
+
 def _declared_columns(low, high, categories, owner, columns):
     """A `Column` for each column of the table, in order, without weights and rules for missing cells."""
     categories = _categories(categories, owner, columns)
+    _refuse_both({"low": low, "high": high}, categories, owner)
     ranged = [column for column in columns if column not in categories]
     ends = {}
     if ranged or any(hasattr(end, "items") and len(end) for end in (low, high)):

@@ -10,11 +10,12 @@ __all__ = ['NoNumbers', 'RecordWise', 'record_wise', 'check_form', 'paid_step', 
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -80,15 +81,21 @@ def _n_outputs(call, n_columns):
 _MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
 
 
-def _doubt_constant(function, n_columns):
-    """A doubt if a function returns the same for all PUBLIC records on which it is tried."""
+def _constant_on(function, n_columns):
+    """The number of PUBLIC records on which a function is tried if it returns the same for all of them, otherwise 0."""
     rng = np.random.default_rng(0)
     varied = np.column_stack([rng.permutation(_MORE) for _ in range(n_columns)])[:, None]
     records = [np.full((1, n_columns), value) for value in _TRIED] + [*varied]
     first = function(records[0])
-    if all(np.array_equal(function(record), first) for record in records[1:]):
+    same = all(np.array_equal(function(record), first) for record in records[1:])
+    return len(records) * same
+
+
+def _doubt_constant(n_records):
+    """A doubt about a function that returns the same for so many PUBLIC records; none for 0."""
+    if n_records:
         doubt(
-            f"record_wise: the function returns the same for each of {len(records)} different public records. If it "
+            f"record_wise: the function returns the same for each of {n_records} different public records. If it "
             "does so for your records, the fit sees all of them as equal. It is called with one record at a time, so "
             "it must not subtract a mean of the rows or scale by their spread; use public numbers for that."
         )
@@ -127,6 +134,7 @@ class RecordWise:
 
     function: Callable[..., Any]
     otherwise: Any = 0.0
+    _tried: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo):  # a clone is the same function
         return self
@@ -134,22 +142,26 @@ class RecordWise:
     def __call__(self, X, **kw_args):
         """The function's value for each PRIVATE record, and `otherwise` where it fails or is not finite."""
         rows = _floats_of(X)
-        call = partial(self.function, **kw_args)
-        n_outputs = _n_outputs(call, rows.shape[1])
+        key = rows.shape[1], joblib.hash(kw_args)
+        if key not in self._tried:  # on PUBLIC records, once: later it may know private ones
+            call = partial(self.function, **kw_args)
+            n_outputs = _n_outputs(call, rows.shape[1])
+            said = partial(self._said, call, n_outputs)
+            self._tried[key] = n_outputs, _constant_on(said, rows.shape[1])
+        n_outputs, constant = self._tried[key]
+        _doubt_constant(constant)
+        return self._said(partial(self.function, **kw_args), n_outputs, as_float64(rows))
+
+    def _said(self, call, n_outputs, rows):
         otherwise = as_float64(self.otherwise)
         if otherwise.shape not in {(), (n_outputs,)}:
             raise ValueError(
                 f"otherwise: record_wise needs one number, or {n_outputs}, one for each output."
             )
         otherwise = np.broadcast_to(otherwise, (n_outputs,))
-
-        def said(some):
-            # a copy: a view would give access to the table. The lambda hides an `is_total`, which would be believed
-            found = each_record(lambda row: call(row.copy()), some, otherwise)
-            return np.where(np.isfinite(found), found, otherwise)
-
-        _doubt_constant(said, rows.shape[1])
-        return said(as_float64(rows))
+        # a copy: a view would give access to the table. The lambda hides an `is_total`, which would be believed
+        found = each_record(lambda row: call(row.copy()), rows, otherwise)
+        return np.where(np.isfinite(found), found, otherwise)
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e001c
 def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
@@ -157,8 +169,9 @@ def record_wise(function: Function, *, otherwise: Numbers = 0.0) -> RecordWise:
 
     You guarantee that what the function returns depends only on the record it is given and on PUBLIC
     numbers, and that it has no side effects: it writes no file and no global variable, and sends
-    nothing anywhere. It keeps no state between calls: each call also tries it on PUBLIC records, and a
-    state that came from your records could change what is said about those.
+    nothing anywhere. It keeps no state between calls. It is tried on PUBLIC records once for each number
+    of columns, in the first call, which a budget makes before the charge: declare it anew if you change
+    the public numbers that it uses.
 
     The rest is enforced, in `fit` and in `predict`: it is called with a copy of one record, a float
     array of shape (1, n_columns); its warnings and printed text are suppressed; and if it fails on a

@@ -70,7 +70,7 @@ def _path(text):
         raise argparse.ArgumentTypeError("it is empty; name a file or a folder")
     return Path(text)
 
-
+# %% ../../nbs/command_line/options.ipynb #9a0e1109
 SIGNS = frozenset("0123456789+-.eE \t")  # the characters of a number, in cells too
 
 

@@ -364,7 +364,7 @@ def beyond(columns):
         )
     return " ".join([*parts, "This page does not reveal how many such cells there are."])
 
-
+# %% ../../nbs/command_line/reports.ipynb #421b0639
 def _declared(result):
     rows = [(c.name, c.declared) for c in result.columns]
     return _table(("column", "what was declared"), rows, "words")

@@ -56,7 +56,7 @@ def _chunks_of(column):
         column = column.array.__arrow_array__()
     return [getattr(chunk, "indices", chunk) for chunk in getattr(column, "chunks", [column])]
 
-
+# %% ../../nbs/ledger/parallel.ipynb #9a4a1212
 _WIDTHS = {"string": 4, "large_string": 8, "string_view": 16}  # bytes of an offset or a view
 
 

@@ -660,3 +660,61 @@ def test_a_second_table_is_passed_by_name():
         with pytest.raises(TypeError, match="fitted to one table X.*noisylloyd__Xs="):
             mine.fit(make_pipeline(SCALER(), NoisyLloyd(**LOYAL)), *tables)
     assert not mine.ledger
+
+
+# ---------------------------------------------------------------- tried once
+
+
+def test_a_function_is_tried_on_public_records_once_before_the_charge():
+    """Later it could tell what it has seen: its answers about public records, and the doubts, stay those of the first call."""
+    rows, seen = PEOPLE / 1000.0, []
+
+    def count(row):
+        seen.append(row.copy())
+        return row * (0.0 if len(seen) > 100 else 0.01)  # a state: later all are zeros
+
+    step, budget = record_wise(count), PrivacyBudget(epsilon=4.0, delta=1e-4)
+    pipe = make_pipeline(FunctionTransformer(step), PEMeans(**LOYAL))
+    told = []
+    for n_public in (10 + 2 + 1, 1):  # each twice, then until two differ; and the record of zeros
+        before = len(seen)
+        with warnings.catch_warnings(record=True, action="always") as heard:
+            budget.fit(pipe, rows)
+        assert len(seen) - before == n_public + len(rows)
+        told.append([str(one.message) for one in heard if "record_wise" in str(one.message)])
+    assert told == [[], []] and len(budget.ledger) == 2
+    before = len(seen)
+    pipe.predict(rows)
+    assert len(seen) - before == len(rows)
+
+
+def test_a_function_is_tried_again_for_other_columns_and_arguments():
+    calls = []
+
+    def scaled(row, by=1.0):
+        calls.append(by)
+        return row * by
+
+    step, rows = record_wise(scaled), np.ones((3, 2))
+    step(rows), step(rows)
+    tried = len(calls) - 6
+    for more in ({"X": rows[:, :1]}, {"X": rows, "by": np.full(2, 2.0)}):
+        calls.clear()
+        step(**more)
+        assert len(calls) == tried + 3
+        calls.clear()
+        step(**more)
+        assert len(calls) == 3
+    assert step == record_wise(scaled) and repr(step) == repr(record_wise(scaled))
+    copied = clone(FunctionTransformer(step, kw_args={"by": np.full(2, 2.0)}))
+    calls.clear()
+    copied.fit_transform(rows)
+    assert len(calls) == 3  # a clone is the same function
+
+
+def test_a_doubt_about_a_function_is_said_at_each_fit_though_it_is_tried_once():
+    pipe = make_pipeline(FunctionTransformer(record_wise(np.zeros_like)), PEMeans(**LOYAL))
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-4)
+    for _ in range(2):
+        with pytest.warns(match="the same for each of 40 different public records"):
+            budget.fit(pipe, PEOPLE / 1000.0)

@@ -136,7 +136,7 @@ def check_foreign(function, rows, shape, what):
     try:
         with quiet():
             said = np.asanyarray(function(rows))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(
             f"{what} fails on a public record: {type(error).__name__}: {error}"
         ) from error

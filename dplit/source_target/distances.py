@@ -190,9 +190,7 @@ def check_params(metric, params, n_columns):
             raise TypeError(f"metric_params: {shown(name)} is no name of a parameter.")
         if takes is not None and name not in takes:
             known = " and ".join(takes) or "no parameters"
-            raise ValueError(
-                f"metric_params: metric={metric!r} takes {known}; leave {name!r} out."
-            )
+            raise ValueError(f"metric_params: metric={metric!r} takes {known}; leave {name!r} out.")
     for name in takes or ():
         if name not in params and name in ("V", "VI"):
             raise ValueError(

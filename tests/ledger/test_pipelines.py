@@ -718,3 +718,49 @@ def test_a_doubt_about_a_function_is_said_at_each_fit_though_it_is_tried_once():
     for _ in range(2):
         with pytest.warns(match="the same for each of 40 different public records"):
             budget.fit(pipe, PEOPLE / 1000.0)
+
+
+def test_a_class_among_the_steps_is_refused_in_our_words():
+    """Also by a search, which asks a pipeline for its parameters."""
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    for pipe in (
+        Pipeline([("a", BoundedScaler), ("b", PEMeans(**LOYAL))]),
+        Pipeline([("a", SCALER()), ("b", PEMeans)]),
+        Pipeline([("i", Pipeline([("a", BoundedScaler)])), ("b", PEMeans(**LOYAL))]),
+        Pipeline([("a", ColumnTransformer([("s", BoundedScaler, [0])])), ("b", PEMeans(**LOYAL))]),
+    ):
+        for ask in (
+            lambda: budget.fit(pipe, PEOPLE),  # noqa: B023
+            lambda: budget.quote(pipe),  # noqa: B023
+            lambda: budget.parallel({"a": (pipe, PEOPLE)}),  # noqa: B023
+            lambda: budget.search(pipe, {"b__n_clusters": [2]}, PEOPLE, epsilon=0.1, bound=9),  # noqa: B023
+        ):
+            with pytest.raises(TypeError, match="is a class: construct it"):
+                ask()
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("otherwise", [np.inf, -np.inf, np.nan, [0.0, np.inf], 1e200])
+def test_otherwise_is_a_finite_number(otherwise):
+    """An infinite one would be refused with the table, after the charge, if the function fails on a record."""
+    with pytest.raises(ValueError, match="otherwise=.*record_wise needs a number in"):
+        record_wise(np.log, otherwise=otherwise)
+
+
+def test_a_scorer_that_ends_the_program_is_refused_on_a_public_record():
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    with pytest.raises(ValueError, match="the scorer fails on a public record: SystemExit"):
+        budget.search(
+            PEMeans(**LOYAL), {"n_clusters": [1, 2]}, PEOPLE, epsilon=0.1, bound=9,
+            scorer=lambda model, rows: exit(),
+        )  # fmt: skip
+    assert not budget.ledger
+
+
+def test_a_class_of_tables_is_no_table():
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    pandas = pytest.importorskip("pandas")
+    for kind in (pandas.DataFrame, np.ndarray, list):
+        with pytest.raises(TypeError, match=f"It is the class {kind.__name__}, not an object"):
+            budget.fit(PEMeans(**LOYAL), kind)
+    assert not budget.ledger

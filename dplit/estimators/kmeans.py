@@ -295,6 +295,24 @@ def say_ends(model, X=None):
             warn_after_charge(f"{type(model).__name__}: {' '.join(said)}", DoubtWarning)
     return model
 
+# %% ../../nbs/estimators/kmeans.ipynb #5827e8d0
+PURE = "GridKMeans", "NoisyLloyd"  # the k-means estimators that can give pure epsilon-DP
+
+
+def _or_pure(rule, value, name, owner):
+    """The rule of `delta`; where it refuses 0, the message names the estimators that take it."""
+    try:
+        return rule(value, name, owner)
+    except ValueError as error:
+        if not (is_number(value) and value == 0):
+            raise
+        problem = ValueError(f"{error} For pure epsilon-DP, {name}=0, use {' or '.join(PURE)}.")
+    raise problem
+
+
+def _with_pure(rules):
+    return rules | {"delta": partial(_or_pure, rules["delta"])}
+
 # %% ../../nbs/estimators/kmeans.ipynb #7e5c56af
 _CLUSTERS = {  # results of a private k-means, as docstrings say them
     "cluster_centers_": """cluster_centers_ : ndarray of shape (n_clusters, n_features)
@@ -337,20 +355,6 @@ def public_start(given):
     return start - (0.0 if center is None else center)
 
 
-PURE = "GridKMeans", "NoisyLloyd"  # the k-means estimators that can give pure epsilon-DP
-
-
-def _or_pure(rule, value, name, owner):
-    """The rule of `delta`; where it refuses 0, the message names the estimators that take it."""
-    try:
-        return rule(value, name, owner)
-    except ValueError as error:
-        if not (is_number(value) and value == 0):
-            raise
-        problem = ValueError(f"{error} For pure epsilon-DP, {name}=0, use {' or '.join(PURE)}.")
-    raise problem
-
-
 class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     """What all private k-means estimators share. Subclasses define `_check_public` (optional) and `_release_centers`.
 
@@ -374,8 +378,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     def _rules(self):
         ranged = getattr(self, "bounds", None) is not None  # in place of a ball
         other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        rules = rules_of(type(self)) | other
-        return rules | {"delta": partial(_or_pure, rules["delta"])}
+        return _with_pure(rules_of(type(self)) | other)
 
     def _check_common(self):
         super()._check_common()

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import check_values, Column, stretch, with_weights
+from .columns import check_values, Column, refuse_both, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
@@ -241,21 +241,10 @@ def _categories(given, owner, columns):
     return given
 
 
-def _refuse_both(ends, categories, owner):
-    """Refuse a column that has a range and also a list of values."""
-    for name, values in ends.items():
-        named = hasattr(values, "items")
-        for column in (c for c in categories if named and c in dict(values.items())):
-            raise ValueError(
-                f"{name} and categories: both declare column {column!r}, and {owner} takes either a range or a list "
-                "of values. Leave the column out of one of them."
-            )
-
-
 def _declared_columns(low, high, categories, owner, columns):
     """A `Column` for each column of the table, in order, without weights and rules for missing cells."""
     categories = _categories(categories, owner, columns)
-    _refuse_both({"low": low, "high": high}, categories, owner)
+    refuse_both({"low": low, "high": high}, categories, owner)
     ranged = [column for column in columns if column not in categories]
     ends = {}
     if ranged or any(hasattr(end, "items") and len(end) for end in (low, high)):

@@ -28,38 +28,16 @@ from ..accounting.receipts import Receipt
 from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number, shown
 from ..inputs.contracts import Function, numbers
 from ..inputs.doubts import doubt, Reach, reach_of, remember, say_again
-from ..inputs.foreign import check_images, each_record, found_on_public, quiet
-from ..inputs.numbers import as_float64, is_masked, UnreadableRecords
+from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
+from ..inputs.foreign import found_on_public, TRIED, try_on
+from ..inputs.numbers import as_float64, UnreadableRecords
 from ..inputs.ranges import BoundedScaler
 from ..inputs.tables import check_columns, check_rows
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0007
-_TRIED = 0.0, 1.0, 0.5, -1.0, 1000.0  # PUBLIC records on which a function is tried
-
-
-def _try(call, value, n_columns):
-    """What a function returns for a PUBLIC record, or its error."""
-    try:
-        with quiet():
-            said = np.asanyarray(call(np.full((1, n_columns), value)))
-    except KeyboardInterrupt:  # of the user
-        raise
-    except BaseException as error:  # exit() too
-        return error
-    odd = said.ndim != 2 or len(said) != 1 or said.shape[1] == 0 or is_masked(said)
-    if odd or said.dtype.kind not in "fiubO":
-        return ValueError(
-            f"it returns shape {said.shape} and type {said.dtype} for shape (1, {n_columns})"
-        )
-    try:
-        return said.astype(float)
-    except Exception as error:
-        return error
-
-
 def _n_outputs(call, n_columns):
     """How many columns a function returns; refused if it fails on all public records, or answers the same one differently."""
-    tried = [_try(call, value, n_columns) for value in (*_TRIED, *_TRIED[::-1])]
+    tried = [try_on(call, value, n_columns) for value in (*TRIED, *TRIED[::-1])]
     good = [said for said in tried if isinstance(said, np.ndarray)]
     if not good:
         raise ValueError(
@@ -76,30 +54,6 @@ def _n_outputs(call, n_columns):
                 "It must depend on its record and on public numbers only, and keep no state."
             )
     return good[0].shape[1]
-
-# %% ../../nbs/ledger/pipelines.ipynb #9a1e0031
-# values of further public records, in each column in another order
-_MORE = np.r_[:25, 0.5, -1, 10.0 ** np.arange(2, 10)]
-
-
-def _constant_on(function, n_columns):
-    """The number of PUBLIC records on which a function is tried if it returns the same for all of them, otherwise 0."""
-    rng = np.random.default_rng(0)
-    varied = np.column_stack([rng.permutation(_MORE) for _ in range(n_columns)])[:, None]
-    records = [np.full((1, n_columns), value) for value in _TRIED] + [*varied]
-    first = function(records[0])
-    same = all(np.array_equal(function(record), first) for record in records[1:])
-    return len(records) * same
-
-
-def _doubt_constant(n_records):
-    """A doubt about a function that returns the same for so many PUBLIC records; none for 0."""
-    if n_records:
-        doubt(
-            f"record_wise: the function returns the same for each of {n_records} different public records. If it "
-            "does so for your records, the fit sees all of them as equal. It is called with one record at a time, so "
-            "it must not subtract a mean of the rows or scale by their spread; use public numbers for that."
-        )
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0009
 class NoNumbers(UnreadableRecords):
@@ -148,9 +102,9 @@ class RecordWise:
             call = partial(self.function, **kw_args)
             n_outputs = _n_outputs(call, rows.shape[1])
             said = partial(self._said, call, n_outputs)
-            self._tried[key] = n_outputs, _constant_on(said, rows.shape[1])
+            self._tried[key] = n_outputs, constant_on(said, rows.shape[1])
         n_outputs, constant = self._tried[key]
-        _doubt_constant(constant)
+        doubt_constant(constant)
         return self._said(partial(self.function, **kw_args), n_outputs, as_float64(rows))
 
     def _said(self, call, n_outputs, rows):

@@ -163,10 +163,9 @@ MetricParams = Annotated[
 ]
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0109
+_WEIGHED = "chebyshev", "correlation", "sqeuclidean", "braycurtis", "canberra", "hamming"
 _TAKES = {"minkowski": ("p", "w"), "seuclidean": ("V",), "mahalanobis": ("VI",)}
-_TAKES |= dict.fromkeys(
-    "chebyshev correlation sqeuclidean braycurtis canberra hamming".split(), ("w",)
-)
+_TAKES |= dict.fromkeys(_WEIGHED, ("w",))
 
 
 def check_params(metric, params, n_columns):
@@ -184,14 +183,15 @@ def check_params(metric, params, n_columns):
     ------
     TypeError, ValueError
     """
-    params, takes = params or {}, _TAKES.get(metric, ()) if isinstance(metric, str) else None
+    named, params = isinstance(metric, str), params or {}
+    takes = _TAKES.get(metric, ()) if named else ()
     for name in params:
         if not isinstance(name, str):
             raise TypeError(f"metric_params: {shown(name)} is no name of a parameter.")
-        if takes is not None and name not in takes:
+        if named and name not in takes:
             known = " and ".join(takes) or "no parameters"
             raise ValueError(f"metric_params: metric={metric!r} takes {known}; leave {name!r} out.")
-    for name in takes or ():
+    for name in takes:
         if name not in params and name in ("V", "VI"):
             raise ValueError(
                 f"metric={metric!r}: distances are computed in blocks, and each block would get its own scale; give "
@@ -203,8 +203,7 @@ def check_params(metric, params, n_columns):
 
 def _check_param(name, value, metric, n):
     """Refuse a parameter of a named metric unless it is of the right kind, size and range."""
-    good = _GOOD[name][0](value if name == "p" else _floats(value), n)
-    if not good:
+    if not _GOOD[name][0](value if name == "p" else _floats(value), n):
         raise ValueError(
             f"metric_params: metric={metric!r} needs {name} = {_GOOD[name][1].format(n)}, not {shown(value)}."
         )

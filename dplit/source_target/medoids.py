@@ -23,12 +23,11 @@ from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
 from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Table, Whole
-from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
-from ..inputs.tables import keep_columns
+from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
-from .distances import as_distances, blocks_of, check_params
-from .distances import EUCLIDEAN, EuclideanRows, Metric, MetricParams
-from .distances import nearest_by, PointMetric, public_table, RowsByNumber
+from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
+from .distances import EuclideanRows, Metric, MetricParams, nearest_by
+from .distances import PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):

@@ -9,15 +9,16 @@ __all__ = ['DroppingScaler', 'read_bounds', 'read_public']
 import csv
 import io
 import json
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from ..inputs.checks import float_of, is_number
 from ..inputs.doubts import as_one_name, SEPARATORS
 from ..inputs.ranges import BoundedScaler
+from .options import number_of
 from .files import _Block, _separator, check_table, read_names
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50011
@@ -50,14 +51,18 @@ def _text_of(path, what):
 
 
 def _number(text, name, column, path):
-    """A bound or a weight from a file."""
-    try:
-        return float(text)
-    except (TypeError, ValueError, OverflowError):
-        pass
+    """A bound, a weight or what a missing cell counts as, from a file."""
+    kind = {"weight": "a weight", "missing": "what a missing cell counts as"}.get(name, "a bound")
+    how = f"{kind} is a public number"
+    if is_number(text):
+        return float_of(text)
+    if isinstance(text, str) and text.strip():
+        try:
+            return number_of(text)
+        except ValueError as error:
+            how += f"; {error}"
     said = f"{name}={text!r}" if text not in (None, "") else f"no {name}"
-    kind = "weight" if name == "weight" else "bound"
-    raise ValueError(f"{path}: column {column!r} has {said}; a {kind} is a public number.")
+    raise ValueError(f"{path}: column {column!r} has {said}; {how}.")
 
 # %% ../../nbs/command_line/bounds.ipynb #487717c1
 def _from_csv(text, path):
@@ -194,20 +199,19 @@ def read_bounds(path):
             text = given.get(end) if isinstance(given, dict) else None
             found[end][column] = _number(text, end, column, path)
         if (rule := given.get("missing")) not in (None, ""):
-            found["missing"][column] = _rule(rule)
+            found["missing"][column] = _rule(rule, column, path)
     names = [*found["low"], *found["categories"]]
     if not names:
         raise ValueError(f"{path}: it declares no column.")
     return _usable(found, names, path)
 
 
-def _rule(rule):
+def _rule(rule, column, path):
     """What missing cells count as: a number, or a word that `BoundedScaler` knows."""
     if not isinstance(rule, str):
         return rule
-    with suppress(ValueError):
-        return float(rule)
-    return rule.strip().lower()
+    word = rule.strip().lower()
+    return _number(rule, "missing", column, path) if any(map(str.isdigit, word)) else word
 
 
 def _listed(values, given, column, path):

@@ -39,7 +39,7 @@ from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, report, together
 from ..inputs.doubts import listed, of_one_value
-from .options import MANY, PURE
+from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
 from .persons import check_persons, keeping, persons_of
@@ -104,10 +104,7 @@ def _plan(options, source):
     try:
         model.check_tables(np.zeros((1, _n_outputs(scaler))))
     except (TypeError, ValueError) as error:
-        said = _OPTION.sub(lambda found: _OPTIONS[found[1]], str(error))
-        if options.delta == 0 and said.startswith("--delta "):
-            said += f" For --delta 0, pure epsilon-DP, take --method {' or '.join(PURE)}."
-        problem = type(error)(said)
+        problem = type(error)(_OPTION.sub(lambda found: _OPTIONS[found[1]], str(error)))
     else:
         return scaler, model, why, left_out
     raise problem

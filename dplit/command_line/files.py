@@ -18,6 +18,7 @@ from itertools import compress, islice
 
 import numpy as np
 
+from .options import SIGNS
 from .parquet import _cells_like, _HALTS, _parquet, BLOCK
 from .sources import check_source, is_parquet, Source, suffix, unreadable
 from ..inputs.foreign import quiet
@@ -40,7 +41,6 @@ class _Block(dict):
         return np.asarray(self[self.columns], dtype=dtype)
 
 
-_SIGNS = frozenset("0123456789+-.eE \t")  # the characters of a number
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # a 1 in a column of floats
 _NO_TEXT = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
 
@@ -52,7 +52,7 @@ def _number(cell):
         if word in ("true", "false"):
             return float(word == "true")
         # float would also read 1_000, and the digits of every script
-        cell = cell if set(cell) <= _SIGNS else ""
+        cell = cell if set(cell) <= SIGNS else ""
     try:
         return float(cell)
     except Exception:  # of any kind
@@ -62,7 +62,7 @@ def _number(cell):
 def _numbers(cells):
     """PRIVATE cells as numbers, record by record; NaN for a cell that is not a finite number; larger ones become the largest float."""
     with suppress(Exception):  # at once, if all are numbers
-        if set("".join(cell for cell in cells if isinstance(cell, str))) <= _SIGNS:
+        if set("".join(cell for cell in cells if isinstance(cell, str))) <= SIGNS:
             return _finite(np.fromiter(map(float, cells), dtype=float, count=len(cells)), cells)
     return _finite(np.array([_number(cell) for cell in cells], dtype=float), cells)
 

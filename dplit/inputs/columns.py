@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'with_weights']
+           'refuse_both', 'with_weights']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
 import math
@@ -167,6 +167,17 @@ def _instead(value, kind):
         return f" ({float(value):g} in place of {value!r})" if isinstance(value, str) else ""
     except ValueError:
         return ""
+
+# %% ../../nbs/inputs/columns.ipynb #b7c10035
+def refuse_both(ends, categories, owner):
+    """Refuse a column that has a range and also a list of values."""
+    for name, values in ends.items():
+        named = hasattr(values, "items")
+        for column in (c for c in categories if named and c in dict(values.items())):
+            raise ValueError(
+                f"{name} and categories: both declare column {column!r}, and {owner} takes either a range or a list "
+                "of values. Leave the column out of one of them."
+            )
 
 # %% ../../nbs/inputs/columns.ipynb #b7c1000e
 CATEGORY_WEIGHT = 0.25  # two different values of a list are as far apart as a quarter of a range

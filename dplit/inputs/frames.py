@@ -20,6 +20,8 @@ def not_a_table(X, name, rows="rows"):
     shaped = isinstance(getattr(X, "shape", None), tuple)
     if X is None:
         return f"Pass the {rows}."
+    if isinstance(X, type):
+        return f"It is the class {X.__name__}, not an object: pass the {rows}."
     if isinstance(X, (str, bytes, os.PathLike)):
         command = " Or run python -m dplit cluster." if rows == "rows" else ""
         return f"Read the file first: pandas.read_csv({name}).{command}"

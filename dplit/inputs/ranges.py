@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import check_values, Column, stretch, with_weights
+from .columns import check_values, Column, refuse_both, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
@@ -67,7 +67,11 @@ def _listed(values, name, owner, columns):
     except Exception:  # not a sequence, or one whose iteration raises anything
         found = []
     if not found or isinstance(values, (str, bytes)) or len(found) != len(columns or found):
-        many = "as many as the table has columns" if columns is None else str(len(columns))
+        many = (
+            "as many as the table has columns"
+            if columns is None
+            else f"{len(columns)}, one for each column with a range"
+        )
         raise ValueError(
             f"{name}: {owner} needs a number, an array of numbers ({many}), or a mapping from the "
             "columns to numbers."
@@ -240,6 +244,7 @@ def _categories(given, owner, columns):
 def _declared_columns(low, high, categories, owner, columns):
     """A `Column` for each column of the table, in order, without weights and rules for missing cells."""
     categories = _categories(categories, owner, columns)
+    refuse_both({"low": low, "high": high}, categories, owner)
     ranged = [column for column in columns if column not in categories]
     ends = {}
     if ranged or any(hasattr(end, "items") and len(end) for end in (low, high)):

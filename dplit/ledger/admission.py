@@ -263,11 +263,12 @@ def admitted(rule, state, row, stated):
     row = rule.counted(row, relation, state.total())
     name = row.estimator
     if row.neighboring and relation not in (None, row.neighboring):
+        other = "It has no parameter `neighboring`, so"
+        other = 'Fit it with neighboring="add_remove", or' if row.relates else other
         raise ValueError(
             f"{name} protects replaced records and this budget counts added or removed ones: a "
-            "guarantee for the former implies none for the latter. Fit it with "
-            'neighboring="add_remove" if it accepts that; or keep one budget for all fits of these '
-            'people with neighboring="replace", which counts add_remove fits as groups of two, and '
+            f"guarantee for the former implies none for the latter. {other} keep one budget for all fits "
+            'of these people with neighboring="replace", which counts add_remove fits as groups of two, and '
             "first charge to it what this one has charged: charge(receipt=receipt, fixed=True) for the "
             "receipt of an estimator whose privacy_cost().fixed is True, and for any other fit the cost "
             'that was stated, charge(epsilon, delta, neighboring="add_remove").'

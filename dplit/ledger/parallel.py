@@ -6,9 +6,10 @@
 __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, reduce
-from itertools import combinations
+from itertools import chain, combinations, product, starmap
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,61 @@ from .units import receipt_in_unit, require_unit
 from .rules import cost_for, problem, Row, told_to, _worse
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a1201
-def _arrays_of(table):
-    """{name: the cells of a column} where a table is an array or a frame of pandas whose columns are arrays of numpy."""
-    if isinstance(table, np.ndarray):
-        return {None: table}
-    if not (hasattr(table, "iloc") and hasattr(table, "columns")) or hasattr(
-        table, "to_dask_array"
-    ):
+def _columns_of(table):
+    """{name: a column} of a frame; {None: the table} of an array or of a column. No cell is read."""
+    if hasattr(table, "to_dask_array") or hasattr(table, "collect"):  # nothing is computed yet
         return {}
-    kept = (
-        (j, name)
-        for j, name in enumerate(table.columns)
-        if isinstance(table.dtypes.iloc[j], np.dtype)
-    )
-    return {name: table.iloc[:, j].to_numpy() for j, name in kept}
+    if isinstance(table, np.ndarray) or not hasattr(table, "columns"):
+        return {None: table}
+    if hasattr(table, "iloc"):
+        return {name: table.iloc[:, j] for j, name in enumerate(table.columns)}
+    if hasattr(table, "column_names"):
+        return dict(zip(table.column_names, table.columns, strict=True))
+    return {name: table[name] for name in table.columns}
+
+
+def _memory_of(column):
+    """Arrays over the memory in which a column lies, where its library shows it; no cell is read."""
+    if isinstance(column, np.ndarray):
+        return [column]
+    if isinstance(getattr(column, "dtype", None), np.dtype) and hasattr(column, "to_numpy"):
+        return [column.to_numpy()]
+    with suppress(Exception):  # a library, or pyarrow, that is not installed or shows nothing
+        return [_bytes_of(chunk) for chunk in _chunks_of(column)]
+    return []
+
+
+def _chunks_of(column):
+    """The Arrow arrays in which a column of pyarrow, polars or pandas lies."""
+    if hasattr(column, "to_arrow"):
+        from polars import CompatLevel
+
+        column = column.to_arrow(compat_level=CompatLevel.newest())  # strings too without a copy
+    elif hasattr(column, "array"):
+        column = column.array.__arrow_array__()
+    return [getattr(chunk, "indices", chunk) for chunk in getattr(column, "chunks", [column])]
+
+# %% ../../nbs/ledger/parallel.ipynb #9a4a1212
+_WIDTHS = {"string": 4, "large_string": 8, "string_view": 16}  # bytes of an offset or a view
+
+
+def _bytes_of(chunk):
+    """The bytes that say where or what the cells of an Arrow array are, as an array of numpy over the same memory."""
+    width = (
+        _WIDTHS.get(str(chunk.type)) or chunk.type.bit_width // 8
+    )  # neighbors share a byte of bits
+    cells = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
+    return cells[chunk.offset * width : (chunk.offset + len(chunk)) * width]
 
 
 def _is_same(one, other):
-    first, second = _arrays_of(one), _arrays_of(other)
-    return one is other or any(
-        np.shares_memory(first[name], second[name]) for name in first if name in second
-    )
+    """Whether two tables are one object, or views that share memory in some column."""
+    if one is other:
+        return True
+    first, second = _columns_of(one), _columns_of(other)
+    alike = [(a, b) for a in first for b in second if a == b or a is None or b is None]
+    pairs = (product(_memory_of(first[a]), _memory_of(second[b])) for a, b in alike)
+    return any(starmap(np.shares_memory, chain.from_iterable(pairs)))
 
 # %% ../../nbs/ledger/parallel.ipynb #39e00011
 @contextmanager
@@ -70,24 +105,25 @@ def _planned(parts, max_rows_per_person):
             'parts: parallel needs a dictionary of disjoint tables, such as {"north": (PEMeans(...), '
             'X_north), "south": (PEMeans(...), X_south)}, each with its own estimator.'
         )
-    models = [part[0] for part in parts.values()]
-    tables = [table for part in parts.values() for table in part[1:] if table is not None]
-    for what, several in (("estimator", models), ("table", tables)):
-        if any(
-            map(_is_same, *zip(*combinations(several, 2), strict=True)) if len(several) > 1 else ()
-        ):
+    models = [part[:1] for part in parts.values()]
+    tables = [[table for table in part[1:] if table is not None] for part in parts.values()]
+    for what, several, same in (("estimator", models, is_), ("table", tables, _is_same)):
+        pairs = (product(*two) for two in combinations(several, 2))
+        if any(starmap(same, chain.from_iterable(pairs))):
             raise ValueError(
-                f"parts: parallel was given one {what} twice; each part needs its own table, none of "
-                "whose records is in another part, and its own estimator. To query one table "
+                f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}; each part "
+                "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
                 "twice is sequential composition: call budget.fit twice."
             )
     costs = [_cost_of(name, part[0], max_rows_per_person) for name, part in parts.items()]
     for name, cost in zip(parts, costs, strict=True):
         if cost["neighboring"] != "add_remove":
+            other = "It has no parameter `neighboring`: call budget.fit for each table instead."
+            if cost["relates"]:
+                other = 'Give each part neighboring="add_remove"; a budget for "replace" counts it as a group of two.'
             raise ValueError(
                 f"part {name!r}: {cost['name']} protects replaced records, and a record that is replaced may "
-                "move from one part to another, which changes the number of records of both. Give each part "
-                'neighboring="add_remove"; a budget for "replace" counts it as a group of two.'
+                f"move from one part to another, which changes the number of records of both. {other}"
             )
     return [(name, *part) for name, part in parts.items()], costs
 
@@ -156,7 +192,9 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     parts : dict of str -> tuple (estimator, X, ...)
         PUBLIC names; for each part its own estimator, with `neighboring="add_remove"`, and the
         arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
-        that a PUBLIC rule assigned each record to its table by the record's own values alone.
+        that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
+        views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow) are
+        refused; copies are not noticed, since no cell is compared.
     label : str
         PUBLIC, for the ledger.
 

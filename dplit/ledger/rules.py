@@ -103,6 +103,12 @@ def replaced(counts, told=False):
     return replace(claim, fits=counts.fits, mu_squared=mu_squared, own=0.0)
 
 # %% ../../nbs/ledger/rules.ipynb #9abbf312
+def _takes_a_relation(estimator):
+    """Whether an estimator can be constructed for another neighboring relation."""
+    parameters = getattr(estimator, "get_params", dict)(deep=False)
+    return "neighboring" in parameters
+
+
 def declared_cost(estimator):
     """What a fit will cost, from PUBLIC parameters alone; impossible parameters are refused here.
 
@@ -116,7 +122,8 @@ def declared_cost(estimator):
         `epsilon`, `delta`, `name`, `neighboring`, `private` (False if the noise comes from a seed),
         and what is declared about the receipt: `fixed` if it does not depend on any answer, and
         a `bound` (a Spending, or None) on what it counts for every sequence of answers. Also the unit
-        of privacy, `max_rows_per_person`.
+        of privacy, `max_rows_per_person`, and whether the estimator can be constructed for another
+        relation, `relates`.
 
     Raises
     ------
@@ -165,6 +172,7 @@ def declared_cost(estimator):
         fixed=cost.fixed,
         bound=gaussian_bound(*related) if cost.gaussian_only else None,
         max_rows_per_person=cost.max_rows_per_person,
+        relates=_takes_a_relation(estimator),
     )
 
 # %% ../../nbs/ledger/rules.ipynb #70a1d0e1
@@ -242,6 +250,7 @@ class Row(NamedTuple):
     counts: Spending
     receipt: str = ""
     max_rows_per_person: int = 1  # checked before it is written, and not written
+    relates: bool = True  # whether the fit could use another relation; for a message, not written
 
     @classmethod
     def for_cost(
@@ -255,13 +264,14 @@ class Row(NamedTuple):
         fixed=False,
         bound=None,
         max_rows_per_person=1,
+        relates=True,
     ):
         """What to reserve for a privacy cost; the parameters are those of `PrivacyBudget.reserve`."""
         promise = "fixed" if fixed else "bounded" if bound else ""
         counts = bound or _claim(epsilon, delta, neighboring)
         said = name, label, epsilon, delta, neighboring or ""
         row = cls(*said, int(private), promise, counts)
-        return row._replace(max_rows_per_person=max_rows_per_person)
+        return row._replace(max_rows_per_person=max_rows_per_person, relates=relates)
 
     @property
     def is_bound(self):

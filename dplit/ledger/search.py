@@ -182,6 +182,7 @@ class Plan(NamedTuple):
             "private": all(cost["private"] for cost in costs),
             "fixed": all(cost["fixed"] for cost in costs),
             "bound": None,
+            "relates": costs[0]["relates"],
             **dict(zip(same, said.pop(), strict=True)),
         }
         if all(cost["bound"] for cost in costs):

@@ -23,12 +23,11 @@ from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
 from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Table, Whole
-from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
-from ..inputs.tables import keep_columns
+from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
-from .distances import as_distances, blocks_of, check_scale
-from .distances import EUCLIDEAN, EuclideanRows, Metric, MetricParams
-from .distances import nearest_by, PointMetric, public_table, RowsByNumber
+from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
+from .distances import EuclideanRows, Metric, MetricParams, nearest_by
+from .distances import PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -72,6 +71,7 @@ def source_distance(
     ndarray of shape (n,)
         In the units of Xt, or those of the metric. PRIVATE if the sources are.
     """
+    check_params(metric, metric_params, Xt.shape[1])
     if metric not in EUCLIDEAN:
         return RowsByNumber(Xt, metric, metric_params).to_sources(sources, cap)
     if sources is None or len(sources) == 0:
@@ -390,7 +390,9 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         of the rows, (n, n), in place of the rows, and those to the sources, (n, m), in place of the
         sources; entry (i, j) is the distance of row i if j serves it.
     metric_params : dict, optional
-        PUBLIC. Further arguments of the metric, such as {"p": 3} for "minkowski".
+        PUBLIC. Further arguments of the metric: "p" of "minkowski", at least 1; "w", weights of the
+        columns, of "minkowski", "chebyshev", "correlation", "sqeuclidean", "braycurtis", "canberra" and
+        "hamming"; "V" of "seuclidean" and "VI" of "mahalanobis", which are required; of a function, any.
 
     Attributes
     ----------
@@ -480,7 +482,6 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         """
         owner = "SourceTargetKMedoids"
         given = declare(self, rules_of(type(self)))
-        check_scale(given.metric, given.metric_params, owner)
         if y is not None and (np.ndim(y) > 1 or np.size(y) != np.shape(Xt)[0]):
             raise TypeError(
                 f"{owner}.fit takes two tables by name, fit(Xt=..., sources=...), so that they cannot "
@@ -488,6 +489,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             )
         X, sources = given._tables(Xt, sources, owner)
         keep_columns(given, Xt)
+        check_params(given.metric, given.metric_params, X.shape[1])
         if given.metric in EUCLIDEAN:
             given._choose(EuclideanRows(X), source_distance(X, sources))
             given.labels_ = NearestCenter(given.cluster_centers_)(X)

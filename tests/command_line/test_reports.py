@@ -125,3 +125,28 @@ def test_a_page_of_strange_names_draws_without_a_word():
         warnings.filterwarnings("error")
         warnings.filterwarnings("ignore", "Glyph")
         assert reports.report(made_up(3, names)).count("<img") == 2
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("rules", [False, True])
+@pytest.mark.parametrize("weights", [False, True])
+def test_the_page_says_what_was_declared_and_nothing_else(lists, rules, weights):
+    columns = [Column("age", 0.0, 120.0, weight=2.0 if weights else 1.0)]
+    columns += [Column("region", values=("north", "south"), weight=0.25)] * lists
+    columns += [Column("income", 0.0, 1e5, missing="drop" if rules else None)]
+    width = sum(len(c.outputs) for c in columns)
+    made = made_up(2)._replace(
+        columns=tuple(columns), centers=np.full((2, width), 0.5), center_errors=None
+    )
+    said = reports.report(made).partition("What was declared</h2>")[2].partition("<h2>")[0]
+    assert ("A rule for missing or unreadable cells was declared" in said) == rules
+    assert ("counts as none of the values" in said) == lists
+    assert ("multiplied by its weight" in said) == (weights or lists)
+    assert ("two different values of a list" in said) == lists
+    assert "A cell outside its range counts as the nearer end." in said
+    assert "does not reveal how many such cells there are" in said
+
+
+def test_a_page_of_lists_alone_mentions_no_range():
+    said = reports.beyond([Column("region", values=("north", "south"), weight=0.25)])
+    assert "range counts as" not in said and "counts as none of the values" in said

@@ -12,7 +12,8 @@ import pytest
 import dplit
 from dplit import PrivacyBudget, SourceTargetKMedoids
 from dplit.__main__ import main
-from dplit.command_line import bounds, command, options
+from dplit.command_line import bounds, command, files, options
+from dplit.estimators import kmeans
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = "sklearn.cluster", "matplotlib"
@@ -102,7 +103,11 @@ def test_the_version_is_told(capsys):
 @pytest.mark.parametrize("place", ["table", "ranges"])
 def test_an_address_is_refused_and_to_be_downloaded(desk, capsys, address, place):
     said = refused(capsys, asked(**{place: address}))
-    assert f"{address} is a web address" in said and "download it first" in said
+    scheme = address.partition("://")[0].lower()
+    what = "a web address" if scheme.startswith("http") else "an address"
+    assert (
+        f"{address} is {what} ({scheme}://) and not a path" in said and "download it first" in said
+    )
 
 
 def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
@@ -112,8 +117,9 @@ def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
         ["tour", "--picture", "s3://x/digits.png"],
         [*asked()[:-1], "s3://x/out"],
     ):
-        assert "is a web address" in refused(capsys, line)
-    assert "write the path alone" in refused(capsys, asked(table="file:///t.csv"))
+        assert "and not a path; dplit reads only files on this machine" in refused(capsys, line)
+    said = refused(capsys, asked(table="file:///t.csv"))
+    assert "file:///t.csv is an address (file://)" in said and "write the path alone" in said
     assert not list(Path().glob("*:*"))
     assert options._path("C:/t.csv") == Path("C:/t.csv")
 
@@ -126,13 +132,76 @@ def test_an_address_is_refused_wherever_a_file_is_named(desk, capsys):
         (["--eps", "0.1"], "argument --epsilon: it is given twice"),
         (["--max-bytes", "-1"], "--max-bytes: '-1' is no whole number"),
         (["--max-bytes", "0"], "--max-bytes: '0' is no whole number"),
-        (["--max-bytes", "1e9"], "--max-bytes: '1e9' is no whole number"),
+        (["--max-bytes", "1e9"], "--max-bytes: '1e9' is not read as a whole number"),
         (["--max-rows-per-person", "0"], "--max-rows-per-person 0: PEMeans needs at least 1"),
         (["other.csv"], "unrecognized arguments: other.csv"),
     ],
 )
 def test_an_option_that_is_wrong_or_given_twice_is_refused(desk, capsys, more, told):
     assert told in refused(capsys, asked(*more))
+
+
+NUMBERS = {  # as written: what to write instead, if that is certain
+    "200_000": "write 200000",
+    "\uff12\uff10": "write 20",
+    "\u0662\u0660\u0660": "write 200",
+    "200'000": "write 200000",
+    "200 000": "write 200000",
+    "200\u202f000": "write 200000",
+    "\u22125": "write -5",
+    "1,5": "write digits and a decimal point",
+    "1.000,5": "write digits and a decimal point",
+    "$200": "write digits and a decimal point",
+    "20%": "write digits and a decimal point",
+    "0x10": "write digits and a decimal point",
+    "inf": "write digits and a decimal point",
+    "nan": "write digits and a decimal point",
+}
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_number_of_a_declaration_is_written_in_plain_digits(desk, capsys, text):
+    """Python would read some of them; the cells of a table may not be written like that either."""
+    for part in ("low", "high", "missing", "weight"):
+        given = {"low": "-1e6", "high": "1e6", "missing": "0", "weight": "1"} | {part: text}
+        Path("x.json").write_text(json.dumps({"age": given}))
+        cells = ";".join(["age", *given.values()])
+        Path("x.csv").write_text(f"column;low;high;missing;weight\n{cells}\n", encoding="utf-8")
+        word = part == "missing" and text.isalpha()
+        for name in ("x.json", "x.csv"):
+            with pytest.raises(ValueError, match="column 'age'") as told:
+                bounds.read_bounds(name)
+            assert ("one of low, high" if word else NUMBERS[text]) in str(told.value)
+    assert "column 'age'" in refused(capsys, asked(ranges="x.csv"))
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+@pytest.mark.parametrize("option", ["--epsilon", "--delta"])
+def test_a_number_of_an_option_is_written_in_plain_digits(desk, capsys, text, option):
+    said = refused(capsys, asked(f"{option}={text}"))
+    assert f"{option}: {text!r} is not read as a number; {NUMBERS[text]}" in said
+    assert NUMBERS[text] in refused(capsys, ["ledger", "new.db", "--begin", text, "0"])
+
+
+@pytest.mark.parametrize("text", ["1_0", "\uff11", "1.0", "1e3", "0x1", "1,0", "", "9" * 5000])
+@pytest.mark.parametrize("option", ["--clusters", "--seed", "--max-rows-per-person", "--max-bytes"])
+def test_a_whole_number_of_an_option_is_written_in_digits(desk, capsys, text, option):
+    said = refused(capsys, asked(f"{option}={text}"))
+    assert "is not read as a whole number; write digits only" in said
+
+
+@pytest.mark.parametrize("text", ["200", " 2e2", "+200.", "200.0\t", "2E+2", ".2e3"])
+def test_plain_numbers_are_read_everywhere_alike(desk, text):
+    Path("x.csv").write_text(f"column,low,high,missing,weight\nage,0,{text},{text},{text}\n")
+    found = bounds.read_bounds("x.csv")
+    assert {found[part]["age"] for part in ("high", "missing", "weight")} == {200.0}
+    assert options.number_of(text) == files._number(text) == 200.0
+
+
+@pytest.mark.parametrize("value", [True, [1], {}, None])
+def test_a_bound_in_json_is_a_number(desk, capsys, value):
+    Path("x.json").write_text(json.dumps({"age": {"low": 0, "high": value}}))
+    assert "a bound is a public number" in refused(capsys, asked(ranges="x.json"))
 
 
 def test_an_empty_name_is_refused(desk, capsys):
@@ -145,7 +214,7 @@ def test_an_empty_name_is_refused(desk, capsys):
 def test_a_delta_of_zero_names_what_gives_pure_epsilon(desk, capsys):
     said = refused(capsys, asked(delta=0))
     assert said.startswith("dplit: --delta 0.0: PEMeans needs")
-    assert "--method GridKMeans or NoisyLloyd" in said
+    assert "For pure epsilon-DP, --delta 0, use GridKMeans or NoisyLloyd." in said
     assert "GridKMeans" not in refused(capsys, asked(delta=1))
     assert "GridKMeans" not in refused(capsys, asked(delta=0, epsilon=-1))
 
@@ -155,7 +224,7 @@ def test_these_and_no_others_give_pure_epsilon(desk, capsys):
         line = asked("--dry-run", "--method", name, delta=0)
         done = main(line)
         assert (done == 0) == (name in options.PURE), name
-    assert charges() == 0
+    assert charges() == 0 and options.PURE == kmeans.PURE
 
 
 @pytest.mark.parametrize(
@@ -165,7 +234,7 @@ def test_these_and_no_others_give_pure_epsilon(desk, capsys):
             ["-1", "1e-6"],
             "--begin EPSILON DELTA: epsilon=-1.0: a ledger needs a finite epsilon > 0",
         ),
-        (["nan", "0"], "--begin EPSILON DELTA: epsilon=nan: a ledger needs"),
+        (["nan", "0"], "--begin: 'nan' is not read as a number"),
         (["1", "2"], "--begin EPSILON DELTA: delta=2.0: a ledger needs 0 <= delta < 1"),
     ],
 )

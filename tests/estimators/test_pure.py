@@ -8,8 +8,17 @@ import pytest
 import test_standard_errors
 from scipy.spatial.distance import cdist
 
-from dplit import NoisyLloyd, PrivacyBudget
-from dplit.estimators import shaped_deviations
+from dplit import (
+    CnvxAdap,
+    GridKMeans,
+    HDPEMeans,
+    KTupleKMeans,
+    MaxCoverKMeans,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+)
+from dplit.estimators import kmeans, shaped_deviations
 from dplit.estimators.lloyd import shaped_sums
 from dplit.geometry import NearestCenter
 from dplit.inputs.lattice import lattice
@@ -141,3 +150,25 @@ def test_the_cube_has_the_smaller_noise_and_the_better_centers():
         wide.append(NoisyLloyd(**ask, radius=2.0).fit(rows).cluster_centers_[0] - mean)
         box.append(NoisyLloyd(**ask, bounds=(-1, 1)).fit(rows).cluster_centers_[0] - mean)
     assert np.std(box) < 0.9 * np.std(wide)
+
+
+KINDS = GridKMeans, HDPEMeans, KTupleKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans
+
+
+def test_a_delta_of_zero_names_the_estimators_that_take_it():
+    """These and no others; a wrong delta of another kind names none, and nothing is charged."""
+    budget = PrivacyBudget(4.0, 1e-5)
+    for kind in KINDS:
+        model = kind(2, epsilon=1.0, delta=0, radius=1.0)
+        if kind.__name__ in kmeans.PURE:
+            assert model.privacy_cost().delta == 0
+            continue
+        with pytest.raises(ValueError, match="delta=0, use GridKMeans or NoisyLloyd"):
+            budget.fit(model, X)
+        for delta in (-1e-9, 1.0, float("nan"), None):
+            with pytest.raises(ValueError, match="delta") as told:
+                budget.fit(kind(2, epsilon=1.0, delta=delta, radius=1.0), X)
+            assert "GridKMeans or" not in str(told.value)
+    with pytest.raises(ValueError, match="delta=0") as told:  # no kind of its family takes it
+        CnvxAdap(epsilon=1.0, delta=0).privacy_cost()
+    assert "GridKMeans" not in str(told.value) and not budget.ledger

@@ -8,6 +8,9 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -588,3 +591,23 @@ def test_a_frame_whose_names_are_no_words_goes_by_position(names):
             options |= {"low": [0, 0], "high": [100, 10]}
         expected = BoundedScaler(**options).fit_transform(rows)
         assert np.array_equal(BoundedScaler(**options).fit_transform(frame), expected)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "name"),
+    [
+        ({"age": 0, "region": 0}, {"age": 120, "region": 1}, "low"),
+        ({"age": 0}, {"age": 120, "region": 1}, "high"),
+        (0, {"age": 120, "region": 1}, "high"),
+        ({"region": 0}, None, "low"),
+    ],
+)
+def test_a_column_with_a_range_and_a_list_is_declared_twice(low, high, name):
+    table = pd.DataFrame({"age": [30.0], "region": ["north"]})
+    for X in (table, pl.from_pandas(table), pa.table(table)):
+        with pytest.raises(ValueError, match=f"{name} and categories: both declare .*'region'"):
+            BoundedScaler(low, high, categories={"region": ["north", "south"]}).fit(X)
+    with pytest.raises(ValueError, match="low and categories: both declare column 0"):
+        BoundedScaler({0: 0}, {0: 9}, categories={0: ["a"]}).fit(np.array([["a"]], dtype=object))
+    with pytest.raises(ValueError, match="2, one for each column with a range"):
+        BoundedScaler([0], [9, 9], categories={2: ["a"]}).fit(np.zeros((1, 3)))

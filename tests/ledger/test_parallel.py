@@ -3,8 +3,12 @@
 import dataclasses
 import itertools
 import math
+import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from test_ledger import (
     FORK,
@@ -20,6 +24,7 @@ from test_ledger import (
 
 from dplit import BudgetExceeded, KTupleKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
+from dplit.ledger import parallel
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import _like, replaced, replaced_pair
 
@@ -134,7 +139,7 @@ def test_a_guarantee_for_replaced_records_says_nothing_of_added_ones():
     for model in (Replacing(), adapted):
         with pytest.raises(ValueError, match="implies none") as refused:
             budget.fit(model, None, None, None)
-        assert 'neighboring="add_remove"' in str(refused.value)
+        assert 'charge(epsilon, delta, neighboring="add_remove")' in str(refused.value)
         assert 'neighboring="replace"' in str(refused.value) and "two budgets" not in str(refused.value)  # fmt: skip
     assert len(budget.ledger) == 1
     both = PrivacyBudget(**LIMITS, neighboring="replace")
@@ -252,7 +257,7 @@ def test_nothing_is_looked_at_unless_all_can_be_paid():
         ({1: (Gaussian(), [1])}, "disjoint tables"),
         ({"a\n": (Gaussian(), [1])}, "disjoint tables"),
         ({"a": (Spender, [1])}, "is a class"),
-        ({"a": (Gaussian(), [1]), "b": (Replacing(), [2])}, 'neighboring="add_remove"'),
+        ({"a": (Gaussian(), [1]), "b": (Replacing(), [2])}, "no parameter `neighboring`"),
     ],
 )
 def test_impossible_parts_are_refused_before_the_charge(given, words):
@@ -397,3 +402,84 @@ def test_a_refusal_before_the_charge_says_which_part_it_is_about():
             mine.parallel(parts)
         assert told.value.__notes__ == ["This is about the part 'south'; nothing was charged."]
     assert not mine.ledger
+
+
+# ---------------------------------------------------------------- views of one table
+
+
+def frames(library, words=False):
+    """A table with one column of numbers and one of words or numbers, and how its library cuts rows a to b."""
+    cells = {
+        "x": np.arange(60.0),
+        "y": [f"word {i}" for i in range(60)] if words else np.arange(60),
+    }
+    frame = pd.DataFrame(cells)
+    if library == "polars":
+        return pl.DataFrame(cells), lambda t, a, b: t[a:b]
+    if library == "pyarrow":
+        return pa.table(cells), lambda t, a, b: t.slice(a, b - a)
+    cut = lambda t, a, b: t.iloc[a:b]  # noqa: E731
+    if library == "pandas, arrow":
+        return frame.convert_dtypes(dtype_backend="pyarrow"), cut
+    return (frame.convert_dtypes(dtype_backend="numpy_nullable") if "masked" in library else frame), cut  # fmt: skip
+
+
+LIBRARIES = "pandas", "pandas, masked", "pandas, arrow", "polars", "pyarrow"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("words", [False, True])
+def test_views_that_overlap_are_refused_and_halves_are_not(library, words):
+    """By addresses alone: what the buffers hold plays no part."""
+    table, cut = frames(library, words)
+    same = lambda *two: parallel._is_same(*two)  # noqa: E731
+    assert same(cut(table, 0, 31), cut(table, 30, 60)) and same(table, cut(table, 59, 60))
+    assert not same(cut(table, 0, 30), cut(table, 30, 60))
+    assert not same(cut(table, 0, 0), table) and not same(table, frames(library, words)[0])
+    one = (lambda t: t.select(["y"])) if library in ("polars", "pyarrow") else (lambda t: t[["y"]])
+    if not (words and library == "pandas, masked"):  # its words lie in an array of objects
+        assert same(one(table), cut(table, 9, 20)) and same(cut(one(table), 0, 9), table)
+    assert not same(one(cut(table, 0, 30)), one(cut(table, 30, 60)))
+
+
+def test_views_are_recognized_between_libraries_and_as_labels():
+    table, _ = frames("polars")
+    assert parallel._is_same(table, table["x"].to_numpy()[:, None])
+    assert parallel._is_same(table["x"][:9], table[8:]) and not parallel._is_same(table["x"][:8], table[8:])  # fmt: skip
+    parts = {"a": (Gaussian(), [1], table["x"][:9]), "b": (Gaussian(), [2], table["x"][8:])}
+    budget = PrivacyBudget(**LIMITS)
+    with pytest.raises(ValueError, match="one table twice, or two views of one"):
+        budget.parallel(parts)
+    assert not budget.ledger
+    # within a part nothing is compared: its labels may be a column of its table
+    frame = pd.DataFrame({"x": np.arange(9.0)})
+    plan, _ = parallel._planned({"a": (Gaussian(), frame, frame["x"]), "b": (Gaussian(), [2])}, 1)
+    assert [name for name, *_ in plan] == ["a", "b"]
+
+
+def test_what_a_library_does_not_show_is_not_compared():
+    lists = pl.DataFrame({"x": [[1], [2]]})
+    assert not parallel._is_same(lists, lists.clone())
+    with warnings.catch_warnings(action="error"):  # no schema of a lazy frame is resolved
+        assert not parallel._is_same(pl.LazyFrame({"x": [1]}), pl.LazyFrame({"x": [1]}))
+    bits = pl.DataFrame({"x": [True, False] * 9})
+    assert not parallel._is_same(bits[:9], bits[9:])  # they share a byte, and no record
+
+
+def test_an_estimator_of_one_relation_is_not_advised_another():
+    """NCnvxAdap protects replaced records and has no parameter for that."""
+    given = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "weight_radius": 1.0, "classes": [0, 1]}
+    budget, rows = PrivacyBudget(**LIMITS), np.zeros((4, 2))
+    budget.charge(0.1, neighboring="add_remove")
+    with pytest.raises(ValueError, match="no parameter `neighboring`, so keep one budget") as told:
+        budget.fit(NCnvxAdap(**given), rows, [0, 1, 0, 1], Xs=rows, ys=[0, 1, 0, 1])
+    assert "Fit it with" not in str(told.value)
+    with pytest.raises(ValueError, match="call budget.fit for each table") as told:
+        budget.parallel({"a": (NCnvxAdap(**given), rows), "b": (NCnvxAdap(**given), rows.copy())})
+    assert "Give each part" not in str(told.value)
+    other = PEMeans(2, epsilon=0.1, delta=1e-7, radius=1.0, neighboring="replace")
+    with pytest.raises(ValueError, match='Fit it with neighboring="add_remove", or keep'):
+        budget.fit(other, rows)
+    with pytest.raises(ValueError, match='Fit it with neighboring="add_remove", or keep'):
+        budget.search(other, {"n_clusters": [1, 2]}, rows, epsilon=0.1)
+    assert len(budget.ledger) == 1

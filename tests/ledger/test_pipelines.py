@@ -659,3 +659,107 @@ def test_a_second_table_is_passed_by_name():
         with pytest.raises(TypeError, match="fitted to one table X.*noisylloyd__Xs="):
             mine.fit(make_pipeline(SCALER(), NoisyLloyd(**LOYAL)), *tables)
     assert not mine.ledger
+
+
+# ---------------------------------------------------------------- tried once
+
+
+def test_a_function_is_tried_on_public_records_once_before_the_charge():
+    """Later it could tell what it has seen: its answers about public records, and the doubts, stay those of the first call."""
+    rows, seen = PEOPLE / 1000.0, []
+
+    def count(row):
+        seen.append(row.copy())
+        return row * (0.0 if len(seen) > 100 else 0.01)  # a state: later all are zeros
+
+    step, budget = record_wise(count), PrivacyBudget(epsilon=4.0, delta=1e-4)
+    pipe = make_pipeline(FunctionTransformer(step), PEMeans(**LOYAL))
+    told = []
+    for n_public in (10 + 2 + 1, 1):  # each twice, then until two differ; and the record of zeros
+        before = len(seen)
+        with warnings.catch_warnings(record=True, action="always") as heard:
+            budget.fit(pipe, rows)
+        assert len(seen) - before == n_public + len(rows)
+        told.append([str(one.message) for one in heard if "record_wise" in str(one.message)])
+    assert told == [[], []] and len(budget.ledger) == 2
+    before = len(seen)
+    pipe.predict(rows)
+    assert len(seen) - before == len(rows)
+
+
+def test_a_function_is_tried_again_for_other_columns_and_arguments():
+    calls = []
+
+    def scaled(row, by=1.0):
+        calls.append(by)
+        return row * by
+
+    step, rows = record_wise(scaled), np.ones((3, 2))
+    step(rows), step(rows)
+    tried = len(calls) - 6
+    for more in ({"X": rows[:, :1]}, {"X": rows, "by": np.full(2, 2.0)}):
+        calls.clear()
+        step(**more)
+        assert len(calls) == tried + 3
+        calls.clear()
+        step(**more)
+        assert len(calls) == 3
+    assert step == record_wise(scaled) and repr(step) == repr(record_wise(scaled))
+    copied = clone(FunctionTransformer(step, kw_args={"by": np.full(2, 2.0)}))
+    calls.clear()
+    copied.fit_transform(rows)
+    assert len(calls) == 3  # a clone is the same function
+
+
+def test_a_doubt_about_a_function_is_said_at_each_fit_though_it_is_tried_once():
+    pipe = make_pipeline(FunctionTransformer(record_wise(np.zeros_like)), PEMeans(**LOYAL))
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-4)
+    for _ in range(2):
+        with pytest.warns(match="the same for each of 40 different public records"):
+            budget.fit(pipe, PEOPLE / 1000.0)
+
+
+def test_a_class_among_the_steps_is_refused_in_our_words():
+    """Also by a search, which asks a pipeline for its parameters."""
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    for pipe in (
+        Pipeline([("a", BoundedScaler), ("b", PEMeans(**LOYAL))]),
+        Pipeline([("a", SCALER()), ("b", PEMeans)]),
+        Pipeline([("i", Pipeline([("a", BoundedScaler)])), ("b", PEMeans(**LOYAL))]),
+        Pipeline([("a", ColumnTransformer([("s", BoundedScaler, [0])])), ("b", PEMeans(**LOYAL))]),
+    ):
+        for ask in (
+            lambda: budget.fit(pipe, PEOPLE),  # noqa: B023
+            lambda: budget.quote(pipe),  # noqa: B023
+            lambda: budget.parallel({"a": (pipe, PEOPLE)}),  # noqa: B023
+            lambda: budget.search(pipe, {"b__n_clusters": [2]}, PEOPLE, epsilon=0.1, bound=9),  # noqa: B023
+        ):
+            with pytest.raises(TypeError, match="is a class: construct it"):
+                ask()
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("otherwise", [np.inf, -np.inf, np.nan, [0.0, np.inf], 1e200])
+def test_otherwise_is_a_finite_number(otherwise):
+    """An infinite one would be refused with the table, after the charge, if the function fails on a record."""
+    with pytest.raises(ValueError, match="otherwise=.*record_wise needs a number in"):
+        record_wise(np.log, otherwise=otherwise)
+
+
+def test_a_scorer_that_ends_the_program_is_refused_on_a_public_record():
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    with pytest.raises(ValueError, match="the scorer fails on a public record: SystemExit"):
+        budget.search(
+            PEMeans(**LOYAL), {"n_clusters": [1, 2]}, PEOPLE, epsilon=0.1, bound=9,
+            scorer=lambda model, rows: exit(),
+        )  # fmt: skip
+    assert not budget.ledger
+
+
+def test_a_class_of_tables_is_no_table():
+    budget = PrivacyBudget(epsilon=4.0, delta=1e-5)
+    pandas = pytest.importorskip("pandas")
+    for kind in (pandas.DataFrame, np.ndarray, list):
+        with pytest.raises(TypeError, match=f"It is the class {kind.__name__}, not an object"):
+            budget.fit(PEMeans(**LOYAL), kind)
+    assert not budget.ledger

@@ -284,10 +284,7 @@ def test_the_search_by_number_is_the_search_by_rows():
 
 
 METRICS_THAT_FAIL = {
-    "an unknown argument": ({"metric": "minkowski", "metric_params": {"q": 3}}, "cdist_minkowski"),
-    "a word": ({"metric": "minkowski", "metric_params": {"p": "x"}}, "cdist_minkowski"),
-    "a short scale": ({"metric": "seuclidean", "metric_params": {"V": [1.0]}}, "Variance vector"),
-    "a key": ({"metric": "minkowski", "metric_params": {1: 2}}, "must be strings"),
+    "an argument": ({"metric": lambda a, b: 1.0, "metric_params": {"w": 2}}, "unexpected keyword"),
     "words": ({"metric": lambda one, other: "far"}, "could not convert"),
     "rows": ({"metric": lambda one, other: one}, "sequence"),
     "an error": ({"metric": lambda one, other: 1 / 0}, "ZeroDivisionError"),
@@ -306,3 +303,70 @@ def test_a_metric_that_fails_is_refused_in_one_line_without_the_table(name, alon
     ) as told:
         SourceTargetKMedoids(2, **given).fit(Xt=X, **more)
     assert "\n" not in str(told.value) and told.value.__context__ is None
+
+
+# ---------------------------------------------------------------- parameters of a metric
+
+
+WRONG_PARAMS = [
+    ("minkowski", {"p": -1}, "needs p = a number of at least 1"),
+    ("minkowski", {"p": 0.5}, "needs p = a number of at least 1"),
+    ("minkowski", {"p": float("nan")}, "needs p = a number of at least 1"),
+    ("minkowski", {"p": "x"}, "needs p = .* not 'x'"),
+    ("minkowski", {"p": True}, "needs p ="),
+    ("minkowski", {"p": None}, "needs p ="),
+    ("minkowski", {"q": 3}, "takes p and w; leave 'q' out"),
+    ("minkowski", {1: 2}, "1 is no name"),
+    ("minkowski", {"p": 3, "w": [1, 1]}, "needs w = 3 weights"),
+    ("canberra", {"w": [1, -1, 1]}, "needs w = 3 weights"),
+    ("hamming", {"w": [0, 0, 0]}, "needs w = 3 weights"),
+    ("braycurtis", {"w": "x"}, "needs w = 3 weights"),
+    ("correlation", {"centered": False}, "takes w; leave 'centered' out"),
+    ("seuclidean", {}, "give metric_params={'V'"),
+    ("seuclidean", {"V": None}, "needs V = 3 variances"),
+    ("seuclidean", {"V": [1.0]}, "needs V = 3 variances"),
+    ("seuclidean", {"V": [1, 0, 1]}, "needs V = 3 variances"),
+    ("seuclidean", {"V": [1, np.nan, 1]}, "needs V = 3 variances"),
+    ("mahalanobis", {"VI": None}, "needs VI = a symmetric"),
+    ("mahalanobis", {"VI": np.eye(2)}, r"needs VI = .* \(3, 3\)"),
+    ("mahalanobis", {"VI": np.eye(4)}, r"needs VI = .* \(3, 3\)"),
+    ("mahalanobis", {"VI": -np.eye(3)}, "positive semidefinite"),
+    ("mahalanobis", {"VI": np.zeros((3, 3))}, "positive semidefinite"),
+    ("mahalanobis", {"VI": np.triu(np.ones((3, 3)))}, "symmetric"),
+    ("mahalanobis", {"V": np.eye(3)}, "takes VI; leave 'V' out"),
+    ("euclidean", {"squared": True}, "takes no parameters; leave 'squared' out"),
+    ("l1", {"p": 1}, "takes no parameters; leave 'p' out"),
+    ("cosine", {"w": [1, 1, 1]}, "takes no parameters"),
+]
+
+
+@pytest.mark.parametrize(("metric", "params", "words"), WRONG_PARAMS)
+def test_a_parameter_that_makes_no_distance_is_refused_in_our_words(metric, params, words):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    given = {"metric": metric, "metric_params": params}
+    for ask in (
+        lambda: SourceTargetKMedoids(2, **given).fit(Xt=X),
+        lambda: source_target.source_distance(X, X[:2], **given),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"^metric.*{words}"):
+            ask()
+
+
+RIGHT_PARAMS = [
+    ("minkowski", {"p": 1}),
+    ("minkowski", {"p": np.float32(2.5), "w": np.array([1, 0, 2])}),
+    ("minkowski", {"p": float("inf")}),
+    ("chebyshev", {"w": None}),
+    ("sqeuclidean", {"w": [0.5, 1, 2]}),
+    ("seuclidean", {"V": (1, 2, 3)}),
+    ("mahalanobis", {"VI": [[2, 1, 0], [1, 2, 0], [0, 0, 0]]}),
+]
+
+
+@pytest.mark.parametrize(("metric", "params"), RIGHT_PARAMS)
+def test_a_parameter_that_is_checked_is_the_one_that_measures(metric, params):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    given = {"metric": metric, "metric_params": params}
+    known = pairwise_distances(X, X[:2], metric=metric, **params).min(axis=1)
+    assert np.allclose(source_target.source_distance(X, X[:2], **given), known)
+    assert len(SourceTargetKMedoids(2, **given).fit(Xt=X).medoid_indices_) == 2

@@ -378,12 +378,12 @@ def _as_dict(receipt):
 
 
 def _read(given):
-    """The fields of what `Receipt.to_dict` wrote."""
+    """The fields of what `Receipt.to_dict` wrote, without the note of the program that kept it."""
     if not isinstance(given, dict) or given.get("schema") != 1:
         raise ValueError("not a receipt of schema 1: read it with a newer version of dplit.")
     lines = given.get("releases", [])
     head = {"max_rows_per_person": 1} | given
-    head = {k: v for k, v in head.items() if k not in ("schema", "epsilon", "releases")}
+    head = {k: v for k, v in head.items() if k not in ("schema", "epsilon", "releases", "made_by")}
     known = [[f.name for f in fields(kind) if f.name != "releases"] for kind in (Release, Receipt)]
     wrong = {k for line in lines for k in {*line} ^ {*known[0]}} | ({*head} ^ {*known[1]})
     if wrong:

@@ -37,7 +37,7 @@ from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
-from .reports import _read, report, together
+from .reports import _read, made_by, report, together
 from ..inputs.doubts import listed, of_one_value
 from .options import MANY
 from .bounds import read_public
@@ -59,6 +59,7 @@ _OPTIONS = {  # options of the command, in place of parameters in messages
     "random_state=": "--seed ",
     "max_rows_per_person=": "--max-rows-per-person ",
 }
+_printable = lambda text: "".join(sign if sign.isprintable() else " " for sign in text)
 _OPTION = re.compile(rf"\b({'|'.join(_OPTIONS)})")
 
 
@@ -196,8 +197,8 @@ def _prepare(folder):
     return new
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
-def _result(options, source, scaler, model, why, left_out):
-    """What was released, in the table's units."""
+def _result(options, source, scaler, model, why, left_out, charge=None):
+    """What was released, in the table's units; `charge` is the number of its charge in the ledger."""
     abstained = getattr(model, "status_", "") == "abstained"
     sizes, errors = (getattr(model, f"cluster_sizes_{end}", None) for end in ("", "se_"))
     return Result(
@@ -214,6 +215,8 @@ def _result(options, source, scaler, model, why, left_out):
         center_errors=_center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
+        ledger=_printable(options.ledger.name) if options.ledger else "",
+        charge=charge,
     )
 
 
@@ -223,9 +226,8 @@ def _with_rules_said(receipt, scaler, persons=None):
     rules = [f"column {c.name}: {words}" for c, words in said]
     if persons:
         rules.append("of each id in column {}, at most {} rows, by a public rule".format(*persons))
-    rules = "; ".join(rules)
-    printable = "".join(sign if sign.isprintable() else " " for sign in rules)
-    return replace(receipt, title=f"{receipt.title}; {printable}") if rules else receipt
+    rules = _printable("; ".join(rules))
+    return replace(receipt, title=f"{receipt.title}; {rules}") if rules else receipt
 
 
 def _center_errors(scaler, model):
@@ -270,7 +272,8 @@ def _centers_text(result):
 
 
 def _receipt_text(result):
-    return json.dumps(result.receipt.to_dict(), indent=1) + "\n"
+    kept = result.receipt.to_dict() | {"made_by": made_by(result)}
+    return json.dumps(kept, indent=1) + "\n"
 
 
 def _report_text(result):
@@ -306,7 +309,7 @@ def _try_first(options, source, scaler, model, *said):
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
     _rehearse_reading(source, scaler)
-    result = _result(options, source, scaler, made_up, *said)
+    result = _result(options, source, scaler, made_up, *said, charge=0)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
     check_folder(options.out, ROOM)
@@ -364,7 +367,7 @@ def _finish(folder, result, failed, came):
     return 3 if failed else 0
 
 # %% ../../nbs/command_line/command.ipynb #009df0c7
-def _answer(options, source, scaler, model, stop, why, left_out):
+def _answer(options, source, scaler, model, stop, why, left_out, charge=None):
     """((result, files that failed), receipt): reads the rows, fits, and first of all writes what spent the budget."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {source.name} ...")
@@ -375,7 +378,7 @@ def _answer(options, source, scaler, model, stop, why, left_out):
         say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
         with clock("clustering"):
             model.fit(rows)
-    result = _result(options, source, scaler, model, why, left_out)
+    result = _result(options, source, scaler, model, why, left_out, charge)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
 
@@ -414,7 +417,7 @@ def _cluster(options, source):
             else:
                 cost = _cost(options, model, budget)
                 _say_unit(options, model, cost)
-                found = charged(budget, cost, source.label, work)
+                found = charged(budget, cost, source.label, work, numbered=True)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

@@ -23,7 +23,8 @@ class Result(NamedTuple):
     values of a category; `sizes` and `errors` (k,), or None, are noisy numbers of rows and the
     standard errors of their noise; `center_errors`, or None, are those of the centers' noise; `why`
     is the reason for the method; `n_rows` and `n_rows_error`, or None, are the sum of the sizes and
-    its standard error, which is smaller than their standard errors suggest.
+    its standard error, which is smaller than their standard errors suggest; `ledger` is the name of the
+    file of the ledger that was charged, without its folder, and `charge` the number of the charge there.
     """
 
     source: str
@@ -38,6 +39,8 @@ class Result(NamedTuple):
     why: str = ""
     n_rows: float | None = None
     n_rows_error: float | None = None
+    ledger: str = ""
+    charge: int | None = None
 
 # %% ../../nbs/command_line/findings.ipynb #c27c5082
 MOST_COLUMNS = 24  # panels in a figure

@@ -6,7 +6,7 @@
 __all__ = ['SEPARATORS', 'check_inside', 'said_once', 'doubt', 'say_again', 'listed', 'check_start', 'check_start_in',
            'check_radians', 'Reach', 'remember', 'reach_of', 'check_reach', 'check_lists', 'check_reach_in', 'ends_of',
            'on_boundary', 'said_of_ends', 'deciding', 'said_of_lists', 'said_of_deciding', 'of_one_value',
-           'looks_joined', 'as_one_name']
+           'looks_joined', 'as_one_name', 'as_ends', 'check_no_pairs']
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70003
 import math
@@ -18,7 +18,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from .checks import DoubtWarning, users_level
+from .checks import DoubtWarning, is_number, users_level
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70006
 _ASK = {True: "Check the unit, or declare a center.", False: "Check the unit."}
@@ -398,3 +398,24 @@ def looks_joined(value):
 def as_one_name(names):
     """A hint (PUBLIC) about a first line that was read as a single name; "" if there are several names."""
     return " (it is read as one name; , ; | or a tab separate names)" * (len(names) == 1)
+
+# %% ../../nbs/inputs/doubts.ipynb #43e00013
+def as_ends(given, owner="bounds"):
+    """A hint (PUBLIC): ranges given as a pair (low, high) for each column, as ends; else an example for bounds, or ""."""
+    try:
+        ends = [(low, high) for low, high in given]
+        pairs = all(is_number(low) and is_number(high) and low < high for low, high in ends)
+    except Exception:  # no pairs, or entries whose iteration raises anything
+        ends, pairs = [], False
+    if pairs and 1 <= len(ends) <= 12:
+        low, high = (", ".join(f"{end:.15g}" for end in side) for side in zip(*ends, strict=True))
+        return f" Ranges are not written as pairs, but as all low ends, then all high ends: [{low}], [{high}]."
+    if owner.startswith("bounds"):
+        return " Bounds are all low ends, then all high ends: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
+    return ""
+
+
+def check_no_pairs(given, name, owner):
+    """Refuse pairs of PUBLIC ends where one number for each column is wanted."""
+    if said := as_ends(given, ""):
+        raise TypeError(f"{name}: {owner} needs one number for each column.{said}")

@@ -20,7 +20,8 @@ from .columns import check_values, Column, refuse_both, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
-from .doubts import doubt, looks_joined, of_one_value, Reach, remember
+from .doubts import as_ends, check_no_pairs, doubt, looks_joined
+from .doubts import of_one_value, Reach, remember
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
@@ -76,6 +77,7 @@ def _listed(values, name, owner, columns):
             f"{name}: {owner} needs a number, an array of numbers ({many}), or a mapping from the "
             "columns to numbers."
         )
+    check_no_pairs(found, name, owner)
     return found
 
 # %% ../../nbs/inputs/ranges.ipynb #5ff84598
@@ -110,6 +112,7 @@ class Box(NamedTuple):
             high end. The message names the column.
         """
         known, ends = columns, {}
+        named = any(hasattr(values, "items") for values in (low, high))
         for name, values in (("low", low), ("high", high)):
             here, ends[name] = _numbers_of(values, name, owner, columns)
             if not is_number(values):
@@ -121,8 +124,7 @@ class Box(NamedTuple):
                 raise ValueError(
                     f"column {column!r}: low={least:.17g} must be below high={most:.17g}, here by {width:.2g} or "
                     f"more (1e-12 of the larger end, at least 1e-90): {owner} divides by the width of the range."
-                    + " (Bounds are all low ends, then all high ends.)"
-                    * owner.startswith("bounds")
+                    + as_ends([] if named else [low.tolist(), high.tolist()], owner)
                 )
         return cls(low, high)
 
@@ -169,7 +171,7 @@ def check_bounds(bounds, name, owner):
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
-            "mapping from the columns to numbers: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
+            f"mapping from the columns to numbers.{as_ends(bounds)}"
         )
     Box.of(*bounds, f"{name} of {owner}")
     return tuple(bounds)

@@ -8,6 +8,8 @@ __all__ = ['Method', 'method_of_budget', 'require_room', 'close_with', 'charged'
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a02
 import json
 import os
+import sqlite3
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 from collections.abc import Callable
@@ -98,14 +100,16 @@ def _close(budget, entry, event, receipt=None):
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a10
 @contract
-def charged(budget, cost, label: Line, work, settle=None):
+def charged(budget, cost, label: Line, work, settle=None, numbered=False):
     """Charge, run `work`, then settle; `work` returns its result and a receipt or None.
 
     `settle` is called with the number of the entry and that receipt; by default `budget.settle`.
+    If `numbered`, `work` is called with the row of the ledger, counted from 1, that is this charge; with
+    None if the ledger cannot be read.
     """
     entry, process = _reserve(budget, Row.for_cost(label=label, **cost)), os.getpid()
     try:
-        result, receipt = work()
+        result, receipt = work(_row_number(budget, entry)) if numbered else work()
     except BaseException as error:
         if os.getpid() == process:
             _failed(budget, entry, error, cost)
@@ -120,6 +124,18 @@ def charged(budget, cost, label: Line, work, settle=None):
     except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
         warn_after_charge(f"{error} The fit stays charged at its privacy cost.", PrivacyWarning)
     return result
+
+
+def _count_rows(budget, entry):
+    question = "SELECT count(*) FROM events WHERE event = 'reserve' AND number <= ?"
+    with budget._book.transaction("DEFERRED") as connection:
+        return connection.execute(question, (entry,)).fetchone()[0]
+
+
+def _row_number(budget, entry):
+    """Which row of the printed ledger, counted from 1, an entry is; None if it cannot be read."""
+    with suppress(LedgerError, sqlite3.Error):
+        return _count_rows(budget, entry)
 
 
 def _failed(budget, entry, error, cost):

@@ -56,9 +56,12 @@ def _finite(row):
 
 
 def _as_table(charges):
-    head = ["when (UTC)", *(name for name in Charge._fields[1:] if name != "private"), ""]
+    head = ["charge", "when (UTC)", *(name for name in Charge._fields[1:] if name != "private"), ""]
     number = lambda v: rounded_up(v) if isinstance(v, float) else v
-    rows = [(*map(number, row[:-1]), "" if row.private else "NOT private") for row in charges]
+    rows = [
+        (i, *map(number, row[:-1]), "" if row.private else "NOT private")
+        for i, row in enumerate(charges, 1)
+    ]
     return Table(head, rows)
 
 

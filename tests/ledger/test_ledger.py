@@ -2041,7 +2041,7 @@ def test_text_and_json_say_what_is_charged(make, tmp_path):
         budget.settle(entry, Receipt([Release("x", "gaussian", mu=9.0)], "add_remove", 1e-300))
     told = json.loads(json.dumps(budget.to_dict()))
     assert told["charges"][0]["epsilon"] > 100 and "PrivacyBudget(epsilon=4" in repr(budget)
-    assert budget._repr_markdown_().startswith("| when (UTC) | who |")
+    assert budget._repr_markdown_().startswith("| charge | when (UTC) | who |")
 
 
 # ---------------------------------------------------------------- speed

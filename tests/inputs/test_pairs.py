@@ -1,0 +1,54 @@
+"""Ranges written as one pair (low, high) for each column are refused, and the message writes them as they are wanted."""
+
+import numpy as np
+import pytest
+
+from dplit import GridKMeans, NoisyLloyd, PEMeans
+from dplit.inputs import BoundedScaler
+
+WANTED = "not written as pairs, but as all low ends, then all high ends: {}"
+PAIRS = {
+    "one column": ([(0, 120)], "[0], [120]."),
+    "two columns that begin at 0": ([(0, 120), (0, 9e4)], "[0, 0], [120, 90000]."),
+    "two columns, an array": (np.array([(5, 9), (0, 0.5)]), "[5, 0], [9, 0.5]."),
+    "three columns": ([(0, 120), (-1, 500), (0, 90)], "[0, -1, 0], [120, 500, 90]."),
+    "three columns, an array": (np.array([(0, 120), (0, 500), (0, 90)]), "[0, 0, 0], [120, 500, 90]."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pairs", "written"), PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("kind", [PEMeans, NoisyLloyd, GridKMeans])
+def test_an_estimator_writes_pairs_as_it_wants_them(kind, pairs, written):
+    model = kind(2, epsilon=1.0, delta=1e-6, bounds=pairs)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        model.fit(np.zeros((4, len(pairs))))
+    assert str(caught.value).endswith(WANTED.format(written))
+
+
+@pytest.mark.parametrize(("pairs", "written"), PAIRS.values(), ids=PAIRS)
+def test_a_scaler_writes_pairs_as_it_wants_them(pairs, written):
+    """Given as one argument or, of two columns, as two."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        BoundedScaler(*pairs if len(pairs) == 2 else (pairs, 1)).fit(np.zeros((4, len(pairs))))
+    assert str(caught.value).endswith(WANTED.format(written))
+
+
+@pytest.mark.parametrize("bounds", [
+    ([18, 20], [100, 500]), [(18, 100), (20, 500)], (0, [120, 9e4]), ((0, 0, 0), (120, 500, 90)),
+    (np.zeros(3), np.ones(3)),
+])  # fmt: skip
+def test_ends_are_read_as_before(bounds):
+    """Two columns whose pairs would be ends too cannot be told from ends: they are ends."""
+    low, high = np.broadcast_arrays(*bounds)
+    scaler = BoundedScaler(*bounds).fit(np.zeros((4, low.size)))
+    np.testing.assert_array_equal(scaler.transform(np.atleast_2d(high)), np.ones((1, low.size)))
+
+
+@pytest.mark.parametrize("bounds", [
+    ([0, 0], [0, 90]), ({"a": 0, "b": 120}, {"a": 0, "b": 9e4}), [(9, 1), (2, 3), (4, 5)], "ab", [(0, "x")] * 3,
+    ([3, 2], [1, 5]),
+])  # fmt: skip
+def test_other_mistakes_are_not_taken_for_pairs(bounds):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=bounds).fit(np.zeros((4, 2)))
+    assert "as pairs" not in str(caught.value)

@@ -163,8 +163,11 @@ def heads(page, table):
     for head in table.find_all("th"):
         if not text_of(head):
             head.name = "td"
+    for cell in table.find_all("td"):  # words have room, where a window is narrow too
+        if len(text_of(cell)) > 40:
+            cell["class"] = "long"
     for code in table.find_all("code"):  # a long name breaks where its words do
-        pieces = re.split(r"(?<=[_.])(?=\w)", code.string or "")
+        pieces = re.split(r"(?<=\w[_.(=])(?=[\w'])", code.string or "")
         if len(pieces) > 1 and len(code.string) > 15:
             code.clear()
             for n, piece in enumerate(pieces):

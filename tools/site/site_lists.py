@@ -77,7 +77,8 @@ def search_entries(page):
     entries = [["page", page.address, page.label, page.title, []]]
     for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
         if type(node) is NavigableString:
-            entries[-1][-1].append(node)
+            if not (page.documents and node.find_parent(class_="places")):  # links to other pages
+                entries[-1][-1].append(node)
         elif not isinstance(node, Tag) or not node.get("id"):
             continue
         elif "theorem" in node.get("class", []):
@@ -88,7 +89,11 @@ def search_entries(page):
         elif node.name in HEADINGS[1:]:
             entries.append([kind, f"{page.address}#{node['id']}", page.label, bare(node), []])
             places = page.documents and node.find_next("div", class_="places")
-            if node.name == "h2" and places and not text_of(places).startswith(f"from {page.title} "):
+            if (
+                node.name == "h2"
+                and places
+                and not text_of(places).startswith(f"from {page.title} ")
+            ):
                 entries[-1][0] = "name"  # a face offers it
     for table in page.body.select("table"):  # of a glossary: one for each word
         glossary = table.th and text_of(table.th) == "our word"

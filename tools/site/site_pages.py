@@ -33,7 +33,7 @@ RICHEST_FIRST = [
     "text/plain",
 ]
 PICTURES = {"image/png": ".png", "image/svg+xml": ".svg"}
-LARGER = 1.36  # than a figure is drawn: its letters are then as large as those of the text
+LARGER = 1.27  # than a figure is drawn: its letters are then as large as those of the text
 DIALECT = "markdown+lists_without_preceding_blankline+autolink_bare_uris-raw_tex"
 
 

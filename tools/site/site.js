@@ -8,6 +8,8 @@ function draw(where) {
     try {
       katex.render(formula.querySelector("annotation").textContent, drawn, { displayMode });
       formula.replaceWith(drawn);
+      const after = drawn.nextSibling; // no line begins with the comma after a formula
+      if (!displayMode && after?.nodeType === 3 && /^[^\s\u2060]/.test(after.data)) after.data = "\u2060" + after.data;
     } catch (error) { console.error(error); }
   }
 }

@@ -341,7 +341,9 @@ def reference(module, chapter, uses):
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
         entry = Documentation(symbol, name=name, title_level=2)._repr_markdown_()
         entries.append(uses.below_the_summary(entry, name, module.__name__, chapter))
-        methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
+        # those of the class itself too, such as PrivacyBudget.open
+        methods = inspect.getmembers(symbol, inspect.isroutine) if inspect.isclass(symbol) else []
+        methods = [m for m in methods if inspect.isfunction(m[1]) or inspect.ismethod(m[1])]
         for method, function in methods:  # our own, inherited ones too
             ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]
             if method[0] != "_" and function.__doc__ and ours:

@@ -8,8 +8,6 @@ function draw(where) {
     try {
       katex.render(formula.querySelector("annotation").textContent, drawn, { displayMode });
       formula.replaceWith(drawn);
-      const after = drawn.nextSibling; // no line begins with the comma after a formula
-      if (!displayMode && after?.nodeType === 3 && /^[^\s\u2060]/.test(after.data)) after.data = "\u2060" + after.data;
     } catch (error) { console.error(error); }
   }
 }
@@ -168,10 +166,11 @@ async function search() {
   const entry = found.find(hit => hit.kind === "name" && same(hit)) ?? found.find(same);
   if (entry) found.unshift(...found.splice(found.indexOf(entry), 1));
   const seen = new Set(), shown = [];
-  for (const { address, chapter, title, text, kind, terms } of found) {
+  for (const hit of found) {
+    const { address, chapter, title, text, kind, terms } = hit;
     if (seen.has(chapter + title) || shown.length === 20) continue;
     seen.add(chapter + title);
-    const at = Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
+    const at = hit === entry ? 0 : Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
     shown.push(make("a", { href: root + address, onclick: () => { results.hidden = true; } },
       make("strong", { textContent: title }), make("em", { textContent: kind === "page" ? "chapter" : chapter }),
       make("span", { textContent: (start ? "… " : "") + text.slice(start, start + 120) })));

@@ -169,6 +169,15 @@ def folder(tmp_path_factory):
     return out
 
 
+def must_exist(config, items):
+    """A name in long.txt or longest.txt of no case in a file that was collected whole: it was renamed, and runs at once."""
+    if config.getoption("lf") or any("::" in arg for arg in config.args):
+        return
+    ids, files = {item.nodeid for item in items}, {item.nodeid.split("::")[0] for item in items}
+    if stale := sorted(i for i in (LONG | LONGEST) - ids if i.split("::")[0] in files):
+        raise pytest.UsageError(f"tests/long.txt or longest.txt names no case: {', '.join(stale)}")
+
+
 def unit(item):
     """What has its turn together: a notebook, or a case."""
     return item.path if item.path.suffix == ".ipynb" else item.nodeid
@@ -176,6 +185,7 @@ def unit(item):
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config, items):
+    must_exist(config, items)
     long = long_chapters()
     for item in items:
         if not item.get_closest_marker("slow") and (mark := when(item, long)):

@@ -22,9 +22,8 @@ from ..inputs.contracts import Count, Exponent, Numbers, numbers, OpenShare, Sha
 # %% ../../nbs/accounting/gaussian.ipynb #5ad71160
 _MARGIN = 3e-12  # every conversion is rounded to the safe side by this much in log delta
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-_in_any_state = np.errstate(
-    all="ignore"
-)  # decorates functions whose results must not depend on numpy's error state
+# decorates functions whose results must not depend on numpy's error state
+_in_any_state = np.errstate(all="ignore")
 Losses = Annotated[ArrayLike, numbers(0, math.inf)]
 Deltas = Annotated[ArrayLike, numbers(0, 1)]
 

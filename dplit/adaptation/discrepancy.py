@@ -521,16 +521,14 @@ def kernel_mean_matching(
 def _least_in_box(K, k, largest, tolerance=1e-9, n_iter=100):
     """The b in [0, largest]^m of mean 1 with the least b' K b / 2 - k' b, by Mehrotra's interior-point method."""
     m = len(k)
-    corner = np.clip(
-        m - largest * np.arange(m), 0, largest
-    )  # of the feasible set: the first entries as large as allowed
+    # of the feasible set: the first entries as large as allowed
+    corner = np.clip(m - largest * np.arange(m), 0, largest)
     b, y, low = np.ones(m), 0.0, np.ones(m)
     high = 1 / np.maximum(largest - b, 1e-300)  # multipliers of the two sides of the box
     for _ in range(n_iter):
         room, slope = largest - b, K @ b - k
-        if (
-            slope @ b - np.sort(slope) @ corner <= tolerance * m**2
-        ):  # a certificate for any feasible b
+        # a certificate for any feasible b
+        if slope @ b - np.sort(slope) @ corner <= tolerance * m**2:
             break
         system = cho_factor(K + np.diag(low / b + high / room + 1e-12), overwrite_a=True)
         newton = partial(_newton, system, b, room, low, high, y + low - high - slope)

@@ -94,9 +94,8 @@ def black_box_counts(confusion: OfPairs, predicted: OfEachClass, source: OfEachC
     wanted = np.r_[predicted, ridge * n * source]
     try:
         return nnls(stacked, wanted)[0]
-    except (
-        RuntimeError
-    ):  # too many iterations: released values must not decide whether there is an answer
+    # too many iterations: released values must not decide whether there is an answer
+    except RuntimeError:
         return np.maximum(np.linalg.lstsq(stacked, wanted)[0], 0.0)
 
 # %% ../../nbs/adaptation/label_shift.ipynb #0dfa6d36

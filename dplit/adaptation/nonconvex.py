@@ -320,9 +320,8 @@ def algorithm_2(
     for _ in range(n_iter):
         visited.append(w)
         q, weigh = 1 / u, {"kappa_1": kappa_1, "squared_norm": w @ w, **more}
-        in_w = _noisy_gradient_in_w(
-            loss, private, w, q[mine] / private.p, constants[1], **paid
-        )  # line 6
+        # line 6
+        in_w = _noisy_gradient_in_w(loss, private, w, q[mine] / private.p, constants[1], **paid)
         values = [_losses(loss, w, s) + s.offset for s in samples]
         objective.append(smoothed_objective(np.concatenate(values), u, p, **weigh)[0])
         if len(samples) > 1:

@@ -525,9 +525,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         d = 0.0 if bought or self.discrepancy is None else self.discrepancy
         private, public = self._offset(private, public, d)
         bought = bought and private.counts and public.counts
-        in_the_open = not (
-            self.private and private.counts
-        )  # without private records with a weight, everything is public
+        # without private records with a weight, everything is public
+        in_the_open = not (self.private and private.counts)
         cost = None if in_the_open else _cnvx_budget(self, bought)
         if bought:
             d = self._discrepancy(private, public)

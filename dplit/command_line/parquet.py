@@ -147,11 +147,12 @@ def _arrow_try(path, names):
     return [table[name].to_pylist() for name in names]
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e000e
+# a panic of polars is not an Exception either
 _HALTS = (
     KeyboardInterrupt,
     SystemExit,
     GeneratorExit,
-)  # a panic of polars is not an Exception either
+)
 _READERS = {
     "polars": (_polars_kinds, _polars_try, _polars_blocks, _polars_rows),
     "pyarrow": (_arrow_kinds, _arrow_try, _arrow_blocks, _arrow_rows),

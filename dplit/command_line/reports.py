@@ -97,9 +97,8 @@ def _draw_range(ax, column, centers, errors):
 
 def _draw_shares(ax, column, shares):
     left = np.zeros(len(shares))
-    shares = shares / np.maximum(
-        shares.sum(axis=1, keepdims=True), 1
-    )  # with noise, the sum may exceed 1
+    # with noise, the sum may exceed 1
+    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
     names, shares = _common_values(column.values, shares)
     bars = []
     for part, look in zip(shares.T, SERIES, strict=False):

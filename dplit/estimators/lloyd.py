@@ -204,10 +204,11 @@ def relocate_empty(centers, counts, error, radius, rng):
     return centers
 
 # %% ../../nbs/estimators/lloyd.ipynb #6e10c807
+# cells for each cluster, at least 16; radius of their packing, over that of the ball
 CELLS, WITHIN = (
     4,
     0.5,
-)  # cells for each cluster, at least 16; radius of their packing, over that of the ball
+)
 
 
 def means_of_cells(means, counts, n_clusters, fallback):

@@ -161,6 +161,5 @@ def uniform_in_ball(
     """
     rng = np.random.default_rng(rng)
     X = uniform_on_sphere(n, d, radius, rng) * rng.random((n, 1)) ** (1 / d)
-    return (0.0 if center is None else center) + clip_to_ball(
-        X, radius
-    )  # undoes rounding beyond the boundary
+    # undoes rounding beyond the boundary
+    return (0.0 if center is None else center) + clip_to_ball(X, radius)

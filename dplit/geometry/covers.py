@@ -63,9 +63,8 @@ def packing_number_bound(d: Dimensions, radius: Lengths, separation: Lengths):
     ----------
     Vershynin, High-Dimensional Probability (2018), section 4.2.
     """
-    return (
-        d * np.log1p(2 * radius / separation) * (1 + 1e-15)
-    )  # rounded up: a library's logarithm may be too low
+    # rounded up: a library's logarithm may be too low
+    return d * np.log1p(2 * radius / separation) * (1 + 1e-15)
 
 # %% ../../nbs/geometry/covers.ipynb #9d8f5643
 def covering_number_bound(d: Dimensions, radius: Lengths, cover_radius: Lengths):

@@ -33,9 +33,8 @@ def like(values, x):
     """PUBLIC or released numbers, in numpy, as an array of the library and on the device of `x`."""
     if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray):
         return values
-    values = (
-        values if values.flags.writeable else values.copy()
-    )  # PyTorch warns about read-only arrays
+    # PyTorch warns about read-only arrays
+    values = values if values.flags.writeable else values.copy()
     return namespace(x).asarray(values, device=device(x))
 
 

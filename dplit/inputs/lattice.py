@@ -114,8 +114,7 @@ def _shorten(X, target, limit, norm):
         length = length + (X[:, j] * X[:, j] if norm == 2 else xp.abs(X[:, j]))
     length = square_root(length) if norm == 2 else length
     Q = xp.trunc(X / length[:, None] * target)
-    while xp.any(
-        over := lattice_length(Q, norm) > limit**norm
-    ):  # rounding may leave a step too much
+    # rounding may leave a step too much
+    while xp.any(over := lattice_length(Q, norm) > limit**norm):
         Q[over] = xp.trunc(Q[over] * (1 - 2.0**-20))
     return Q

@@ -118,9 +118,8 @@ def _checked(X, owner, name, **options):
         kind = TypeError if isinstance(error, TypeError) else ValueError
         reason = re.split(r":|\n|\. ", str(error))[0].rstrip(".")
         reason = re.sub(r"\(\d+,", "(,", reason)  # hides even whether there is a record
-        reason = re.sub(
-            r" \(shape=\(, [1-9].*?\)\)", "", reason
-        )  # scikit-learn's check looks for a 0
+        # scikit-learn's check looks for a 0
+        reason = re.sub(r" \(shape=\(, [1-9].*?\)\)", "", reason)
         raise kind(_unusable(name, owner, reason)) from None
 
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e51
@@ -291,9 +290,8 @@ def one_each(values, name, whole=False, length=None, owner="Noise"):
         return column if column.dtype.kind != "f" else as_float64(column)
     with suppress(Exception):  # the conversion of a cell may raise anything
         read, kind = (_whole, np.int64) if whole else (as_number, float)
-        return np.array(
-            [read(cell + 0) for cell in column.tolist()], dtype=kind
-        )  # text + 0 raises an error
+        # text + 0 raises an error
+        return np.array([read(cell + 0) for cell in column.tolist()], dtype=kind)
     raise UnreadableRecords(name, owner)
 
 

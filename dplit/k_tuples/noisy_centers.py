@@ -284,9 +284,8 @@ class KNoisyCenters(PlannedClusterer):
             self._check_planned(n)
         if self.variant == "paper":
             separation = self.separation or published_separation(k, *self._numbers())
-            published_loss(
-                k, *self._numbers()[:2], separation
-            )  # refuses a noise without a finite privacy cost
+            # refuses a noise without a finite privacy cost
+            published_loss(k, *self._numbers()[:2], separation)
             return
         test, own, mu, eta = self._cost(self._sampled_plan(n))
         if self.variant == "extension":

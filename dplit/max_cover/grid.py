@@ -169,9 +169,8 @@ class Grid:
 
     def keys(self, places):
         """Keys (int64) of places in whole units."""
-        inside = np.clip(
-            places.astype(np.int64), -self._edge, self._edge
-        )  # outside points: clipped to the edge
+        # outside points: clipped to the edge
+        inside = np.clip(places.astype(np.int64), -self._edge, self._edge)
         return (inside + self.high) @ self._radix
 
     def nearest(self, points):

@@ -245,9 +245,8 @@ def grid_set_cover(
     ----------
     Nguyen, Chaturvedi, Xu (AAAI 2021), Algorithm 2.
     """
-    grid = GridCover(
-        points, radius, ratio, snap
-    )  # V_i and cover[.], built once and not in every round
+    # V_i and cover[.], built once and not in every round
+    grid = GridCover(points, radius, ratio, snap)
     nodes = np.empty((n_picks, points.shape[1]))
     for i in range(n_picks):  # repeat k' times
         key = choose(grid)  # the exponential mechanism over all of G_i

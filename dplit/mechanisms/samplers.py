@@ -535,10 +535,11 @@ def race(bits, scores, factor, sizes=None):
 # %% ../../nbs/mechanisms/samplers.ipynb #399f82fc
 def distinct_int(bits, n, size):
     """`size` different whole numbers below n (PUBLIC, however large); every ordered choice has the same probability."""
+    # the first steps of a Fisher-Yates shuffle, and the positions they touched
     moved, drawn = (
         {},
         [],
-    )  # the first steps of a Fisher-Yates shuffle, and the positions they touched
+    )
     for i in range(size):
         j = i + bits.below(n - i)
         drawn.append(moved.get(j, j))

@@ -359,9 +359,8 @@ def pe_means(rows, given, noise):
         centers = select(candidate_centers, counts, k, seed, n_init=30)
     else:  # too few rows for as many centers: some lie on others
         centers = np.resize(candidate_centers, (k, candidate_centers.shape[1]))
-    if not _counts_cells(
-        rows.shape[1], given
-    ):  # otherwise centers were not chosen again: errors hold
+    # otherwise centers were not chosen again: errors hold
+    if not _counts_cells(rows.shape[1], given):
         errors = np.full(centers.shape, np.inf) if n_refine < given.n_refine else None
     for _ in range(n_refine - 1):
         told, error = _told(candidate_centers, counts, mu, noise)

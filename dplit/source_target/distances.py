@@ -39,9 +39,8 @@ class _Near:
         self.scale = max(float(np.abs(some - self.middle).max()) for some in (points, rows)) or 1.0
         P = (points - self.middle) / self.scale
         self.right = np.vstack([-2 * P.T, np.ones(len(P)), (P**2).sum(axis=1)]).astype(np.float32)
-        self.error = (
-            (d + 5) * 4 * d * 2.0**-23
-        )  # twice the sum of d + 5 rounding errors of up to 4 d
+        # twice the sum of d + 5 rounding errors of up to 4 d
+        self.error = (d + 5) * 4 * d * 2.0**-23
 
     def _rough(self, X):
         """(rows, their squared distances to all points in units of the scale, up to `error`)."""
@@ -267,9 +266,8 @@ class RowsByNumber:
         return nearest_by(self.X, sources, self.metric, self.params)[1]
 
     def _longest(self):
-        if (
-            isinstance(self.metric, str) and self.metric in _TRIANGLE
-        ):  # twice the largest distance to the first row
+        # twice the largest distance to the first row
+        if isinstance(self.metric, str) and self.metric in _TRIANGLE:
             return 2 * float(self.between(self.points, self.points[:1]).max())
         blocks = blocks_of(np.arange(len(self.points)), len(self.points))
         return max(float(self.between(self.points[rows], self.points).max()) for rows in blocks)

@@ -142,9 +142,8 @@ def greedy_medoids(X, d0, k, candidates=None, between=cdist):
     candidates = np.arange(len(X)) if candidates is None else candidates
     C, distance, chosen = X[candidates], d0, []
     gain, free = np.zeros(len(C)), np.ones(len(C), dtype=bool)
-    for rows in blocks_of(
-        np.arange(len(X)), max(len(C), 1)
-    ):  # rows nearer to a candidate than to a source gain
+    # rows nearer to a candidate than to a source gain
+    for rows in blocks_of(np.arange(len(X)), max(len(C), 1)):
         D = between(X[rows], C)
         gain -= np.minimum(D, distance[rows, None], out=D).sum(axis=0)
     gain += distance.sum()
@@ -283,9 +282,8 @@ _HELD = 2000  # rows whose distances are all in memory: 16 MB in single precisio
 def _few_medoids(X, d0, k, n_rounds):
     """Rows of X: the best of some starts on a sample, each improved in rounds, continued on all rows."""
     X = X - X.mean(axis=0)
-    scale = (
-        float(np.abs(X).max()) or 1.0
-    )  # so that single precision neither overflows nor loses a row
+    # so that single precision neither overflows nor loses a row
+    scale = float(np.abs(X).max()) or 1.0
     X, d0 = X / scale, np.minimum(d0 / scale, 2 * math.sqrt(X.shape[1]) + 1)
     some = np.sort(np.random.default_rng(0).permutation(len(X))[:500])
     pairs, ends = _pairs(X[some]), []

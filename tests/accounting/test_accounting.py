@@ -75,9 +75,8 @@ def test_dp_accounting_agrees():
         oracle = accountant.get_epsilon(delta)
         ours = ac.gaussian_epsilon(delta, mu * math.sqrt(times))
         assert ours == pytest.approx(oracle, rel=1e-3)
-        assert oracle >= ours * (
-            1 - 1e-9
-        )  # the oracle rounds up; it must never be below the exact value
+        # the oracle rounds up; it must never be below the exact value
+        assert oracle >= ours * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,8 @@ def test_zcdp_is_a_valid_bound_for_gaussians(rho, log_delta):
     assert ac.zcdp_epsilon(rho, delta) >= ac.gaussian_epsilon(delta, math.sqrt(2 * rho)) * (
         1 - 1e-9
     )
-    assert ac.zcdp_epsilon(rho, delta) <= rho + 2 * math.sqrt(
-        rho * -log_delta
-    )  # better than the simple form
+    # better than the simple form
+    assert ac.zcdp_epsilon(rho, delta) <= rho + 2 * math.sqrt(rho * -log_delta)
 
 
 @pytest.mark.parametrize("epsilon", [37.9, 38.2, 38.4, 38.5, 38.6, 39.0, 50.0, 900.0])
@@ -202,9 +200,8 @@ def test_releases_with_their_own_delta_use_it_up():
         [receipts.Release("avg", "noisy_avg", epsilon=0.5, delta=1e-7, times=2)], "add_remove", 1e-6
     )
     assert receipt.epsilon <= 1.0 and receipt.rho is None
-    assert (
-        receipts.Receipt(receipt.releases, "add_remove", 1e-7).epsilon == math.inf
-    )  # two times 1e-7 do not fit into 1e-7
+    # two times 1e-7 do not fit into 1e-7
+    assert receipts.Receipt(receipt.releases, "add_remove", 1e-7).epsilon == math.inf
 
 
 def test_receipts_add_up_and_refuse_mixed_neighbors():
@@ -786,11 +783,12 @@ def test_delta_never_rises_with_epsilon_where_the_bound_is_above_one():
     receipt = receipts.Receipt(coin, "replace", 0.05)
     curve = [receipt.delta_at(e) for e in (0.0, 1.0, 3.0, 4.5, 4.6, 5.0, 10.0, 700.0, 1e6)]
     assert np.all(np.diff(curve) <= 1e-12) and curve[-1] == pytest.approx(curve[1], rel=1e-6)
+    # the lowest bound is below 1, the one at epsilon 0 perhaps not
     for failure in (
         0.01,
         0.2,
         0.45,
-    ):  # the lowest bound is below 1, the one at epsilon 0 perhaps not
+    ):
         lossy = receipts.Receipt([replace(coin[0], epsilon=0.1, failure=failure)], "replace")
         least = lossy.delta_at(1e3)
         assert least < 1 and math.isfinite(lossy.epsilon_at(least * (1 + 1e-9)))
@@ -934,9 +932,8 @@ def test_no_conversion_is_nan_at_any_cost():
     for one, other in itertools.product(huge, huge):
         assert ac.gaussian_delta(one, other) >= 0 and ac.zcdp_delta(one, other) >= 0
     assert ac.gaussian_epsilon(1e-6, 1e100) == pytest.approx(5e199)
-    low, high = ac.gaussian_epsilon(
-        1e-6, np.array([1e12, 1.0000001e12])
-    )  # where the bound takes over
+    # where the bound takes over
+    low, high = ac.gaussian_epsilon(1e-6, np.array([1e12, 1.0000001e12]))
     assert low < high < low * 1.000001
 
 
@@ -1318,9 +1315,8 @@ def test_cells_of_losses_keep_both_distributions_and_are_exact_on_their_lattice(
     losses, losses_back = (width * (f + np.arange(len(c))) for f, c in ((first, chances), (first_too, back)))  # fmt: skip
     assert lost + chances.sum() == pytest.approx(1, abs=1e-13)
     assert lost_too + back.sum() == pytest.approx(1, abs=1e-13)
-    assert chances @ np.exp(-losses) == pytest.approx(
-        1, abs=3e-9
-    )  # a billionth goes to the safe end
+    # a billionth goes to the safe end
+    assert chances @ np.exp(-losses) == pytest.approx(1, abs=3e-9)
     assert back @ np.exp(-losses_back) == pytest.approx(1, abs=3e-9)
     assert 0 <= lost < rate * special.ndtr(-9.4) and 0 <= lost_too <= special.ndtr(-9.9)
     for at in np.linspace(3, ends[1] - ends[0] - 3, 12).astype(int):

@@ -184,9 +184,8 @@ def test_with_fine_answers_the_gaussian_filter_is_nearly_attained():
     menu = [rounded(0.5 * math.sqrt(0.5), cuts)]
     rule = lambda s: s.delta_at(1.0, accounting.Shares(1, 0, 0, 0)) <= whole * (1 + 1e-9)  # noqa: E731
     assert 0.98 < accounting.worst_adaptive_delta(menu, rule, 1.0, 2) / whole <= 1 + 1e-9
-    assert accounting.worst_adaptive_delta(menu, rule, 1.0, 3) <= whole * (
-        1 + 1e-9
-    )  # a third is refused
+    # a third is refused
+    assert accounting.worst_adaptive_delta(menu, rule, 1.0, 3) <= whole * (1 + 1e-9)
     assert accounting.worst_adaptive_delta(menu, lambda s: s.fits <= 3, 1.0, 3) > 2 * whole
 
 

@@ -857,9 +857,8 @@ def test_rounds_follow_public_numbers_alone():
 # ---------------------------------------------------------------- how much the source counts, by default
 
 PRICED = {"epsilon": 1.0, "delta": 1e-3}
-MOST = math.floor(
-    convex._ENOUGH * 2 / gaussian_mu(*PRICED.values())
-)  # of two columns, beside a source
+# of two columns, beside a source
+MOST = math.floor(convex._ENOUGH * 2 / gaussian_mu(*PRICED.values()))
 
 
 def many(n, seed=0):

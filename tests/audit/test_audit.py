@@ -85,10 +85,11 @@ def test_cuts_by_exact_data_are_caught(neighboring):
     assert audit.replay(model, pairs, seeds=range(1))
 
 
+# they take thousands of draws: tests of their own
 RARE = (
     "noise cut at 3 scales",
     "an atom of 2e-4",
-)  # they take thousands of draws: tests of their own
+)
 
 
 def planted(names, without=()):
@@ -542,9 +543,8 @@ def test_searches_and_scorers_cannot_lose_a_charge():
     with pytest.raises(TypeError, match="charged"):
         budget.fit(GridSearchCV(model, {"n_iter": [1, 2]}), X)
     assert budget.spent.epsilon == 0
-    scores = cross_val_score(
-        model, X, cv=3
-    )  # outside the budget: each fit has its own receipt, and nothing is claimed
+    # outside the budget: each fit has its own receipt, and nothing is claimed
+    scores = cross_val_score(model, X, cv=3)
     assert np.isfinite(scores).all() and budget.spent.epsilon == 0
 
 

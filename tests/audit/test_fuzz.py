@@ -130,9 +130,8 @@ def arguments(thing, said, rng):
     ]
     how_many = rng.choice([0, 1, 2, 99], p=[0.1, 0.5, 0.2, 0.2])
     junk = {*rng.permutation(len(parameters))[:how_many]}
-    if (
-        thing.__module__ == "dplit.inputs.checks"
-    ):  # a rule's own words and limits come from this package
+    # a rule's own words and limits come from this package
+    if thing.__module__ == "dplit.inputs.checks":
         junk &= {0}
     args, named = [], {}
     for i, p in enumerate(parameters):

@@ -170,9 +170,8 @@ def _of_audit(space):
 
 def _of_the_front_page(space):
     centers = space["model"].cluster_centers_
-    assert np.allclose(
-        centers[centers[:, 0].argsort()], [[30, 5, 20], [60, 20, 80]], atol=6
-    )  # some eight standard deviations of its noise
+    # some eight standard deviations of its noise
+    assert np.allclose(centers[centers[:, 0].argsort()], [[30, 5, 20], [60, 20, 80]], atol=6)
 
 
 WITNESSES = {
@@ -249,9 +248,8 @@ def test_a_command_in_a_text_has_the_options_that_it_names(name, line):
             "check": "t --bounds b",
             "ledger": "l",
         }
-        if (
-            words and "--help" not in words and words[0] in missing
-        ):  # options alone, of a whole line
+        # options alone, of a whole line
+        if words and "--help" not in words and words[0] in missing:
             named = {word for word in words[1:] if word.startswith("-")}
             assert named <= _options(words[0]), (name, line)
             words = [words[0], *missing[words[0]].split()]

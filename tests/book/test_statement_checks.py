@@ -245,9 +245,8 @@ def test_a_histogram_with_gaussian_noise_is_gdp(neighboring):
     for epsilon in (0.0, 0.1, 0.5, 1.0):
         delta = gaussian_delta(epsilon, mu)
         assert 0.9 * delta < stick(p, q, epsilon) <= delta * (1 + 1e-9)
-        assert stick(p, q, epsilon) > gaussian_delta(
-            epsilon, 0.9 * mu
-        )  # a tenth less is too little
+        # a tenth less is too little
+        assert stick(p, q, epsilon) > gaussian_delta(epsilon, 0.9 * mu)
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.7, 3.0])
@@ -465,9 +464,8 @@ def test_algorithm_1_is_what_is_printed():
     (weights,) = [e for e in events if e.label == "weights"]  # step 3
     owner = cdist(seen["points"], seen["candidates"]).argmin(axis=1)
     assert weights.value.sum() == n
-    assert (
-        np.abs(weights.value - np.bincount(owner, minlength=len(weights.value))).sum() <= 4
-    )  # ties
+    # ties
+    assert np.abs(weights.value - np.bincount(owner, minlength=len(weights.value))).sum() <= 4
     assert np.array_equal(seen["weights"], np.maximum(weights.outcome, 0))
     costs = {r.label: r for r in fitted.spent_.releases}
     assert weights.scale == pytest.approx(1 / costs["weights"].epsilon)
@@ -782,10 +780,11 @@ def test_claim_4_3_by_every_sample():
         p, q = status(T), status(other)
         worst = max(worst, abs(math.log(p / q)), abs(math.log((1 - p) / (1 - q))))
     assert 0.2 * cost < worst <= cost
+    # with Definition 4.1 the status is epsilon-DP
     for size, epsilon in (
         (5000, 0.5),
         (10**6, 1.0),
-    ):  # with Definition 4.1 the status is epsilon-DP
+    ):
         m, epsilon_1, _ = kt.paper_parameters(size, epsilon, 1e-9, 0.05)
         assert subsampled(epsilon_1, 0.0, m, size)[0] <= epsilon / 2
 
@@ -1327,9 +1326,8 @@ def test_laplace_noise_exceeds_its_bound_as_rarely_as_lemma_5_9_says(d):
         t=t, epsilon=3.0, radius=0.5, n_cells="all", variant="paper", random_state=0
     )
     (event,) = through_noise(partial(model.fit, Xs=target, Xt=target))[1]
-    largest = source_target.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(
-        d
-    )  # of one number: |Z| <= sqrt(d) max
+    # of one number: |Z| <= sqrt(d) max
+    largest = source_target.laplace_noise_bound(3.0, d, gamma, n, t) / math.sqrt(d)
     first = math.ceil(largest * t / event.step)  # a geometric series from here on, on both sides
     beyond = 2 * lattice_distribution("laplace", event.scale, first) / -math.expm1(-1 / event.scale)
     exceeded = 1 - (1 - beyond) ** (n * d)

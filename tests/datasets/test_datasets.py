@@ -60,9 +60,8 @@ def test_cluster_sets_have_the_same_fields_and_a_ball_that_knows_no_row(make):
     )
     assert set(np.unique(one.target)) == set(range(len(one.centers)))
     assert np.linalg.norm(one.data - one.center, axis=1).max() <= one.radius
-    assert one.radius == two.radius and np.array_equal(
-        one.center, two.center
-    )  # other rows, the same ball
+    # other rows, the same ball
+    assert one.radius == two.radius and np.array_equal(one.center, two.center)
     assert isinstance(one.radius, float) and isinstance(one.expected_loss, float)
 
 
@@ -102,9 +101,8 @@ def test_kmeans_loss_is_the_definition_in_every_block_size():
     assert np.allclose(
         [datasets.kmeans_loss(X, C, block_size=b) for b in (1, 10, 57, 1000)], brute, rtol=1e-12
     )
-    assert (
-        datasets.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
-    )  # bytes do not wrap round
+    # bytes do not wrap round
+    assert datasets.kmeans_loss(np.array([[250]], dtype=np.uint8), [[255.0]]) == 25
     assert abs(datasets.kmeans_loss(X + 1e7, C + 1e7) / brute - 1) < 1e-6
     far = [[0.0] * 3, [1e17] * 3]  # their mean holds no digit of a row
     assert datasets.kmeans_loss(X, far) == pytest.approx((X**2).sum(axis=1).mean())
@@ -360,9 +358,8 @@ def test_adult_from_a_file_and_from_openml_agree(offline, tmp_path):
     from_file = datasets.fetch_adult()
     offline.delenv("DPLIT_DATA")
 
-    def fake(
-        name, version, as_frame, parser
-    ):  # the form scikit-learn gives: codes for names, nan for a missing one
+    # the form scikit-learn gives: codes for names, nan for a missing one
+    def fake(name, version, as_frame, parser):
         assert (name, version, as_frame, parser) == ("adult", 2, False, "liac-arff")
         columns = [c for c in ADULT[0] if c != "income"]
         names = {

@@ -143,9 +143,8 @@ def test_nearest_equals_exact_arithmetic(X, C, radius, tied):
 @pytest.mark.parametrize("k", [1, 2, 33, 64, 65])
 def test_scores_are_exact_at_the_extremes(d, k):
     b, i = geometry.grid_bits(d, k), geometry.index_bits(k)
-    assert (
-        3 * d * 4**b * 2**i + k < 2**53 <= 3 * d * 4 ** (b + 2) * 2**i
-    )  # exact, and not two bits coarser than needed
+    # exact, and not two bits coarser than needed
+    assert 3 * d * 4**b * 2**i + k < 2**53 <= 3 * d * 4 ** (b + 2) * 2**i
     row = np.full((1, d), 5.0)  # beyond the grid: counts as 1
     centers = np.repeat(-row, k, axis=0)
     assert geometry.nearest(row, centers, radius=1.0).tolist() == [0]

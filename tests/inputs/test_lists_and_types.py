@@ -290,9 +290,8 @@ def test_when_lists_are_doubted():
     centers = np.array([[0.1, 0.3, -0.3, 0.2, -0.2], [0.1, -0.3, 0.3, -0.2, 0.2]])
     assert "'b' and 'c'" in said_of_lists(centers, [age, one, two])
     assert "'b'" in said_of_lists(centers[:, :3], [age, one])
-    assert (
-        said_of_lists(centers[:, [1, 2, 3, 0, 4]], [one, age, two]) == ""
-    )  # the range differs too
+    # the range differs too
+    assert said_of_lists(centers[:, [1, 2, 3, 0, 4]], [one, age, two]) == ""
     assert "'b'" in said_of_lists(centers[:, [1, 2, 0]], [one, age])
     assert said_of_lists(centers[:, 1:], [one, two]) == ""  # there is nothing else
     assert said_of_lists(centers[:1], [age, one, two]) == said_of_lists(centers, [age]) == ""

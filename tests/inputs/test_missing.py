@@ -184,9 +184,8 @@ def test_a_dropped_record_is_told_by_an_exact_count_under_replacement():
     fills, drops = scaler("low"), scaler("drop", neighboring="add_remove")
     assert len(fills.transform(X)) == len(fills.transform(other)) == len(drops.transform(X)) == 20
     assert len(drops.transform(other)) == 19
-    differ = (fills.transform(X) != fills.transform(other)).any(
-        axis=1
-    )  # one record replaced by one
+    # one record replaced by one
+    differ = (fills.transform(X) != fills.transform(other)).any(axis=1)
     assert differ.sum() == 1
 
 

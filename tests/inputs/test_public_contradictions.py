@@ -216,9 +216,8 @@ def test_degrees_where_radians_are_asked_for(sources):
     [said] = doubts(lambda: model().fit(Xt=np.radians(PARIS), sources=PARIS[:1]))
     assert said.startswith("sources: ")
     assert not doubts(lambda: SourceTargetKMedoids(1, metric="manhattan").fit(Xt=PARIS))
-    [said] = doubts(
-        lambda: model().fit(Xt=np.radians([[5.0, 2.0], [120.0, 10.0]]))
-    )  # longitude first
+    # longitude first
+    [said] = doubts(lambda: model().fit(Xt=np.radians([[5.0, 2.0], [120.0, 10.0]])))
     assert "latitude first" in said and "another order" in said
     ends = np.array([[np.pi / 2, np.pi], [-np.pi / 2, 2 * np.pi]])
     assert not doubts(lambda: model().fit(Xt=ends))
@@ -238,9 +237,8 @@ def test_a_doubt_is_said_once_in_a_budget():
     budget, target = PrivacyBudget(20.0, 1e-3), np.r_[PARIS, [[0.0, 0.0]]]
     model = NoisyAverageSet(t=3, epsilon=1.0, radius=30.0, random_state=0)
     assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
-    assert (
-        len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
-    )  # and again for the next fit
+    # and again for the next fit
+    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
     lloyd = NoisyLloyd(2, init=np.full((2, 2), 9.0), radius=1.0, **COST)
     X = RNG.uniform(-1, 1, (300, 2))
     assert len(doubts(lambda: budget.search(lloyd, {"n_iter": [1, 2, 3]}, X, epsilon=0.5))) == 1

@@ -90,9 +90,8 @@ def test_releases_are_the_same_bits_wherever_the_rows_lie(
     assert fit(on_disk(X, tmp_path)) == expected
     for chunks in CHUNKS.values():
         assert fit(da.from_array(X, chunks=chunks)) == expected
-    monkeypatch.setattr(
-        blocks, "KEPT_BYTES", 0
-    )  # as if the rows were too many to keep anything of them
+    # as if the rows were too many to keep anything of them
+    monkeypatch.setattr(blocks, "KEPT_BYTES", 0)
     assert fit(X) == expected
 
 

@@ -422,9 +422,8 @@ def test_frames_memory_maps_and_partitions_are_read_the_same(make, people, tmp_p
     of_frame = make(**PRICE, bounds=named).fit(frame)
     assert np.array_equal(of_frame.cluster_centers_, model.cluster_centers_)
     assert np.array_equal(of_frame.predict(frame), model.predict(people))
-    monkeypatch.setattr(
-        "dplit.inputs.blocks.KEPT_BYTES", 0
-    )  # nothing is kept: scaled anew at every pass
+    # nothing is kept: scaled anew at every pass
+    monkeypatch.setattr("dplit.inputs.blocks.KEPT_BYTES", 0)
     anew = make(**PRICE, bounds=(LOW, HIGH)).fit(people)
     assert np.array_equal(anew.cluster_centers_, model.cluster_centers_)
     if getattr(model, "variant", "") != "paper":

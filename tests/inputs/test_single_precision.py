@@ -54,9 +54,8 @@ def test_whatever_is_rounded_no_row_is_longer_than_the_sensitivity(d, weight):
         for Q in (quantize(rows, given), quantize(rows.astype(float), given)):
             assert max(exact_length(Q)) <= limit**2
         kept = LatticeRows(rows, given, keep=2**30)[:]
-        assert np.array_equal(
-            kept, quantize(rows, given)
-        )  # kept in single precision: whole, and exact
+        # kept in single precision: whole, and exact
+        assert np.array_equal(kept, quantize(rows, given))
         assert max(exact_length(kept)) <= limit**2
         lengths = np.hypot.reduce(clip_to_ball(rows, given), axis=1)
         assert lengths.max() <= given * (1 + d * 2.0**-52)
@@ -85,9 +84,8 @@ def test_sums_of_neighbors_differ_by_no_more_than_was_declared(neighboring, weig
         noise = Noise(0, neighboring=neighboring)
         noise.sums(rows, radius=given, mu=1.0)
         [line] = [one for one in noise.releases if one.sensitivity is not None][:1]
-        assert most * step <= line.sensitivity * (
-            1 + 1e-12
-        )  # with the number of rows a little more
+        # with the number of rows a little more
+        assert most * step <= line.sensitivity * (1 + 1e-12)
         Q = quantize(rows, given)
         total = Q.sum(axis=0)
         for i in range(len(rows)):

@@ -567,9 +567,8 @@ def test_the_rotated_average_costs_what_it_says(d, epsilon, delta):
     kinds = [(r.label, r.times) for r in noise.releases]
     assert sum(times for label, times in kinds if label != "sum and count") == 2 * d
     each, mu = k_tuples.rotated_releases(d, epsilon, delta)
-    assert each / mu == pytest.approx(
-        math.sqrt(2 / d)
-    )  # so each choice costs about epsilon / sqrt(d)
+    # so each choice costs about epsilon / sqrt(d)
+    assert each / mu == pytest.approx(math.sqrt(2 / d))
     assert {r.epsilon for r in noise.releases if r.epsilon} == {each} and noise.releases[
         -1
     ].mu == mu
@@ -971,9 +970,8 @@ def test_replay_catches_bugs_of_this_chapter():
         stable_tuples.stable_plan.cache_clear()
     assert any("weight of the core" in f for f in found)
     assert audit.replay(make(), pairs, seeds=range(3), fit=reads_scale(T))
-    with mock.patch.object(
-        stable_tuples, "canonical", lambda T: T
-    ):  # order of storage reaches the release
+    # order of storage reaches the release
+    with mock.patch.object(stable_tuples, "canonical", lambda T: T):
         one = make(random_state=0).fit(T[:300])
     assert one.status_ == "released"
 

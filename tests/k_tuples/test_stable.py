@@ -160,9 +160,8 @@ def test_stability_needed_is_equation_1():
 def test_a_tuple_is_a_function_of_its_part_bit_for_bit():
     """Whatever the other parts, the order of the rows and the threads that the machine offers."""
     rng = np.random.default_rng(0)
-    Q = rng.integers(-(10**6), 10**6, size=(40_000, 5)).astype(
-        float
-    )  # several chunks of a thread's work
+    # several chunks of a thread's work
+    Q = rng.integers(-(10**6), 10**6, size=(40_000, 5)).astype(float)
     parts, runs = np.arange(len(Q)) % 2, []
     for threads in (1, 2, 4, 2):
         with threadpool_limits(threads):

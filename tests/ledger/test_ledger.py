@@ -473,9 +473,8 @@ def told_later(composition, mus, cut, fixed, limit=None, delta=1e-3):
     law = [(*first[0], short), *((*end, long) for end in coarse(course, epsilon))]
     rule = Rule(limit or epsilon, delta, _SHARES[composition])
     menu = [(None, law)]
-    for rest in (
-        delta * np.linspace(1, 0, 101)[:-1]
-    ):  # the largest delta that fits after the short one
+    # the largest delta that fits after the short one
+    for rest in delta * np.linspace(1, 0, 101)[:-1]:
         blunt = Spending.claim(0.0, rest)
         if rule.admits(Spending.total([short, blunt])):
             ends = [(rest, 0.0, blunt), (0.0, rest, blunt), (1 - rest, 1 - rest, blunt)]
@@ -1652,9 +1651,8 @@ def test_a_fork_inside_a_fit_publishes_once(tmp_path):
     try:
         budget.fit(forks, None)
     except RuntimeError as error:
-        os._exit(
-            7 if "is a copy of the one that charged" in str(error) else 8
-        )  # the copy ends here
+        # the copy ends here
+        os._exit(7 if "is a copy of the one that charged" in str(error) else 8)
     codes.append(os.waitstatus_to_exitcode(os.waitpid(forks.child, 0)[1]))
     assert codes == [7] and [row.state for row in budget.ledger] == ["settled"]
 
@@ -1788,9 +1786,8 @@ def test_with_bounds_a_search_needs_no_other_bound():
         model(radius=None, bounds=(low, high), random_state=0), grid, blobs(), epsilon=0.5
     )
     assert found.best_params_ == {"n_clusters": 2}
-    with pytest.raises(
-        ValueError, match="number of columns is such a bound"
-    ):  # which only the table would tell
+    # which only the table would tell
+    with pytest.raises(ValueError, match="number of columns is such a bound"):
         Plan.of(model(radius=None, bounds=(-4.0, 4.0)), grid, None, 0.5, None)
 
 
@@ -2200,9 +2197,8 @@ def test_a_class_that_guarantees_gaussian_noise_falsely_is_noticed():
     budget, rows = PrivacyBudget(4, 1e-3), np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(RuntimeError, match="more than its reservation"):
         budget.fit(SaysGaussian(2, epsilon=1.0, delta=1e-6, radius=2.0, random_state=0), rows)
-    assert (
-        budget.spendings[0].mu_squared > 1
-    )  # what a pure fit counts, not what a Gaussian one would
+    # what a pure fit counts, not what a Gaussian one would
+    assert budget.spendings[0].mu_squared > 1
 
 
 # ---------------------------------------------------------------- receipts told by hand

@@ -367,9 +367,8 @@ def test_parts_in_a_budget_for_persons():
     assert budget.receipts[1].max_rows_per_person == 3
     assert budget.quote(Gaussian(0.5)).spent == PrivacyBudget(**LIMITS, max_rows_per_person=3).quote(*[Gaussian(0.5)] * 2).spent  # fmt: skip
     with pytest.raises(ValueError, match="at most 3 rows"):
-        budget.parallel(
-            parts(0.25, kind=Spender)
-        )  # not Gaussian: its own unit must be the ledger's
+        # not Gaussian: its own unit must be the ledger's
+        budget.parallel(parts(0.25, kind=Spender))
     with pytest.raises(ValueError, match="at most 3 rows"):
         budget.quote(Spender(0.25))
     assert len(budget.ledger) == 2

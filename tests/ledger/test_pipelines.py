@@ -458,9 +458,8 @@ def counted(row, seen=[]):  # noqa: B006
 )
 def test_a_function_that_remembers_or_draws_is_refused(function):
     if function == StandardScaler().fit_transform or "StandardScaler" in repr(function):
-        assert np.all(
-            record_wise(function)(PEOPLE) == 0
-        )  # of one record alone it has nothing to tell
+        # of one record alone it has nothing to tell
+        assert np.all(record_wise(function)(PEOPLE) == 0)
         return
     mine = budget()
     with pytest.raises(ValueError, match="again with the same record"):

@@ -463,9 +463,8 @@ def test_the_number_of_centers_and_of_candidates_is_fixed(make, kind, k):
 
 def test_the_printed_plan_is_the_papers():
     plan = lambda **how: mc.published_covers(PAPER(4, **how))  # noqa: E731
-    assert plan(n_public=1000) == mc.Covers(
-        3, 1e-3, 1.0, 4, snap=False
-    )  # floor(ln(n) / 2), 1 / n, k
+    # floor(ln(n) / 2), 1 / n, k
+    assert plan(n_public=1000) == mc.Covers(3, 1e-3, 1.0, 4, snap=False)
     assert plan(n_public=2).d == 1 and plan(n_public=1000, ratio=0.1).n_picks == 10  # 4 ln 10 = 9.2
 
 
@@ -517,11 +516,12 @@ def test_groups_that_look_empty_take_their_fallback_and_others_are_not_biased():
         out.append(means)
     out, deviation = np.array(out), noise.releases[-1].scale / 0.8
     assert 1 < deviation < 2
+    # normal tails: beyond 2, and beyond 2 - 1 / 1.6
     for j, often in (
         (0, 0.97),
         (1, 0.9),
         (2, 0.0),
-    ):  # normal tails: beyond 2, and beyond 2 - 1 / 1.6
+    ):
         share = np.mean((out[:, j] == fallback[j]).all(axis=1))
         assert share == 0 if j == 2 else often - 0.05 < share < 1
     error, five = out[:, 2].mean(axis=0) - X[0], 5 * out[:, 2].std(axis=0) / math.sqrt(300)
@@ -789,9 +789,8 @@ def test_memory_does_not_exceed_a_few_grids():
     mc.max_cover(points, mc.cover_radii(0.02), 8, Noise(0).cover(0.05))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (
-        peak < 250e6
-    )  # 171 nodes for each of 20,000 rows would be 55 MB of keys and as much of counts
+    # 171 nodes for each of 20,000 rows would be 55 MB of keys and as much of counts
+    assert peak < 250e6
 
 
 # ---------------------------------------------------------------- budgets
@@ -880,9 +879,8 @@ def test_exponents_of_three_proofs_are_in_order():
         simple = math.log1p(epsilon / math.log(1 / delta))
         paper, exact = mc.paper_exponent(epsilon, delta), cover_exponent(epsilon, delta)
         assert paper <= gupta <= simple <= exact
-    assert mc.paper_exponent(1.0, 0.07) > 1 / (
-        2 * math.log(math.e / 0.07)
-    )  # beyond .06 the order turns
+    # beyond .06 the order turns
+    assert mc.paper_exponent(1.0, 0.07) > 1 / (2 * math.log(math.e / 0.07))
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,8 @@ def test_samplers_hold_for_every_seed(kind, seed):
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_secure_bits_have_the_right_distribution(kind):
-    assert (
-        p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9
-    )  # fresh randomness each run: alarm once in 1e9
+    # fresh randomness each run: alarm once in 1e9
+    assert p_value(kind, SAMPLERS[kind](Bits(), 3.3, 200_000), 3.3) > 1e-9
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
@@ -128,9 +127,8 @@ def test_seeds_repeat_and_mark_the_receipt():
     assert Noise(7).count(10, mu=1.0) == Noise(7).count(10, mu=1.0)
     assert Noise(None).private and Noise().receipt().private
     generator = np.random.default_rng(1)
-    assert Noise(generator).count(10, mu=0.01) != Noise(generator).count(
-        10, mu=0.01
-    )  # two fits, two streams
+    # two fits, two streams
+    assert Noise(generator).count(10, mu=0.01) != Noise(generator).count(10, mu=0.01)
 
 
 def test_nothing_in_dplit_touches_global_randomness():
@@ -308,9 +306,8 @@ def test_noise_has_the_scale_its_cost_says():
 def test_noise_on_coordinates_is_independent():
     draws = np.array([Noise(s).sum(np.zeros((1, 3)), radius=1.0, mu=1.0) for s in range(4000)])
     correlation = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
-    assert np.abs(correlation).max() < 5 / math.sqrt(
-        4000
-    )  # five standard errors: false-alarm rate below 2e-6
+    # five standard errors: false-alarm rate below 2e-6
+    assert np.abs(correlation).max() < 5 / math.sqrt(4000)
 
 
 def test_receipts_state_what_was_done():
@@ -384,9 +381,8 @@ def test_noisy_avg_scales_with_its_count_and_stays_private_on_nothing():
         ]
     )
     radii = np.linalg.norm(empty, axis=1)
-    assert (
-        radii.max() <= 1 and stats.kstest(radii**2, "uniform").pvalue > 1e-6
-    )  # uniform in the disc
+    # uniform in the disc
+    assert radii.max() <= 1 and stats.kstest(radii**2, "uniform").pvalue > 1e-6
     assert Noise(0).receipt().epsilon == 0
 
 

@@ -52,9 +52,8 @@ def test_votes_are_those_of_brute_force_ties_to_the_lowest(d, k, L):
     P = np.rint(population * private_evolution_votes.grid_radius(d)).astype(np.int64)
     squares = ((Q.astype(np.int64)[:, None] - P) ** 2).sum(axis=2)
     for n_elite in (0, k):
-        with mock.patch.object(
-            private_evolution_votes, "_FEW", 0
-        ):  # small, and by groups all the same
+        # small, and by groups all the same
+        with mock.patch.object(private_evolution_votes, "_FEW", 0):
             votes = private_evolution_votes.nearest_member(Q, population, n_elite)
         assert np.array_equal(votes, squares.argmin(axis=1))
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 from pathlib import Path
 
@@ -45,6 +46,16 @@ def bones(code):
     return ast.dump(Silent().visit(ast.parse(code)))
 
 
+def hints_of(path):
+    """What the checker of a lesson says after a wrong answer."""
+    for cell in cells(path, "code"):
+        for tree in ast.parse(source(cell)).body:
+            named = [getattr(target, "id", "") for target in getattr(tree, "targets", ())]
+            if {*named} & {*build_class.CHECKED}:
+                return [value.elts[-1].value for value in tree.value.values]
+    return []
+
+
 def test_students_have_no_answers_and_the_instructor_has_all(folder):
     theirs = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.ipynb"))
     names = [path.name for path in LESSONS]
@@ -69,11 +80,7 @@ def test_a_students_copy_asks_everything_and_answers_nothing(folder, path):
     left_out = len(re.findall("<summary>Answers?</summary>", whole))
     assert left_out >= 1 or path.stem == "01_first_steps"  # it answers in its text
     # the hints of the exercises, and what is said after each question, word for word
-    for cell in cells(path, "code"):
-        for tree in ast.parse(source(cell)).body:
-            named = [getattr(target, "id", "") for target in getattr(tree, "targets", ())]
-            if {*named} & {*build_class.CHECKED}:
-                hints = [value.elts[-1].value for value in tree.value.values]
+    hints = hints_of(path)
     assert len(hints) >= 4 and not any(json.dumps(hint)[1:-1] in text for hint in hints)
     prose = "\n".join(source(cell) for cell in cells(path, "markdown"))
     left = "\n".join(source(cell) for cell in cells(copy, "markdown"))
@@ -125,7 +132,14 @@ def test_a_lesson_prints_no_hint_before_an_attempt(path):
         if "def check_answer(" in source(cell):
             assert source(cell).startswith("#| code-fold: true\n"), "its hints are seen at once"
     last = [c for c in cells(path, "code") if "check_answer(exercise, answer)" in source(c)][-1]
-    assert "".join(last["outputs"][-1]["text"]).count("no answer yet") >= 4
+    (printed,) = last["outputs"]
+    lines = "".join(printed["text"]).splitlines()
+    assert len(lines) >= 4 and all(
+        re.fullmatch(r"(Exercise )?\d: no answer yet\.", x) for x in lines
+    )
+    shown = json.dumps([cell["outputs"] for cell in cells(path, "code")])
+    hints = hints_of(path)
+    assert len(hints) >= 4 and not any(json.dumps(hint)[1:-1] in shown for hint in hints)
 
 
 def test_some_lessons_only_and_no_folder_of_others(tmp_path):
@@ -159,3 +173,46 @@ def check_it(x):
     left = build_class.without_hints(code)
     assert "hint" not in left.lower() and "another" not in left and "which one" not in left
     assert bones(left) != "" and left.count("not yet.") == 2 and left.count('""') == 2
+
+
+def wheel_of(folder):
+    """A file whose name is that of a wheel of this version."""
+    folder.mkdir()
+    wheel = folder / f"dplit-{build_class.setting('version')}-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    return wheel
+
+
+def test_students_get_a_wheel_and_the_commands_that_install_it(tmp_path):
+    out, wheel = tmp_path / "class", wheel_of(tmp_path / "dist")
+    build_class.build(out, ["02", "10"], wheel=wheel)
+    given = sorted(
+        path.relative_to(out / "students").as_posix() for path in out.rglob("students/*")
+    )
+    assert given == ["README.md", "benchmarks", wheel.name, "homework.ipynb", "lessons"]
+    assert (out / "students" / wheel.name).read_bytes() == b"a wheel"
+    text = (out / "students/README.md").read_text("utf8")
+    assert f"pip install -q ./{wheel.name} jupyterlab\n" in text and "CLONE" not in text
+    assert not re.search("answers|hint", text.replace("your answers", ""), re.I)
+    for name in re.findall(r"[\w/]+\.ipynb", text):
+        assert (out / "students" / name).is_file()
+    assert {*re.findall(r"lessons/(\d\d)", text)} == {"02", "10"}
+    build_class.build(out, ["02"], wheel=out / "students" / wheel.name)  # also from its own folder
+    assert (out / "students" / wheel.name).read_bytes() == b"a wheel"
+    with pytest.raises(ValueError, match=r"none\.whl is not a wheel"):
+        build_class.build(out, wheel=tmp_path / "none.whl")
+
+
+def test_without_a_wheel_students_install_a_clone(folder):
+    text = (folder / "students/README.md").read_text("utf8")
+    assert "pip install -q CLONE jupyterlab" in text and "CLONE is the folder" in text
+    assert build_class.setting("min_python") in text and not [*folder.rglob("*.whl")]
+
+
+def test_the_newest_wheel_of_this_version_is_found(tmp_path):
+    (tmp_path / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf8"), "utf8")
+    assert build_class.built_wheel(tmp_path) is None
+    old, new = wheel_of(tmp_path / "dist"), wheel_of(tmp_path / "wheels")
+    (tmp_path / "dist/dplit-0.0.1-py3-none-any.whl").touch()
+    os.utime(old, (1, 1))
+    assert build_class.built_wheel(tmp_path) == new

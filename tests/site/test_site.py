@@ -461,9 +461,8 @@ def test_each_name_of_a_face_is_imported_from_there_and_run_in_the_book(uses):
             asked += 1
             if ">>> " not in (inspect.getdoc(thing) or "") and uses.run(name, chapter) is None:
                 alone.append(f"{room}.{name}")
-    assert asked > 300 and len(alone) <= 27, (
-        alone
-    )  # these are run by tests and by other functions only
+    # these are run by tests and by other functions only
+    assert asked > 300 and len(alone) <= 27, alone
 
 
 def test_lessons_are_found_by_the_names_that_they_mention(uses):

@@ -15,6 +15,16 @@ NOTEBOOKS = sorted((ROOT / "nbs/lessons").glob("*.ipynb"))
 EACH = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 SIZE = {"width": 1280, "height": 720}
 SMALLEST = 24  # pixels of text, on a slide of SIZE
+# of the windows of projectors and laptops, and of one turned upright
+WINDOWS = [
+    (1280, 720),
+    (1280, 800),
+    (1024, 768),
+    (1920, 1080),
+    (800, 600),
+    (2560, 1080),
+    (700, 900),
+]
 WRONG = """smallest => [...document.querySelectorAll(".slide")].map((slide, i) => {
   const found = [], content = slide.querySelector(".content"), title = slide.querySelector("h2");
   const { width, height } = slide.getBoundingClientRect(), over = e => e.scrollWidth > e.clientWidth + 1;
@@ -29,11 +39,26 @@ WRONG = """smallest => [...document.querySelectorAll(".slide")].map((slide, i) =
     if (parseFloat(getComputedStyle(box).fontSize) < smallest) found.push("small: " + text.data.trim().slice(0, 40));
   }
   const pictures = [...slide.querySelectorAll("img")];
-  if (pictures.some(p => !p.naturalWidth || Math.min(p.clientWidth, p.clientHeight) < 300 || !p.alt)) found.push("picture");
+  // a figure has 200 pixels to the inch and letters of 7 points, 19 pixels: 14 or more of them where a slide is 1080 high
+  const scale = p => Math.min(p.clientWidth / p.naturalWidth, p.clientHeight / p.naturalHeight);
+  if (pictures.some(p => !p.naturalWidth || !p.alt || scale(p) * 19.4 * 1080 / 720 < 14)) found.push("picture");
+  if (pictures.length && content.textContent.replace(/\\s+/g, " ").length > 300) found.push("many words next to a picture");
   const parts = content.querySelectorAll(".words > *, .words li, .words tr").length;
   if (!pictures.length && (content.innerText.trim().length < 60 || parts === 1 && content.querySelector("pre"))) found.push("empty");
   return found.length ? `${i + 1}: ${found.join("; ")}` : "";
 }).filter(Boolean)"""
+
+
+# in a window of any form, the slide that was turned to is all that is seen, and nothing of it is cut off
+SEEN = """n => {
+  const slide = document.querySelectorAll(".slide")[n], box = slide.getBoundingClientRect(), found = [];
+  const near = (a, b) => Math.abs(a - b) < 1.5, content = slide.querySelector(".content");
+  if (!near(box.top, 0) || !near(box.height, innerHeight)) found.push(`from ${box.top} to ${box.bottom} of ${innerHeight}`);
+  if (!near(box.left, innerWidth - box.right)) found.push("not in the middle");
+  if (box.width > innerWidth + 1.5) found.push("cut off");
+  if (content.scrollHeight > content.clientHeight + 1 || content.scrollWidth > content.clientWidth + 1) found.push("runs over");
+  return found.length ? `${n + 1}: ${found.join("; ")}` : "";
+}"""
 
 
 def opened(tab, file):
@@ -42,6 +67,20 @@ def opened(tab, file):
     tab.goto(file.as_uri())
     tab.wait_for_function("document.documentElement.dataset.ready")
     return tab.evaluate(WRONG, SMALLEST)
+
+
+def turned(tab, file, width, height):
+    """What is wrong with each slide of a deck in a window of this size."""
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.goto(file.as_uri())
+    tab.wait_for_function("document.documentElement.dataset.ready")
+    tab.keyboard.press("Home")
+    found = []
+    for n in range(tab.locator(".slide").count()):
+        tab.evaluate("new Promise(requestAnimationFrame)")
+        found.append(tab.evaluate(SEEN, n))
+        tab.keyboard.press("PageDown")
+    return [*filter(None, found)]
 
 
 def lesson_of(folder, notebook):
@@ -53,13 +92,18 @@ def test_a_lesson_declares_a_whole_outline(notebook):
     slides = build_slides.outline(notebook)
     kinds = [slide["kind"] for slide in slides]
     assert {*build_slides.REQUIRED} <= {*kinds} <= {*build_slides.KINDS}
-    assert 12 <= len(slides) <= build_slides.MOST and kinds[0] == "question"
+    assert 12 <= len(slides) <= build_slides.MOST == 20 and kinds[0] == "question"
     assert kinds[-2:] == ["remember", "exercise"]
     titles = [slide["title"] for slide in slides]
     assert len({*titles}) == len(titles) and all(10 <= len(title) < 100 for title in titles)
-    said = "\n".join(slide["title"] + "\n" + slide.get("text", "") for slide in slides)
+    said = "\n".join(map(words_of, slides))
     assert not OURS.findall(said) and not BRITISH.findall(said) and "After this lesson" not in said
     assert all(slide.get("text") or slide.get("show") for slide in slides)
+
+
+def words_of(slide):
+    """What the outline itself says on a slide."""
+    return "\n".join(slide.get(part, "") for part in ("title", "text", "then"))
 
 
 def numbers(text):
@@ -83,7 +127,7 @@ def test_a_number_of_the_outline_is_one_of_the_lesson(notebook):
         said += re.findall('data-label="([^"]*)"', frames)
     known = numbers("\n".join(said))
     for slide in build_slides.outline(notebook):
-        assert numbers(slide["title"] + "\n" + slide.get("text", "")) <= known, slide["title"]
+        assert numbers(words_of(slide)) <= known, slide["title"]
 
 
 def test_the_definitions_are_on_slides():
@@ -167,6 +211,16 @@ def test_a_deck_prints_one_slide_on_a_page(browser, folder, tmp_path):
     assert pages == len(build_slides.outline(NOTEBOOKS[0]))
 
 
+def test_a_deck_is_printed_as_it_is_seen_in_a_window_of_its_own_form(tab, folder, tmp_path):
+    file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
+    assert turned(tab, file, 1024, 768) == []
+    tab.keyboard.press("PageUp")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.evaluate(WRONG, SMALLEST) == []
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.evaluate(SEEN, 18) == ""
+
+
 def test_keys_turn_the_slides(tab, folder, tmp_path):
     file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
     opened(tab, file)
@@ -175,9 +229,34 @@ def test_keys_turn_the_slides(tab, folder, tmp_path):
         ("ArrowRight", 1),
         (" ", 2),
         ("ArrowLeft", 1),
-        ("End", 18),
-        ("PageDown", 18),
+        ("End", 19),
+        ("PageDown", 19),
         ("Home", 0),
     ):
         tab.keyboard.press(key)
         tab.wait_for_function(f"{seen} === {place}")
+
+
+@pytest.mark.parametrize("width, height", WINDOWS)
+def test_a_slide_fills_a_window_of_any_form(tab, folder, tmp_path, width, height):
+    for notebook in NOTEBOOKS[:1] + NOTEBOOKS[6:7]:
+        file = build_slides.build(lesson_of(folder, notebook), tmp_path)
+        assert turned(tab, file, width, height) == []
+
+
+def test_a_slide_fills_a_window_that_changes(tab, folder, tmp_path):
+    file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
+    assert turned(tab, file, 1280, 720) == []
+    tab.keyboard.press("Home")
+    tab.keyboard.press("PageDown")
+    for width, height in WINDOWS:
+        tab.set_viewport_size({"width": width, "height": height})
+        tab.wait_for_function(f"({SEEN})(1) === ''")
+
+
+def test_a_slide_that_shows_a_part_of_the_next_is_seen(tab, folder, tmp_path):
+    file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
+    fixed = file.with_name("fixed.html")
+    style = "<style>.slide { height: 720px !important; }</style></head>"
+    fixed.write_text(file.read_text("utf8").replace("</head>", style), "utf8")
+    assert len(turned(tab, fixed, 1280, 800)) == len(build_slides.outline(NOTEBOOKS[0]))

@@ -131,10 +131,11 @@ def zoo(neighboring):
     return pairs_of(neighboring), audit.walks(2, RADIUS, neighboring=neighboring)
 
 
+# a single release has no later one
 LATER = (
     "the same draws",
     "a privacy cost above the claim after",
-)  # a single release has no later one
+)
 
 
 def harmless(name, bug):
@@ -1060,9 +1061,8 @@ def test_swaps_in_many_blocks_end_where_none_helps(monkeypatch):
     assert n_swaps and source_target.stc_cost(X, S, parts) == pytest.approx(
         source_target.stc_cost(X, S, whole), rel=0.02
     )
-    assert (
-        source_target.medoids.swap_medoids(X, d0, parts, every)[1] == 0
-    )  # a local optimum for all candidates
+    # a local optimum for all candidates
+    assert source_target.medoids.swap_medoids(X, d0, parts, every)[1] == 0
 
 
 def test_faster_pam_on_clipped_rows_agrees():

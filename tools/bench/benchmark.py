@@ -68,9 +68,8 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-if (
-    __name__ == "__main__"
-):  # `bench` is this folder: found in the one above, and nothing in it by its bare name
+# `bench` is this folder: found in the one above, and nothing in it by its bare name
+if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import (

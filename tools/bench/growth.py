@@ -70,9 +70,8 @@ def work(method, X, n, d, k):
         return lambda: dplit.SourceTargetKMedoids(k).fit(X) and 0
     cost = {"epsilon": 1.0, "delta": 1e-9, "radius": 1.0, "random_state": 0}
     model = getattr(dplit, method)(k, **cost)
-    warnings.simplefilter(
-        "ignore", AbstainedWarning
-    )  # the time is that of the whole work all the same
+    # the time is that of the whole work all the same
+    warnings.simplefilter("ignore", AbstainedWarning)
     return lambda: sum(r.times for r in model.fit(X).spent_.releases)
 
 

@@ -1,7 +1,6 @@
 """The section "Measured" of the README, from the tables of the book."""
 
 import re
-from collections import defaultdict
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from dplit.accounting import Table
 README = store.PROGRAM.parents[2] / "README.md"
 PEER_TITLES = {
     "PE-means": ("PE-means (2026), its privacy repaired", "our reimplementation"),
-    "Google LSH tree": ("Google's LSH tree (2021)", "our reimplementation"),
-    "FastLloyd": ("FastLloyd (2025)", "our reimplementation"),
-    "Balcan et al.": ("Balcan et al. (2017)", "our reimplementation"),
     "diffprivlib": ("diffprivlib 0.6.6", "their code"),
 }
 COVERS = ("syn64", "64"), ("digits", "10")  # set and clusters: where covers gain most, and nothing
@@ -67,47 +63,33 @@ def kmeans_part():
 {markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)"], rows)}"""
 
 
-def fit_times():
+def fit_time():
     """CPU time of a fit of PEMeans, in seconds and compared with its authors' program."""
     cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in store.book("speed")}
+    title = "1e5 x 16, k = 16"
     theirs = programs("k-means, CPU s", "PE-means, authors' program, printout off")
-    ratio = {r["data"]: r["ratio"] for r in theirs}
-    for name, title in {"sklearn_16_16": "20,000 x 16, k = 16", LARGE: "1e5 x 16, k = 16"}.items():
-        yield (
-            f"CPU time of `PEMeans`, {title}",
-            f"{cpu[name, 'PEMeans']:.2g} s; its authors' program takes {ratio[title]} times as long as ours (run once)",
-        )
+    [ratio] = [r["ratio"] for r in theirs if r["data"] == title]
+    yield (
+        f"CPU time of `PEMeans`, {title}",
+        f"{cpu[LARGE, 'PEMeans']:.2g} s; its authors' program takes {ratio} times as long as ours (run once)",
+    )
 
 
 def cover_losses():
     """Losses of MaxCoverKMeans, with their spread, where covers gain most and where they gain nothing."""
+    sets = []
     for name, k in COVERS:
         rows = [r for r in store.book("max_cover") if (r["dataset"], r["k"]) == (name, k)]
         cells = []
         for r in (r for m in COVER_TITLES for r in rows if r["method"] == m):
             sd = f" ± {float(r['sd']):.0f}" if float(r["sd"]) else ""
             cells.append(COVER_TITLES[r["method"]].format(f"{float(r['loss']):,.0f}{sd}"))
-        yield (
-            f"max cover on {name}, {int(rows[0]['n']):,} x {rows[0]['d']}, {k} clusters, epsilon 1, `zoom=False`, n public: loss",
-            ", ".join(cells),
+        sets.append(
+            f"{name} ({int(rows[0]['n']):,} x {rows[0]['d']}, {k} clusters): {', '.join(cells)}"
         )
-
-
-def solver_ratios():
-    """SourceTargetKMedoids compared with FasterPAM, with sources and without."""
-    found = [r for r in store.book("solver") if r["solver"] == "FasterPAM"]
-    cost, time = ([float(r[f"{what}_over_ours"]) for r in found] for what in ("cost", "time"))
     yield (
-        "100 medoids with given sources, 5,000 and 20,000 rows: FasterPAM over `SourceTargetKMedoids`",
-        f"{min(cost):.4f} to {max(cost):.4f} of the cost, {min(time):.1f} to {max(time):.0f} of the CPU time (their code)",
-    )
-    times = defaultdict(list)
-    for r in store.book("medoids"):
-        times[int(r["n"])].append(float(r["time_over_ours"]))
-    rest = ", ".join(f"{min(t):.1g} to {max(t):.1g} on {n:,} rows" for n, t in times.items())
-    yield (
-        "FasterPAM over `SourceTargetKMedoids` without sources, 2 to 1,000 medoids, its matrix of distances included: CPU time",
-        f"{rest} (their code)",
+        "max cover where covers gain most, and where they gain nothing, epsilon 1, `zoom=False`, n public: loss",
+        "; ".join(sets),
     )
 
 
@@ -133,13 +115,10 @@ def adaptation_gains():
     )
 
 
-def speed():
-    """Noise and passes, on which everything else is built."""
+def pass_time():
+    """A pass of NoisyLloyd over a table that memory does not hold."""
     last = store.book("scale")[-1]
     n, cpu = int(last["rows"]), {p: float(last[f"{p}_cpu_s"]) for p in PASSES}
-    for r in store.book("package"):
-        if not r["what"].startswith("PEMeans"):  # fit_times has it, next to others
-            yield r["what"], r["measured"]
     ratio = f"{cpu['round'] / cpu['sum']:.1f} times numpy's own sum of the map"
     yield (
         f"NoisyLloyd, a round over a memory map of {n:.0e} x 16 rows, {64e-9 * n:.1f} GB",
@@ -149,7 +128,7 @@ def speed():
 
 def section():
     """What the README says under "Measured", from the tables of the book."""
-    parts = fit_times, cover_losses, solver_ratios, gap_shares, adaptation_gains, speed
+    parts = fit_time, cover_losses, gap_shares, adaptation_gains, pass_time
     rest = markdown(["everything else", "measured"], [row for part in parts for row in part()])
     return f"""## Measured
 

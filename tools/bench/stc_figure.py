@@ -70,11 +70,12 @@ def ways(Xs, Xt, radius, center, seed):
                 options = cost | how | {"t": t}
                 found[f"NAS t = {t}, {variant}, {model}"] = run(NoisyAverageSet, **options)
             found[f"NNA, {variant}, {model}"] = run(NeighborNoisyAverages, **cost, **how)
+    # pure; rho = 3 as published; all that rho = 3 allows
     for e in (
         3.0,
         math.sqrt(1.5),
         math.sqrt(6),
-    ):  # pure; rho = 3 as published; all that rho = 3 allows
+    ):
         found[f"Balcan et al., epsilon {e:.2f}"] = partial(baseline, epsilon=e)
     lloyd = NoisyLloyd(100, epsilon=3.0, delta=1e-6, **ball)
     return found | {"noisy Lloyd, (3, 1e-6)": lambda: lloyd.fit(Xs).cluster_centers_}

@@ -1,16 +1,20 @@
 """The notebooks of a class: copies for students, without outputs, answers and hints, and a copy for the instructor, with all.
 
-    python tools/site/build_class.py FOLDER [--lessons 01 02 ...]
+    python tools/site/build_class.py FOLDER [--lessons 01 02 ...] [--wheel FILE]
 
-    FOLDER/students/      lessons and homework: to be handed out
+    FOLDER/students/      lessons and homework, dplit as a wheel, and a README.md with the commands that install it and start
+                          JupyterLab: to be handed out
     FOLDER/instructor/    the same as they are in the book, the answers to both, and the slides' outlines in the lessons
 
 In a student's copy a question keeps its place and loses its answer; a checker says "right" or "not yet", and no hint; a
-link to a page that students do not have is plain text. All code runs from top to bottom, with the exercises still open.
+link to a page that students do not have is plain text. All code runs from top to bottom, with the exercises still open,
+and without a network. The wheel is the newest one of this version in dist/ or wheels/, if no other is named; where there is
+none, README.md installs dplit from a clone, which contains the answers.
 """
 
 import argparse
 import ast
+import configparser
 import json
 import re
 import shutil
@@ -26,6 +30,30 @@ LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 HINT = re.compile(r"""\s*Hint:[^"\n]*(?=")""")
 KEPT = re.compile(r"\.\./benchmarks/(\w+\.json)")  # results that take long lie in a file
 CHECKED = ("ANSWERS", "KEYS")  # {exercise: (digest, ..., hint)} in the lessons
+README = """# Differential privacy, literately: notebooks for students
+
+You need Python {python} or later. Run these two commands in this folder. The first one needs a network, once:
+
+```
+python3 -m venv .venv && .venv/bin/pip install -q {source} jupyterlab
+.venv/bin/jupyter lab {first}
+```
+
+On Windows:
+
+```
+py -m venv .venv
+.venv\\Scripts\\pip install -q {source} jupyterlab
+.venv\\Scripts\\jupyter lab {first}
+```
+
+{said}The second command opens a notebook. *Run*, *Run All Cells* runs it, offline. Begin with it whenever you come back.
+
+{lessons}
+* `homework.ipynb`: problems to hand in
+
+Write your answers to the exercises into the last code cell of a lesson, and run it: it says which are right.
+"""
 
 
 def without_hints(source):
@@ -92,7 +120,34 @@ def keep(paths, root, *folders):
             shutil.copy(root / "nbs/benchmarks" / name, folder / name)
 
 
-def build(out, numbers=(), root=ROOT):
+def setting(name, root=ROOT):
+    """A line of settings.ini."""
+    settings = configparser.ConfigParser()
+    settings.read(root / "settings.ini", encoding="utf-8")
+    return settings["DEFAULT"][name]
+
+
+def built_wheel(root=ROOT):
+    """The newest wheel of this version of dplit that lies in dist/ or wheels/, None if there is none."""
+    name = f"dplit-{setting('version', root)}-*.whl"
+    found = [*(root / "dist").glob(name), *(root / "wheels").glob(name)]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def readme(lessons, wheel):
+    """How students install dplit, from a wheel in their folder or from a clone, and open these lessons."""
+    heads = [(path.name, "".join(read(path)["cells"][0]["source"])) for path in lessons]
+    titles = {name: head.partition("\n")[0].removeprefix("# ") for name, head in heads}
+    return README.format(
+        python=setting("min_python"),
+        source=f"./{wheel.name}" if wheel else "CLONE",
+        said="" if wheel else "CLONE is the folder of dplit's sources.\n\n",
+        first=f"lessons/{lessons[0].name}",
+        lessons="\n".join(f"* `lessons/{name}`: {title}" for name, title in titles.items()),
+    )
+
+
+def build(out, numbers=(), root=ROOT, wheel=None):
     """Write both copies; the lessons, by the numbers of their files, that went into them."""
     if out.is_file() or out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
         raise FileExistsError(
@@ -102,6 +157,9 @@ def build(out, numbers=(), root=ROOT):
     lessons = [path for path in every if not numbers or path.name[:2] in numbers]
     if unknown := {*numbers} - {path.name[:2] for path in every}:
         raise ValueError(f"there is no lesson {', '.join(sorted(unknown))}.")
+    if wheel and not (wheel.is_file() and wheel.suffix == ".whl"):
+        raise ValueError(f"{wheel} is not a wheel; `pip wheel --no-deps -w dist .` builds one.")
+    content = wheel.read_bytes() if wheel else b""  # it may lie in the folder that is replaced
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / MARKER).touch()
@@ -113,6 +171,9 @@ def build(out, numbers=(), root=ROOT):
         answers = root / "nbs/answers/lessons" / path.name
         write(instructor / "answers/lessons" / path.name, read(answers))
     keep(lessons, root, students / "benchmarks", instructor / "benchmarks")
+    if wheel:
+        (students / wheel.name).write_bytes(content)
+    (students / "README.md").write_text(readme(lessons, wheel), encoding="utf-8")
     homework = root / "teachers/homework.ipynb"
     write(students / homework.name, for_students(read(homework), set()))
     for path in (homework, root / "teachers/homework_answers.ipynb"):
@@ -126,12 +187,27 @@ def main():
     parser.add_argument(
         "--lessons", nargs="+", default=(), metavar="NUMBER", help="01 02 ...: all, if not said"
     )
+    parser.add_argument(
+        "--wheel",
+        type=Path,
+        help="dplit for the students: the newest in dist/ or wheels/, if not said",
+    )
     asked = parser.parse_args()
+    wheel = asked.wheel or built_wheel()
     try:
-        lessons = build(asked.folder, asked.lessons)
+        lessons = build(asked.folder, asked.lessons, wheel=wheel)
     except (FileExistsError, ValueError) as error:
         sys.exit(f"No class was made: {error}")
     print(f"{len(lessons)} lessons in {asked.folder}/students, without answers and hints.")
+    if wheel:
+        print(f"Their README.md installs {wheel.name}, which lies there, too.")
+    else:
+        print(
+            "Their README.md installs dplit from a clone, which contains the answers. Build a wheel"
+        )
+        print(
+            "with `pip wheel --no-deps -w dist .` and run this again: it will lie in their folder."
+        )
     print(f"With them, and with the answers, in {asked.folder}/instructor: not for students.")
 
 

@@ -10,6 +10,7 @@ The outline is in the notebook's own metadata, "slides": a list of slides, each 
     kind    one of KINDS
     title   what the slide says, in one sentence
     text    Markdown, if it needs more than what it shows
+    then    Markdown below what it shows, as a question about it
     show    what it takes from the lesson, in order: "#thm-noise" is a box; "c20482b9" is what a cell of this id shows, the
             first picture of something to play with; "c20482b9 code" is its code, "c20482b9 ol 1-4" are items of its list,
             "c20482b9 frame 3" its third picture, "c20482b9 table" its first table, "c20482b9 p 2" its second paragraph, "#thm-noise ul" a part of a box; and
@@ -84,7 +85,8 @@ def rendered(notebook):
         pieces += [piece.removeprefix("\0") for piece in cell_markdown(page, cell)]
     for slide in outline(notebook):
         pieces += ["::: {.cell .title}", slide["title"], ":::"]
-        pieces += ["::: {.cell .text}", slide.get("text", ""), ":::"]
+        for part in ("text", "then"):
+            pieces += [f"::: {{.cell .{part}}}", slide.get(part, ""), ":::"]
     page.body = pandoc(page, "\n\n".join(pieces))
     for mark in page.body.select("div.cell[data-cell]"):  # what follows belongs to this cell
         while (after := mark.next_sibling) is not None and "cell" not in getattr(
@@ -134,9 +136,8 @@ def taken(page, wish):
             "": "figure, img, table, pre.output, .cell-output > p",
         }
         found = cell.select(kinds.get(what, what)) if cell else []
-        if (
-            not what
-        ):  # what a cell says in Markdown is a paragraph; a picture in a figure comes with it
+        # what a cell says in Markdown is a paragraph; a picture in a figure comes with it
+        if not what:
             found = [tag for tag in found if not tag.find_parent("figure")]
         elif what not in ("figure", "table", "frame"):
             found = [tag for tag in found if not tag.find_parent(["li", "table", "figure"])]
@@ -186,15 +187,18 @@ def section_of(tag):
 # ---- Slides ----------------------------------------------------------------------------------------------------------
 
 
-def slide(page, declared, title, text, lesson):
+def parts_of(text):
+    """The paragraphs, lists and tables of a piece of Markdown."""
+    return [str(tag) for tag in text.find_all(True, recursive=False) if text_of(tag)]
+
+
+def slide(page, declared, title, text, then, lesson):
     """One slide: its title, its words and its picture, and where in the lesson it comes from."""
     if declared["kind"] not in KINDS:
         raise page.error(
             f"a slide is of the kind {declared['kind']!r}; the kinds are {', '.join(KINDS)}."
         )
-    words, picture, link, where = [], None, "", ("", "")
-    if text_of(text):
-        words += [str(tag) for tag in text.find_all(True, recursive=False)]
+    words, picture, link, where = parts_of(text), None, "", ("", "")
     for wish in declared.get("show", []):
         first, tags = taken(page, wish)
         cell = first.find_parent("div", class_="cell")
@@ -205,34 +209,26 @@ def slide(page, declared, title, text, lesson):
             if shown:
                 picture = shown
                 caption = cell.find("figcaption")
-                if caption and not text_of(text):
+                if caption and not text_of(text) + text_of(then):
                     words.append(f"<p>{caption.decode_contents()}</p>")
             else:
                 words.append(str(tag))
         if "moves" in cell.get("class", ()):
             place = section_of(first)[0]
             link = f'<a href="{lesson}{"#" if place else ""}{place}">play with it</a>'
+    words += parts_of(then)
     if not words and picture is None:
         raise page.error(f"the slide {declared['title']!r} shows nothing.")
     parts = [f'<div class="words">{"".join(words)}</div>'] if words else []
-    kind = "content"
     if picture:
-        width, height = size_of(picture)
-        kind += " beside" if words and width < 1.5 * height else ""
         alt = html.escape(picture.get("alt", ""))
         parts.append(f'<div class="picture"><img src="{picture["src"]}" alt="{alt}"></div>')
     name = html.escape(where[1] or page.title.partition(":")[0])
     return (
         f'<section class="slide is-{declared["kind"]}">\n<h2>{title.p.decode_contents()}</h2>\n'
-        f'<div class="{kind}">{"".join(parts)}</div>\n'
+        f'<div class="content">{"".join(parts)}</div>\n'
         f"<footer><span>{name}{' · ' if link else ''}{link}</span><span>NUMBER</span></footer>\n</section>"
     )
-
-
-def size_of(picture):
-    """Width and height of a PNG that lies in the page, from its head."""
-    head = base64.b64decode(picture["src"].partition(",")[2][:64])
-    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
 
 
 def deck(notebook, lesson, site):
@@ -240,11 +236,8 @@ def deck(notebook, lesson, site):
     page, declared = rendered(notebook), outline(notebook)
     if not declared:
         raise page.error("this lesson declares no slides.")
-    titles, texts = (page.body.find_all("div", class_=name) for name in ("title", "text"))
-    made = [
-        slide(page, each, title, text, lesson)
-        for each, title, text in zip(declared, titles, texts, strict=True)
-    ]
+    said = (page.body.find_all("div", class_=name) for name in ("title", "text", "then"))
+    made = [slide(page, *each, lesson) for each in zip(declared, *said, strict=True)]
     name = page.title.partition(":")[0]
     made = [s.replace("NUMBER", f"{n} / {len(made)}") for n, s in enumerate(made, 1)]
     return (

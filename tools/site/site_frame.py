@@ -88,9 +88,8 @@ def number_figures(page):
     """A picture that has a caption is a figure and has a number, whether pandoc wrote it or a cell's HTML."""
     for number, caption in enumerate(page.body.find_all("figcaption"), 1):
         label = page.body.new_tag("span", string=f"Figure {number}.", attrs={"class": "number"})
-        caption.attrs.pop(
-            "aria-hidden", None
-        )  # pandoc hides a caption that repeats the picture's text
+        # pandoc hides a caption that repeats the picture's text
+        caption.attrs.pop("aria-hidden", None)
         caption.insert(0, label, " ")
 
 

@@ -7,9 +7,8 @@ import re
 from site_pages import text_of
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-IMPORTS = re.compile(
-    r"^(from \S+ )?import (\([^)]*\)|.*)$|#.*$", re.M
-)  # and comments: they run nothing
+# and comments: they run nothing
+IMPORTS = re.compile(r"^(from \S+ )?import (\([^)]*\)|.*)$|#.*$", re.M)
 
 
 def package_of(module):

@@ -72,9 +72,8 @@ def run(epsilon, n_seeds):
         reader = KNeighborsClassifier(1).fit(arrived[:500], digit[:500])
         return error, reader.score(arrived[500:], digit[500:])
 
-    warnings.simplefilter(
-        "ignore", ConvergenceWarning
-    )  # corners that are always blank: one codeword
+    # corners that are always blank: one codeword
+    warnings.simplefilter("ignore", ConvergenceWarning)
     rows = []
     for parts, k in FORMS:
         squares = cut(parts)

@@ -177,10 +177,13 @@ def slug(title):
 
 
 def anchors(nb):
-    """Whatever a link may point at: ids, headings as the site names them, exported names."""
+    """Whatever a link may point at: ids, headings as the site names them, those that a cell shows, exported names."""
+    outputs = (output for cell in nb["cells"] for output in cell.get("outputs", []))
+    html = "".join("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
+    shown = re.findall(r'<h[1-6] id="([^"]+)"', html)
     slugs = {slug(title) for _, title in headings(nb, "1,6")}
     exported = {name.lower() for _, cell in cells(nb) if is_export(cell) for name in defined(cell)}
-    return {*ids(nb), *slugs, *exported}
+    return {*ids(nb), *slugs, *shown, *exported}
 
 
 def imported_modules(cell):

@@ -1,4 +1,4 @@
-"""From a file to a report: what the command writes, refuses, and never says. It is run as whoever owns a table runs it, in a process of its own."""
+"""Cluster a file from the command line: what the command writes, refuses, and never says. It is run as whoever owns a table runs it, in a process of its own."""
 
 import argparse
 import csv

@@ -57,6 +57,86 @@ def test_the_first_hit_is_the_page_that_teaches_it(tab, folder, words):
     assert first.get_attribute("href").partition("#")[0] == FIRST[words]
 
 
+NAMES = {  # a public name, typed as it is written or not: its entry in the reference
+    "PEMeans": "private_evolution.kmeans.html#pemeans",
+    "pemeans": "private_evolution.kmeans.html#pemeans",
+    "NoisyLloyd": "estimators.lloyd.html#noisylloyd",
+    "PrivacyBudget": "ledger.ledger.html#privacybudget",
+    "gaussian_mu": "accounting.gaussian.html#gaussian_mu",
+    "PrivacyBudget.open": "ledger.ledger.html#privacybudget.open",
+    "Noise": "mechanisms.noise.html#noise",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_hit_for_a_name_is_its_entry_in_the_reference(tab, folder, name):
+    tab.goto((folder / "index.html").as_uri())
+    tab.locator("#site-search").fill(name)
+    first = tab.locator("#site-results a").first
+    first.wait_for(timeout=10_000)
+    assert first.get_attribute("href") == f"reference/{NAMES[name]}"
+
+
+def test_a_word_that_is_also_a_name_finds_what_it_means(tab, folder):
+    tab.goto((folder / "index.html").as_uri())
+    tab.locator("#site-search").fill("noise")
+    first = tab.locator("#site-results a").first
+    first.wait_for(timeout=10_000)
+    assert not first.get_attribute("href").startswith("reference/")
+
+
+def test_the_bar_has_room_and_the_menu_has_its_pages(tab, folder):
+    """In every window the page is as wide as the window; where the bar shows no pages, the menu has them."""
+    for width in (320, 390, 1020, 1021, 1440):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.goto((folder / "index.html").as_uri())
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        bar = tab.locator("header nav a", has_text="Teaching")
+        assert bar.is_visible() == (width > 1020)
+        if not bar.is_visible():
+            tab.locator(".sidebar > summary").click()
+            tab.locator(".sidebar .part > summary", has_text="Teaching").click()
+            assert tab.locator(".sidebar a[href='about/teaching.html']").is_visible()
+
+
+VERDICTS = {  # of a benchmark: heads of the columns by which one judges
+    "kmeans": ["lower loss in", "verdict", "geometric mean"],
+    "speed": ["its time over ours (above 1: ours is faster)", "fastest over ours", "verdict"],
+    "medoids": ["ours faster in", "verdict"],
+    "adaptation": ["ours ahead"],
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_verdict_is_seen_on_a_small_phone(tab, folder, name):
+    """Its column begins and ends within 320 pixels, before the table is scrolled sideways."""
+    tab.set_viewport_size({"width": 320, "height": 700})
+    tab.goto((folder / f"examples/benchmarks_{name}.html").as_uri())
+    for head in VERDICTS[name]:
+        cells = tab.locator("main thead th:visible").filter(
+            has_text=re.compile(rf"^\s*{re.escape(head)}\s*$")
+        )
+        assert cells.count() >= 1
+        for i in range(cells.count()):
+            box = cells.nth(i).bounding_box()
+            assert box["x"] + box["width"] <= 320, head
+
+
+def test_a_figure_is_sharp_and_its_letters_are_those_of_the_text(tab, folder):
+    """It is shown with no more pixels than it has, in the middle of the column, wider than half of it."""
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto((folder / "lessons/finding_clusters_by_voting.html").as_uri())
+    figures = tab.evaluate(
+        "[...document.querySelectorAll('main figure > img')].map(i => [i.getBoundingClientRect(), i.naturalWidth])"
+        ".map(([box, has]) => [box.left, box.width, has])"
+    )
+    column = tab.evaluate("document.querySelector('main').getBoundingClientRect().toJSON()")
+    assert len(figures) >= 3
+    for left, width, pixels in figures:
+        assert 1.5 * width < pixels and width > column["width"] / 2
+        assert abs(left + width / 2 - column["x"] - column["width"] / 2) < 2
+
+
 def glossary():
     """Terms of the glossary, each with the page that defines it, by its row."""
     cells = json.loads((ROOT / "nbs/about/words.ipynb").read_text("utf8"))["cells"]

@@ -20,6 +20,7 @@ import pytest
 import site_code
 import site_frame
 import site_lists
+import site_pages
 import site_text
 import site_uses
 import yaml
@@ -115,6 +116,10 @@ class Summer:
 
     def fit(self, x):
         """Add up x | or try to."""
+
+    @classmethod
+    def open(cls, path):
+        """Sums from a file."""
 
     def _inside(self):
         """Nobody's business."""
@@ -236,7 +241,8 @@ def test_code_and_outputs_are_shown(book, chapter):
 
 def test_a_figure_has_a_number_a_caption_and_words_for_who_cannot_see_it(chapter):
     figure = BeautifulSoup(chapter, "html.parser").find("figure", id=False)
-    assert figure.img["width"] == "7"  # half its pixels, say: fine on a fine screen
+    # drawn 7 wide, of twice as many pixels, say: larger, and still fine
+    assert figure.img["width"] == f"{7 * site_pages.LARGER:.0f}" != "7"
     assert figure.img["alt"] == "One grey square" and not figure.figcaption.has_attr("aria-hidden")
     assert site.text_of(figure.figcaption) == "Figure 1. A pixel."
     fold = figure.find_next("details", class_="code-fold")
@@ -266,8 +272,26 @@ def test_long_code_is_folded_and_imports_wait_for_code(chapter):
 
 def test_names_link_to_their_documentation(book, chapter):
     index = (book / "index.html").read_text(encoding="utf-8")
-    assert len(re.findall(r'<a [^>]*href="noise.html#noisy_sum"[^>]*><code>noisy_sum', index)) == 2
+    entry = r'<a [^>]*href="reference/noise.html#noisy_sum"[^>]*><code>noisy_sum'
+    assert len(re.findall(entry, index)) == 2
+    # on the page that defines it, to the definition
     assert re.search(r'href="noise.html#noisy_sum"[^>]*><code>noisy_sum</code></a>', chapter)
+
+
+def test_names_in_tables_and_bold_ones_need_not_be_code():
+    """The first time in each; common words, and names within other links, stay as they are."""
+    page = Page("a/b.ipynb")
+    text = (
+        "<p>NoisySum <strong>Receipt of NoisySum</strong></p><h2><strong>NoisySum</strong></h2>"
+        "<table><tr><td>NoisySum (1.0)</td><td>NoisySum, Sum</td><td><a href='x'>PESum</a></td></tr></table>"
+    )
+    page.body = BeautifulSoup(text, "html.parser")
+    places = {n: (f"c.html#{n}", f"reference/c.html#{n}") for n in ("NoisySum", "Sum", "PESum")}
+    site_frame.link_names(page, places)
+    links = [(a["href"], a.parent.name) for a in page.body.select("a")]
+    entry = "../reference/c.html#NoisySum"
+    assert links == [(entry, "strong"), (entry, "td"), ("x", "td")]
+    assert site.text_of(page.body.table) == "NoisySum (1.0)NoisySum, SumPESum"
 
 
 def test_what_is_cited_leads_to_the_sources(book):
@@ -287,7 +311,7 @@ def test_previews_hold_what_the_links_mean(book):
     text = (book / "site" / "previews" / "reference" / "noise.js").read_text(encoding="utf-8")
     assert "If scale is negative" in text
     index = (book / "index.html").read_text(encoding="utf-8")
-    assert index.count('data-preview="noise.html#noisy_sum"') == 2
+    assert index.count('data-preview="reference/noise.html#noisy_sum"') == 2
     assert index.count('data-preview="noise.html#thm-one"') == 1
 
 
@@ -392,7 +416,12 @@ def test_every_module_has_a_reference_page(book):
     text = site.text_of(page.main, without=("annotation",))
     assert "tiny_book.noise Sums with noise." in text
     assert page.main.find("a", href="../noise.html", string="Noise & sums")
-    assert [h["id"] for h in page.main(["h2", "h3"])] == ["noisy_sum", "summer", "summer.fit"]
+    assert [h["id"] for h in page.main(["h2", "h3"])] == [
+        "noisy_sum",
+        "summer",
+        "summer.fit",
+        "summer.open",
+    ]
     assert "Summer.fit(self, x) Add up x | or try to." in text
     links = page.main.find("h2", id="noisy_sum").find_next("div", class_="places")
     assert (
@@ -461,25 +490,53 @@ def test_navigation(book, chapter):
     assert parts["Foundations"].find("a", attrs={"aria-current": "page"})
 
 
-def test_chapters_and_sections_have_numbers(chapter):
+def test_sections_have_numbers(book, chapter):
     soup = BeautifulSoup(chapter, "html.parser")
     headings = [site.text_of(h) for h in soup.main(["h1", "h2", "h3"])]
-    assert headings == [
-        "10 Noise & sums",
-        "10.1 First section",
-        "10.2 Second section",
-        "10.2.1 Its part",
-    ]
+    assert headings == ["Noise & sums", "1 First section", "2 Second section", "2.1 Its part"]
     assert [a.get_text() for a in soup.select(".contents a")] == headings[1:]
+    for name in ("reference/noise.html", "notation.html", "index.html"):  # made, or the first
+        page = BeautifulSoup((book / name).read_text("utf8"), "html.parser")
+        assert not page.select("h2 > .number")
 
 
-def test_a_section_that_has_a_number_keeps_it():
-    page = Page("7_t.ipynb")
-    text = "<h1>T</h1><h2>2. <em>Two</em></h2><h3>Part</h3><h2>Exercises</h2><h2>4. Four</h2>"
+def numbered(text):
+    page = Page("a/t.ipynb")
     page.body = BeautifulSoup(text, "html.parser")
     site_frame.number_sections(page)
-    found = [site.text_of(h) for h in page.body(["h1", "h2", "h3"])]
-    assert found == ["7 T", "7.2 Two", "7.2.1 Part", "Exercises", "7.4 Four"]
+    return [site.text_of(h) for h in page.body(["h1", "h2", "h3"])]
+
+
+def test_a_number_that_a_heading_has_in_its_notebook_is_the_one_that_is_counted():
+    text = "<h1>T</h1><h3>Before</h3><h2>1. <em>One</em></h2><h3>Part</h3><h2>Exercises</h2>"
+    assert numbered(text) == ["T", "Before", "1 One", "1.1 Part", "2 Exercises"]
+    for other in ("<h2>4. Four</h2>", "<h3>1. Part</h3>"):
+        with pytest.raises(site.SiteError, match="^a/t.ipynb: .* has another number on its page"):
+            numbered(text + other)
+
+
+def test_the_whole_book_is_numbered_by_this_rule():
+    """Chapters have numbers in their notebooks, lessons have none."""
+    chapters = 0
+    for path in NBS.rglob("*.ipynb"):
+        if ".ipynb_checkpoints" in path.parts:
+            continue
+        cells = json.loads(path.read_text("utf8"))["cells"]
+        prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+        prose = re.sub(r"^```.*?^```", "", prose, flags=re.M | re.S)
+        typed = re.findall(r"^## (?:(\d+)\. )?", prose, flags=re.M)
+        assert all(int(t) == n for n, t in enumerate(typed, 1) if t), path
+        assert path.parent.name != "lessons" or not any(typed) or "answers" in path.parts
+        chapters += any(typed)
+    assert chapters > 30
+
+
+def test_the_page_of_security_is_the_file():
+    [cell] = [c for c in json.loads((NBS / "about/security.ipynb").read_text("utf8"))["cells"] if c.get("outputs")]  # fmt: skip
+    shown = "".join(cell["outputs"][0]["data"]["text/markdown"])
+    text = (ROOT / "SECURITY.md").read_text("utf8").removeprefix("# Security\n\n").strip()
+    shown = re.sub(r"\]\(#.*?\)", lambda link: link[0].replace(".", ""), shown)  # as on a code host
+    assert shown == text.replace("](nbs/", "](../"), "run nbs/about/security.ipynb"
 
 
 def test_search_index(book):
@@ -495,7 +552,8 @@ def test_search_index(book):
     kinds = {address: kind for kind, address, *_ in entries}
     assert kinds["noise.html#def-a"] == "definition" and kinds["index.html"] == "page"
     assert kinds["noise.html#first-section"] == "section"
-    assert kinds["reference/noise.html#noisy_sum"] == "function"
+    assert kinds["reference/noise.html#noisy_sum"] == "function"  # of no face
+    assert by_address["noise.html#first-section"][2] == "First section"  # without its number
     assert "noise.html#noisy_sum" not in kinds  # a function is found once
     assert len(by_address) == len(entries) and not any(a.endswith("#") for a in kinds)
     assert "frac" not in text  # readers search words, not TeX
@@ -635,7 +693,8 @@ def test_a_notebook_in_a_folder_and_its_chapter_link_to_each_other(tmp_path):
     )
     assert '<a href="answers/noise.html">Answers</a>' in chapter
     assert '<a href="../noise.html#first-section">Back</a>' in answers
-    assert re.search('href="../noise.html#noisy_sum"[^>]*><code>noisy_sum</code></a>', answers)
+    entry = 'href="../reference/noise.html#noisy_sum"[^>]*><code>noisy_sum</code></a>'
+    assert re.search(entry, answers)
 
 
 def test_only_its_own_folder_is_replaced(tmp_path):

@@ -20,6 +20,7 @@ from pathlib import Path
 import pypandoc
 import typst
 from bs4 import BeautifulSoup
+from site_pages import LARGER
 
 BLOCKS = {"p", "ul", "ol", "table", "figure", "pre", "blockquote", "h2", "h3", "div"}
 LEFT_OUT = "script, style, details, button, nav, [hidden]"
@@ -91,7 +92,8 @@ def printable(page, folder):
             file = folder / f"{page.stem}-{len(list(folder.iterdir()))}.png"
             file.write_bytes(base64.b64decode(picture["src"].partition(",")[2]))
         picture["src"] = str(file.resolve())
-        picture["width"] = f"{int(picture.get('width', 480)) * 0.75:g}pt"
+        width = int(picture.get("width", 480 * LARGER)) / LARGER  # as it was drawn
+        picture["width"] = f"{width * 0.75:.3g}pt"
     for tag in body.find_all(["div", "section", "article", "header"]):
         if "theorem" not in tag.get("class", ()):  # else a page could not break inside it
             tag.unwrap()

@@ -103,6 +103,8 @@ async function show(link) {
   shownFor = link;
   const found = await preview(link.dataset.preview);
   if (shownFor !== link) return;
+  // of an entry in the reference the signature, the summary and the links
+  if (link.dataset.preview.startsWith("reference/")) [...found.children].slice(3).forEach(part => part.remove());
   found.querySelectorAll("a").forEach(inner => inner.replaceWith(...inner.childNodes));
   card.replaceChildren(found);
   card.hidden = false;
@@ -131,7 +133,7 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 
 // Search by MiniSearch: all words, then any; typos forgiven; headings count more than text, sections and definitions more than functions.
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
-const worth = { page: 2, function: 1, term: 1 }, usual = 3;
+const worth = { page: 2, function: 1, name: 1, term: 1 }, usual = 3;
 // lessons teach a term; measurements, answers and the page of symbols only use it
 const places = [["lessons/", 2], ["about/sources.html", 2], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
 const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
@@ -158,11 +160,17 @@ async function search() {
   // the glossary's row of this very word is among the first five
   const row = found.findIndex(({ kind, title }) => kind === "term" && title.toLowerCase() === words.toLowerCase());
   if (row > 4) found.splice(4, 0, ...found.splice(row, 1));
+  // the entry of this very name comes first: as it is written, or, where it cannot be a word of a language, in any case
+  const coded = /\w[A-Z]|[_.\d]/, same = ({ kind, title }) => kind === "name" && title === words
+    || /^(name|function)$/.test(kind) && coded.test(title) && title.toLowerCase() === words.toLowerCase();
+  const entry = found.find(hit => hit.kind === "name" && same(hit)) ?? found.find(same);
+  if (entry) found.unshift(...found.splice(found.indexOf(entry), 1));
   const seen = new Set(), shown = [];
-  for (const { address, chapter, title, text, kind, terms } of found) {
+  for (const hit of found) {
+    const { address, chapter, title, text, kind, terms } = hit;
     if (seen.has(chapter + title) || shown.length === 20) continue;
     seen.add(chapter + title);
-    const at = Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
+    const at = hit === entry ? 0 : Math.max(0, ...terms.map(term => text.toLowerCase().indexOf(term)).filter(i => i > 0).slice(0, 1)), start = at < 40 ? 0 : text.indexOf(" ", at - 40) + 1;
     shown.push(make("a", { href: root + address, onclick: () => { results.hidden = true; } },
       make("strong", { textContent: title }), make("em", { textContent: kind === "page" ? "chapter" : chapter }),
       make("span", { textContent: (start ? "… " : "") + text.slice(start, start + 120) })));

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 
 from bs4 import NavigableString
-from site_pages import HEADINGS, text_of, walk
+from site_pages import HEADINGS, reference_name, text_of, walk
 
 KINDS = dict(
     thm="Theorem",
@@ -62,30 +62,26 @@ def number_theorems(page):
 
 
 def number_sections(page):
-    """Chapter 10, "4. The theorem" is section 10.4, and its second part 10.4.2. Sections that carry no number are counted."""
-    if not page.number:
+    """Sections are counted, on every page that is a notebook, except the first: 4, and its second part 4.2.
+
+    A heading may have its number in the notebook too, as in "## 4. The theorem": then it must be this one.
+    """
+    if page.made or page.notebook == "index.ipynb":
         return
-    mark(page, page.body.h1, page.number)
-    headings = page.body.find_all(["h2", "h3"])
-    own = any(h.name == "h2" and re.match(r"\d+\. ", text_of(h)) for h in headings)
-    section, part = 0, 0
-    for heading in headings:
-        if heading.name == "h3":
-            part += 1
-            if section:
-                mark(page, heading, f"{page.number}.{section}.{part}")
-            continue
-        first, part = next(heading.strings), 0
-        found = re.match(r"(\d+)\. ", first)
-        if found:
-            first.replace_with(first.removeprefix(found[0]))
-        section = int(found[1]) if found else 0 if own else section + 1
+    section = part = 0
+    for heading in page.body.find_all(["h2", "h3"]):
+        first = next(heading.strings)
+        typed = re.match(r"(\d+)\. ", first)
+        section, part = (section + 1, 0) if heading.name == "h2" else (section, part + 1)
+        if typed and (heading.name != "h2" or int(typed[1]) != section):
+            raise page.error(
+                f"'{text_of(heading)}' has another number on its page, {section}; correct it, or leave it out."
+            )
+        first.replace_with(first.removeprefix(typed[0] if typed else ""))
         if section:
-            mark(page, heading, f"{page.number}.{section}")
-
-
-def mark(page, heading, number):
-    heading.insert(0, page.body.new_tag("span", string=number, attrs={"class": "number"}), " ")
+            number = f"{section}.{part}" if part else f"{section}"
+            label = page.body.new_tag("span", string=number, attrs={"class": "number"})
+            heading.insert(0, label, " ")
 
 
 def number_figures(page):
@@ -166,8 +162,11 @@ def heads(page, table):
     for head in table.find_all("th"):
         if not text_of(head):
             head.name = "td"
+    for cell in table.find_all("td"):  # words have room, where a window is narrow too
+        if len(text_of(cell)) > 40:
+            cell["class"] = "long"
     for code in table.find_all("code"):  # a long name breaks where its words do
-        pieces = re.split(r"(?<=[_.])(?=\w)", code.string or "")
+        pieces = re.split(r"(?<=\w[_.(=])(?=[\w'])", code.string or "")
         if len(pieces) > 1 and len(code.string) > 15:
             code.clear()
             for n, piece in enumerate(pieces):
@@ -178,26 +177,55 @@ def heads(page, table):
 
 
 def documentation(modules, pages):
-    """Where each exported name is documented: both noisy_sum and mechanisms.noisy_sum -> mechanisms.html#noisy_sum."""
+    """Where each exported name is defined and where it is documented, its entry in the reference if it has one.
+
+    Both noisy_sum and mechanisms.noisy_sum -> (mechanisms.html#noisy_sum, reference/mechanisms.html#noisy_sum).
+    """
     there = {f"{page.address}#{tag['id']}" for page in pages for tag in page.body.find_all(id=True)}
     places = {}
     for module, names in modules.items():
+        entries = posixpath.splitext(reference_name(module))[0] + ".html"
         for name, (target, _) in names.items():
+            short = name.removeprefix(f"{module}.")
+            entry = f"{entries}#{short.lower()}"
             while target not in there and "." in target.partition("#")[2]:
                 target = target.rpartition(".")[0]  # a method is documented with its class
-            short = name.removeprefix(f"{module}.")
+            both = target if target in there else entry, entry if entry in there else target
             for spelling in (
-                (short, f"{module.rpartition('.')[2]}.{short}", name) if target in there else ()
+                (short, f"{module.rpartition('.')[2]}.{short}", name) if both[0] in there else ()
             ):
-                places.setdefault(spelling, target)
+                places.setdefault(spelling, both)
     return places
 
 
+CAMEL = re.compile(r"\b(?=\w*[a-z])[A-Z]\w*[A-Z]\w*\b")  # a name, and no word of a language
+
+
 def link_names(page, places):
+    """Names lead to the reference, on the page that defines them to the definition. In tables, and where they are bold, they need not be code."""
+
+    def address(name):
+        if name in places:
+            chapter, entry = places[name]
+            return page.root + (chapter if chapter.startswith(f"{page.address}#") else entry)
+
+    skipped = ["a", "pre", "summary", *HEADINGS]
     for code in page.body.find_all("code"):
-        target = places.get(code.get_text().removesuffix("()"))
-        if target and not code.find_parent(["a", "pre", "summary", *HEADINGS]):
-            code.wrap(page.body.new_tag("a", href=page.root + target))
+        target = address(code.get_text().removesuffix("()"))
+        if target and not code.find_parent(skipped):
+            code.wrap(page.body.new_tag("a", href=target))
+    for box in page.body.select("table, p > strong"):
+        seen = {link.get_text() for link in box.find_all("a")}
+        for words in list(walk(box, (*skipped, "code", "math", "svg", "script", "style"))):
+            parts, at = [], 0
+            for found in CAMEL.finditer(words) if type(words) is NavigableString else ():
+                if found[0] not in seen and (target := address(found[0])):
+                    seen.add(found[0])
+                    parts += [words[at : found.start()]]
+                    parts += [page.body.new_tag("a", string=found[0], href=target)]
+                    at = found.end()
+            if parts and not box.find_parent(skipped):
+                words.replace_with(*parts, words[at:])
 
 
 def link_pages(page, pages):

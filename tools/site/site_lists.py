@@ -72,12 +72,13 @@ def contents(page):
 
 def search_entries(page):
     """One entry for each heading, theorem and word of a glossary: what it is (page, section, a theorem's kind, function,
-    term), address, chapter, title and text."""
+    name of a room's face, term), address, chapter, title and text."""
     kind = "function" if page.documents else "section"
     entries = [["page", page.address, page.label, page.title, []]]
     for node in walk(page.body, ("pre", "annotation", "summary", *HEADINGS)):
         if type(node) is NavigableString:
-            entries[-1][-1].append(node)
+            if not (page.documents and node.find_parent(class_="places")):  # links to other pages
+                entries[-1][-1].append(node)
         elif not isinstance(node, Tag) or not node.get("id"):
             continue
         elif "theorem" in node.get("class", []):
@@ -86,7 +87,14 @@ def search_entries(page):
                 [node["class"][-1], f"{page.address}#{node['id']}", page.label, title, []]
             )
         elif node.name in HEADINGS[1:]:
-            entries.append([kind, f"{page.address}#{node['id']}", page.label, text_of(node), []])
+            entries.append([kind, f"{page.address}#{node['id']}", page.label, bare(node), []])
+            places = page.documents and node.find_next("div", class_="places")
+            if (
+                node.name == "h2"
+                and places
+                and not text_of(places).startswith(f"from {page.title} ")
+            ):
+                entries[-1][0] = "name"  # a face offers it
     for table in page.body.select("table"):  # of a glossary: one for each word
         glossary = table.th and text_of(table.th) == "our word"
         for row in table.find_all("tr")[1:] if glossary else ():
@@ -97,6 +105,12 @@ def search_entries(page):
         [*entry, " ".join("".join(text).split()).removeprefix(entry[3]).strip()]
         for *entry, text in entries
     ]
+
+
+def bare(heading):
+    """The words of a heading without its number."""
+    number = heading.find(class_="number")
+    return text_of(heading).removeprefix(text_of(number) if number else "").strip()
 
 
 # ---- Previews --------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ RICHEST_FIRST = [
     "text/plain",
 ]
 PICTURES = {"image/png": ".png", "image/svg+xml": ".svg"}
+LARGER = 1.27  # than a figure is drawn: its letters are then as large as those of the text
 DIALECT = "markdown+lists_without_preceding_blankline+autolink_bare_uris-raw_tex"
 
 
@@ -62,16 +63,9 @@ class Page:
         )
 
     @property
-    def number(self):
-        """The chapter's number, that of its notebook: prose and errata speak of chapter 50. "" for other pages."""
-        found = re.match(r"(\d+)_", self.notebook)
-        return str(int(found[1])) if found else ""
-
-    @property
     def label(self):
-        lesson = re.match(r"lessons/(\d+)_", self.notebook)  # prose speaks of lesson 20
-        number = self.number or (lesson[1] if lesson else "")
-        return f"{number} {self.short or self.title}".strip()
+        lesson = re.match(r"(?:lessons/)?(\d+)_", self.notebook)  # prose speaks of lesson 20
+        return f"{lesson[1] if lesson else ''} {self.short or self.title}".strip()
 
     @property
     def documents(self):
@@ -173,7 +167,8 @@ def output_markdown(page, output, options):
             raise page.error("a figure says nothing to those who cannot see it: add '#| fig-alt:'.")
         alt = html.escape(alt)
         mark = f"#{label}" if label.startswith("fig-") else ""
-        wide = f'width="{said["width"]}"' if "width" in said else ""  # finer than the screen
+        # its pixels are finer than the screen's
+        wide = f'width="{said["width"] * LARGER:.0f}"' if "width" in said else ""
         return f'\n![{caption}]({figure}){{{mark} {wide} alt="{alt}"}}\n'
     if kind == "text/html" and caption:  # something to play with
         return f"\n<figure>\n{fenced(data, '{=html}')}\n<figcaption>{caption}</figcaption>\n</figure>\n"
@@ -346,7 +341,9 @@ def reference(module, chapter, uses):
         lines.append(f"| [`{name}`](#{name.lower()}) | {first} |")
         entry = Documentation(symbol, name=name, title_level=2)._repr_markdown_()
         entries.append(uses.below_the_summary(entry, name, module.__name__, chapter))
-        methods = inspect.getmembers(symbol, inspect.isfunction) if inspect.isclass(symbol) else []
+        # those of the class itself too, such as PrivacyBudget.open
+        methods = inspect.getmembers(symbol, inspect.isroutine) if inspect.isclass(symbol) else []
+        methods = [m for m in methods if inspect.isfunction(m[1]) or inspect.ismethod(m[1])]
         for method, function in methods:  # our own, inherited ones too
             ours = function.__module__.partition(".")[0] == module.__name__.partition(".")[0]
             if method[0] != "_" and function.__doc__ and ours:

@@ -22,6 +22,7 @@ from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import as_ends, check_no_pairs, doubt, looks_joined
 from .doubts import of_one_value, Reach, remember
+from .foreign import quiet
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
@@ -325,7 +326,8 @@ def _readable(X, column):
     else:
         cells = (X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object))[:, column]
     if cells.dtype.kind not in "fiub":
-        cells = np.array([_number_or_nan(cell) for cell in cells.tolist()], dtype=float)
+        with quiet():  # a cell's own conversion may warn
+            cells = np.array([_number_or_nan(cell) for cell in cells.tolist()], dtype=float)
     found = as_float64(cells)
     return np.where(np.isfinite(found), found, np.nan)
 

@@ -50,16 +50,24 @@ const unfold = () => {
 unfold(); addEventListener("hashchange", unfold);
 
 // Code can be copied, headings linked to.
-for (const block of document.querySelectorAll("main div.sourceCode")) {
+for (const shell of document.querySelectorAll("main pre:not(.output, .sourceCode, div.sourceCode pre)")) {
+  const box = make("div", { className: "shell" });
+  shell.replaceWith(box);
+  box.append(shell);
+}
+for (const block of document.querySelectorAll("main :is(div.sourceCode, div.shell)")) {
   const button = make("button", { className: "copy", type: "button", textContent: "Copy" });
   button.onclick = async () => {
-    getSelection().selectAllChildren(block.querySelector("code"));
+    getSelection().selectAllChildren(block.querySelector("code, pre"));
     await (navigator.clipboard?.writeText(getSelection().toString()) ?? document.execCommand("copy"));
     getSelection().removeAllRanges();
     button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 1500);
   };
   block.append(button);
 }
+// an option such as --dry-run is one word
+for (const code of document.querySelectorAll("main :not(pre, a) > code"))
+  if (/^--?[\w-]{1,28}$/.test(code.textContent)) code.classList.add("whole");
 for (const heading of document.querySelectorAll("main h2[id], main h3[id]"))
   heading.append(make("a", { className: "anchor", href: "#" + heading.id, textContent: "#", ariaLabel: "Link to this section" }));
 
@@ -142,7 +150,7 @@ async function search() {
   if (!engine) {
     await load("minisearch/minisearch.js"); await load("search-index.js");
     // of a question, the words that ask are not searched for
-    const asks = /^(a|an|the|is|are|do|does|what|which|how|to|of|for|in|i|my|mean|should|can)$/i;
+    const asks = /^(a|an|the|is|are|do|does|what|which|how|to|of|for|in|i|my|mean|should|can|need|use|take|when|why|where|you|me)$/i;
     engine ??= new MiniSearch({
       processTerm: word => asks.test(word) ? null : word.toLowerCase(),
       fields: ["title", "text", "chapter"],

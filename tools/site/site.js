@@ -143,7 +143,7 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
 const worth = { page: 2, function: 1, name: 1, term: 1 }, usual = 3;
 // lessons teach a term; measurements, answers and the page of symbols only use it
-const places = [["lessons/", 2], ["about/sources.html", 2], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
+const places = [["lessons/", 2], ["about/sources.html", 2], ["about/other_libraries.html", .4], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
 const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
 let engine;
 async function search() {

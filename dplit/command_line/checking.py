@@ -190,6 +190,16 @@ WARNING = (
 )
 
 
+def _require_column(options):
+    """Refuse a bound on rows of a person without the column of persons, in which nothing could be counted."""
+    if options.person_column is None is not options.max_rows_per_person:
+        raise ValueError(
+            f"--max-rows-per-person {options.max_rows_per_person}: without --person-column ID the rows of a person "
+            "cannot be counted, and the check would say nothing about this bound. Name the column, or leave the "
+            "option out."
+        )
+
+
 def _malformed(wrong):
     return f"{len(wrong)} malformed record{'s' * (len(wrong) > 1)}"
 
@@ -227,6 +237,7 @@ def check(options):
     OSError, TypeError, ValueError
         If a bound or the kind of table is impossible, as for `cluster`.
     """
+    _require_column(options)
     with opened(options.table, options.max_bytes) as source:
         scaler, left_out = read_public(options, source)
         left_out = check_persons(options, source, scaler, left_out)

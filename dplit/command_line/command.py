@@ -42,7 +42,7 @@ from ..inputs.doubts import listed, of_one_value
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
-from .persons import check_persons, keeping, persons_of
+from .persons import check_persons, keeping, persons_of, promise_of
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -156,7 +156,7 @@ def _in_doubt(source, scaler):
     return [*filter(None, map(of_one_value, scaler.columns_)), *lists_in_doubt(source, scaler)]
 
 
-def _say_cost(options, source, scaler, model, why, left_out, budget):
+def _say_cost(options, source, scaler, model, why, left_out, promise, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
     said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
@@ -168,6 +168,7 @@ def _say_cost(options, source, scaler, model, why, left_out, budget):
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
+    said += [promise] * bool(promise)
     said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler)]
     say(
         "\n".join(
@@ -197,7 +198,7 @@ def _prepare(folder):
     return new
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
-def _result(options, source, scaler, model, why, left_out, charge=None):
+def _result(options, source, scaler, model, why, left_out, promise, charge=None):
     """What was released, in the table's units; `charge` is the number of its charge in the ledger."""
     abstained = getattr(model, "status_", "") == "abstained"
     sizes, errors = (getattr(model, f"cluster_sizes_{end}", None) for end in ("", "se_"))
@@ -211,21 +212,23 @@ def _result(options, source, scaler, model, why, left_out, charge=None):
         centers=scaler.in_units(model.cluster_centers_),
         sizes=sizes,
         errors=errors,
-        receipt=_with_rules_said(model.spent_, scaler, persons_of(options)),
+        receipt=_with_rules_said(model.spent_, scaler, persons_of(options), promise),
         center_errors=_center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
         ledger=_printable(options.ledger.name) if options.ledger else "",
         charge=charge,
+        promise=promise,
     )
 
 
-def _with_rules_said(receipt, scaler, persons=None):
+def _with_rules_said(receipt, scaler, persons=None, promise=""):
     """The receipt with the public rules of the table in its title: missing cells, weights and bounded contributions."""
     said = ((c, words) for c in scaler.columns_ for words in (c.weighed, c.rule) if words)
     rules = [f"column {c.name}: {words}" for c, words in said]
     if persons:
         rules.append("of each id in column {}, at most {} rows, by a public rule".format(*persons))
+    rules += [promise] * bool(promise)
     rules = _printable("; ".join(rules))
     return replace(receipt, title=f"{receipt.title}; {rules}") if rules else receipt
 
@@ -367,7 +370,7 @@ def _finish(folder, result, failed, came):
     return 3 if failed else 0
 
 # %% ../../nbs/command_line/command.ipynb #009df0c7
-def _answer(options, source, scaler, model, stop, why, left_out, charge=None):
+def _answer(options, source, scaler, model, stop, why, left_out, promise, charge=None):
     """((result, files that failed), receipt): reads the rows, fits, and first of all writes what spent the budget."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {source.name} ...")
@@ -378,7 +381,7 @@ def _answer(options, source, scaler, model, stop, why, left_out, charge=None):
         say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
         with clock("clustering"):
             model.fit(rows)
-    result = _result(options, source, scaler, model, why, left_out, charge)
+    result = _result(options, source, scaler, model, why, left_out, promise, charge)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
 
@@ -399,6 +402,8 @@ def _cluster(options, source):
     """`cluster` with the table opened."""
     scaler, model, *said = _plan(options, source)
     budget = _till(options, model)
+    units = rows_per_person(model), budget.max_rows_per_person if budget else 1
+    said.append(promise_of(options, max(units)))
     if options.dry_run:
         _require_empty(options.out)
         return _say_cost(options, source, scaler, model, *said, budget)
@@ -408,8 +413,11 @@ def _cluster(options, source):
         try:
             _try_first(options, source, scaler, model, *said)
             stop.check()
-            if left_out := said[-1]:
+            _, left_out, promise = said
+            if left_out:
                 say(f"left out, because no range is declared: {listed(left_out, 12)}")
+            if promise:
+                say(promise)
             for doubt in _in_doubt(source, scaler):
                 say(f"in doubt: {doubt}")
             if budget is None:

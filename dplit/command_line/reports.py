@@ -195,7 +195,8 @@ NOT_PROTECTED = (
     "The time that the computation took, and its memory.",
     "The fact that the computation succeeded: a table is refused if a cell of a range is no number and no rule "
     "was declared for that column.",
-    "Several rows of one person. One row is protected; a person with two rows is protected half as well (group privacy).",
+    "Several rows of one person. One row is protected; for a person with two rows mu doubles, and epsilon at the "
+    "same delta more than doubles (group privacy; with delta = 0 it doubles).",
     "Facts about many people. For example, that older people are richer can be learned with or without "
     "any one of them, and may then be assumed of each.",
     "What was or will be published elsewhere about the same people. Privacy costs add up: a ledger keeps "
@@ -203,15 +204,18 @@ NOT_PROTECTED = (
 )
 
 # %% ../../nbs/command_line/reports.ipynb #9a0e1107
-def _not_protected(receipt):
-    """`NOT_PROTECTED`, adapted if the unit of privacy is a person."""
-    if (m := receipt.max_rows_per_person) == 1:
-        return NOT_PROTECTED
+def _not_protected(result):
+    """`NOT_PROTECTED`, adapted if the unit of privacy is a person; the user's promise about persons, if any, comes first."""
+    promised = [f"Persons with more rows than promised: {result.promise}."] * bool(result.promise)
+    if (m := result.receipt.max_rows_per_person) == 1:
+        return (*promised, *NOT_PROTECTED)
     person = (
         f"A person with several ids, or with more than {m} rows in a table to which that bound was not applied: "
-        "a person with twice as many is protected half as well (group privacy)."
+        "with twice as many, mu doubles, and epsilon at the same delta more than doubles (group privacy; with "
+        "delta = 0 it doubles)."
     )
-    return tuple(person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
+    rest = (person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
+    return (*promised, *rest)
 
 
 def _unit_words(m):
@@ -436,7 +440,7 @@ def report(result):
         "" if result.receipt.private else "<p class=warn>NOT private: for teaching and tests.</p>"
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in _sentences(result))
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result.receipt))
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result))
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',

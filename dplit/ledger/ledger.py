@@ -446,7 +446,8 @@ class PrivacyBudget(Budget):
         half of delta is reserved (all of it, if the first charge cannot be composed). "added":
         epsilons and deltas are added, up to all of delta.
     max_rows_per_person : int
-        The unit of privacy: persons with at most this many rows each; see `dplit.ledger.units`.
+        The unit of privacy: persons with at most this many rows each, which you promise;
+        `bound_contributions` enforces it. See `dplit.ledger.units`.
 
     Attributes
     ----------

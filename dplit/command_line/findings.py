@@ -24,7 +24,7 @@ class Result(NamedTuple):
     standard errors of their noise; `center_errors`, or None, are those of the centers' noise; `why`
     is the reason for the method; `n_rows` and `n_rows_error`, or None, are the sum of the sizes and
     its standard error, which is smaller than their standard errors suggest; `ledger` is the name of the
-    file of the ledger that was charged, without its folder, and `charge` the number of the charge there;
+    file of the ledger that was charged, without its folder, `ledger_id` its id, and `charge` the number of the charge there;
     `promise` says that the bound on the rows of a person is the user's promise, if no rule was applied.
     """
 
@@ -43,6 +43,7 @@ class Result(NamedTuple):
     ledger: str = ""
     charge: int | None = None
     promise: str = ""
+    ledger_id: str = ""
 
 # %% ../../nbs/command_line/findings.ipynb #c27c5082
 MOST_COLUMNS = 24  # panels in a figure

@@ -18,7 +18,7 @@ NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", 
 PURE = "GridKMeans", "NoisyLloyd"  # that can give pure epsilon-DP
 MANY = 32  # columns; with more of them HDPEMeans is used; each value of a list counts as one
 MOST = 2**36  # bytes of a table, copied or in memory: a small file may unpack to any number
-_ADDED = "with --begin: basic composition (added), or tight composition with half of delta kept for addition (default)"
+_ADDED = "with --begin: basic composition (added), or tight composition at 13/32 of delta, with 1/2 kept for addition and 3/32 for deltas and failures (default)"
 _RELATION = "with --begin: the neighboring relation of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
 example:

@@ -415,9 +415,11 @@ def made_by(result):
     -------
     dict
         PUBLIC. `dplit`, the version; if a ledger was charged, `ledger`, the name of its file without the folder,
-        and `charge`, the row of the printed ledger, counted from 1 (None if it could not be read).
+        `ledger_id`, the id in its printed heading, and `charge`, the row of the printed ledger, counted from 1
+        (None if it could not be read).
     """
-    where = {"ledger": result.ledger, "charge": result.charge} if result.ledger else {}
+    where = {"ledger": result.ledger, "ledger_id": result.ledger_id, "charge": result.charge}
+    where = where if result.ledger else {}
     return {"dplit": sys.modules["dplit"].__version__, **where}
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
+from dplit.accounting.filters import SHARES
 from dplit.command_line import command as commands
+from dplit.ledger.units import share_in_words
 
 ASKED = ["--clusters", "3", "--epsilon", "1", "--delta", "1e-6", "--out", "out"]
 
@@ -76,6 +78,16 @@ def test_a_dry_run_refuses_what_a_run_would(folder, spoil, words):
     spoil(folder)
     told = run("--ledger", "ledger", "--dry-run")
     assert isinstance(told, str) and any(word in told for word in words.split("|")), told
+
+
+def test_the_help_names_the_shares_of_delta(capsys):
+    with pytest.raises(SystemExit):
+        main(["ledger", "--help"])
+    said, shares = " ".join(capsys.readouterr().out.split()), SHARES
+    rest = share_in_words(shares.own + shares.failure)
+    parts = share_in_words(shares.gaussian), share_in_words(shares.basic), rest
+    told = "composition at {} of delta, with {} kept for addition and {} for deltas and failures"
+    assert told.format(*parts) in said and share_in_words(0.1234) == "0.1234"
 
 
 def test_how_a_ledger_is_begun(folder, capsys):

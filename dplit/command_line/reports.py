@@ -320,10 +320,23 @@ def _read(x):
     return f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}"
 
 
+def _cells(result):
+    """Centers in everyday notation, one line for each cluster; shares with the standard errors of their noise."""
+    cells, errors = [[*map(_read, center)] for center in result.centers], result.center_errors
+    if errors is None:
+        return cells
+    shares = [bool(column.values) for column in result.columns for _ in column.outputs]
+    told = [[*map(" \u00b1 {:.2g}".format, line)] for line in errors]
+    return [
+        [cell + also * share for cell, also, share in zip(*line, shares, strict=True)]
+        for line in zip(cells, told, strict=True)
+    ]
+
+
 def _centers_table(result):
     """Centers and sizes as a table: a line for each cluster or, if that is narrower, for each column."""
     head = ["cluster", *(name for column in result.columns for name in column.outputs)]
-    rows = [[i, *map(_read, center)] for i, center in enumerate(result.centers, 1)]
+    rows = [[i, *cells] for i, cells in enumerate(_cells(result), 1)]
     if result.sizes is not None:
         head += ["rows", "standard error"]
         pairs = zip(result.sizes, result.errors, strict=True)
@@ -392,7 +405,10 @@ def _found(result):
         )
     if result.center_errors is not None:
         where += " Whiskers, often too short to be seen: two standard errors of the noise."
-    shares = " For a category, the shares of its values among the rows of a cluster."
+    shares = (
+        " For a category, the shares of its values among the rows of a cluster, each with its own noise: bars are "
+        "divided by their sum where it exceeds 1, and what is missing to 1 is noise or values on no list."
+    )
     shares = shares if any(c.values for c in result.columns) else ""
     parts = [_picture(plot_columns(result), where + shares + some)]
     if result.sizes is not None:
@@ -400,6 +416,10 @@ def _found(result):
         parts.append(_picture(plot_sizes(result), sizes + some))
     parts += [f"<p class=warn>{html.escape(doubt)}</p>"] if (doubt := doubts(result)) else []
     said = [f"<p>{text}</p>"] if (text := together(result)) else []
+    if any(c.values for c in result.columns) and result.center_errors is not None:
+        said.insert(
+            0, "<p>A share in this table is followed by the standard error of its noise.</p>"
+        )
     return "\n".join([*parts, _centers_table(result), *said])
 
 # %% ../../nbs/command_line/reports.ipynb #43e00001

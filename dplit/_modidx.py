@@ -1077,6 +1077,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'dplit/command_line/command.py'),
                                             'dplit.command_line.command._n_outputs': ( 'command_line/command.html#_n_outputs',
                                                                                        'dplit/command_line/command.py'),
+                                            'dplit.command_line.command._opened': ( 'command_line/command.html#_opened',
+                                                                                    'dplit/command_line/command.py'),
                                             'dplit.command_line.command._plan': ( 'command_line/command.html#_plan',
                                                                                   'dplit/command_line/command.py'),
                                             'dplit.command_line.command._prepare': ( 'command_line/command.html#_prepare',

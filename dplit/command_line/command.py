@@ -143,11 +143,21 @@ def _say_unit(options, model, cost):
         )
 
 
+def _opened(options):
+    """The ledger; if there is none, the error says how to begin one in the unit of privacy of this run."""
+    try:
+        return PrivacyBudget.open(options.ledger)
+    except FileNotFoundError as error:
+        unit = f" --max-rows-per-person {m}" if (m := options.max_rows_per_person or 1) > 1 else ""
+        said = str(error).replace("--begin EPSILON DELTA", f"--begin EPSILON DELTA{unit}")
+    raise FileNotFoundError(said)
+
+
 def _till(options, model):
     """The ledger, if one is named, with room for this fit; else None."""
     if options.ledger is None:
         return None
-    budget = PrivacyBudget.open(options.ledger)
+    budget = _opened(options)
     require_room(budget, Row.for_cost(**_cost(options, model, budget)))
     return budget
 
@@ -170,6 +180,11 @@ def _say_cost(options, source, scaler, model, told, budget):
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
+    if budget and cost["bound"] is None:
+        said.append(
+            f"Not all noise of {cost['name']} is Gaussian, so before the fit only its epsilon and delta are known. The ledger composes "
+            "them as those of the worst mechanism, or adds them, whichever is less; often that is plain addition."
+        )
     said += [told.promise] * bool(told.promise)
     said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler)]
     say(

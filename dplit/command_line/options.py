@@ -99,6 +99,10 @@ def number_of(text):
 def _how_to_write(text):
     """How to write a number, in words; the number itself, if only signs between thousands are to be left out."""
     bare = re.sub(r"[_'\u2019\s]", "", text).replace("\u2212", "-")
+    if re.fullmatch(
+        r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(T.*)?\s*", text
+    ):
+        return "a date: write days since a public one, in the table too"
     with suppress(ValueError):
         if math.isfinite(number := float(bare)):
             return f"write {number:.15g}"

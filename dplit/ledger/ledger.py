@@ -70,7 +70,9 @@ def _total_line(ledger):
     epsilon, delta = sum_up(r.epsilon for r in rows), sum_up(r.delta for r in rows)
     settled = [r for r in ledger.receipts if r and 0 < r.epsilon < math.inf]
     more = f"; or {ledger.fits(receipt=settled[-1])} more like the last settled" if settled else ""
-    if ledger._now()[0].in_force.basic == 1:
+    adds = ledger._now()[0].in_force.basic == 1
+    squares = "" if adds or not ledger.delta else " (costs of Gaussian noise add in squares)"
+    if adds:
         total = (
             f"spent, by plain addition: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g}, delta = "
             f"{rounded_up(spent.delta)} of {ledger.delta:g}"
@@ -83,7 +85,7 @@ def _total_line(ledger):
         )
     return (
         f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger._balance()}{more}"
+        f"left: {ledger._balance()}{squares}{more}"
     )
 
 

@@ -2479,6 +2479,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dplit.ledger.ledger._charge': ('ledger/ledger.html#_charge', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger._file_of': ('ledger/ledger.html#_file_of', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger._finite': ('ledger/ledger.html#_finite', 'dplit/ledger/ledger.py'),
+                                     'dplit.ledger.ledger._heading': ('ledger/ledger.html#_heading', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger._limits': ('ledger/ledger.html#_limits', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger._opened_again': ('ledger/ledger.html#_opened_again', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger._require_cost': ('ledger/ledger.html#_require_cost', 'dplit/ledger/ledger.py'),

@@ -266,7 +266,7 @@ def _center_errors(scaler, model):
     units = [column.unit for column in scaler.columns_ for _ in column.outputs]
     return None if errors is None else errors * units
 
-
+# %% ../../nbs/command_line/command.ipynb #c6cb31d1
 def _lines(result):
     """Head and rows of centers.csv."""
     names = [name for column in result.columns for name in column.outputs]
@@ -424,7 +424,7 @@ def cluster(options):
     with opened(options.table, options.max_bytes) as source:
         return _cluster(options, source)
 
-
+# %% ../../nbs/command_line/command.ipynb #009df0d1
 def _cluster(options, source):
     """`cluster` with the table opened."""
     scaler, model, *said = _plan(options, source)

@@ -109,7 +109,7 @@ def _noisy_shares(result):
             f"{MOSTLY_NOISE:g}, so they may be mostly noise. Fewer clusters, more rows or a larger epsilon may help."
         )
 
-
+# %% ../../nbs/command_line/findings.ipynb #5e7148d1
 def _places(result):
     """(column, its slice of the outputs) of each column."""
     ends = np.cumsum([len(column.outputs) for column in result.columns])

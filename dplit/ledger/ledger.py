@@ -64,6 +64,10 @@ def _as_table(charges):
     ]
     return Table(head, rows)
 
+# %% ../../nbs/ledger/ledger.ipynb #5705a2d1
+def _heading(ledger):
+    return f"Ledger {ledger.path or 'in memory'} (id {ledger._book.limits.ledger})"
+
 
 def _total_line(ledger):
     spent, rows = ledger.spent, ledger.ledger
@@ -128,7 +132,6 @@ class Pages:
     composition = property(lambda self: self._rule.composition)
     max_rows_per_person = property(lambda self: self._rule.max_rows_per_person)
     path = property(lambda self: self._book.path)
-    id = property(lambda self: self._book.limits.ledger)
     neighboring = property(lambda self: self._look().sums.neighboring)
 
     def _read(self, connection):
@@ -253,8 +256,7 @@ class Ledger(Pages):
         return _as_dict(self)
 
     def __str__(self) -> str:
-        title = f"Ledger {self.path or 'in memory'} (id {self.id})"
-        table = str(_as_table(self.ledger))
+        title, table = _heading(self), str(_as_table(self.ledger))
         return "\n".join([title, table, _total_line(self), f"seal: {self._look().seal}"])
 
     def _repr_markdown_(self):
@@ -507,6 +509,8 @@ class PrivacyBudget(Budget):
     """
 
     __slots__ = ()
+
+    id = property(lambda self: self._book.limits.ledger)
 
     @contract
     def __init__(

@@ -446,7 +446,7 @@ def total_line(receipt):
 def unit_of_privacy(stated):
     """The unit of privacy of a receipt or a ledger, for the end of a line; nothing for single rows."""
     m = stated.max_rows_per_person
-    return "" if m == 1 else f"; per person, with at most {m} rows each"
+    return "" if m == 1 else f"; for each person with at most {m} rows"
 
 # %% ../../nbs/accounting/receipts.ipynb #e9badf2f
 @by_rules
@@ -468,8 +468,8 @@ class Receipt:
     title : str
         Name of the fit.
     max_rows_per_person : int
-        The unit of privacy: all rows of a person together, at most this many. What the releases cost
-        is then stated for a person, too. 1: a single row. See `receipt_for_persons`.
+        The unit of privacy: all rows of a person together, promised to be at most this many. What the
+        releases cost is then stated for a person, too. 1: a single row. See `receipt_for_persons`.
 
     Attributes
     ----------

@@ -59,27 +59,36 @@ class _Tally:
 
     def __init__(self, column, most):
         self.column, self.most = column, most
-        self.n, self.lost, self.beyond, self.listed, self.others = 0, 0, 0, [], Counter()
+        self.n, self.lost, self.beyond, self.others = 0, 0, 0, Counter()
+        self.listed, self.unlisted = (
+            [],
+            [],
+        )  # lines about cells that cannot be read, or are on no list
 
     def take(self, cells, places):
         """Count some cells; returns which of them cannot be read."""
         if self.column.values:
             lost = np.fromiter(map(_is_no_text, cells), dtype=bool, count=len(cells))
             read = [cell for cell, gone in zip(cells, lost, strict=True) if not gone]
-            found = zip(read, _words(read, self.column.values), strict=True)
-            others = [str(cell) for cell, word in found if word is None]
-            self.others.update(others)
+            where = compress(places, ~lost)
+            found = zip(where, read, _words(read, self.column.values), strict=True)
+            others = [(place, str(cell)) for place, cell, word in found if word is None]
+            self.others.update(cell for _, cell in others)
             self.beyond += len(others)
+            for place, cell in others[: self._room(self.unlisted)]:
+                self.unlisted.append(f"  {place}: {_shortened(cell)}")
         else:
             numbers = _numbers(cells)
             lost = np.isnan(numbers)
             self.beyond += int(((numbers < self.column.low) | (numbers > self.column.high)).sum())
         self.n, self.lost = self.n + len(cells), self.lost + int(lost.sum())
-        for i in np.flatnonzero(lost)[
-            : None if self.most is None else self.most - len(self.listed)
-        ]:
+        for i in np.flatnonzero(lost)[: self._room(self.listed)]:
             self.listed.append(f"  {places[i]}: {_shortened(cells[i])} ({_looks_like(cells[i])})")
         return lost
+
+    def _room(self, lines):
+        """How many more lines are kept; None for all."""
+        return None if self.most is None else self.most - len(lines)
 
     @property
     def refused(self):
@@ -94,12 +103,15 @@ def _shortened(cell, most=40):
 # %% ../../nbs/command_line/checking.ipynb #0d3a5dcf
 def lines_of(tallied):
     """What there is to say in addition to the counts."""
-    name, rest = repr(tallied.column.name), tallied.lost - len(tallied.listed)
+    name = repr(tallied.column.name)
+    more = lambda n: [f"  and {n} more (--all lists them)"] * (n > 0)
     if tallied.lost:
         ending = tallied.column.rule or "no rule is declared, so the fit would be refused"
         yield f"column {name}: cells that a fit cannot read: {tallied.lost} ({ending})"
-        yield from tallied.listed
-        yield from [f"  and {rest} more (--all lists them)"] * (rest > 0)
+        yield from [*tallied.listed, *more(tallied.lost - len(tallied.listed))]
+    if tallied.unlisted:
+        yield f"column {name}: cells on no list, which count as none of its values: {tallied.beyond}"
+        yield from [*tallied.unlisted, *more(tallied.beyond - len(tallied.unlisted))]
     if tallied.n and tallied.beyond >= MOSTLY * (tallied.n - tallied.lost) > 0:
         if tallied.column.values:
             most = ", ".join(
@@ -190,6 +202,16 @@ WARNING = (
 )
 
 
+def _require_column(options):
+    """Refuse a bound on rows of a person without the column of persons, in which nothing could be counted."""
+    if options.person_column is None is not options.max_rows_per_person:
+        raise ValueError(
+            f"--max-rows-per-person {options.max_rows_per_person}: without --person-column ID the rows of a person "
+            "cannot be counted, and the check would say nothing about this bound. Name the column, or leave the "
+            "option out."
+        )
+
+
 def _malformed(wrong):
     return f"{len(wrong)} malformed record{'s' * (len(wrong) > 1)}"
 
@@ -227,6 +249,7 @@ def check(options):
     OSError, TypeError, ValueError
         If a bound or the kind of table is impossible, as for `cluster`.
     """
+    _require_column(options)
     with opened(options.table, options.max_bytes) as source:
         scaler, left_out = read_public(options, source)
         left_out = check_persons(options, source, scaler, left_out)

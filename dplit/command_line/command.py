@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,7 +43,7 @@ from ..inputs.doubts import listed, of_one_value
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
-from .persons import check_persons, keeping, persons_of
+from .persons import check_persons, keeping, persons_of, promise_of
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -142,11 +143,21 @@ def _say_unit(options, model, cost):
         )
 
 
+def _opened(options):
+    """The ledger; if there is none, the error says how to begin one in the unit of privacy of this run."""
+    try:
+        return PrivacyBudget.open(options.ledger)
+    except FileNotFoundError as error:
+        unit = f" --max-rows-per-person {m}" if (m := options.max_rows_per_person or 1) > 1 else ""
+        said = str(error).replace("--begin EPSILON DELTA", f"--begin EPSILON DELTA{unit}")
+    raise FileNotFoundError(said)
+
+
 def _till(options, model):
     """The ledger, if one is named, with room for this fit; else None."""
     if options.ledger is None:
         return None
-    budget = PrivacyBudget.open(options.ledger)
+    budget = _opened(options)
     require_room(budget, Row.for_cost(**_cost(options, model, budget)))
     return budget
 
@@ -156,11 +167,12 @@ def _in_doubt(source, scaler):
     return [*filter(None, map(of_one_value, scaler.columns_)), *lists_in_doubt(source, scaler)]
 
 
-def _say_cost(options, source, scaler, model, why, left_out, budget):
+def _say_cost(options, source, scaler, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
-    said = [f"{options.clusters} clusters by {cost['name']}, because {why}"]
-    said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
+    said = [f"{options.clusters} clusters by {cost['name']}, because {told.why}"]
+    if told.left_out:
+        said.append(f"left out, because no range is declared: {listed(told.left_out, 12)}")
     said += (
         [str(budget.quote(model))]
         if budget
@@ -168,6 +180,12 @@ def _say_cost(options, source, scaler, model, why, left_out, budget):
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
         ]
     )
+    if budget and cost["bound"] is None:
+        said.append(
+            f"Not all noise of {cost['name']} is Gaussian, so before the fit only its epsilon and delta are known. The ledger composes "
+            "them as those of the worst mechanism, or adds them, whichever is less; often that is plain addition."
+        )
+    said += [told.promise] * bool(told.promise)
     said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler)]
     say(
         "\n".join(
@@ -197,7 +215,16 @@ def _prepare(folder):
     return new
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
-def _result(options, source, scaler, model, why, left_out, charge=None):
+class _Told(NamedTuple):
+    """What is PUBLIC about a run before it reads a row."""
+
+    why: str
+    left_out: tuple
+    promise: str
+    ledger_id: str
+
+
+def _result(options, source, scaler, model, told, charge=None):
     """What was released, in the table's units; `charge` is the number of its charge in the ledger."""
     abstained = getattr(model, "status_", "") == "abstained"
     sizes, errors = (getattr(model, f"cluster_sizes_{end}", None) for end in ("", "se_"))
@@ -205,27 +232,30 @@ def _result(options, source, scaler, model, why, left_out, charge=None):
         source=source.label,
         method=type(model).__name__
         + (" (which abstained: its centers mean little)" if abstained else ""),
-        why=why,
+        why=told.why,
         columns=scaler.columns_,
-        left_out=left_out,
+        left_out=told.left_out,
         centers=scaler.in_units(model.cluster_centers_),
         sizes=sizes,
         errors=errors,
-        receipt=_with_rules_said(model.spent_, scaler, persons_of(options)),
+        receipt=_with_rules_said(model.spent_, scaler, persons_of(options), told.promise),
         center_errors=_center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
         ledger=_printable(options.ledger.name) if options.ledger else "",
         charge=charge,
+        promise=told.promise,
+        ledger_id=told.ledger_id,
     )
 
 
-def _with_rules_said(receipt, scaler, persons=None):
+def _with_rules_said(receipt, scaler, persons=None, promise=""):
     """The receipt with the public rules of the table in its title: missing cells, weights and bounded contributions."""
     said = ((c, words) for c in scaler.columns_ for words in (c.weighed, c.rule) if words)
     rules = [f"column {c.name}: {words}" for c, words in said]
     if persons:
         rules.append("of each id in column {}, at most {} rows, by a public rule".format(*persons))
+    rules += [promise] * bool(promise)
     rules = _printable("; ".join(rules))
     return replace(receipt, title=f"{receipt.title}; {rules}") if rules else receipt
 
@@ -236,7 +266,7 @@ def _center_errors(scaler, model):
     units = [column.unit for column in scaler.columns_ for _ in column.outputs]
     return None if errors is None else errors * units
 
-
+# %% ../../nbs/command_line/command.ipynb #c6cb31d1
 def _lines(result):
     """Head and rows of centers.csv."""
     names = [name for column in result.columns for name in column.outputs]
@@ -300,7 +330,7 @@ def _write(folder, result, names):
     return failed
 
 # %% ../../nbs/command_line/command.ipynb #11527435
-def _try_first(options, source, scaler, model, *said):
+def _try_first(options, source, scaler, model, told):
     """Write everything once with made-up numbers: what can fail without a row fails before the charge."""
     k, noise = options.clusters, Noise(0, neighboring=options.neighboring)
     noise.count(0, **{"mu" if options.delta else "epsilon": 1.0})
@@ -312,7 +342,7 @@ def _try_first(options, source, scaler, model, *said):
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
     _rehearse_reading(source, scaler)
-    result = _result(options, source, scaler, made_up, *said, charge=0)
+    result = _result(options, source, scaler, made_up, told, charge=0)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
     check_folder(options.out, ROOM)
@@ -370,7 +400,7 @@ def _finish(folder, result, failed, came):
     return 3 if failed else 0
 
 # %% ../../nbs/command_line/command.ipynb #009df0c7
-def _answer(options, source, scaler, model, stop, why, left_out, charge=None):
+def _answer(options, source, scaler, model, stop, told, charge=None):
     """((result, files that failed), receipt): reads the rows, fits, and first of all writes what spent the budget."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {source.name} ...")
@@ -378,10 +408,10 @@ def _answer(options, source, scaler, model, stop, why, left_out, charge=None):
             say("keeping at most {1} rows of each id in column {0} ...".format(*persons))
         with clock("reading"):
             rows = read_rows(source, scaler, keeping(persons))
-        say(f"{options.clusters} clusters by {type(model).__name__}, because {why} ...")
+        say(f"{options.clusters} clusters by {type(model).__name__}, because {told.why} ...")
         with clock("clustering"):
             model.fit(rows)
-    result = _result(options, source, scaler, model, why, left_out, charge)
+    result = _result(options, source, scaler, model, told, charge)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
 
@@ -397,22 +427,26 @@ def cluster(options):
     with opened(options.table, options.max_bytes) as source:
         return _cluster(options, source)
 
-
+# %% ../../nbs/command_line/command.ipynb #009df0d1
 def _cluster(options, source):
     """`cluster` with the table opened."""
     scaler, model, *said = _plan(options, source)
     budget = _till(options, model)
+    units = rows_per_person(model), budget.max_rows_per_person if budget else 1
+    told = _Told(*said, promise_of(options, max(units)), budget.id if budget else "")
     if options.dry_run:
         _require_empty(options.out)
-        return _say_cost(options, source, scaler, model, *said, budget)
+        return _say_cost(options, source, scaler, model, told, budget)
     with held(model) as stop:
-        work = partial(_answer, options, source, scaler, model, stop, *said)
+        work = partial(_answer, options, source, scaler, model, stop, told)
         new = _prepare(options.out)
         try:
-            _try_first(options, source, scaler, model, *said)
+            _try_first(options, source, scaler, model, told)
             stop.check()
-            if left_out := said[-1]:
-                say(f"left out, because no range is declared: {listed(left_out, 12)}")
+            if told.left_out:
+                say(f"left out, because no range is declared: {listed(told.left_out, 12)}")
+            if told.promise:
+                say(told.promise)
             for doubt in _in_doubt(source, scaler):
                 say(f"in doubt: {doubt}")
             if budget is None:

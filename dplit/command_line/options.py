@@ -18,7 +18,7 @@ NAMES = "PEMeans", "HDPEMeans", "MaxCoverKMeans", "NoisyLloyd", "KTupleKMeans", 
 PURE = "GridKMeans", "NoisyLloyd"  # that can give pure epsilon-DP
 MANY = 32  # columns; with more of them HDPEMeans is used; each value of a list counts as one
 MOST = 2**36  # bytes of a table, copied or in memory: a small file may unpack to any number
-_ADDED = "with --begin: basic composition (added), or tight composition with half of delta kept for addition (default)"
+_ADDED = "with --begin: basic composition (added), or tight composition at 13/32 of delta, with 1/2 kept for addition and 3/32 for deltas and failures (default)"
 _RELATION = "with --begin: the neighboring relation of the limit; replace counts add_remove fits too, as groups of two"
 EXAMPLE = """\
 example:
@@ -99,6 +99,10 @@ def number_of(text):
 def _how_to_write(text):
     """How to write a number, in words; the number itself, if only signs between thousands are to be left out."""
     bare = re.sub(r"[_'\u2019\s]", "", text).replace("\u2212", "-")
+    if re.fullmatch(
+        r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(T.*)?\s*", text
+    ):
+        return "a date: write days since a public one, in the table too"
     with suppress(ValueError):
         if math.isfinite(number := float(bare)):
             return f"write {number:.15g}"

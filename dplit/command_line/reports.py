@@ -195,7 +195,8 @@ NOT_PROTECTED = (
     "The time that the computation took, and its memory.",
     "The fact that the computation succeeded: a table is refused if a cell of a range is no number and no rule "
     "was declared for that column.",
-    "Several rows of one person. One row is protected; a person with two rows is protected half as well (group privacy).",
+    "Several rows of one person. One row is protected; for a person with two rows mu doubles, and epsilon at the "
+    "same delta more than doubles (group privacy; with delta = 0 it doubles).",
     "Facts about many people. For example, that older people are richer can be learned with or without "
     "any one of them, and may then be assumed of each.",
     "What was or will be published elsewhere about the same people. Privacy costs add up: a ledger keeps "
@@ -203,15 +204,18 @@ NOT_PROTECTED = (
 )
 
 # %% ../../nbs/command_line/reports.ipynb #9a0e1107
-def _not_protected(receipt):
-    """`NOT_PROTECTED`, adapted if the unit of privacy is a person."""
-    if (m := receipt.max_rows_per_person) == 1:
-        return NOT_PROTECTED
+def _not_protected(result):
+    """`NOT_PROTECTED`, adapted if the unit of privacy is a person; the user's promise about persons, if any, comes first."""
+    promised = [f"Persons with more rows than promised: {result.promise}."] * bool(result.promise)
+    if (m := result.receipt.max_rows_per_person) == 1:
+        return (*promised, *NOT_PROTECTED)
     person = (
         f"A person with several ids, or with more than {m} rows in a table to which that bound was not applied: "
-        "a person with twice as many is protected half as well (group privacy)."
+        "with twice as many, mu doubles, and epsilon at the same delta more than doubles (group privacy; with "
+        "delta = 0 it doubles)."
     )
-    return tuple(person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
+    rest = (person if said.startswith("Several rows") else said for said in NOT_PROTECTED)
+    return (*promised, *rest)
 
 
 def _unit_words(m):
@@ -323,32 +327,37 @@ def _rounded(x, error):
     return f"{x:.{max(1, -math.floor(math.log10(error)))}f}"
 
 
-def centers_in_words(result):
+def centers_in_words(result, errors=False):
     """Released centers as text, for a screen or a page: a share of a list's values has no digits below its standard error.
 
     Parameters
     ----------
     result : Result
         Released.
+    errors : bool
+        Whether each share is followed by the standard error of its noise.
 
     Returns
     -------
     list of list of str
         PUBLIC.
     """
-    errors = result.center_errors
-    errors = np.zeros(np.shape(result.centers)) if errors is None else errors
+    noise = result.center_errors
+    noise = np.zeros(np.shape(result.centers)) if noise is None else noise
     shares = [bool(c.values) for c in result.columns for _ in c.outputs]
     return [
-        [_rounded(x, e) if share else _read(x) for x, e, share in zip(*row, shares, strict=True)]
-        for row in zip(result.centers, errors, strict=True)
+        [
+            _rounded(x, e) + f" ± {e:.2g}" * (errors and e > 0) if share else _read(x)
+            for x, e, share in zip(*row, shares, strict=True)
+        ]
+        for row in zip(result.centers, noise, strict=True)
     ]
 
 
 def _centers_table(result):
     """Centers and sizes as a table: a line for each cluster or, if that is narrower, for each column."""
     head = ["cluster", *(name for column in result.columns for name in column.outputs)]
-    rows = [[i, *cells] for i, cells in enumerate(centers_in_words(result), 1)]
+    rows = [[i, *cells] for i, cells in enumerate(centers_in_words(result, errors=True), 1)]
     if result.sizes is not None:
         head += ["rows", "standard error"]
         pairs = zip(result.sizes, result.errors, strict=True)
@@ -423,7 +432,8 @@ def _found(result):
         where += _NOT_IN_WHISKERS
     shares = (
         " For a category, the shares of its values among the rows of a cluster. Each share has its own "
-        "noise, so the shares of a cluster need not sum to 1."
+        "noise, so the shares of a cluster need not sum to 1: bars are divided by their sum where it exceeds 1, "
+        "and what is missing to 1 is noise or values on no list."
     )
     shares = shares if any(c.values for c in result.columns) else ""
     parts = [_picture(plot_columns(result), where + shares + some)]
@@ -432,6 +442,10 @@ def _found(result):
         parts.append(_picture(plot_sizes(result), sizes + _NOT_IN_WHISKERS + some))
     parts += [f"<p class=warn>{html.escape(doubt)}</p>"] if (doubt := doubts(result)) else []
     said = [f"<p>{text}</p>"] if (text := together(result)) else []
+    if any(c.values for c in result.columns) and result.center_errors is not None:
+        said.insert(
+            0, "<p>A share in this table is followed by the standard error of its noise.</p>"
+        )
     return "\n".join([*parts, _centers_table(result), *said])
 
 # %% ../../nbs/command_line/reports.ipynb #43e00001
@@ -447,9 +461,11 @@ def made_by(result):
     -------
     dict
         PUBLIC. `dplit`, the version; if a ledger was charged, `ledger`, the name of its file without the folder,
-        and `charge`, the row of the printed ledger, counted from 1 (None if it could not be read).
+        `ledger_id`, the id in its printed heading, and `charge`, the row of the printed ledger, counted from 1
+        (None if it could not be read).
     """
-    where = {"ledger": result.ledger, "charge": result.charge} if result.ledger else {}
+    where = {"ledger": result.ledger, "ledger_id": result.ledger_id, "charge": result.charge}
+    where = where if result.ledger else {}
     return {"dplit": sys.modules["dplit"].__version__, **where}
 
 
@@ -470,7 +486,7 @@ def report(result):
         "" if result.receipt.private else "<p class=warn>NOT private: for teaching and tests.</p>"
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in _sentences(result))
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result.receipt))
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result))
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',

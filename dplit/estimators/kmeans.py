@@ -40,7 +40,9 @@ from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """A clustering as a step of a pipeline: `transform` returns distances to the released centers.
 
-    Column names and `set_output` work as in scikit-learn. For classes with `cluster_centers_`.
+    Column names and `set_output` work as in scikit-learn: `feature_names_in_` has the names of a table's
+    columns, if it has names, and `get_feature_names_out()` those of the distances. For classes with
+    `cluster_centers_`.
     """
 
     @property
@@ -56,7 +58,7 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        ndarray of shape (n, n_clusters), or what `set_output` asks for
+        ndarray of shape (n, n_clusters), or a data frame after set_output
             In the units of X; with `bounds`, in those of the cube [-1, 1]^d. float32 if X and the
             centers are.
 
@@ -90,7 +92,7 @@ class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        ndarray of shape (n, n_clusters), or what `set_output` asks for
+        ndarray of shape (n, n_clusters), or a data frame after set_output
             In the units of X; with `bounds`, in those of the cube [-1, 1]^d.
 
         Raises

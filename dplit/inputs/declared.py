@@ -107,9 +107,9 @@ PARAMETERS = {
     Which datasets are neighboring: those that differ by adding or removing one record, or by
     replacing one record.""",
     "max_rows_per_person": """max_rows_per_person : int
-    PUBLIC unit of privacy: a person may have at most this many rows, in all private tables of a fit
-    together, and epsilon and delta hold for all of these rows at once (group privacy).
-    `bound_contributions` limits a table to it. Default 1: the unit of privacy is one row.""",
+    PUBLIC unit of privacy, which you promise: no person has more rows than this, in all private
+    tables of a fit together. Then epsilon and delta hold for all rows of a person at once (group
+    privacy). No fit counts them; `bound_contributions` enforces it. Default 1: the unit is one row.""",
     "verbose": """verbose : bool or int
     Whether `fit` prints each release when it is made: the lines of the receipt, and nothing else.""",
     "random_state": """random_state : None, int or Generator

@@ -28,7 +28,7 @@ from ..inputs.doubts import said_once
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
-from .units import compare_limits, limits_text, read_limits
+from .units import compare_limits, limits_text, read_limits, share_in_words
 from .units import receipt_in_unit, told_in_unit
 from .search import search_among
 
@@ -64,13 +64,19 @@ def _as_table(charges):
     ]
     return Table(head, rows)
 
+# %% ../../nbs/ledger/ledger.ipynb #5705a2d1
+def _heading(ledger):
+    return f"Ledger {ledger.path or 'in memory'} (id {ledger._book.limits.ledger})"
+
 
 def _total_line(ledger):
     spent, rows = ledger.spent, ledger.ledger
     epsilon, delta = sum_up(r.epsilon for r in rows), sum_up(r.delta for r in rows)
     settled = [r for r in ledger.receipts if r and 0 < r.epsilon < math.inf]
     more = f"; or {ledger.fits(receipt=settled[-1])} more like the last settled" if settled else ""
-    if ledger._now()[0].in_force.basic == 1:
+    adds = ledger._now()[0].in_force.basic == 1
+    squares = "" if adds or not ledger.delta else " (costs of Gaussian noise add in squares)"
+    if adds:
         total = (
             f"spent, by plain addition: epsilon = {rounded_up(spent.epsilon)} of {ledger.epsilon:g}, delta = "
             f"{rounded_up(spent.delta)} of {ledger.delta:g}"
@@ -78,23 +84,29 @@ def _total_line(ledger):
     else:
         total = (
             f"spent: {epsilon_in_words(spent.epsilon)} of {ledger.epsilon:g} at delta = {ledger.delta:g}, all "
-            f"charges composed (by plain addition: epsilon = {rounded_up(epsilon)} at delta = {rounded_up(delta)})"
+            f"charges composed at {share_in_words(ledger._rule.shares.gaussian)} of delta, the rest is kept for addition "
+            f"and for deltas (by plain addition: epsilon = {rounded_up(epsilon)} at delta = {rounded_up(delta)})"
         )
     return (
         f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger._balance()}{more}"
+        f"left: {ledger._balance()}{squares}{more}"
     )
 
 
 def _as_dict(ledger):
     rows = zip(ledger.ledger, ledger.receipts, strict=True)
-    charges = [{**_finite(row), "receipt": receipt and receipt.to_dict()} for row, receipt in rows]
+    charges = [
+        {"charge": i, **_finite(row), "receipt": receipt and receipt.to_dict()}
+        for i, (row, receipt) in enumerate(rows, 1)
+    ]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
     if ledger.neighboring == "replace":
         two = next_fit(*ledger._now(), of_two=True)
         left["next_add_remove_fit"] = _finite(two)
     known = {"spent": _finite(ledger.spent), **left, "seal": ledger._look().seal}
     limits = {**ledger._book.limits._asdict(), "neighboring": ledger.neighboring}
+    limits |= {"delta_shares": ledger._rule.shares._asdict(), "composition": ledger.composition}
+    limits["max_rows_per_person"] = ledger.max_rows_per_person
     return {"schema": VERSION, **limits, **known, "charges": charges}
 
 # %% ../../nbs/ledger/ledger.ipynb #7fd0172d
@@ -234,11 +246,17 @@ class Ledger(Pages):
         Returns
         -------
         dict
+            `schema`, the version of the format; `ledger`, the id of the ledger; its limit, `epsilon`, `delta`,
+            `neighboring`, `composition` and `max_rows_per_person`; `delta_shares`, how delta is divided, by name
+            (and as the file keeps it, `shares`); `opened`, when it was begun; `spent`, `remaining`, `next_fit` and,
+            in a ledger for "replace", `next_add_remove_fit`; `seal`; and `charges`, a list: for each its number
+            `charge` as printed, `when`, `who`, `estimator`, `label`, `epsilon`, `delta`, `state`, `private` and
+            `receipt`.
         """
         return _as_dict(self)
 
     def __str__(self) -> str:
-        title, table = f"Ledger {self.path or 'in memory'}", str(_as_table(self.ledger))
+        title, table = _heading(self), str(_as_table(self.ledger))
         return "\n".join([title, table, _total_line(self), f"seal: {self._look().seal}"])
 
     def _repr_markdown_(self):
@@ -446,7 +464,8 @@ class PrivacyBudget(Budget):
         half of delta is reserved (all of it, if the first charge cannot be composed). "added":
         epsilons and deltas are added, up to all of delta.
     max_rows_per_person : int
-        The unit of privacy: persons with at most this many rows each; see `dplit.ledger.units`.
+        The unit of privacy: persons with at most this many rows each, which you promise;
+        `bound_contributions` enforces it. See `dplit.ledger.units`.
 
     Attributes
     ----------
@@ -456,6 +475,8 @@ class PrivacyBudget(Budget):
         The relation.
     path : Path or None
         The ledger's file.
+    id : str
+        Drawn when the ledger was begun, for auditors: `made_by` in a receipt.json names it.
     ledger : tuple of Charge
         One row for each charge, in order, fits that failed half-way included.
     receipts : tuple of Receipt or None
@@ -488,6 +509,8 @@ class PrivacyBudget(Budget):
     """
 
     __slots__ = ()
+
+    id = property(lambda self: self._book.limits.ledger)
 
     @contract
     def __init__(

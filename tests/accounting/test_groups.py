@@ -199,8 +199,8 @@ def test_a_receipt_says_its_unit_and_is_kept_with_it():
     assert receipt_for_persons(one, 1, 1e-6) is one
     assert "max_rows_per_person" not in one.to_dict() and "person" not in str(one)
     person = receipt_for_persons(one, 3, 1e-6)
-    assert "per person, with at most 3 rows each" in str(person)
-    assert "per person, with at most 3 rows each" in person._repr_markdown_()
+    assert "for each person with at most 3 rows" in str(person)
+    assert "for each person with at most 3 rows" in person._repr_markdown_()
     assert Receipt.from_dict(json.loads(json.dumps(person.to_dict()))) == person
     assert Receipt.from_dict(one.to_dict()) == one
     assert (person + person).max_rows_per_person == 3

@@ -283,3 +283,20 @@ def test_a_table_too_large_for_memory_has_the_same_rules(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 100)
     assert np.array_equal(files.read_rows(tmp_path / "t.csv", scaler).compute(), plain)
     assert len(plain) == 900 and math.isfinite(plain.sum())
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_cells_on_no_list_are_shown_with_their_lines(tmp_path, capsys, monkeypatch, parts):
+    if parts:  # of blocks
+        monkeypatch.setattr(checking, "BLOCK", 3)
+    write(
+        tmp_path,
+        GOOD + "p,1,1,nroth\n" * 4 + "p,1,1, south \n" + "p,1,1,M\udcfc\n" + "p,1,1,\n" * 5,
+    )
+    _, said = look(tmp_path, capsys)
+    assert "column 'region': cells on no list, which count as none of its values: 9" in said
+    assert "  line 302: 'nroth'\n" in said and "line 306" not in said and "  line 308: ''\n" in said
+    assert "  and 4 more (--all lists them)" in said
+    _, said = look(tmp_path, capsys, "--all")
+    assert said.count("'nroth'") == 4 and said.count(": ''\n") == 5 and "more" not in said
+    assert "line 307: 'M\\udcfc' (it is not UTF-8 text)" in said

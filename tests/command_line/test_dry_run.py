@@ -7,7 +7,9 @@ import pytest
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
+from dplit.accounting.filters import SHARES
 from dplit.command_line import command as commands
+from dplit.ledger.units import share_in_words
 
 ASKED = ["--clusters", "3", "--epsilon", "1", "--delta", "1e-6", "--out", "out"]
 
@@ -76,6 +78,45 @@ def test_a_dry_run_refuses_what_a_run_would(folder, spoil, words):
     spoil(folder)
     told = run("--ledger", "ledger", "--dry-run")
     assert isinstance(told, str) and any(word in told for word in words.split("|")), told
+
+
+def test_a_dry_run_says_why_a_method_without_gaussian_noise_is_added(folder, capsys):
+    PrivacyBudget.open("ledger", 4.0, 1e-5).close()
+    assert not run("--ledger", "ledger", "--dry-run", "--method", "MaxCoverKMeans")
+    assert "Not all noise of MaxCoverKMeans is Gaussian, so before" in capsys.readouterr().out
+    assert not run("--ledger", "ledger", "--dry-run")
+    assert "Not all noise" not in capsys.readouterr().out
+
+
+def test_a_missing_ledger_is_begun_in_the_unit_of_the_run(folder):
+    asked = "--ledger", "missing", "--dry-run"
+    assert "--begin EPSILON DELTA)" in run(*asked)
+    assert "--begin EPSILON DELTA --max-rows-per-person 3)" in run(
+        *asked, "--max-rows-per-person", "3"
+    )
+
+
+@pytest.mark.parametrize("date", ["2020-01-31", "31.12.2020", "2020-01-31T00:00"])
+def test_a_date_as_a_bound_is_called_one(folder, date):
+    (folder / "bounds.csv").write_text(f"column,low,high\nage,{date},120\n")
+    assert "a date: write days since a public one, in the table too" in run("--dry-run")
+
+
+def test_the_printed_ledger_says_how_gaussian_costs_add_where_they_compose():
+    words = "costs of Gaussian noise add in squares"
+    assert words in str(PrivacyBudget(4.0, 1e-5))
+    for other in (PrivacyBudget(4.0), PrivacyBudget(4.0, 1e-5, composition="added")):
+        assert words not in str(other)
+
+
+def test_the_help_names_the_shares_of_delta(capsys):
+    with pytest.raises(SystemExit):
+        main(["ledger", "--help"])
+    said, shares = " ".join(capsys.readouterr().out.split()), SHARES
+    rest = share_in_words(shares.own + shares.failure)
+    parts = share_in_words(shares.gaussian), share_in_words(shares.basic), rest
+    told = "composition at {} of delta, with {} kept for addition and {} for deltas and failures"
+    assert told.format(*parts) in said and share_in_words(0.1234) == "0.1234"
 
 
 def test_how_a_ledger_is_begun(folder, capsys):

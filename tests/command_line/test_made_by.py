@@ -38,8 +38,9 @@ def test_the_files_name_the_charge_without_the_folder(folder, capsys):
         budget.charge(0.5, 1e-6, label="another program")
     run("one", "--ledger", str(ledger))
     kept, page = run("two", "--ledger", str(ledger))
-    expected = {"dplit": dplit.__version__, "ledger": "people.ledger", "charge": 3}
-    assert kept["made_by"] == expected
+    with PrivacyBudget.open(ledger) as budget:
+        where = {"ledger": "people.ledger", "ledger_id": budget.id, "charge": 3}
+    assert kept["made_by"] == {"dplit": dplit.__version__} | where
     last = (
         f"Made by dplit {dplit.__version__}. Charged to the ledger people.ledger as its charge 3."
     )
@@ -47,7 +48,9 @@ def test_the_files_name_the_charge_without_the_folder(folder, capsys):
     assert "secret" not in page + json.dumps(kept)
     capsys.readouterr()
     main(["ledger", str(ledger)])  # the row that an auditor finds
-    head, *rows = [line.split() for line in capsys.readouterr().out.split("\n")[1:6]]
+    heading, *lines = capsys.readouterr().out.split("\n")
+    head, *rows = map(str.split, lines[:5])
+    assert heading == f"Ledger {ledger} (id {where['ledger_id']})"
     assert head[0] == "charge" and rows[3][0] == "3" and {"PEMeans", "people.csv"} <= {*rows[3]}
     with PrivacyBudget.open(ledger) as budget:
         assert budget.receipts[2] == Receipt.from_dict(kept)

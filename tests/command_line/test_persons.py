@@ -146,7 +146,7 @@ def test_a_run_says_the_unit_and_never_how_many_rows_were_left_out(folder, monke
     assert receipt.max_rows_per_person == 3 and receipt.epsilon <= 1
     assert "of each id in column id, at most 3 rows" in receipt.title
     assert "at most 3 rows of each id in column id" in text.out and "left out" not in text.out
-    assert "per person, with at most 3 rows each" in text.out
+    assert "for each person with at most 3 rows" in text.out
     page = (folder / "o" / "report.html").read_text()
     assert "the rows of any one person (at most 3)" in page and "A person with several ids" in page
     assert "Several rows of one person" not in page
@@ -328,10 +328,50 @@ def test_a_ledger_for_persons_is_begun_and_charged(folder, monkeypatch, capsys):
     assert not here(folder, monkeypatch, "cluster", "t.csv", "--bounds", "b.csv", *ASK, *PERSONS,
                     "--ledger", "ledger", "--out", "o")  # fmt: skip
     assert not here(folder, monkeypatch, "ledger", "ledger")
-    assert "per person, with at most 3 rows each" in capsys.readouterr().out
+    assert "for each person with at most 3 rows" in capsys.readouterr().out
     budget = PrivacyBudget.open(folder / "ledger")
     assert budget.max_rows_per_person == 3 and budget.ledger[0].state == "settled"
     assert budget.receipts[0].max_rows_per_person == 3
     assert "at most 3 rows each, not" in here(
         folder, monkeypatch, "ledger", "ledger", "--max-rows-per-person", 5
     )
+
+
+# ---------------------------------------------------------------- a bound without a column
+
+PROMISE = (
+    "no rule was applied: epsilon and delta hold for a person only if the table has at most 3 rows of each person; "
+    "--person-column ID enforces this"
+)
+
+
+@pytest.mark.parametrize("stated", ["by an option", "by the ledger"])
+def test_a_bound_that_no_rule_applies_is_called_a_promise(folder, monkeypatch, capsys, stated):
+    ask = ["cluster", "t.csv", "--bounds", "b.csv", *ASK, "--out", "o"]
+    if stated == "by an option":
+        ask += PERSONS[2:]
+    else:  # the run states its cost for single rows, and the ledger converts it
+        PrivacyBudget.open(folder / "ledger", 9.0, 1e-5, max_rows_per_person=3).close()
+        ask += ["--ledger", "ledger"]
+    assert not here(folder, monkeypatch, *ask, "--dry-run")
+    assert PROMISE in capsys.readouterr().out
+    assert not here(folder, monkeypatch, *ask)
+    assert PROMISE in capsys.readouterr().out
+    receipt = Receipt.from_dict(json.loads((folder / "o" / "receipt.json").read_text()))
+    assert PROMISE in receipt.title
+    page = (folder / "o" / "report.html").read_text()
+    assert f"<li>Persons with more rows than promised: {PROMISE}.</li>" in page
+    # with the column there is a rule, and nothing is promised
+    bounded = ["cluster", "t.csv", "--bounds", "b.csv", *ASK, *PERSONS, "--out", "o2"]
+    assert not here(folder, monkeypatch, *bounded)
+    assert "no rule was applied" not in capsys.readouterr().out
+    assert "no rule was applied" not in (folder / "o2" / "receipt.json").read_text()
+    assert "no rule was applied" not in (folder / "o2" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_the_check_refuses_a_bound_that_it_could_not_count(folder, monkeypatch, m):
+    said = here(
+        folder, monkeypatch, "check", "t.csv", "--bounds", "b.csv", "--max-rows-per-person", m
+    )
+    assert said.startswith(f"dplit: --max-rows-per-person {m}: without --person-column ID")

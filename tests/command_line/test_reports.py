@@ -150,3 +150,23 @@ def test_the_page_says_what_was_declared_and_nothing_else(lists, rules, weights)
 def test_a_page_of_lists_alone_mentions_no_range():
     said = reports.beyond([Column("region", values=("north", "south"), weight=0.25)])
     assert "range counts as" not in said and "counts as none of the values" in said
+
+
+def test_shares_are_shown_with_their_standard_errors_and_large_ones_are_in_doubt():
+    result = made_up(3)
+    sure = result._replace(center_errors=np.full(result.centers.shape, 0.2))
+    page, doubt = (
+        reports.report(sure),
+        "In column 'region' some shares have standard errors above 0.2",
+    )
+    assert page.count(" \u00b1 0.2</td>") == 9  # of three shares in three clusters, of no range
+    assert "each with its own noise: bars are divided by their sum where it exceeds 1" in page
+    assert doubt not in page and "followed by the standard error" in page
+    errors = sure.center_errors.copy()
+    errors[1, -1] = 0.21
+    large = sure._replace(center_errors=errors)
+    assert doubt in findings.doubts(large) and doubt in reports.report(large).replace("&#x27;", "'")
+    empty = large._replace(sizes=large.sizes * [1, 0, 1])  # this cluster is in doubt as a whole
+    assert doubt not in findings.doubts(empty) and "Cluster 2 has" in findings.doubts(empty)
+    unknown = large._replace(center_errors=None)
+    assert doubt not in findings.doubts(unknown) and "\u00b1" not in reports.report(unknown)

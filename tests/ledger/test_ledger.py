@@ -2018,6 +2018,13 @@ def test_a_ledger_is_printed(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(json.dumps(budget.to_dict()))
     assert told["charges"][0]["receipt"] and told["charges"][1]["receipt"] is None
+    assert [charge["charge"] for charge in told["charges"]] == [1, 2]
+    assert told["delta_shares"] == _SHARES["composed"]._asdict()
+    assert told["shares"] == json.dumps(_SHARES["composed"])
+    assert (told["composition"], told["max_rows_per_person"]) == ("composed", 1)
+    assert told["ledger"] == budget.id and f"(id {budget.id})" in shown.split("\n")[0]
+    keys = PrivacyBudget.to_dict.__doc__
+    assert all(f"`{key}`" in keys for key in [*told, *told["charges"][0]])
     assert "no ledger" in command("ledger", tmp_path / "nothing.db")
     with pytest.raises(SystemExit):
         command("--help")

@@ -486,6 +486,9 @@ def test_a_ledger_keeps_the_shares_it_was_opened_with(tmp_path, monkeypatch):
             gaussian_charge(old, 1.0, 1e-7)
     budget = PrivacyBudget.open(tmp_path / "old.db", **README)
     assert budget._rule.shares == BEFORE and budget.to_dict()["shares"] == "[0.75, 0.125, 0.0625, 0.0625]"  # fmt: skip
+    assert budget.to_dict()["delta_shares"] == BEFORE._asdict()
+    assert "all charges composed at 3/4 of delta, the rest is kept" in str(budget)
+    assert "all charges composed at 13/32 of delta, " in str(PrivacyBudget(**README))
     gaussian_charge(budget, 1.0, 5e-7)
     with pytest.raises(BudgetExceeded, match="addition has only 6.25e-07 of it"):
         budget.charge(1.0, 1e-6)

@@ -125,7 +125,7 @@ def test_a_file_keeps_its_unit(tmp_path):
         pickle.loads(pickle.dumps(budget)),
     ):
         assert again.max_rows_per_person == 3 and again.composition == "composed"
-        assert "per person, with at most 3 rows each" in str(again)
+        assert "for each person with at most 3 rows" in str(again)
     for m in (1, 4):
         with pytest.raises(ValueError, match="persons with at most 3 rows each, not"):
             PrivacyBudget.open(path, max_rows_per_person=m)

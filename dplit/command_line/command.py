@@ -37,7 +37,7 @@ from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
-from .reports import _read, made_by, report, together
+from .reports import _read, centers_in_words, made_by, report, together
 from ..inputs.doubts import listed, of_one_value
 from .options import MANY
 from .bounds import read_public
@@ -259,7 +259,10 @@ WIDE = 100  # characters in a line
 def _shown(result):
     """Centers and sizes for a screen: one line per cluster or, if that is too wide, one per column."""
     head, lines = _lines(result._replace(center_errors=None))  # these are in the file
-    rows = [[number, *(_read(float(x)) for x in cells)] for number, *cells in lines]
+    rows = [
+        [number, *words, *(_read(float(x)) for x in cells[len(words) :])]
+        for (number, *cells), words in zip(lines, centers_in_words(result), strict=True)
+    ]
     if len(str(Table(head, rows)).split("\n")[0]) > WIDE:
         head, *rows = zip(head, *rows, strict=True)
     return Table(head, rows)

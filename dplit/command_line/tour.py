@@ -112,7 +112,8 @@ def tour(options):
     picture(models, options.picture)
     say(f"\n{Table(['method', 'epsilon', 'relative loss', 'seconds'], rows)}")
     say(
-        "\nloss: mean squared distance to the nearest center, relative to k-means without privacy\n"
+        "\nloss: mean squared distance to the nearest center, relative to k-means without privacy;\n"
+        "one fit each: small differences are chance\n"
     )
     say(f"What the last fit released, and what that cost:\n\n{list(models.values())[-1].spent_}\n")
     say(f"Picture of the centers: {options.picture.resolve()}")

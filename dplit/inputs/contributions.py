@@ -33,9 +33,14 @@ def person_of(cell):
     """The canonical text of one PRIVATE id; None if it is missing or no id. Never raises.
 
     A float beyond 2**53, where whole numbers fall together, is none. Bytes are an id by their value: 16
-    of them are that of a UUID.
+    of them are that of a UUID. A tuple or list of ids, such as hospital and patient, is one id.
     """
     try:
+        if isinstance(cell, (tuple, list)):
+            parts = [person_of(part) for part in cell]
+            if None in parts or not parts:
+                return None
+            return repr(parts) if len(parts) > 1 else parts[0]
         if isinstance(cell, bytes):
             return str(UUID(bytes=cell)) if len(cell) == 16 else cell.hex() or None
         if isinstance(cell, (bool, np.bool_)):
@@ -194,8 +199,9 @@ def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     Parameters
     ----------
     ids : array_like of shape (n,)
-        PRIVATE: the person of each row. Numbers, words, categories, dates, UUIDs or bytes; a column of a
-        data frame. A row with a missing id (None, NaN, an empty word, a float beyond 2**53) is left out.
+        PRIVATE: the person of each row. Numbers, words, categories, dates, UUIDs or bytes, or tuples of
+        these (hospital and patient, or a MultiIndex of pandas); a column of a data frame. A row whose id
+        is missing (None, NaN, an empty word, a float beyond 2**53, or of another type) is left out.
     max_rows_per_person : int
         PUBLIC m.
 

@@ -403,13 +403,21 @@ def as_one_name(names):
 def as_ends(given, owner="bounds"):
     """A hint (PUBLIC): ranges given as a pair (low, high) for each column, as ends; else an example for bounds, or ""."""
     try:
-        ends = [(low, high) for low, high in given]
+        names = list(given) if isinstance(given, dict) else []
+        ends = [(low, high) for low, high in (given.values() if names else given)]
         pairs = all(is_number(low) and is_number(high) and low < high for low, high in ends)
     except Exception:  # no pairs, or entries whose iteration raises anything
         ends, pairs = [], False
     if pairs and 1 <= len(ends) <= 12:
-        low, high = (", ".join(f"{end:.15g}" for end in side) for side in zip(*ends, strict=True))
-        return f" Ranges are not written as pairs, but as all low ends, then all high ends: [{low}], [{high}]."
+        names = [f"{name!r}: " for name in names] or [""] * len(ends)
+        low, high = (
+            ", ".join(f"{name}{end:.15g}" for name, end in zip(names, side, strict=True))
+            for side in zip(*ends, strict=True)
+        )
+        sides = f"{{{low}}}, {{{high}}}" if names[0] else f"[{low}], [{high}]"
+        return (
+            f" Ranges are not written as pairs, but as all low ends, then all high ends: {sides}."
+        )
     if owner.startswith("bounds"):
         return " Bounds are all low ends, then all high ends: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
     return ""

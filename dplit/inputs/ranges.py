@@ -22,8 +22,9 @@ from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import as_ends, check_no_pairs, doubt, looks_joined
 from .doubts import of_one_value, Reach, remember
-from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
-from .numbers import UnreadableRecords
+from .foreign import quiet
+from .numbers import as_float64, cells_of, cells_of_records, is_masked
+from .numbers import number_or_nan, UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_kind, check_points
 from .checks import column_types, shown
 from .frames import column_names
@@ -318,6 +319,7 @@ def _with_rule(column, rule, owner):
     return column._replace(missing=ends.get(rule, rule))
 
 # %% ../../nbs/inputs/ranges.ipynb #0b82bad8
+@quiet()  # a cell's own conversion may warn
 def _readable(X, column):
     """One PRIVATE column as floats, cell by cell; NaN where a cell is missing or not a finite number."""
     if hasattr(X, "columns"):
@@ -325,16 +327,9 @@ def _readable(X, column):
     else:
         cells = (X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object))[:, column]
     if cells.dtype.kind not in "fiub":
-        cells = np.array([_number_or_nan(cell) for cell in cells.tolist()], dtype=float)
+        cells = np.array([number_or_nan(cell) for cell in cells.tolist()], dtype=float)
     found = as_float64(cells)
     return np.where(np.isfinite(found), found, np.nan)
-
-
-def _number_or_nan(cell):
-    try:
-        return as_number(cell)
-    except TypeError:
-        return math.nan
 
 
 def _pieces(X, columns, owner):

@@ -89,6 +89,13 @@ def _planned(fit, m):
     """The row of a planned fit: an estimator, an epsilon, or a pair (epsilon, delta)."""
     if hasattr(fit, "fit"):
         return _like(fit, 0.0, None, m)
+    parts = fit if isinstance(fit, (tuple, list)) else (fit,)
+    tables = dict, tuple, list
+    if any(hasattr(p, "fit") or isinstance(p, tables) or getattr(p, "shape", ()) for p in parts):
+        raise TypeError(
+            "quote takes one argument for each fit, as in quote(a, b), and no table: it reads no records. For "
+            "parts of a table that share no record, quote the part that costs most."
+        )
     pair = tuple(fit) if isinstance(fit, (tuple, list)) else (fit, 0.0)
     if len(pair) != 2:
         raise ValueError("quote needs estimators, epsilons, or pairs (epsilon, delta).")

@@ -899,6 +899,7 @@ def test_a_reader_is_told_no_fewer_right_guesses_than_there_may_be():
             method="PEMeans",
             why="",
             columns=(),
+            left_out=(),
         )
         text = " ".join(reports._sentences(result))
         said = float(re.search(r"right in at most ([\d.]+) of 100", text)[1])

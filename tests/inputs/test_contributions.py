@@ -119,10 +119,41 @@ def test_blocks_give_what_one_table_gives():
 
 # ---------------------------------------------------------------- ids
 
+
+def test_ids_of_several_parts_are_ids():
+    """Hospital and patient: as tuples, as lists, as an index of pandas; a missing part is a missing id."""
+    hospital, patient = np.arange(200) // 100, np.arange(200) % 100
+    pairs = list(zip(hospital.tolist(), patient.tolist(), strict=True))
+    for ids in (
+        pairs,
+        [*map(list, pairs)],
+        pd.Series(pairs),
+        pd.MultiIndex.from_arrays([hospital, patient]),
+    ):
+        assert contribution_mask(ids, 1).all()
+    assert contribution_mask([[p] for p in patient], 1).sum() == 100
+    assert person_of([7]) == person_of(7) and person_of([[]]) is None
+    assert contribution_mask([(1, None), (), (1, 2), ("1", 2.0)], 1).tolist().count(True) == 1
+    assert person_of(("a, b", 1)) != person_of(("a", "b, 1")) and person_of(((1, NAN), 2)) is None
+
+
 SAME = [7, 7.0, "7", " 7.0 ", "7.000", np.int8(7), np.uint64(7), np.float32(7), np.str_("7")]
 SAME += [decimal.Decimal("7"), fractions.Fraction(7)]
 MISSING = [None, NAN, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "  ", "NaN", "null", "N/A"]
-MISSING += [math.inf, -math.inf, 2.0**53, 1e300, True, np.False_, [7], (7,), {}, object(), 7j]
+MISSING += [
+    math.inf,
+    -math.inf,
+    2.0**53,
+    1e300,
+    True,
+    np.False_,
+    [],
+    (),
+    (7, None),
+    {},
+    object(),
+    7j,
+]
 OTHERS = ["07", "seven", 7.5, -7, "Ü", "\udcff", datetime.date(2020, 1, 7), uuid.UUID(int=7)]
 
 
@@ -266,9 +297,9 @@ def test_a_type_of_ids_of_a_column_of_extensions_is_told_by_its_name():
 
 
 def test_of_cells_that_are_no_ids_nothing_is_said():
-    """A list or a column of objects has no type that tells: rows without an id are left out."""
+    """A column of objects has no type that tells: rows without an id are left out."""
     for cells in (
-        [(1, 2)] * 3,
+        [{1: 2}] * 3,
         [object()] * 3,
         list(pd.period_range("2020", periods=3)),
         [None] * 3,

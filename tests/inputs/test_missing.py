@@ -229,3 +229,18 @@ def test_a_cell_of_a_list_is_not_looked_into(cell, record):
 def test_a_list_that_makes_no_table_is_refused_by_the_one_sentence(rows):
     with pytest.raises(UnreadableRecords):
         scaler("low").transform(rows)
+
+
+class Loud(float):
+    def __float__(self):
+        warnings.warn("a cell", stacklevel=1)
+        return 1.0
+
+
+@pytest.mark.parametrize("missing", [None, "low", 3.0])
+def test_a_cell_that_warns_is_not_heard(missing):
+    rows = np.array([[1.0, 2.0], [Loud(), 2.0]], dtype=object)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        scaler(missing).transform(rows)
+    assert not heard

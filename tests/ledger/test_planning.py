@@ -460,6 +460,20 @@ def test_what_is_public_and_impossible_is_said_by_a_quote():
         PrivacyBudget(**README).quote(MaxCoverKMeans(2, delta=1e-6, radius=1.0))
 
 
+@pytest.mark.parametrize("asked", ["list", "dict", "table", "rows", "class"])
+def test_a_quote_of_no_fit_says_what_a_quote_takes(asked):
+    model = PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0)
+    given = {
+        "list": [[model, model]],
+        "dict": [{"a": model}],
+        "table": [model, np.ones((3, 2))],
+        "rows": [[[1.0, 2.0]]],
+        "class": [(PEMeans, 1.0)],
+    }
+    with pytest.raises(TypeError, match=r"one argument for each fit, as in quote\(a, b\)"):
+        PrivacyBudget(**README).quote(*given[asked])
+
+
 # ---------------------------------------------------------------- ledgers of before
 
 

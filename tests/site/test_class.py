@@ -76,7 +76,7 @@ def test_a_students_copy_asks_everything_and_answers_nothing(folder, path):
     assert all(
         not cell["outputs"] and cell["execution_count"] is None for cell in cells(copy, "code")
     )
-    assert not re.search(r"<summary>Answer|answers/|Hint|\"slides\"", text)
+    assert not re.search(r"<summary>Answer|answers/|Hint|, a hint|not yet\. '|\"slides\"", text)
     left_out = len(re.findall("<summary>Answers?</summary>", whole))
     assert left_out >= 1 or path.stem == "01_first_steps"  # it answers in its text
     # the hints of the exercises, and what is said after each question, word for word
@@ -169,10 +169,14 @@ def check_it(x):
     if x is None:
         return "5: not yet. Hint: which one?"
     return f"5: {x}, " + ("right." if x else f"not yet. Hint: {x}")
+def check_more(x):
+    "Whether it is right; if not, a hint."
+    return "right." if x else 'not yet. ' + x
 """
     left = build_class.without_hints(code)
     assert "hint" not in left.lower() and "another" not in left and "which one" not in left
-    assert bones(left) != "" and left.count("not yet.") == 2 and left.count('""') == 2
+    assert bones(left) != "" and left.count("not yet.") == 3 and left.count('""') == 2
+    assert "not yet. " not in left
 
 
 def wheel_of(folder):

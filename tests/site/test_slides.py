@@ -237,6 +237,18 @@ def test_keys_turn_the_slides(tab, folder, tmp_path):
         tab.wait_for_function(f"{seen} === {place}")
 
 
+def test_an_address_opens_a_slide(tab, folder, tmp_path):
+    file = build_slides.build(lesson_of(folder, NOTEBOOKS[0]), tmp_path)
+    shown = "() => Math.round(scrollY / innerHeight)"
+    for place, number in (("#14", 13), ("", 0), ("#99", 0), ("#here", 0)):
+        tab.goto("about:blank")
+        tab.goto(file.as_uri() + place)
+        tab.wait_for_function("document.documentElement.dataset.ready")
+        assert tab.evaluate(shown) == number, place
+    tab.evaluate("location.hash = '#3'")
+    tab.wait_for_function("Math.round(scrollY / innerHeight) === 2")
+
+
 @pytest.mark.parametrize("width, height", WINDOWS)
 def test_a_slide_fills_a_window_of_any_form(tab, folder, tmp_path, width, height):
     for notebook in NOTEBOOKS[:1] + NOTEBOOKS[6:7]:

@@ -50,7 +50,7 @@ py -m venv .venv
 {said}The second command opens a notebook. *Run*, *Run All Cells* runs it, offline. Begin with it whenever you come back.
 
 {lessons}
-* `homework.ipynb`: problems to hand in
+* `homework.ipynb`: problems to hand in, for all lessons of the book
 
 Write your answers to the exercises into the last code cell of a lesson, and run it: it says which are right.
 """
@@ -71,7 +71,8 @@ def without_hints(source):
     code = source.encode()
     for first, last in reversed(spans):
         code = code[:first] + b'""' + code[last:]
-    return HINT.sub("", code.decode()).replace("Right, or a hint", "Right, or not yet")
+    said = HINT.sub("", code.decode()).replace("Right, or a hint", "Right, or not yet")
+    return re.sub(r"not yet\. (?=['\"])", "not yet.", said.replace("; if not, a hint", ""))
 
 
 def for_students(notebook, known):

@@ -2,8 +2,8 @@
 
     python tools/site/build_slides.py SITE [--out FOLDER] [--pdf]
 
-A deck lies in SITE/slides and opens in any browser, without a network: arrows, space and Page Down turn the slides, and the
-browser prints them, one slide on a sheet. --pdf prints them here, with the machine's Chromium.
+A deck lies in SITE/slides and opens in any browser, without a network: arrows, space and Page Down turn the slides, #14
+after the address opens the fourteenth, and the browser prints them, one slide on a sheet. --pdf prints them here, with the machine's Chromium.
 
 The outline is in the notebook's own metadata, "slides": a list of slides, each of which has
 

@@ -50,16 +50,24 @@ const unfold = () => {
 unfold(); addEventListener("hashchange", unfold);
 
 // Code can be copied, headings linked to.
-for (const block of document.querySelectorAll("main div.sourceCode")) {
+for (const shell of document.querySelectorAll("main pre:not(.output, .sourceCode, div.sourceCode pre)")) {
+  const box = make("div", { className: "shell" });
+  shell.replaceWith(box);
+  box.append(shell);
+}
+for (const block of document.querySelectorAll("main :is(div.sourceCode, div.shell)")) {
   const button = make("button", { className: "copy", type: "button", textContent: "Copy" });
   button.onclick = async () => {
-    getSelection().selectAllChildren(block.querySelector("code"));
+    getSelection().selectAllChildren(block.querySelector("code, pre"));
     await (navigator.clipboard?.writeText(getSelection().toString()) ?? document.execCommand("copy"));
     getSelection().removeAllRanges();
     button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 1500);
   };
   block.append(button);
 }
+// an option such as --dry-run is one word
+for (const code of document.querySelectorAll("main :not(pre, a) > code"))
+  if (/^--?[\w-]{1,28}$/.test(code.textContent)) code.classList.add("whole");
 for (const heading of document.querySelectorAll("main h2[id], main h3[id]"))
   heading.append(make("a", { className: "anchor", href: "#" + heading.id, textContent: "#", ariaLabel: "Link to this section" }));
 
@@ -135,14 +143,14 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
 const worth = { page: 2, function: 1, name: 1, term: 1 }, usual = 3;
 // lessons teach a term; measurements, answers and the page of symbols only use it
-const places = [["lessons/", 2], ["inputs/columns.html", 2], ["about/sources.html", 2], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
+const places = [["lessons/", 2], ["inputs/columns.html", 2], ["about/sources.html", 2], ["about/other_libraries.html", .4], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
 const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
 let engine;
 async function search() {
   if (!engine) {
     await load("minisearch/minisearch.js"); await load("search-index.js");
     // of a question, the words that ask are not searched for
-    const asks = /^(a|an|the|is|are|do|does|what|which|how|to|of|for|in|i|my|mean|should|can)$/i;
+    const asks = /^(a|an|the|is|are|do|does|what|which|how|to|of|for|in|i|my|mean|should|can|need|use|take|when|why|where|you|me)$/i;
     engine ??= new MiniSearch({
       processTerm: word => asks.test(word) ? null : word.toLowerCase(),
       fields: ["title", "text", "chapter"],

@@ -47,6 +47,9 @@ let printed = 0;
 const again = (at = Math.max(0, now())) => { lay(innerWidth, innerHeight); slides[at].scrollIntoView(); };
 document.fonts.ready.then(() => Promise.all([...document.images].map(image => image.decode()))).then(() => {
   lay(innerWidth, innerHeight);
+  const named = () => slides[location.hash.slice(1) - 1]?.scrollIntoView(); // #14 opens slide 14
+  named();
+  addEventListener("hashchange", named);
   document.documentElement.dataset.ready = "yes";
   addEventListener("resize", () => again());
   addEventListener("afterprint", () => again(printed));

@@ -945,6 +945,7 @@ def test_ratios_of_programs_that_were_run_once_are_those_of_their_figures():
         checked += 1
     assert checked >= 20
     assert publish.readers(["programs"]) == [
+        "about/other_libraries",
         "examples/benchmarks_kmeans",
         "examples/benchmarks_speed",
     ]

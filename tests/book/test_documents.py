@@ -197,6 +197,7 @@ def write_table(path, bounds):
         "age": rng.integers(18, 90, 3000),
         "region": rng.choice(["north", "south"], 3000),
         "income": rng.integers(0, 200_000, 3000),
+        "person": rng.integers(0, 1500, 3000),  # an id: no range is declared
     }
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -217,8 +218,9 @@ def test_a_block_of_commands_runs_on_a_table(name, lines, tmp_path, monkeypatch)
             dplit.PrivacyBudget.open(a.ledger, 4.0, 1e-5).close()
     for line in lines:
         assert main(shlex.split(line)[3:]) == 0, line
-    outs = [a.out for a in asked if hasattr(a, "out")]
-    assert all((out / "report.html").exists() for out in outs)
+    for a in asked:
+        if hasattr(a, "out"):
+            assert (a.out / "report.html").exists() != a.dry_run
 
 
 def spans(text):

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
         ("gausian mecanism", "accounting/gaussian.html"),  # typos are forgiven
         ("maxcoverkmeans.fit", "reference/max_cover.kmeans.html"),
         ("balle wang", "about/sources.html"),
+        ("weights", "inputs/columns.html"),  # a plural finds its singular
+        ("dp_accounting", "about/other_libraries.html"),
     ],
 )
 def test_the_search_finds_and_leads_there(tab, folder, words, page):
@@ -48,6 +50,9 @@ FIRST = {  # what a reader looks for: the page that teaches it
     "covariate shift": "adaptation/covariate_shift.html",
     "k-medoids": "lessons/help_where_it_is_missing.html",
     "install": "about/install.html",
+    "--dry-run": "command_line/command.html",
+    "dry run": "command_line/command.html",
+    "report a vulnerability": "about/security.html",
 }
 
 

@@ -143,7 +143,7 @@ for (const fold of document.querySelectorAll("details.full")) fold.addEventListe
 const field = document.getElementById("site-search"), results = document.getElementById("site-results");
 const worth = { page: 2, function: 1, name: 1, term: 1 }, usual = 3;
 // lessons teach a term; measurements, answers and the page of symbols only use it
-const places = [["lessons/", 2], ["about/sources.html", 2], ["about/other_libraries.html", .4], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
+const places = [["lessons/", 2], ["inputs/columns.html", 2], ["about/sources.html", 2], ["about/other_libraries.html", .4], ["about/", 1.3], ["reference/", .35], ["examples/benchmarks", .5], ["source_target/real_data", .3], ["answers/", .3], ["notation.html", .3]];
 const near = address => places.find(([start]) => address.startsWith(start))?.[1] ?? 1;
 let engine;
 async function search() {
@@ -163,8 +163,17 @@ async function search() {
     if (!engine.documentCount) engine.addAll(searchIndex.map(([kind, address, chapter, title, text], id) => ({ id, kind, address, chapter, title, text })));
   }
   const words = field.value.trim();
-  let found = engine.search(words, { combineWith: "AND" });
+  const single = words.replace(/^(\p{L}{4,}[^\Wsui])s$/u, "$1"), queries = single === words ? [words] : [words, single]; // a plural finds its singular, too
+  let found = engine.search({ combineWith: "OR", queries: queries.map(one => ({ combineWith: "AND", queries: [one] })) });
   if (!found.length) found = engine.search(words);
+  // what has an underscore: first the hits that hold these very letters; an option, with its dashes or without: first where the command explains it
+  const written = words.toLowerCase(), option = "--" + written.replace(/^-+/, "").replace(/\s+/g, "-");
+  const holds = (letters, { title, text }) => `${title} ${text}`.toLowerCase().includes(letters);
+  if (written.includes("_")) found.sort((a, b) => holds(written, b) - holds(written, a));
+  if (/^--|\w[ -]\w/.test(written)) {
+    const at = found.findIndex(hit => hit.address.startsWith("command_line/") && holds(option, hit));
+    if (at > 0) found.unshift(...found.splice(at, 1));
+  }
   // the glossary's row of this very word is among the first five
   const row = found.findIndex(({ kind, title }) => kind === "term" && title.toLowerCase() === words.toLowerCase());
   if (row > 4) found.splice(4, 0, ...found.splice(row, 1));

@@ -347,7 +347,7 @@ def centers_in_words(result, errors=False):
     shares = [bool(c.values) for c in result.columns for _ in c.outputs]
     return [
         [
-            _rounded(x, e) + f" ± {e:.2g}" * (errors and e > 0) if share else _read(x)
+            _rounded(x, e) + f" ± {e:.2g}" * bool(errors and e > 0) if share else _read(x)
             for x, e, share in zip(*row, shares, strict=True)
         ]
         for row in zip(result.centers, noise, strict=True)

@@ -32,7 +32,7 @@ from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers
 from ..inputs.checks import check_positive, check_radius
 from ..inputs.checks import warn_after_charge
-from ..inputs.tables import check_columns, check_fitted_columns, check_rows
+from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns
 from ..inputs.blocks import map_blocks
 from ..inputs.lattice import lattice, quantize
@@ -469,6 +469,7 @@ class PrivateAdaptation(PrivateEstimator):
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         refuse_words(y, f"y{name[0]}", *sort)
+        self._refuse_gaps(X, y, name)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         if public and name == "source":
             self._warn_of_source(Xs, ys)  # before a charge
@@ -488,6 +489,11 @@ class PrivateAdaptation(PrivateEstimator):
             )
         labels = self._labels(y, f"y{letter}")
         return Sample(quantize(X, self.radius), labels, lattice(self.radius)[0])
+
+    def _refuse_gaps(self, X, y, name):
+        """Refuse a PUBLIC sample with a missing cell."""
+        for values, letter in ((X, "X"), (y, "y")):
+            refuse_gaps(values, f"{letter}{name[0]}", type(self).__name__)
 
     def _warn_of_source(self, Xs, ys):
         """Warn if most of a PUBLIC source lies outside the bounds."""

@@ -34,7 +34,7 @@ from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_o
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
-from ..inputs.ranges import Bounds, box_of, instead_of_bounds
+from ..inputs.ranges import Bounds, box_of, instead_of_bounds, radius_or_bounds
 
 # %% ../../nbs/estimators/kmeans.ipynb #858b5c9e
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -378,6 +378,8 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     def _rules(self):
         ranged = getattr(self, "bounds", None) is not None  # in place of a ball
         other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
+        if not ranged and hasattr(self, "bounds"):
+            other = {"radius": radius_or_bounds}
         return _with_pure(rules_of(type(self)) | other)
 
     def _check_common(self):

@@ -30,7 +30,7 @@ def _ball(radius, center):
 
 
 def check_inside(points, name, owner, radius, center=None):
-    """Refuse PUBLIC points that all lie far outside a PUBLIC ball; a `DoubtWarning` if most lie outside.
+    """Refuse PUBLIC points that all lie far outside a PUBLIC ball; a `DoubtWarning` if most lie outside, or all in its middle.
 
     Parameters
     ----------
@@ -53,6 +53,11 @@ def check_inside(points, name, owner, radius, center=None):
         doubt(
             f"{name}: most of its public rows lie outside {where}, and {owner} clips them to the "
             f"boundary. {ask}"
+        )
+    if 0 < lengths.max() < radius / 1000:
+        doubt(
+            f"{name}: all of its public rows lie within a thousandth of {where}, and the noise of {owner} is "
+            f"proportional to the radius. {_ASK[False]}"
         )
 
 

@@ -24,7 +24,7 @@ from .doubts import as_ends, check_no_pairs, doubt, looks_joined
 from .doubts import of_one_value, Reach, remember
 from .numbers import as_float64, as_number, cells_of, cells_of_records, is_masked
 from .numbers import UnreadableRecords
-from .checks import is_float32, is_number, check_between, check_kind, check_points
+from .checks import is_float32, is_number, check_between, check_kind, check_points, check_radius
 from .checks import column_types, shown
 from .frames import column_names
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
@@ -196,6 +196,17 @@ def instead_of_bounds(value, name, owner):
         )
 
 
+def radius_or_bounds(value, name, owner):
+    """A PUBLIC radius, for an estimator that takes ranges in its place."""
+    if value is None:
+        raise ValueError(
+            f"{name}=None: {owner} needs a public bound on the norm of a row, to which rows are clipped, in the units "
+            "of X, or in its place public ranges of the columns, bounds=(low, high). Choose either from what the "
+            "columns mean, never from X itself."
+        )
+    return check_radius(value, name, owner)
+
+
 def box_of(bounds, X, owner):
     """The ranges of a PRIVATE table's columns, of which only names and number are read; cells are read only of a list of lists."""
     low, high = bounds
@@ -232,12 +243,14 @@ def _categories(given, owner, columns):
         if column not in columns:
             raise ValueError(f"categories: {owner} finds no column {column!r} in the table.")
         listed = isinstance(values, (list, tuple, np.ndarray, range))
+        seen = "" if listed else f", and this is of the type {type(values).__name__}"
         values = tuple(values) if listed and np.ndim(values) == 1 else ()
         good = all(isinstance(v, (str, Real)) and v == v for v in values)
         if not (values and good and len({*values}) == len(values)):
             raise ValueError(
                 f"categories of column {column!r}: {owner} needs a list of its public values, words or "
-                "numbers, without repetitions."
+                f"numbers, without repetitions{seen}. Write them out, as in ['north', 'south'], and do not read "
+                "them from the table."
             )
         given[column] = values
     return given

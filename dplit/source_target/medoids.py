@@ -18,6 +18,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.declared import declare, rules_of, settle
+from ..inputs.doubts import doubt
 from ..inputs.numbers import check_arrays
 from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
@@ -488,6 +489,8 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
                 "be swapped unnoticed."
             )
         X, sources = given._tables(Xt, sources, owner)
+        if given.n_clusters > len(X):
+            doubt(f"n_clusters={given.n_clusters}: Xt has only {len(X)} rows, and {owner} chooses all of them.")
         keep_columns(given, Xt)
         check_params(given.metric, given.metric_params, X.shape[1])
         if given.metric in EUCLIDEAN:
@@ -509,6 +512,11 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         if self._is_given and len(X) != X.shape[1]:
             raise ValueError(
                 f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."
+            )
+        if self._is_given and np.diagonal(X).any():
+            doubt(
+                f"Xt: for metric='precomputed' {owner} takes distances, and some row has a distance other than 0 to "
+                "itself. Are these similarities, or rows in another order than columns?"
             )
         if sources is None or 0 in np.shape(sources)[: 1 + self._is_given]:
             return X, None

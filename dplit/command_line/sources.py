@@ -45,7 +45,9 @@ class Source(NamedTuple):
 
 # %% ../../nbs/command_line/sources.ipynb #578e7f2e
 READABLE = "it must be CSV (UTF-8 text) or Parquet"
-_PACKED = "it is compressed, or its first name looks like it; unpack it first, or rename that column"
+_PACKED = (
+    "it is compressed, or its first name looks like it; unpack it first, or rename that column"
+)
 _BEGINNINGS = {  # of files that are neither CSV nor Parquet
     rb"\x80[\x02-\x05]": "it is a pickle; write its table to CSV or Parquet",
     rb"\x1f\x8b|BZh\d|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|\x04\x22\x4d\x18|\x1f\x9d": _PACKED,

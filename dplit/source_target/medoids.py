@@ -490,7 +490,9 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             )
         X, sources = given._tables(Xt, sources, owner)
         if given.n_clusters > len(X):
-            doubt(f"n_clusters={given.n_clusters}: Xt has only {len(X)} rows, and {owner} chooses all of them.")
+            doubt(
+                f"n_clusters={given.n_clusters}: Xt has only {len(X)} rows, and {owner} chooses all of them."
+            )
         keep_columns(given, Xt)
         check_params(given.metric, given.metric_params, X.shape[1])
         if given.metric in EUCLIDEAN:

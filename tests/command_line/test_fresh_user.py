@@ -58,11 +58,15 @@ def test_a_limit_of_bytes_reveals_a_power_of_two_alone(desk, monkeypatch, packed
         return True
 
     for size in (513, 700, 1024):
-        assert [fits(size, most) for most in (512, 700, 1023, 1024, 1025)] == [False] * 3 + [True] * 2
+        assert [fits(size, most) for most in (512, 700, 1023, 1024, 1025)] == [False] * 3 + [
+            True
+        ] * 2
     assert fits(512, 512) and not fits(512, 511)
 
 
-@pytest.mark.parametrize(("low", "high"), [("min", "max"), ("Lower", "upper"), ("lo", "hi"), ("from", "to")])
+@pytest.mark.parametrize(
+    ("low", "high"), [("min", "max"), ("Lower", "upper"), ("lo", "hi"), ("from", "to")]
+)
 def test_other_words_for_the_ends_are_named(desk, low, high):
     Path("b.csv").write_text(f"column,{low},{high}\nage,0,120\n")
     with pytest.raises(ValueError, match=f"there is no '{low}' in a declaration; is 'low' meant"):

@@ -69,6 +69,17 @@ def _number(text, name, column, path):
     said = f"{name}={text!r}" if text not in (None, "") else f"no {name}"
     raise ValueError(f"{path}: column {column!r} has {said}; {how}.")
 
+
+def _between_bars(values, column, path):
+    """The values of a list in a CSV file."""
+    found = [value.strip() for value in values.split("|")]
+    if "" in found:
+        raise ValueError(
+            f"{path}: column {column!r} has an empty value next to a bar. If an empty cell should be a value of its own, "
+            'declare it in a JSON file: {"values": ["north", "", "south"]}; otherwise leave out one bar.'
+        )
+    return found
+
 # %% ../../nbs/command_line/bounds.ipynb #487717c1
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
@@ -99,17 +110,6 @@ def _from_csv(text, path):
         yield column, given
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50009
-def _between_bars(values, column, path):
-    """The values of a list in a CSV file."""
-    found = [value.strip() for value in values.split("|")]
-    if "" in found:
-        raise ValueError(
-            f"{path}: column {column!r} has an empty value next to a bar. If an empty cell should be a value of its own, "
-            'declare it in a JSON file: {"values": ["north", "", "south"]}; otherwise leave out one bar.'
-        )
-    return found
-
-
 def _refuse_one_cell(column, separator, path):
     """Refuse a line whose cells are separated by another character than those of the first line."""
     if other := [sign for sign in column if sign in SEPARATORS and sign != separator]:

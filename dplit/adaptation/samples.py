@@ -369,6 +369,13 @@ def _check_ends(given, owner):
         )
 
 
+def _refuse_public(X, y, name, sort, owner, classes):
+    """Refuse words and missing cells of a PUBLIC sample."""
+    refuse_words(y, f"y{name[0]}", sort, owner, classes)
+    refuse_gaps(X, f"X{name[0]}", owner)
+    refuse_gaps(y, f"y{name[0]}", owner)
+
+
 def _check_alike(owner, tables, radius):
     """Refuse tables of different columns; warn about rows that were scaled for another ball. No cell is read."""
     check_same_columns(owner, **tables)
@@ -468,8 +475,7 @@ class PrivateAdaptation(PrivateEstimator):
         sizes = [check_pair(*pair, *sort) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        refuse_words(y, f"y{name[0]}", *sort)
-        self._refuse_gaps(X, y, name)
+        _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         if public and name == "source":
             self._warn_of_source(Xs, ys)  # before a charge
@@ -489,11 +495,6 @@ class PrivateAdaptation(PrivateEstimator):
             )
         labels = self._labels(y, f"y{letter}")
         return Sample(quantize(X, self.radius), labels, lattice(self.radius)[0])
-
-    def _refuse_gaps(self, X, y, name):
-        """Refuse a PUBLIC sample with a missing cell."""
-        for values, letter in ((X, "X"), (y, "y")):
-            refuse_gaps(values, f"{letter}{name[0]}", type(self).__name__)
 
     def _warn_of_source(self, Xs, ys):
         """Warn if most of a PUBLIC source lies outside the bounds."""

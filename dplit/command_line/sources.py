@@ -208,7 +208,7 @@ def _no_room(name, why):
     )
 
 # %% ../../nbs/command_line/sources.ipynb #d7fa05af
-_DAMAGED = "it is compressed (or its first name looks like it), and cannot be unpacked: it is damaged or cut short; make it again"
+_DAMAGED = "it is compressed, and cannot be unpacked: it is damaged or cut short; make it again (or its first name looks like it: rename that column)"
 
 
 def _unpacked(path, name, stack):

@@ -28,13 +28,13 @@ from ..mechanisms.noise import LatticeRows
 from ..inputs.arrays import is_tensor, joined, namespace, square_root
 from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
-from ..inputs.checks import DoubtWarning, is_number, warn_after_charge
+from ..inputs.checks import check_radius, DoubtWarning, is_number, warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
 from ..inputs.blocks import map_blocks, MappedRows
-from ..inputs.ranges import Bounds, box_of, instead_of_bounds, radius_or_bounds
+from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 
 # %% ../../nbs/estimators/kmeans.ipynb #858b5c9e
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -310,6 +310,26 @@ def _or_pure(rule, value, name, owner):
     raise problem
 
 
+def _ball_or_bounds(estimator):
+    """The rules of radius and center where ranges may be given in their place."""
+    if not hasattr(estimator, "bounds"):
+        return {}
+    if estimator.bounds is not None:
+        return dict.fromkeys(("radius", "center"), instead_of_bounds)
+    return {"radius": _radius_or_bounds}
+
+
+def _radius_or_bounds(value, name, owner):
+    """A PUBLIC radius; the message names the ranges too."""
+    if value is None:
+        raise ValueError(
+            f"{name}=None: {owner} needs a public bound on the norm of a row, to which rows are clipped, in the units "
+            "of X, or in its place public ranges of the columns, bounds=(low, high). Choose either from what the "
+            "columns mean, never from X itself."
+        )
+    return check_radius(value, name, owner)
+
+
 def _with_pure(rules):
     return rules | {"delta": partial(_or_pure, rules["delta"])}
 
@@ -376,11 +396,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     _where_they_lie = False  # whether passes run where a tensor lies; else it is copied first
 
     def _rules(self):
-        ranged = getattr(self, "bounds", None) is not None  # in place of a ball
-        other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        if not ranged and hasattr(self, "bounds"):
-            other = {"radius": radius_or_bounds}
-        return _with_pure(rules_of(type(self)) | other)
+        return _with_pure(rules_of(type(self)) | _ball_or_bounds(self))
 
     def _check_common(self):
         super()._check_common()

@@ -90,7 +90,7 @@ def say_again(heard):
         if issubclass(one.category, DoubtWarning):
             warnings.warn(one.message, stacklevel=users_level())
 
-
+# %% ../../nbs/inputs/doubts.ipynb #d0b70018
 def listed(items, most=6):
     """PUBLIC items in a sentence: "1, 2 and 3"; of many items the first few, and the number of the others."""
     said = [str(item) for item in items] or [""]
@@ -99,7 +99,7 @@ def listed(items, most=6):
     *first, last = said
     return f"{', '.join(first)} and {last}" if first else last
 
-# %% ../../nbs/inputs/doubts.ipynb #d0b70018
+
 def check_start(points, name, owner, radius, center=None):
     """A `DoubtWarning` if any of a few PUBLIC points lies outside a PUBLIC ball.
 

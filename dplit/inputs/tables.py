@@ -86,7 +86,7 @@ def check_rows(
         _checked(np.zeros((0, max(rows.shape[1], 1))), owner, name)
     return rows
 
-
+# %% ../../nbs/inputs/tables.ipynb #ae0c2e50
 def refuse_gaps(X, name, owner):
     """Refuse a PUBLIC table, or a column, with a missing cell (NaN), by its place; a PRIVATE one must not come here."""
     cells = None
@@ -123,7 +123,7 @@ def _all_finite(start, rows):
     xp = namespace(rows)
     return bool(xp.all(xp.isfinite(rows)))
 
-# %% ../../nbs/inputs/tables.ipynb #ae0c2e50
+
 def _checked(X, owner, name, **options):
     """Refuse a PUBLIC stand-in for a table, such as zeros of its shape, with scikit-learn's reason."""
     try:

@@ -109,14 +109,13 @@ def _planned(parts, max_rows_per_person):
     tables = [[table for table in part[1:] if table is not None] for part in parts.values()]
     for what, several, same in (("estimator", models, is_), ("table", tables, _is_same)):
         for (one, first), (other, second) in combinations(zip(parts, several, strict=True), 2):
-            if not any(starmap(same, product(first, second))):
-                continue
-            raise ValueError(
-                f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}, in "
-                f"{one!r} and in {other!r}; each part "
-                "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
-                "twice is sequential composition: call budget.fit twice."
-            )
+            if any(starmap(same, product(first, second))):
+                raise ValueError(
+                    f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}, in "
+                    f"{one!r} and in {other!r}; each part "
+                    "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
+                    "twice is sequential composition: call budget.fit twice."
+                )
     costs = [_cost_of(name, part[0], max_rows_per_person) for name, part in parts.items()]
     for name, cost in zip(parts, costs, strict=True):
         if cost["neighboring"] != "add_remove":

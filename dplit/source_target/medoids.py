@@ -18,7 +18,6 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..inputs.declared import declare, rules_of, settle
-from ..inputs.doubts import doubt
 from ..inputs.numbers import check_arrays
 from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
@@ -27,8 +26,8 @@ from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Tabl
 from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
-from .distances import EuclideanRows, Metric, MetricParams, nearest_by
-from .distances import PointMetric, public_table, RowsByNumber
+from .distances import doubt_target, EuclideanRows, Metric, MetricParams
+from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -489,10 +488,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
                 "be swapped unnoticed."
             )
         X, sources = given._tables(Xt, sources, owner)
-        if given.n_clusters > len(X):
-            doubt(
-                f"n_clusters={given.n_clusters}: Xt has only {len(X)} rows, and {owner} chooses all of them."
-            )
+        doubt_target(X, given.n_clusters, self._is_given, owner)
         keep_columns(given, Xt)
         check_params(given.metric, given.metric_params, X.shape[1])
         if given.metric in EUCLIDEAN:
@@ -514,11 +510,6 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         if self._is_given and len(X) != X.shape[1]:
             raise ValueError(
                 f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."
-            )
-        if self._is_given and np.diagonal(X).any():
-            doubt(
-                f"Xt: for metric='precomputed' {owner} takes distances, and some row has a distance other than 0 to "
-                "itself. Are these similarities, or rows in another order than columns?"
             )
         if sources is None or 0 in np.shape(sources)[: 1 + self._is_given]:
             return X, None

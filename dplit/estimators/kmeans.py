@@ -324,7 +324,7 @@ def _radius_or_bounds(value, name, owner):
     if value is None:
         raise ValueError(
             f"{name}=None: {owner} needs a public bound on the norm of a row, to which rows are clipped, in the units "
-            "of X, or in its place public ranges of the columns, bounds=(low, high). Choose either from what the "
+            "of X. Or give public ranges of the columns in its place, bounds=(low, high). Choose either from what the "
             "columns mean, never from X itself."
         )
     return check_radius(value, name, owner)

@@ -205,7 +205,5 @@ def test_what_is_no_list_of_values_is_named_and_never_quoted(kind):
 
 @pytest.mark.parametrize("model", [PEMeans, GridKMeans, MaxCoverKMeans, NoisyLloyd])
 def test_without_a_ball_the_ranges_are_named_too(model):
-    with pytest.raises(
-        ValueError, match=r"radius=None: .* or in its place public ranges .*bounds=\("
-    ):
+    with pytest.raises(ValueError, match=r"radius=None: .* Or give public ranges .*bounds=\("):
         model(2, epsilon=1.0, delta=1e-6).fit(np.zeros((9, 2)))

@@ -33,7 +33,7 @@ from ..inputs.contracts import Positive, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
 from ..inputs.declared import as_of_now, PARAMETERS, RELEASED
 from ..inputs.foreign import one_column
-from ..inputs.tables import check_columns, check_fitted_columns, check_rows
+from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns, keep_columns
 from ..mechanisms.noise import mean_in_ball
 
@@ -354,6 +354,8 @@ class CovariateShift(PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
+        refuse_gaps(Xs, "Xs", owner)
+        refuse_gaps(ys, "ys", owner)
         X = check_rows(Xs, owner, "Xs").astype(float)
         if columns not in (None, X.shape[1]):
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")

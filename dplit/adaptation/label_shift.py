@@ -32,7 +32,7 @@ from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, 
 from ..inputs.foreign import refuse_no_labels
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
-from ..inputs.tables import check_columns, check_fitted_columns, check_rows
+from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns
 from ..inputs.tables import keep_columns
 
@@ -401,6 +401,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
+        refuse_gaps(Xs, "Xs", owner)
+        refuse_gaps(ys, "ys", owner)
         source = check_rows(Xs, owner, "Xs")
         if columns not in (None, source.shape[1]):
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")

@@ -32,7 +32,7 @@ from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers
 from ..inputs.checks import check_positive, check_radius
 from ..inputs.checks import warn_after_charge
-from ..inputs.tables import check_columns, check_fitted_columns, check_rows
+from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns
 from ..inputs.blocks import map_blocks
 from ..inputs.lattice import lattice, quantize
@@ -369,6 +369,13 @@ def _check_ends(given, owner):
         )
 
 
+def _refuse_public(X, y, name, sort, owner, classes):
+    """Refuse words and missing cells of a PUBLIC sample."""
+    refuse_words(y, f"y{name[0]}", sort, owner, classes)
+    refuse_gaps(X, f"X{name[0]}", owner)
+    refuse_gaps(y, f"y{name[0]}", owner)
+
+
 def _check_alike(owner, tables, radius):
     """Refuse tables of different columns; warn about rows that were scaled for another ball. No cell is read."""
     check_same_columns(owner, **tables)
@@ -468,7 +475,7 @@ class PrivateAdaptation(PrivateEstimator):
         sizes = [check_pair(*pair, *sort) for pair in pairs if pair[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
-        refuse_words(y, f"y{name[0]}", *sort)
+        _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
         if public and name == "source":
             self._warn_of_source(Xs, ys)  # before a charge

@@ -9,6 +9,7 @@ __all__ = ['DroppingScaler', 'read_bounds', 'read_public']
 import csv
 import io
 import json
+import unicodedata
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -23,12 +24,16 @@ from .files import _Block, _separator, check_table, read_names
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50011
 _PARTS = "column", "low", "high", "values", "missing", "weight"
+_OTHER_WORDS = dict.fromkeys(("min", "minimum", "lo", "lower", "from"), "low")
+_OTHER_WORDS |= dict.fromkeys(("max", "maximum", "hi", "upper", "to"), "high")
 
 
 def _refuse_misspelled(names, path):
-    """Refuse a misspelled part of a declaration; other names are comments."""
+    """Refuse a misspelled part of a declaration, or another word for an end that is not there; other names are comments."""
     for name in names:
-        near = get_close_matches(str(name).lower(), _PARTS, 1, cutoff=0.75)
+        word = str(name).lower()
+        near = get_close_matches(word, _PARTS, 1, cutoff=0.75)
+        near = near or [end for end in (_OTHER_WORDS.get(word),) if end and end not in names]
         if near and name not in _PARTS:
             raise ValueError(
                 f"{path}: there is no {name!r} in a declaration; is {near[0]!r} meant?"
@@ -64,6 +69,17 @@ def _number(text, name, column, path):
     said = f"{name}={text!r}" if text not in (None, "") else f"no {name}"
     raise ValueError(f"{path}: column {column!r} has {said}; {how}.")
 
+
+def _between_bars(values, column, path):
+    """The values of a list in a CSV file."""
+    found = [value.strip() for value in values.split("|")]
+    if "" in found:
+        raise ValueError(
+            f"{path}: column {column!r} has an empty value next to a bar. If an empty cell should be a value of its own, "
+            'declare it in a JSON file: {"values": ["north", "", "south"]}; otherwise leave out one bar.'
+        )
+    return found
+
 # %% ../../nbs/command_line/bounds.ipynb #487717c1
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
@@ -90,7 +106,7 @@ def _from_csv(text, path):
         ends = "low", "high", "missing", "weight"
         given = {end: (line.get(end) or "").strip() for end in ends}
         if values:
-            given["values"] = [value.strip() for value in values.split("|")]
+            given["values"] = _between_bars(values, column, path)
         yield column, given
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50009
@@ -243,6 +259,27 @@ def _scaler(bounds, names, neighboring="add_remove"):
     )
 
 # %% ../../nbs/command_line/bounds.ipynb #75b61d15
+def _refuse_other(declared, path, table, names):
+    """Refuse the names of a table if a declared column is not among them; in a file without names they are cells, and are not quoted."""
+    for missing in sorted(declared.difference(names)):
+        near = "does its first line hold names?"
+        if _seen(missing) in map(_seen, names):
+            near = "there, a name looks the same: it has an invisible character, or letters in another Unicode form."
+        if missing.casefold() in map(str.casefold, names):
+            near = "there, upper and lower case differ."
+        if missing in map(str.strip, names):
+            near = "there, it has spaces around it, which bounds in JSON can name."
+        raise ValueError(
+            f"{path}: column {missing!r} is not among the {len(names)} names in {table}; {near}{as_one_name(names)}"
+        )
+
+
+def _seen(name):
+    """A name as it looks: without invisible characters, in one Unicode form and one case."""
+    shown = "".join(sign for sign in name if unicodedata.category(sign) not in ("Cf", "Cc"))
+    return " ".join(unicodedata.normalize("NFKC", shown).split()).casefold()
+
+
 def read_public(options, source, neighboring="add_remove"):
     """(scaler, columns left out): everything PUBLIC about a table and its bounds, checked; no row is read.
 
@@ -259,19 +296,9 @@ def read_public(options, source, neighboring="add_remove"):
     -------
     tuple (BoundedScaler, tuple of str)
     """
-    bounds, names = read_bounds(options.bounds), read_names(source)
+    bounds = read_bounds(options.bounds)
     declared = {*bounds["low"], *bounds["categories"]}
-    for missing in sorted(declared.difference(names)):
-        near = "there, upper and lower case differ." * (
-            missing.casefold() in map(str.casefold, names)
-        )
-        if missing in map(str.strip, names):
-            near = "there, it has spaces around it, which bounds in JSON can name."
-        raise ValueError(
-            f"{options.bounds}: column {missing!r} is not among the {len(names)} names in {source.name}; "
-            + (near or "does its first line hold names?")
-            + as_one_name(names)
-        )
+    names = read_names(source, partial(_refuse_other, declared, options.bounds, source.name))
     scaler = _scaler(bounds, [name for name in names if name in declared], neighboring)
     check_table(source, scaler)
     left_out = (name or "a column without a name" for name in names if name not in declared)

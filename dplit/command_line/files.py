@@ -383,11 +383,17 @@ def _names(part):
     return (_parquet_names if is_parquet(part) else _csv_names)(part)
 
 # %% ../../nbs/command_line/files.ipynb #e059feec
-def read_names(source):
-    """PUBLIC names of the columns of a `Source`, or of a plain CSV or Parquet file: all different. No row is read."""
+def read_names(source, refuse=None):
+    """PUBLIC names of the columns of a `Source`, or of a plain CSV or Parquet file: all different. No row is read.
+
+    `refuse`: a function that refuses the names if they are not those declared; it is called first, so
+    that a first line without names, which is a record, gets the same sentence whatever its cells are.
+    """
     source = Source.of(source)
     first, *others = source.parts
     names = _carefully(_names, first)
+    if refuse is not None:
+        refuse(names)
     # without the name: in a file without names it is a cell of a person
     if len(set(names)) < len(names):
         raise ValueError(
@@ -412,12 +418,12 @@ def _memory():
 def _memory_for(part, scaler):
     """Bytes that a table takes in memory, by its footer; for a CSV file that dask does not read, its own size.
 
-    The number of records is PRIVATE: it is rounded up to a power of two, so that a refusal reveals only its order of magnitude.
+    The number of records and the size are PRIVATE: each is rounded up to a power of two, so that a refusal reveals only its order of magnitude.
     """
     if is_parquet(part):  # cells, then numbers for each output, and these joined
         n_records = 1 << max(_parquet(part, 3) - 1, 0).bit_length()
         return 16 * (len(scaler.columns_) + _width(scaler)) * n_records
-    return 0 if find_spec("dask") else os.path.getsize(part.path)
+    return 0 if find_spec("dask") else 1 << max(os.path.getsize(part.path) - 1, 0).bit_length()
 
 # %% ../../nbs/command_line/files.ipynb #745ffed3
 def check_table(source, scaler):

@@ -45,13 +45,15 @@ class Source(NamedTuple):
 
 # %% ../../nbs/command_line/sources.ipynb #578e7f2e
 READABLE = "it must be CSV (UTF-8 text) or Parquet"
-_PACKED = "it is compressed; unpack it first"
+_PACKED = (
+    "it is compressed, or its first name looks like it; unpack it first, or rename that column"
+)
 _BEGINNINGS = {  # of files that are neither CSV nor Parquet
     rb"\x80[\x02-\x05]": "it is a pickle; write its table to CSV or Parquet",
     rb"\x1f\x8b|BZh\d|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|\x04\x22\x4d\x18|\x1f\x9d": _PACKED,
     rb"PK\x03\x04|PK\x05\x06|\xd0\xcf\x11\xe0": "it is a spreadsheet, or compressed; save it as CSV in UTF-8",
-    rb"SQLite format 3|\x89HDF|\x93NUMPY|ARROW1|FEA1|ORC\b|Obj\x01|PARE|%PDF|\$FL[23]@|RD[AX]\d\n":
-        "it is another format; write its table to CSV or Parquet",
+    rb"SQLite format 3|\x89HDF|\x93NUMPY|ARROW1|FEA1|ORC\b|Obj\x01|PARE|%PDF|\$FL[23]@|RD[AX]\d$":
+        "it is another format, or its first name looks like it; write its table to CSV or Parquet, or rename that column",
     rb"[^\n]{257}ustar": "it is a tar archive; unpack it, and name the table",
     rb"\xff\xfe|\xfe\xff|[^\n]*\x00": "it is not UTF-8 text (perhaps UTF-16, or binary); save it as CSV in UTF-8",
     rb"\s*([{]|\[\s*($|[\[{\"\d-]))": "it looks like JSON; write its table to CSV or Parquet",
@@ -129,7 +131,10 @@ _RESERVE = 2**27  # bytes that a copy leaves free
 
 
 def _spool(stream, name, why, stack, most=MOST):
-    """Path of a private copy of a stream, which exists until the stack is closed; of at most `most` bytes."""
+    """Path of a private copy of a stream, which exists until the stack is closed.
+
+    Its size is PRIVATE: rounded up to a power of two, it is at most `most` bytes.
+    """
     path = os.path.join(_folder_of_copies(), f"dplit_{secrets.token_hex(16)}")
 
     def remove():
@@ -142,7 +147,7 @@ def _spool(stream, name, why, stack, most=MOST):
     if os.path.exists(by_number):
         remove()
         path = by_number
-    left = most
+    left = 1 << (most.bit_length() - 1)
     while block := _read_some(stream, name, why):
         left -= len(block)
         _refuse_large(left, most, name)
@@ -171,8 +176,9 @@ def _new_file(path, name):
 def _refuse_large(left, most, name):
     if left < 0:
         raise ValueError(
-            f"{name}: unpacked, or copied to its end, it has more than {most:,} bytes, the most that are "
-            "copied; if it should be that large, raise --max-bytes. Nothing was charged."
+            f"{name}: unpacked, or copied to its end, and its size rounded up to a power of two, it has more than "
+            f"{most:,} bytes, the most that are copied; if it should be that large, raise --max-bytes. Nothing was "
+            "charged."
         )
     if shutil.disk_usage(_folder_of_copies()).free < _RESERVE:
         raise _no_room(name, f"less than {_RESERVE // 2**20} MiB are left")
@@ -202,7 +208,7 @@ def _no_room(name, why):
     )
 
 # %% ../../nbs/command_line/sources.ipynb #d7fa05af
-_DAMAGED = "it is compressed, and cannot be unpacked: it is damaged or cut short; make it again"
+_DAMAGED = "it is compressed, and cannot be unpacked: it is damaged or cut short; make it again (or its first name looks like it: rename that column)"
 
 
 def _unpacked(path, name, stack):

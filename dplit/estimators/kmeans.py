@@ -28,7 +28,7 @@ from ..mechanisms.noise import LatticeRows
 from ..inputs.arrays import is_tensor, joined, namespace, square_root
 from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
-from ..inputs.checks import DoubtWarning, is_number, warn_after_charge
+from ..inputs.checks import check_radius, DoubtWarning, is_number, warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
@@ -312,6 +312,26 @@ def _or_pure(rule, value, name, owner):
     raise problem
 
 
+def _ball_or_bounds(estimator):
+    """The rules of radius and center where ranges may be given in their place."""
+    if not hasattr(estimator, "bounds"):
+        return {}
+    if estimator.bounds is not None:
+        return dict.fromkeys(("radius", "center"), instead_of_bounds)
+    return {"radius": _radius_or_bounds}
+
+
+def _radius_or_bounds(value, name, owner):
+    """A PUBLIC radius; the message names the ranges too."""
+    if value is None:
+        raise ValueError(
+            f"{name}=None: {owner} needs a public bound on the norm of a row, to which rows are clipped, in the units "
+            "of X. Or give public ranges of the columns in its place, bounds=(low, high). Choose either from what the "
+            "columns mean, never from X itself."
+        )
+    return check_radius(value, name, owner)
+
+
 def _with_pure(rules):
     return rules | {"delta": partial(_or_pure, rules["delta"])}
 
@@ -378,9 +398,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     _where_they_lie = False  # whether passes run where a tensor lies; else it is copied first
 
     def _rules(self):
-        ranged = getattr(self, "bounds", None) is not None  # in place of a ball
-        other = dict.fromkeys(("radius", "center"), instead_of_bounds) if ranged else {}
-        return _with_pure(rules_of(type(self)) | other)
+        return _with_pure(rules_of(type(self)) | _ball_or_bounds(self))
 
     def _check_common(self):
         super()._check_common()

@@ -30,7 +30,7 @@ def _ball(radius, center):
 
 
 def check_inside(points, name, owner, radius, center=None):
-    """Refuse PUBLIC points that all lie far outside a PUBLIC ball; a `DoubtWarning` if most lie outside.
+    """Refuse PUBLIC points that all lie far outside a PUBLIC ball; a `DoubtWarning` if most lie outside, or all in its middle.
 
     Parameters
     ----------
@@ -53,6 +53,11 @@ def check_inside(points, name, owner, radius, center=None):
         doubt(
             f"{name}: most of its public rows lie outside {where}, and {owner} clips them to the "
             f"boundary. {ask}"
+        )
+    if 0 < lengths.max() < radius / 1000:
+        doubt(
+            f"{name}: all of its public rows lie within a thousandth of {where}, and the noise of {owner} is "
+            f"proportional to the radius. {_ASK[False]}"
         )
 
 
@@ -85,7 +90,7 @@ def say_again(heard):
         if issubclass(one.category, DoubtWarning):
             warnings.warn(one.message, stacklevel=users_level())
 
-
+# %% ../../nbs/inputs/doubts.ipynb #d0b70018
 def listed(items, most=6):
     """PUBLIC items in a sentence: "1, 2 and 3"; of many items the first few, and the number of the others."""
     said = [str(item) for item in items] or [""]
@@ -94,7 +99,7 @@ def listed(items, most=6):
     *first, last = said
     return f"{', '.join(first)} and {last}" if first else last
 
-# %% ../../nbs/inputs/doubts.ipynb #d0b70018
+
 def check_start(points, name, owner, radius, center=None):
     """A `DoubtWarning` if any of a few PUBLIC points lies outside a PUBLIC ball.
 

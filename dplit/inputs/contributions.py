@@ -252,7 +252,7 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
     Returns
     -------
     table of the same kind
-        Rows in their original order. A list becomes an array.
+        Rows in their original order.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         return table.iloc[places]
     if hasattr(table, "take") and hasattr(table, "column_names"):
         return table.take(places)
-    return table[places] if hasattr(table, "shape") else np.asarray(table)[places]
+    return table[places] if hasattr(table, "shape") else [table[i] for i in places]
 
 
 def _without_column(table, name):

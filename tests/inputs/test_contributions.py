@@ -117,6 +117,13 @@ def test_blocks_give_what_one_table_gives():
     assert not Persons().kept(1).size and not contribution_mask([], 1).size
 
 
+def test_a_list_that_makes_no_table_is_not_quoted():
+    """Its records are kept as they are: numpy's error would tell their number, and a fit has its own sentence."""
+    for rows in ([[1.0, 2.0], [3.0]], [None, [1.0]], [{"a": 1}, {"a": 2}]):
+        assert bound_contributions(rows, ["ann", "bob"], 1) == rows
+    assert bound_contributions([[1.0], [2.0], [3.0]], ["a", "a", "b"], 1)[-1] == [3.0]
+
+
 # ---------------------------------------------------------------- ids
 
 

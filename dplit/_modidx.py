@@ -1077,8 +1077,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'dplit/command_line/command.py'),
                                             'dplit.command_line.command._finish': ( 'command_line/command.html#_finish',
                                                                                     'dplit/command_line/command.py'),
-                                            'dplit.command_line.command._in_doubt': ( 'command_line/command.html#_in_doubt',
-                                                                                      'dplit/command_line/command.py'),
                                             'dplit.command_line.command._lines': ( 'command_line/command.html#_lines',
                                                                                    'dplit/command_line/command.py'),
                                             'dplit.command_line.command._method': ( 'command_line/command.html#_method',

@@ -27,7 +27,7 @@ from .persons import check_persons, persons_of
 from .sources import is_parquet, opened
 from ..inputs.contributions import Persons
 from ..inputs.console import say
-from ..inputs.doubts import listed, of_one_value
+from ..inputs.doubts import listed
 
 # %% ../../nbs/command_line/checking.ipynb #1e1ea343
 _LOOKS = {  # of unreadable cells
@@ -60,10 +60,8 @@ class _Tally:
     def __init__(self, column, most):
         self.column, self.most = column, most
         self.n, self.lost, self.beyond, self.others = 0, 0, 0, Counter()
-        self.listed, self.unlisted = (
-            [],
-            [],
-        )  # lines about cells that cannot be read, or are on no list
+        # lines about cells that cannot be read, or are on no list
+        self.listed, self.unlisted = [], []
 
     def take(self, cells, places):
         """Count some cells; returns which of them cannot be read."""
@@ -264,7 +262,7 @@ def check(options):
     good, verdict = _verdict(columns, wrong, kept, persons)
     said = [WARNING, "", str(Table(head, rows))]
     said += [f"left out, because no range is declared: {listed(left_out, 12)}"] * bool(left_out)
-    said += [*filter(None, (of_one_value(c.column) for c in columns)), *in_doubt]
+    said += in_doubt
     if persons:
         said.append(
             f"column {named[0]!r}: records without an id: {persons.n_without_id}, which are left out; records of "

@@ -39,7 +39,7 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, centers_in_words, made_by, report, together
-from ..inputs.doubts import listed, of_one_value
+from ..inputs.doubts import listed
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
@@ -162,11 +162,6 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _in_doubt(source, scaler):
-    """Sentences about the PUBLIC lists: of one value that looks like several, or with values that cannot occur."""
-    return [*filter(None, map(of_one_value, scaler.columns_)), *lists_in_doubt(source, scaler)]
-
-
 def _say_cost(options, source, scaler, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
@@ -186,7 +181,7 @@ def _say_cost(options, source, scaler, model, told, budget):
             "them as those of the worst mechanism, or adds them, whichever is less; often that is plain addition."
         )
     said += [told.promise] * bool(told.promise)
-    said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler)]
+    said += [f"in doubt: {doubt}" for doubt in lists_in_doubt(source, scaler)]
     say(
         "\n".join(
             [*said, "No row was read; `python -m dplit check` says whether all rows can be read."]
@@ -444,7 +439,7 @@ def _cluster(options, source):
                 say(f"left out, because no range is declared: {listed(told.left_out, 12)}")
             if told.promise:
                 say(told.promise)
-            for doubt in _in_doubt(source, scaler):
+            for doubt in lists_in_doubt(source, scaler):
                 say(f"in doubt: {doubt}")
             if budget is None:
                 found, _ = work()

@@ -23,7 +23,7 @@ from .parquet import _cells_like, _HALTS, _parquet, BLOCK
 from .sources import check_source, is_parquet, Source, suffix, unreadable
 from ..inputs.foreign import quiet
 from ..inputs.checks import column_kind
-from ..inputs.doubts import listed, SEPARATORS
+from ..inputs.doubts import listed, of_one_value, SEPARATORS
 
 # %% ../../nbs/command_line/files.ipynb #74cc05bb
 class _Block(dict):
@@ -345,7 +345,8 @@ def _lost_values(source, scaler):
 
 
 def lists_in_doubt(source, scaler):
-    """A sentence (PUBLIC) about each list of which some values cannot occur in a Parquet column of its type. No row is read."""
+    """A sentence (PUBLIC) about each list of one value that looks like several, or with values that cannot occur in a Parquet column of its type. No row is read."""
+    yield from filter(None, map(of_one_value, scaler.columns_))
     for c, kind, lost in _lost_values(Source.of(source), scaler):
         if lost:
             yield (

@@ -193,9 +193,8 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options):
         super().__init__(**options)
         self.register("action", None, _Once)
-        self._negative_number_matcher = re.compile(
-            r"-[.\d]"
-        )  # -1e-6 is a number too, not an option
+        # -1e-6 is a number too, not an option
+        self._negative_number_matcher = re.compile(r"-[.\d]")
 
 # %% ../../nbs/command_line/options.ipynb #5a81eb7f
 def _ledger_arguments(parser):

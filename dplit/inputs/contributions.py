@@ -48,10 +48,8 @@ def person_of(cell):
         if isinstance(cell, Integral):
             return str(int(cell))
         if isinstance(cell, (float, np.floating)):
-            short = {
-                np.float16: 2.0**11,
-                np.float32: 2.0**24,
-            }  # beyond which whole numbers coincide
+            # beyond which whole numbers coincide
+            short = {np.float16: 2.0**11, np.float32: 2.0**24}
             most, cell = short.get(type(cell), 2.0**53), float(cell)
             if not abs(cell) < most:
                 return None

@@ -22,7 +22,7 @@ from dplit.command_line.files import (
     _numbers,
     _open_csv,
 )
-from .files import _parquet, _words, BLOCK, lists_in_doubt
+from .files import _parquet, _words, BLOCK, lists_in_doubt, lists_of_one
 from .persons import check_persons, persons_of
 from .sources import is_parquet, opened
 from ..inputs.contributions import Persons
@@ -256,7 +256,7 @@ def check(options):
             persons = ids_of(source, named[0])
             keep = persons.kept(named[1])
         columns, wrong, kept = tally(source, scaler, most, keep)
-        in_doubt = [*lists_in_doubt(source, scaler)]
+        in_doubt = [*lists_in_doubt(source, scaler), *lists_of_one(scaler)]
     head = "column", "weight", "cells", "not read", "outside range, or on no list"
     rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept, persons)

@@ -171,6 +171,8 @@ def arguments(parser):
     add("--verbose", action="store_true", help="print each release as it is made")
     add("--seed", type=_whole, help="repeatable noise, for teaching: NOT private")
     add("--out", type=_path, required=True, help="folder for the results")
+    doubts = "go on where the public declarations look like a mistake; without it such a run stops before its charge"
+    add("--accept-doubts", action="store_true", help=doubts)
     told = "print the privacy cost and what would be left of the budget, and stop: no row is read, nothing is charged or written"
     add("--dry-run", action="store_true", help=told)
 

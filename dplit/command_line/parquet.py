@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..inputs.checks import listed_by_type
 from ..inputs.columns import may_hold, plain_type
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e0007
@@ -179,6 +180,8 @@ def _parquet(part, step, *args):
 def _cells_like(kind, value):
     """The cells of a PUBLIC type whose text may be a PUBLIC value; None if only its cells would tell."""
     sort, name = plain_type(kind)
+    if (among := listed_by_type(kind)) is not None:
+        return [*among, None]
     if sort in {"w", "U", "M", "O"}:
         return None
     missing = [None]  # whose text is empty

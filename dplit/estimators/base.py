@@ -164,6 +164,9 @@ class PrivateEstimator(BaseEstimator):
     def _check_public(self):
         """The same for this estimator alone."""
 
+    def _check_sizes(self):
+        """Doubt PUBLIC sizes with which a fit takes long before it reads a row; without tables, as far as they tell."""
+
     def _total_epsilon(self):
         """The epsilon of one fit at its delta, inf if the fit is not private: PUBLIC."""
         return math.inf if self.epsilon is None else self.epsilon
@@ -224,6 +227,7 @@ class PrivateEstimator(BaseEstimator):
             If a public parameter is missing or impossible, with the message of `fit`.
         """
         given = self._declared()
+        given._check_sizes()
         stated = given._stated or given
         return PrivacyCost(
             name=type(self).__name__,

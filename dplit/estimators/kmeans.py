@@ -7,6 +7,7 @@ __all__ = ['PURE', 'CenterDistances', 'mean_errors', 'reconciled', 'Clusters', '
            'PrivateKMeans']
 
 # %% ../../nbs/estimators/kmeans.ipynb #5827e854
+import inspect
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
 from ..inputs.checks import check_radius, DoubtWarning, is_number, warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
+from ..inputs.doubts import check_work
 from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import keep_columns
@@ -403,6 +405,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     def _check_common(self):
         super()._check_common()
         check_memory(self._memory(1), f"n_clusters={self.n_clusters}", type(self).__name__)
+        self._check_sizes(doubts=False)
         self._check_init()
 
     def _check_shape(self, n_features):
@@ -411,7 +414,14 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         check_center(self.center, "center", owner, n_features)
         what = f"n_clusters={self.n_clusters} with {n_features} columns"
         check_memory(self._memory(n_features), what, owner)
+        self._check_sizes(n_features, doubts=False)
         self._check_init(n_features)
+
+    def _check_sizes(self, n_features=1, doubts=True):
+        named = inspect.signature(type(self).__init__).parameters
+        sizes = [name for name in self._sizes if getattr(self, name) != named[name].default]
+        what = ", ".join(f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes))
+        check_work(self._work(n_features), what, type(self).__name__, doubts=doubts)
 
     def _check_init(self, n_features=None):
         """Refuse an array `init` that does not have one PUBLIC center for each cluster."""
@@ -423,10 +433,17 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         """Approximate memory of a fit in bytes, apart from the rows: PUBLIC."""
         return 40 * self.n_clusters * (n_features + 1)
 
+    _sizes = ()  # PUBLIC parameters besides n_clusters from which `_work` is estimated
+
+    def _work(self, n_features):
+        """Approximate number of steps of a fit that read no row, see `check_work`: PUBLIC."""
+        return 0.0
+
     def _check_tables(self, X, y=None):
         columns = check_columns(X, type(self).__name__, partitions=True)
         if columns is not None:
             self._check_shape(columns)
+        self._check_sizes(columns or 1)
         say_contradictions(self, X, None if columns is None else self._box(X))
 
     def _gate(self, X):

@@ -19,7 +19,7 @@ from ..geometry.balls import clip_to_ball, uniform_on_sphere
 from .base import Passes, Verbose
 from .kmeans import _lattice_rows, Clusters, mean_errors, PrivateKMeans
 from .kmeans import public_start
-from ..geometry.covers import sphere_packing
+from ..geometry.covers import packing_steps, sphere_packing
 from ..geometry.neighbors import NearestCenter
 from ..mechanisms.noise import count_weight, mean_in_ball
 from ..inputs.arrays import group_sums, namespace
@@ -245,7 +245,10 @@ def means_of_cells(means, counts, n_clusters, fallback):
 
 
 def _squares(a, b):
-    return ((a[:, None] - b) ** 2).sum(axis=2)
+    """Squared distances, some rows at a time: the differences of all pairs may not fit into memory."""
+    some = max(1, 2**20 // max(b.size, 1))
+    parts = (a[i : i + some, None] - b for i in range(0, max(len(a), 1), some))
+    return np.concatenate([(part**2).sum(axis=2) for part in parts])
 
 # %% ../../nbs/estimators/lloyd.ipynb #38e314f7
 def _check_init(init, name, owner):
@@ -398,6 +401,19 @@ class NoisyLloyd(PrivateKMeans):
         scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, **cost)
         return scale, scale / (count_weight(d) * self.radius)
 
+    def _n_cells(self):
+        """How many cells are counted to start from; 0 with another start."""
+        words = isinstance(self.init, str) and self.init == "cells"
+        return max(16, CELLS * self.n_clusters) if words else 0
+
+    def _memory(self, n_features):
+        return super()._memory(n_features) + 24 * self._n_cells() ** 2
+
+    def _work(self, n_features):
+        pairs = self.n_clusters * float(self._n_cells()) ** 2
+        packed = self._n_cells() or self.n_clusters * isinstance(self.init, str)
+        return packing_steps(packed, n_features) + 2 * pairs
+
     def _start(self, d, center, rng, ask, error):
         """Starting centers in the ball, relative to its center; functions of public and released numbers only."""
         k, radius = self.n_clusters, self.radius
@@ -412,7 +428,7 @@ class NoisyLloyd(PrivateKMeans):
 
     def _start_from_cells(self, d, rng, ask, error):
         """The k-means of noisy means of cells; cells that look empty by `error`, about that of a count, are omitted."""
-        (step, limit), n = lattice(self.radius), max(16, CELLS * self.n_clusters)
+        (step, limit), n = lattice(self.radius), self._n_cells()
         middles = sphere_packing(n, d, WITHIN * self.radius, rng)
         groups = NearestCenter(middles / step, limit, whole=True)
         sums, counts = ask(groups=groups, n_groups=n, label="cells to start from: sums and counts")

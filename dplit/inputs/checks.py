@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'DoubtWarning', 'shown', 'check_count', 'column_kinds', 'column_types',
-           'infers_its_values', 'is_float32', 'as_float32', 'column_kind', 'is_number', 'check_between', 'float_of',
-           'check_share', 'check_positive', 'check_numbers', 'check_choice', 'check_flag', 'check_kind',
-           'check_callable', 'check_neighboring', 'random_streams', 'check_random_state', 'rounded_down',
+           'infers_its_values', 'listed_by_type', 'type_said', 'is_float32', 'as_float32', 'column_kind', 'is_number',
+           'check_between', 'float_of', 'check_share', 'check_positive', 'check_numbers', 'check_choice', 'check_flag',
+           'check_kind', 'check_callable', 'check_neighboring', 'random_streams', 'check_random_state', 'rounded_down',
            'check_epsilon', 'check_delta', 'warn_after_charge', 'users_level', 'check_radius', 'check_points',
-           'check_center', 'check_memory', 'check_rounds']
+           'check_center', 'memory_of_machine', 'check_memory', 'check_rounds']
 
 # %% ../../nbs/inputs/checks.ipynb #2141267d
 import copy
@@ -95,6 +95,20 @@ def column_types(X, n_columns):
 def infers_its_values(one):
     """Whether the type of a column is a category of pandas, which takes the type of its values from its PRIVATE cells."""
     return hasattr(one, "categories") and hasattr(one, "ordered")
+
+
+def listed_by_type(one):
+    """The values that a type itself declares, as an Enum of polars does: a frozenset; None for all other types.
+
+    A category of pandas or polars has none: it takes its values from the cells.
+    """
+    values = None if infers_its_values(one) else getattr(one, "categories", None)
+    return frozenset(values.to_list()) if hasattr(values, "dtype") else None
+
+
+def type_said(one):
+    """The name of a column's type, for a message; the list of an Enum of polars is left out, since its author may have read it from the cells."""
+    return re.sub(r"(?is)\benum\(.*\)", "Enum", str(one))
 
 
 def is_float32(X):
@@ -405,13 +419,17 @@ def check_center(center, name, owner, n_features=None):
     return None if center is None else check_points(center, name, owner, (n_features,))
 
 # %% ../../nbs/inputs/checks.ipynb #e127867c
+def memory_of_machine():
+    """Bytes of memory of this machine; 64 GiB where the system does not report them, as on Windows."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 2**36
+
+
 def check_memory(n_bytes, what, owner):
     """Refuse a computation that needs more memory than this machine has; `what` names the PUBLIC numbers that cause it."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # a system that does not say
-        machine = 2**36
-    if n_bytes > machine:
+    if n_bytes > (machine := memory_of_machine()):
         raise ValueError(
             f"{what}: {owner} would need about {n_bytes / 2**30:.3g} GiB of memory, and this machine "
             f"has {machine / 2**30:.3g} GiB; choose smaller numbers."

@@ -4,17 +4,20 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'refuse_both', 'with_weights']
+           'refuse_both', 'check_categories', 'with_weights']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
 import math
 import re
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from .checks import check_between, column_kind, infers_its_values, is_number, shown
+from .checks import check_between, column_kind, infers_its_values, is_number
+from .checks import check_kind, listed_by_type, shown
 from .doubts import doubt, listed
+from .numbers import number_or_nan
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10007
 def category_radius(n_values):
@@ -107,6 +110,8 @@ def plain_type(one):
 
 def may_hold(one, value):
     """Whether a cell of a column of this PUBLIC type may equal a PUBLIC value; True where only its cells would tell."""
+    if (among := listed_by_type(one)) is not None:
+        return value in among
     kind, name = plain_type(one)
     if kind in {"O", "M"} or one is None:
         return True
@@ -139,6 +144,7 @@ def check_values(columns, types, owner):
         The caller, for the message.
     """
     for column, one in zip(columns, types, strict=True):
+        _refuse_unreadable(column, one, owner)
         lost = [value for value in column.values if not may_hold(one, value)]
         if not lost:
             continue
@@ -146,12 +152,13 @@ def check_values(columns, types, owner):
         base = re.split(r"[\[(]", name)[0]
         cells = "True or False" if base.startswith("bool") else f"numbers of type {base}"
         cells = "words" if kind in {"w", "U"} else cells
+        cells += " from the list that its type declares" * (listed_by_type(one) is not None)
         where = f"categories of column {column.name!r}"
         if len(lost) == len(column.values):
             raise ValueError(
                 f"{where}: {owner} declares values such as {shown(lost[0])}, and the cells of this column are {cells}, "
                 "so every record would count as none of the values. Declare them as the column holds "
-                f"them{_instead(lost[0], kind)}, or convert the column first."
+                f"them{_instead(lost[0], kind, one)}, or convert the column first."
             )
         doubt(
             f"{owner}: of the categories of column {column.name!r}, {listed(map(shown, lost))} cannot occur, "
@@ -159,8 +166,21 @@ def check_values(columns, types, owner):
         )
 
 
-def _instead(value, kind):
+def _refuse_unreadable(column, one, owner):
+    """Refuse a range for a column whose type lists its values if none of them is a number."""
+    among = listed_by_type(one)
+    if among is None or column.values or np.isfinite([*map(number_or_nan, among)]).any():
+        return
+    raise ValueError(
+        f"column {column.name!r} has a range, and the list of values that its type declares has no number, so "
+        f"{owner} could read none of its cells. Declare categories for it, or convert the column first."
+    )
+
+
+def _instead(value, kind, one):
     """An example of a PUBLIC value, converted to the type of the column."""
+    if listed_by_type(one) is not None:
+        return ""
     if kind in {"w", "U"}:
         return f" ({str(value)!r} in place of {value!r})"
     try:
@@ -178,6 +198,31 @@ def refuse_both(ends, categories, owner):
                 f"{name} and categories: both declare column {column!r}, and {owner} takes either a range or a list "
                 "of values. Leave the column out of one of them."
             )
+
+# %% ../../nbs/inputs/columns.ipynb #b7c10037
+def check_categories(given, owner, columns):
+    """{column: tuple of PUBLIC values}, checked."""
+    if given is None:
+        return {}
+    given = dict(check_kind(given, "categories", owner, dict, "from columns to lists of values"))
+    for column, values in given.items():
+        if column not in columns:
+            raise ValueError(f"categories: {owner} finds no column {column!r} in the table.")
+        listed = isinstance(values, (list, tuple, np.ndarray, range))
+        values = tuple(values) if listed and np.ndim(values) == 1 else ()
+        if not (values and all(isinstance(v, (str, Real)) and v == v for v in values)):
+            raise ValueError(
+                f"categories of column {column!r}: {owner} needs a list of its public values, words or numbers, "
+                f"and not read from the table, as in ['north', 'south']; this is of the type {type(given[column]).__name__}."
+            )
+        first = {value: place for place, value in reversed([*enumerate(values)])}
+        if again := [value for place, value in enumerate(values) if first[value] != place]:
+            raise ValueError(
+                f"categories of column {column!r}: {owner} needs each value once, and {shown(again[0])} equals an earlier "
+                "one. Leave it out."
+            )
+        given[column] = values
+    return given
 
 # %% ../../nbs/inputs/columns.ipynb #b7c1000e
 CATEGORY_WEIGHT = 0.25  # two different values of a list are as far apart as a quarter of a range

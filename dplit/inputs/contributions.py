@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from .checks import column_types, shown
+from .checks import column_types, shown, type_said
 from .contracts import RowsPerPerson
 from .frames import not_a_table
 from .numbers import cells_of
@@ -188,7 +188,7 @@ def names_no_person(kind):
     if holds := re.search(r"values(?:=|: )(.+)", name):  # a dictionary of pyarrow
         return names_no_person(holds[1])
     inner = re.sub(r"^(extension[<(]'?|sparse\[)", "", name)
-    return "" if _IDS.fullmatch(re.split(r"[\[(<,>']", inner, maxsplit=1)[0]) else name
+    return "" if _IDS.fullmatch(re.split(r"[\[(<,>']", inner, maxsplit=1)[0]) else type_said(name)
 
 # %% ../../nbs/inputs/contributions.ipynb #c0a8e491
 def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:

@@ -25,7 +25,7 @@ import numpy as np
 from .console import SIGNALS
 from .frames import not_a_table
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
-from .checks import column_kind, column_kinds, shown
+from .checks import column_kind, column_kinds, listed_by_type, shown
 from .doubts import doubt
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
@@ -295,6 +295,11 @@ def check_pair(X, y, name, sort, owner, classes=None):
         raise ValueError(
             f"{name}: its entries are {found}, and {owner} needs {sort}. {_advice(classes, sort)}"
         )
+    if classes is not None and not _may_be(y, classes):
+        raise ValueError(
+            f"{name}: the list of values that its type declares has none of the classes of {owner}, so every label "
+            "would be none of them. Declare the classes as the type has them, or convert the labels."
+        )
     return rows[0] if rows else None
 
 
@@ -309,6 +314,16 @@ def _sort_by_type(y):
         kinds = {"O" if kind is None else column_kind(kind)}
     sorts = {"O": None, "": "numbers", "w": "words"} | LABEL_SORTS
     return sorts.get(*kinds, "of another type") if len(kinds) == 1 else None
+
+
+def _may_be(y, classes):
+    """Whether the type of PRIVATE labels, if it lists its values, lists one of the PUBLIC classes."""
+    types = getattr(y, "dtypes", None)  # of a frame of polars, a list
+    types = types if isinstance(types, list) else [getattr(y, "dtype", None)]
+    listed = map(listed_by_type, types)
+    return all(
+        among is None or among.intersection(np.asarray(classes).tolist()) for among in listed
+    )
 
 
 def _shape(table):

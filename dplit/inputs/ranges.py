@@ -8,7 +8,6 @@ __all__ = ['Bounds', 'Box', 'check_bounds', 'instead_of_bounds', 'box_of', 'Boun
 # %% ../../nbs/inputs/ranges.ipynb #06bfaaec
 import math
 from contextlib import suppress
-from numbers import Real
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
@@ -16,16 +15,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import check_values, Column, refuse_both, stretch, with_weights
+from .columns import check_categories, check_values, Column, refuse_both
+from .columns import stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
-from .doubts import as_ends, check_no_pairs, doubt, looks_joined
-from .doubts import of_one_value, Reach, remember
+from .doubts import as_ends, badly_listed, check_no_pairs, doubt
+from .doubts import Reach, remember
 from .foreign import quiet
 from .numbers import as_float64, cells_of, cells_of_records, is_masked
 from .numbers import number_or_nan, UnreadableRecords
-from .checks import is_float32, is_number, check_between, check_kind, check_points
+from .checks import is_float32, is_number, check_between, check_points
 from .checks import column_types, shown
 from .frames import column_names
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
@@ -224,29 +224,9 @@ def _as_objects(X, owner):
     raise UnreadableRecords("X", owner)
 
 # %% ../../nbs/inputs/ranges.ipynb #3530af30
-def _categories(given, owner, columns):
-    """{column: tuple of PUBLIC values}, checked."""
-    if given is None:
-        return {}
-    given = dict(check_kind(given, "categories", owner, dict, "from columns to lists of values"))
-    for column, values in given.items():
-        if column not in columns:
-            raise ValueError(f"categories: {owner} finds no column {column!r} in the table.")
-        listed = isinstance(values, (list, tuple, np.ndarray, range))
-        values = tuple(values) if listed and np.ndim(values) == 1 else ()
-        good = all(isinstance(v, (str, Real)) and v == v for v in values)
-        if not (values and good and len({*values}) == len(values)):
-            raise ValueError(
-                f"categories of column {column!r}: {owner} needs a list of its public values, words or numbers, without "
-                f"repetitions, and not read from the table, as in ['north', 'south']; this is of the type {type(given[column]).__name__}."
-            )
-        given[column] = values
-    return given
-
-
 def _declared_columns(low, high, categories, owner, columns):
     """A `Column` for each column of the table, in order, without weights and rules for missing cells."""
-    categories = _categories(categories, owner, columns)
+    categories = check_categories(categories, owner, columns)
     refuse_both({"low": low, "high": high}, categories, owner)
     ranged = [column for column in columns if column not in categories]
     ends = {}
@@ -509,10 +489,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _doubt_lists(self, columns):
-        """A doubt about PUBLIC lists whose single value looks like several."""
+        """A doubt about PUBLIC lists that look badly written."""
         for column in columns:
-            if len(column.values) == 1 and looks_joined(column.values[0]):
-                doubt(f"{type(self).__name__}: {of_one_value(column)}")
+            if said := badly_listed(column):
+                doubt(f"{type(self).__name__}: {said}")
 
     def _refuse_to_drop(self):
         """Refuse a rule "drop", with the reason."""

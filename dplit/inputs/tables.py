@@ -25,7 +25,7 @@ from .arrays import doubles, is_tensor, namespace, to_numpy
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
-from .checks import _fields, column_kind
+from .checks import _fields, column_kind, type_said
 from .contracts import Flag, Rule, Text, Whole
 
 # %% ../../nbs/inputs/tables.ipynb #31fdb9cb
@@ -191,7 +191,11 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
     for column, kind in _fields(X):
         if (one := column_kind(kind)) not in {"", *"fiubO", *"wU" * words}:
             reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
-            told = reason if column is None else f"{reason}: column {column!r} is of type {kind}"
+            told = (
+                reason
+                if column is None
+                else f"{reason}: column {column!r} is of type {type_said(kind)}"
+            )
             raise ValueError(_unusable(name, owner, told))
     shape = getattr(X, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] == 0):

@@ -209,20 +209,6 @@ def cell_means(Q, start, radius, cost, noise):
     centers = clip_to_ball((C + width[:, None] * shift) * step, radius)
     return Found(centers, counts, width * step), Inside(scaled - shift[cells], cells)
 
-# %% ../../nbs/k_tuples/kmeans.ipynb #0b772a4c
-_STEPS = 2e14  # half a nanosecond each
-
-
-def _check_steps(n_parts, n_clusters, d, owner):
-    """Refuse sizes, all PUBLIC, at which comparing the parts would take days."""
-    steps = (n_parts * n_clusters) ** 2 * d
-    if steps > _STEPS:
-        raise ValueError(
-            f"n_clusters={n_clusters} with {d} columns: {owner} would compare {n_parts:,} parts with "
-            f"each other, point by point, in {steps:.0e} steps, more than a day of one core "
-            f"({_STEPS:.0e}); choose fewer clusters, or fewer columns."
-        )
-
 # %% ../../nbs/k_tuples/kmeans.ipynb #0b772a4d
 _AROUND = "its centers are noisy means around public starting points, of little use"
 
@@ -315,10 +301,12 @@ class KTupleKMeans(PrivateKMeans):
         tuples = 40 * self._n_parts() * self.n_clusters * (n_features + 1)
         return super()._memory(n_features) + 24 * self.n_clusters**2 + tuples
 
-    def _check_shape(self, n_features):
-        super()._check_shape(n_features)
-        if self.n_clusters > 1:
-            _check_steps(self._n_parts(), self.n_clusters, n_features, type(self).__name__)
+    _sizes = ("n_tuples",)
+
+    def _work(self, n_features):
+        """The parts are compared with each other, point by point."""
+        one = self.n_clusters == 1
+        return 0.0 if one else (self._n_parts() * float(self.n_clusters)) ** 2 * n_features
 
     def _smallest_mu(self):
         return min(mu for mu in self._budget_split()[1:] if mu)

@@ -24,7 +24,7 @@ from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
 from ..inputs.console import place_of
-from ..inputs.doubts import said_once
+from ..inputs.doubts import refuse_doubts, said_once
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
@@ -579,7 +579,14 @@ class PrivacyBudget(Budget):
         return budget
 
     @contract
-    def fit(self, estimator: Model, *args: Any, label: Line = "", **kwargs: Any) -> Model:
+    def fit(
+        self,
+        estimator: Model,
+        *args: Any,
+        label: Line = "",
+        accept_doubts: Flag = False,
+        **kwargs: Any,
+    ) -> Model:
         """Charge the privacy cost that an estimator states, fit it, then settle with its receipt.
 
         Parameters
@@ -592,6 +599,10 @@ class PrivacyBudget(Budget):
             Passed to `estimator.fit`, for example the PRIVATE rows.
         label : str
             PUBLIC, for the ledger: which table, which question.
+        accept_doubts : bool
+            Whether to go on where PUBLIC facts look like a mistake, such as a ball that is not that of the
+            scaler. By default such a fit is refused, since after the charge it is too late; with True, and where
+            there is no budget, a `DoubtWarning` says the same.
 
         Returns
         -------
@@ -608,7 +619,7 @@ class PrivacyBudget(Budget):
             read more than one record. Also if the estimator may cost more than it states, as some
             algorithms do as published.
         ValueError
-            If a PUBLIC argument of the fit is impossible: nothing was charged.
+            If a PUBLIC argument of the fit is impossible, or in doubt: nothing was charged.
         LedgerError
             If the ledger cannot be read or written: nothing was fitted.
         RuntimeError
@@ -618,16 +629,17 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit; its notes say what was charged.
         """
-        cost = cost_for(estimator, self.max_rows_per_person)
-        before = receipt_of(estimator)
-        require_room(self, Row.for_cost(**cost))  # before a table is looked at
-
-        def work():
-            fitted = estimator.fit(*args, **kwargs)
-            return fitted, receipt_of(fitted, before)
-
         with said_once():
-            check_fit(estimator, args, kwargs)
+            with refuse_doubts(accept_doubts, "call fit(..., accept_doubts=True)"):
+                cost = cost_for(estimator, self.max_rows_per_person)
+                before = receipt_of(estimator)
+                require_room(self, Row.for_cost(**cost))  # before a table is looked at
+                check_fit(estimator, args, kwargs)
+
+            def work():
+                fitted = estimator.fit(*args, **kwargs)
+                return fitted, receipt_of(fitted, before)
+
             return charged(self, cost, label, work)
 
     search = search_among

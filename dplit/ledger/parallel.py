@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..accounting.receipts import Line
-from ..inputs.doubts import said_once
+from ..inputs.contracts import Flag
+from ..inputs.doubts import refuse_doubts, said_once
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, receipt_of
 from .units import receipt_in_unit, require_unit
@@ -185,7 +186,7 @@ def _settle_all(budget, plan, costs, entry, receipts):
 
 
 @method_of_budget("parallel")
-def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
+def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag = False) -> dict:
     """Charge once for fits of disjoint tables, then fit each, then keep a receipt of each.
 
     Parameters
@@ -199,6 +200,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
         cell is compared.
     label : str
         PUBLIC, for the ledger.
+    accept_doubts : bool
+        As for `fit`.
 
     Returns
     -------
@@ -220,14 +223,16 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "") -> dict:
     Added or removed records: the charge is the largest over the parts. In a budget for "replace": that
     of a group of two. It is made before the first part is read, and stays if any part fails.
     """
-    plan, costs = _planned(parts, self.max_rows_per_person)
-    for cost in costs:
-        require_unit(self, Row.for_cost(**cost))
-    cost = joint_cost(costs)
-    require_room(self, Row.for_cost(**cost))
-    settle = partial(_settle_all, self, plan, costs)
+    accepted = partial(refuse_doubts, accept_doubts, "call parallel(..., accept_doubts=True)")
     with said_once():
+        with accepted():
+            plan, costs = _planned(parts, self.max_rows_per_person)
+        for cost in costs:
+            require_unit(self, Row.for_cost(**cost))
+        cost = joint_cost(costs)
+        require_room(self, Row.for_cost(**cost))
+        settle = partial(_settle_all, self, plan, costs)
         for name, model, *tables in plan:
-            with _about(name):
+            with _about(name), accepted():
                 check_fit(model, tables, {})
         return charged(self, cost, label, partial(_fit_all, plan), settle)

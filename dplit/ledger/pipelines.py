@@ -25,7 +25,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ..accounting.receipts import Receipt
-from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number, shown
+from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number
+from ..inputs.checks import listed_by_type, shown
 from ..inputs.contracts import Function, numbers
 from ..inputs.doubts import doubt, Reach, reach_of, remember, say_again
 from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
@@ -376,6 +377,9 @@ def _typed(one, names, types):
     """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
     for j, (name, kind) in enumerate(zip(names, types, strict=True)):
         kind = np.dtype(object) if infers_its_values(kind) else kind
+        if listed := listed_by_type(kind):  # an Enum of polars, whose cells are never empty words
+            one = one.with_columns(one[name].clear(1).fill_null(min(listed)).cast(kind))
+            continue
         values = getattr(kind, "categories", None)
         kind = getattr(values, "dtype", getattr(kind, "value_type", kind))
         with suppress(Exception):  # a library may refuse to make a column of this type
@@ -422,7 +426,8 @@ def _made_of(steps, X):
     if isinstance(getattr(first, "func", None), RecordWise) and "O" in column_kinds(X):
         doubt(
             "X: record_wise takes numbers, and X has cells of type object, which may be words: only reading them, "
-            "after the charge, would show that. Convert them to numbers first, for example by X.astype(float)."
+            "after the charge, would show that. Convert them to numbers first, for example by X.astype(float).",
+            stops=False,
         )
     try:
         with warnings.catch_warnings(record=True, action="always") as heard:

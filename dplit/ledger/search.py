@@ -34,8 +34,8 @@ from ..inputs.foreign import check_foreign, each_record, is_total, quiet
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
-from ..inputs.contracts import Function, positive
-from ..inputs.doubts import said_once
+from ..inputs.contracts import Flag, Function, positive
+from ..inputs.doubts import refuse_doubts, said_once
 from ..inputs.tables import check_columns, check_rows, Rows
 from ..inputs.checks import check_positive, check_random_state, shown
 
@@ -323,6 +323,7 @@ def search_among(
     epsilon: Cost,
     bound: Annotated[float, positive("the largest loss of a row")] | None = None,
     label: Line = "",
+    accept_doubts: Flag = False,
 ) -> Search:
     """Fit every candidate of a grid and choose one privately; all fits and the choice are charged.
 
@@ -356,6 +357,8 @@ def search_among(
         is a list, of which only the cells would show how many there are).
     label : str
         PUBLIC, for the ledger.
+    accept_doubts : bool
+        As for `fit`.
 
     Returns
     -------
@@ -370,14 +373,15 @@ def search_among(
         of zeros is refused before the charge; if it fails only with a candidate that was fitted to X,
         after the charge, with the fitted candidates in the error's `estimators_`.
     """
-    plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
-    require_room(self, Row.for_cost(**plan.cost))
-
-    def work():
-        found = carry_out(plan, X)
-        return found, found.spent_
-
     with said_once():
-        check_plan(plan, X)
+        with refuse_doubts(accept_doubts, "call search(..., accept_doubts=True)"):
+            plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
+            require_room(self, Row.for_cost(**plan.cost))
+            check_plan(plan, X)
+
+        def work():
+            found = carry_out(plan, X)
+            return found, found.spent_
+
         try_scorer(plan, X)
         return charged(self, plan.cost, label, work)

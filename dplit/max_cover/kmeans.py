@@ -553,6 +553,11 @@ class MaxCoverKMeans(PrivateKMeans):
         candidate_centers = self._covers(n_features).n_picks + self.n_clusters
         return super()._memory(n_features) + 60 * candidate_centers * (n_features + 8)
 
+    _sizes = ("n_picks",)
+
+    def _work(self, n_features):
+        return 2e6 * self._covers(n_features).n_picks  # about a millisecond each
+
     def _check_public(self):
         if self.variant == "paper":
             _check_published(self)

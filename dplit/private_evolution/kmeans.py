@@ -16,7 +16,13 @@ import numpy as np
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, relative_to_ball
-from .paper import keep_largest, paper_rounds, published_hdpe_means
+from ..geometry.covers import packing_steps
+from dplit.private_evolution.paper import (
+    keep_largest,
+    paper_rounds,
+    paper_variations,
+    published_hdpe_means,
+)
 from .paper import published_pe_means, private_evolution, select
 from .quadtree import has_quadtree, quadtree_search, QUADTREE_BYTES
 from .votes import vote_rows
@@ -112,13 +118,23 @@ def residual_radius(
     counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
     counts = keep_largest(counts, n_total)
     if deviation > 0.1 * n_total or not counts.any():
-        gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
-        np.fill_diagonal(gaps, 2 * radius)
-        return float(np.clip(0.75 * np.median(gaps.min(axis=1)), edges[0], edges[-1])), 1.0
+        gap = np.median(_gaps(centers, 2 * radius))
+        return float(np.clip(0.75 * gap, edges[0], edges[-1])), 1.0
     middles = edges * math.sqrt(edges[0] / edges[1])
     errors = step_error(counts, middles, edges, residuals.shape[1], n_total / len(centers), sum_mu)
     r = edges[np.argmin(errors)]
     return float(r), float(np.average(np.minimum(r / middles, 1), weights=counts))
+
+
+def _gaps(centers, alone):
+    """The distance of each center to the nearest other one, or `alone`; some centers at a time, since all pairs may not fit into memory."""
+    k, some = len(centers), max(1, 2**18 // centers.size)
+    found = np.empty(k)
+    for i in range(0, k, some):
+        far = np.linalg.norm(centers[i : i + some, None] - centers, axis=2)
+        far[np.arange(len(far)), np.arange(i, i + len(far))] = alone
+        found[i : i + some] = far.min(axis=1)
+    return found
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #e4615655
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2: lengths; of the rest, counts
@@ -611,11 +627,23 @@ class PEMeans(PrivateKMeans):
                 "number of rows, which must then be public: give one that does not come from X."
             )
 
+    _sizes = "population", "n_public"
+
     def _memory(self, n_features):
         if self.variant == "extension" and _counts_cells(n_features, self):
             return super()._memory(n_features) + QUADTREE_BYTES
         votes = 3 * self.population + 10 * EXTRA * self.n_clusters
         return super()._memory(n_features) + 40 * votes * min(n_features, self.n_components)
+
+    def _work(self, n_features):
+        if self.variant == "paper":
+            n = (paper_variations(self.n_public, self.n_clusters) + 1) * self.n_clusters
+            return packing_steps(n, n_features)
+        if _counts_cells(n_features, self):
+            return 0.0
+        n = math.ceil(EXTRA * self.n_clusters)
+        d, rows = min(n_features, self.n_components), self.n_public or math.inf
+        return packing_steps(n + max(min(self.population, rows / 10), 4 * n), d) + 20 * n**2
 
     def _smallest_mu(self):
         mu = gaussian_mu(self.epsilon, self.delta)

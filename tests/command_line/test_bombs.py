@@ -87,10 +87,10 @@ def test_a_dictionary_with_many_rows_is_refused_before_the_charge_by_a_public_li
 
 def test_what_the_machine_has_is_a_limit_too(tmp_path, reader, monkeypatch):
     table = written(tmp_path, {"a": np.zeros(100_000)})
-    monkeypatch.setattr(files, "_memory", lambda: 1_000_000)
+    monkeypatch.setattr(files, "memory_of_machine", lambda: 1_000_000)
     said, charged = asked(tmp_path, table)
     assert charged == 0 and "1,000,000 bytes, the memory of this machine. Declare fewer" in said
-    monkeypatch.setattr(files, "_memory", lambda: 10_000_000)
+    monkeypatch.setattr(files, "memory_of_machine", lambda: 10_000_000)
     assert asked(tmp_path, table) == (0, 1)
 
 
@@ -224,7 +224,7 @@ def test_a_record_below_the_limit_is_read(tmp_path, monkeypatch):
 
 def test_a_text_file_beyond_the_memory_needs_dask(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("a\n1\n" * 1000)
-    monkeypatch.setattr(files, "_memory", lambda: 1000)
+    monkeypatch.setattr(files, "memory_of_machine", lambda: 1000)
     with mock.patch.object(files, "find_spec", lambda name: None):
         said, charged = asked(tmp_path, tmp_path / "t.csv")
     assert charged == 0 and "install dask" in said and "1,000 bytes, the memory" in said

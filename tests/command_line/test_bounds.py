@@ -132,7 +132,8 @@ def test_a_wrong_unit_shows_on_the_page(people, capsys):
 
 
 def test_a_list_that_was_not_separated_is_said_before_the_charge(people, capsys):
-    clustered(people, BOUNDS.replace("north|south|east", "north;south;east"))
+    bounds = BOUNDS.replace("north|south|east", "north;south;east")
+    clustered(people, bounds, "--accept-doubts")
     said = capsys.readouterr().out
     doubt = "in doubt: The list of column 'region' has one value, 'north;south;east': did you mean several values"
     assert doubt in said and said.index("in doubt") < said.index("reading 3 columns")

@@ -122,7 +122,9 @@ def test_a_list_of_which_no_value_can_occur_is_refused_before_a_charge(tmp_path,
 def test_a_list_of_which_some_values_can_occur_is_doubted_before_a_charge(tmp_path, monkeypatch, capsys):  # fmt: skip
     table(tmp_path, TYPES["int64"], ["1", "x", "2.5"])
     asked = ["t.parquet", "--bounds", "b.csv"]
-    for words in (["check", *asked], ["cluster", *asked, *ASK, "--dry-run"], ["cluster", *asked, *ASK]):  # fmt: skip
+    stopped = here(tmp_path, monkeypatch, "cluster", *asked, *ASK)
+    assert "in doubt before the charge" in stopped and "add --accept-doubts" in stopped
+    for words in (["check", *asked], ["cluster", *asked, *ASK, "--dry-run"], ["cluster", *asked, *ASK, "--accept-doubts"]):  # fmt: skip
         assert not here(tmp_path, monkeypatch, *words)
         said = capsys.readouterr().out
         assert said.count("column 'b', 'x' and '2.5' cannot occur, since its type is int64") == 1

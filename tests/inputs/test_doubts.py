@@ -45,6 +45,8 @@ def test_a_target_mostly_outside_is_warned_of_before_the_charge(make):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtWarning)
         with pytest.raises(DoubtWarning):
+            budget.fit(make(), Xs=PARIS, Xt=near, accept_doubts=True)
+        with pytest.raises(ValueError, match="in doubt before the charge: Xt: most of its"):
             budget.fit(make(), Xs=PARIS, Xt=near)
         assert budget.spent.epsilon == 0
         make().fit(Xs=PARIS, Xt=np.r_[PARIS[:19], np.zeros((20, 2))])

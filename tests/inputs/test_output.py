@@ -437,8 +437,10 @@ class TestWarningsAsErrors:
                 warnings.simplefilter("error", UserWarning)
                 warnings.filterwarnings("default", ".* is large", PrivacyWarning)
                 if far > 1:  # by the public rows alone: before the charge
-                    with pytest.raises(DoubtWarning, match="most of the public rows"):
+                    with pytest.raises(ValueError, match="most of the public rows"):
                         budget.fit(made, table, y, Xs=table * far, ys=y)
+                    with pytest.raises(DoubtWarning, match="most of the public rows"):
+                        budget.fit(made, table, y, Xs=table * far, ys=y, accept_doubts=True)
                     assert not budget.ledger
                     return
                 budget.fit(made, table, y, Xs=table * far, ys=y)

@@ -36,12 +36,15 @@ def doubts(call):
 
 
 def costs_nothing(fit):
-    """A doubt that is an error is raised before the charge."""
+    """A doubt stops a fit before the charge; advice does if warnings are errors."""
     budget = PrivacyBudget(4.0, 1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtWarning)
-        with pytest.raises(DoubtWarning) as caught:
+        with pytest.raises((DoubtWarning, ValueError)) as caught:
             fit(budget)
+    if caught.type is ValueError:
+        assert "in doubt before the charge" in str(caught.value)
+        assert "accept_doubts=True" in str(caught.value)
     assert not budget.ledger
     return str(caught.value)
 
@@ -69,9 +72,9 @@ def test_another_ball_than_the_scaler_s_by_hand_in_a_pipeline_and_in_a_budget(ki
     for fit in (
         lambda: make().fit(scaler().fit_transform(PEOPLE)),
         lambda: make_pipeline(scaler(), make()).fit(PEOPLE),
-        lambda: budget.fit(make_pipeline(scaler(), make()), PEOPLE),
-        lambda: budget.fit(make(), scaler().fit_transform(PEOPLE)),
-        lambda: budget.fit(make_pipeline(make_pipeline("passthrough", scaler()), FunctionTransformer(), make()), PEOPLE),
+        lambda: budget.fit(make_pipeline(scaler(), make()), PEOPLE, accept_doubts=True),
+        lambda: budget.fit(make(), scaler().fit_transform(PEOPLE), accept_doubts=True),
+        lambda: budget.fit(make_pipeline(make_pipeline("passthrough", scaler()), FunctionTransformer(), make()), PEOPLE, accept_doubts=True),
     ):  # fmt: skip
         said = doubts(fit)
         assert len(said) == RADII[radius], said
@@ -100,11 +103,11 @@ def test_weights_and_lists_change_the_ball():
     budget = PrivacyBudget(4.0, 1e-4)
     for radius, many in ((lists.radius_, 0), (0.9, 1)):
         pipe = make_pipeline(lists, NoisyLloyd(2, radius=radius, **COST))
-        assert len(doubts(lambda: budget.fit(pipe, frame))) == many  # noqa: B023
+        assert len(doubts(lambda: budget.fit(pipe, frame, accept_doubts=True))) == many  # noqa: B023
     parts = [("age", BoundedScaler(0, 120), ["age"]), ("list", BoundedScaler(0, 1, categories={"where": ["a", "b"]}), ["where"])]  # fmt: skip
     for radius, many in ((lists.radius_, 0), (4.0, 1)):
         pipe = make_pipeline(ColumnTransformer(parts), NoisyLloyd(2, radius=radius, **COST))
-        assert len(doubts(lambda: budget.fit(pipe, frame))) == many  # noqa: B023
+        assert len(doubts(lambda: budget.fit(pipe, frame, accept_doubts=True))) == many  # noqa: B023
 
 
 @pytest.mark.parametrize("kind", [PEMeans, GridKMeans], ids=lambda kind: kind.__name__)
@@ -114,7 +117,7 @@ def test_bounds_of_rows_that_were_scaled_already(kind):
     for bounds, many in ((([0, 0], [120, 2e5]), 1), ((-1, 1), 0), ((0, 1), 1), ((-9, 9), 1)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            budget.fit(make_pipeline(scaler(), kind(2, bounds=bounds, **cost)), PEOPLE)
+            budget.fit(make_pipeline(scaler(), kind(2, bounds=bounds, **cost)), PEOPLE, accept_doubts=True)
         said = [
             str(one.message) for one in caught if "come from a BoundedScaler" in str(one.message)
         ]
@@ -125,7 +128,7 @@ def test_a_step_after_the_scaler_hides_it_and_nothing_is_said():
     halved = FunctionTransformer(record_wise(lambda row: row / 2))
     budget = PrivacyBudget(4.0, 1e-4)
     assert not doubts(
-        lambda: budget.fit(make_pipeline(scaler(), halved, PEMeans(2, radius=0.8, **COST)), PEOPLE)
+        lambda: budget.fit(make_pipeline(scaler(), halved, PEMeans(2, radius=0.8, **COST)), PEOPLE, accept_doubts=True)
     )
 
 
@@ -181,7 +184,7 @@ def test_a_start_outside(kind, name):
     budget = PrivacyBudget(4.0, 1e-4)
     for fit in (
         lambda: make().fit(X),
-        lambda: budget.fit(make(), X),
+        lambda: budget.fit(make(), X, accept_doubts=True),
         lambda: make().check_tables(X),
     ):
         said = doubts(fit)
@@ -236,19 +239,24 @@ def test_private_sources_are_not_looked_at():
 def test_a_doubt_is_said_once_in_a_budget():
     budget, target = PrivacyBudget(20.0, 1e-3), np.r_[PARIS, [[0.0, 0.0]]]
     model = NoisyAverageSet(t=3, epsilon=1.0, radius=30.0, random_state=0)
-    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
+    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target, accept_doubts=True))) == 1
     # and again for the next fit
-    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target))) == 1
+    assert len(doubts(lambda: budget.fit(model, Xs=PARIS, Xt=target, accept_doubts=True))) == 1
     lloyd = NoisyLloyd(2, init=np.full((2, 2), 9.0), radius=1.0, **COST)
     X = RNG.uniform(-1, 1, (300, 2))
-    assert len(doubts(lambda: budget.search(lloyd, {"n_iter": [1, 2, 3]}, X, epsilon=0.5))) == 1
+    go = {"epsilon": 0.5, "accept_doubts": True}
+    assert len(doubts(lambda: budget.search(lloyd, {"n_iter": [1, 2, 3]}, X, **go))) == 1
+    costs_nothing(lambda budget: budget.search(lloyd, {"n_iter": [1, 2, 3]}, X, epsilon=0.5))
     pipe = make_pipeline(scaler(), NoisyLloyd(2, radius=9.0, **COST))
     grid = {"noisylloyd__n_clusters": [1, 2]}
-    assert len(doubts(lambda: budget.search(pipe, grid, PEOPLE, epsilon=0.5))) == 1
+    assert len(doubts(lambda: budget.search(pipe, grid, PEOPLE, **go))) == 1
+    costs_nothing(lambda budget: budget.search(pipe, grid, PEOPLE, epsilon=0.5))
     parts = {
         name: (NoisyLloyd(2, radius=9.0, **COST), scaler().fit_transform(PEOPLE)) for name in "ab"
     }
-    assert len(doubts(lambda: budget.parallel(parts))) == 1
+    assert len(doubts(lambda: budget.parallel(parts, accept_doubts=True))) == 1
+    said = costs_nothing(lambda budget: budget.parallel(parts))
+    assert said.count("radius_ is 1.41421") == 1
     rows = scaler().fit_transform(PEOPLE)
     chosen = NoisyLloyd(radius=9.0, random_state=0)
     assert (

@@ -75,7 +75,7 @@ def test_a_step_that_the_grid_names_is_fitted_by_itself():
     grid = {"noisylloyd": lasts, "boundedscaler__weight": [1.0, 0.5]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)  # half a weight is another ball
-        found, budget = searched(make_pipeline(SCALER(), MODEL()), grid)
+        found, budget = searched(make_pipeline(SCALER(), MODEL()), grid, accept_doubts=True)
     assert len({id(pipe[-1]) for pipe in found.estimators_}) == 4
     assert not any(hasattr(last, "spent_") for last in lasts)
     assert len(found.spent_.releases) >= 5 and len(budget.ledger) == 1

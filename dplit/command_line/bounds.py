@@ -9,6 +9,7 @@ __all__ = ['DroppingScaler', 'read_bounds', 'read_public']
 import csv
 import io
 import json
+import re
 import unicodedata
 from difflib import get_close_matches
 from functools import partial
@@ -26,6 +27,8 @@ from .files import _Block, _separator, check_table, read_names
 _PARTS = "column", "low", "high", "values", "missing", "weight"
 _OTHER_WORDS = dict.fromkeys(("min", "minimum", "lo", "lower", "from"), "low")
 _OTHER_WORDS |= dict.fromkeys(("max", "maximum", "hi", "upper", "to"), "high")
+_HEADS = dict.fromkeys("name col columns variable feature field attribute".split(), "column")
+_HEADS |= dict.fromkeys("value categories category levels list".split(), "values") | _OTHER_WORDS
 
 
 def _refuse_misspelled(names, path):
@@ -40,10 +43,21 @@ def _refuse_misspelled(names, path):
             )
 
 # %% ../../nbs/command_line/bounds.ipynb #487717c0
+_SAVE = "save its table as CSV in UTF-8"
+_NO_TEXT = {  # beginnings of files
+    rb"PK\x03\x04|PK\x05\x06|\xd0\xcf\x11\xe0": f"it is a spreadsheet, or compressed; {_SAVE}",
+    rb"PAR1": f"it is Parquet; {_SAVE}",
+    rb"\xff\xfe|\xfe\xff|[^\n]{0,1000}\x00": "it is not UTF-8 text, but perhaps UTF-16; save it as CSV in UTF-8",
+}
+
+
 def _text_of(path, what):
     """A PUBLIC file's text."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        start = Path(path).read_bytes()[: 2**16]
+        reason = next((why for begins, why in _NO_TEXT.items() if re.match(begins, start)), "")
+        if not reason:
+            return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         reason = "there is no such file"
     except IsADirectoryError:
@@ -51,7 +65,7 @@ def _text_of(path, what):
     except OSError as error:
         reason = error.strerror or "it cannot be read"
     except ValueError:
-        reason = "it is not UTF-8 text"
+        reason = "it is not UTF-8 text, but perhaps in an older encoding such as latin-1; save it as CSV in UTF-8"
     raise OSError(f"{what} {path}: {reason}.")
 
 
@@ -81,6 +95,18 @@ def _between_bars(values, column, path):
     return found
 
 # %% ../../nbs/command_line/bounds.ipynb #487717c1
+def _instead(text, names):
+    """What to write in place of another first line. One without our words is not quoted: the file may be the PRIVATE table."""
+    if text.lstrip()[:1] in ("{", "["):
+        return "This looks like JSON: give the file a name that ends in .json."
+    words = [name.lower().split("_")[0] for name in names]  # column_name is a column
+    known = [word if word in _PARTS else _HEADS.get(word) for word in words]
+    there = [word for word in known if word]
+    if known[0] == "column" and len(there) > 1 and len({*there}) == len(there):
+        return f"Write {','.join(word or name for word, name in zip(known, names, strict=True))} there."
+    return "Is that line missing? Or is this the table?"
+
+
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
     lines = io.StringIO(text, newline="")  # a name may hold a line break
@@ -91,7 +117,7 @@ def _from_csv(text, path):
     if "column" not in reader.fieldnames:
         raise ValueError(
             f"{path}: the first line of a file of bounds must be column,low,high and, if they are used, "
-            f"values, missing and weight{as_one_name(reader.fieldnames)}. Or is this the table?"
+            f"values, missing and weight{as_one_name(reader.fieldnames)}. {_instead(text, reader.fieldnames)}"
         )
     _refuse_misspelled(reader.fieldnames, path)
     for line in reader:
@@ -128,8 +154,10 @@ def _from_json(text, path):
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
+        other = " This looks like CSV: give the file a name that ends in .csv."
         raise ValueError(
             f"{path}: a JSON file of bounds is an object, with an entry for each column."
+            + other * (text.lstrip()[:1] not in ("{", "["))
         )
     for column, entry in given.items():
         if isinstance(entry, list):
@@ -233,10 +261,14 @@ def _rule(rule, column, path):
 def _listed(values, given, column, path):
     """The values that a column may have, as text."""
     named = isinstance(values, list) and all(type(v) in (str, int) for v in values)
-    if not named or any(given.get(end) not in (None, "") for end in ("low", "high", "missing")):
+    if not named or any(given.get(end) not in (None, "") for end in ("low", "high")):
         raise ValueError(
-            f"{path}: column {column!r} has either low and high, or values: a list of words or whole "
-            "numbers. A cell that is not on the list, such as an empty one, counts as none of the values and needs no rule."
+            f"{path}: column {column!r} has either low and high, or values: a list of words or whole numbers."
+        )
+    if given.get("missing") not in (None, ""):
+        raise ValueError(
+            f"{path}: column {column!r} has values and also missing={given['missing']!r}, a rule for ranges. A cell that is "
+            "not on the list, such as an empty one, counts as none of the values: leave the rule out."
         )
     return [str(v) for v in values]
 

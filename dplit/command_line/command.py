@@ -50,7 +50,7 @@ from .sources import opened
 _KINDS = PEMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd, KTupleKMeans, GridKMeans
 METHODS = {kind.__name__: kind for kind in _KINDS}
 FILES = "centers.csv", "receipt.json", "report.html"
-LINE = 1e5  # steps for a center in one column: files, report, screen; see `check_work`
+LINE = 2e5  # steps for a center in one column: files, report, screen; see `check_work`
 ROOM = 2**21  # bytes that must be free in the folder of the results
 
 # %% ../../nbs/command_line/command.ipynb #957af046
@@ -405,7 +405,8 @@ def cluster(options):
     kind of table or the folder is impossible, or in doubt without `--accept-doubts` (no row is read); `ValueError` with one sentence if a row
     cannot be used (nothing is released); `Stopped` if SIGINT, SIGTERM or SIGHUP comes.
     """
-    with opened(options.table, options.max_bytes) as source, held_doubts() as found:
+    table = opened(options.table, options.max_bytes, names_only=options.dry_run)
+    with table as source, held_doubts() as found:
         return _cluster(options, source, found)
 
 # %% ../../nbs/command_line/command.ipynb #009df0d1

@@ -6,6 +6,7 @@
 __all__ = ['persons_of', 'promise_of', 'check_persons', 'keeping', 'cost_of', 'say_unit']
 
 # %% ../../nbs/command_line/persons.ipynb #44736b24
+import re
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from .files import _carefully, _csv_cells, _parquet, read_names
 from .sources import is_parquet
 from ..estimators.base import rows_per_person
+from ..inputs.checks import column_kind
 from ..inputs.console import say
 from ..inputs.contributions import names_no_person, Persons
 from ..ledger.rules import cost_for, declared_cost
@@ -70,8 +72,8 @@ def check_persons(options, source, scaler, left_out):
 
 # %% ../../nbs/command_line/persons.ipynb #cbe48729
 def _check_types(source, column):
-    """Refuse a Parquet column of ids whose type cannot identify persons, cannot be read, or differs as bytes differ from words."""
-    in_bytes = {}
+    """Refuse a Parquet column of ids whose type cannot identify persons, cannot be read, or is not of one sort in all parts."""
+    sorts = {}
     for part in source.parts:
         if _carefully(is_parquet, part):
             kind = dict(_carefully(lambda part: _parquet(part, 0), part))[column]
@@ -81,12 +83,25 @@ def _check_types(source, column):
                     "a word, a date or bytes; convert it to text first. No row was read."
                 )
             _carefully(lambda part: _parquet(part, 1, [column]), part)
-            in_bytes["binary" in str(kind).lower()] = part.name
-    if len(in_bytes) > 1:  # one person would have two ids
+            sorts.setdefault(_sort_of(kind), part.name)
+    if (
+        len(sorts) > 1
+    ):  # one person would have two ids, such as 7 and 007, or two ways of writing a date
+        (one, first), (other, second) = [*sorts.items()][:2]
         raise ValueError(
-            f"{in_bytes[True]}: column {column!r} holds bytes, and in {in_bytes[False]} it does not; convert it to "
-            "text in all parts. No row was read."
+            f"{second}: column {column!r} holds {other}, and in {first} {one}; convert it to text in all parts, by one "
+            "rule. No row was read."
         )
+
+
+def _sort_of(kind):
+    """What the ids of a type are, in words: those of two sorts may be written in two ways."""
+    sort, name = column_kind(kind), str(kind).lower()
+    if "binary" in name or sort == "S":
+        return "bytes"
+    if sort == "M":
+        return re.split(r"\W", name)[0]
+    return "words" if sort in {"w", "U", "O"} else "numbers"
 
 
 def _kept_records(source, column, max_rows_per_person):

@@ -130,8 +130,8 @@ _BLOCK = 2**20  # bytes copied at a time
 _RESERVE = 2**27  # bytes that a copy leaves free
 
 
-def _spool(stream, name, why, stack, most=MOST):
-    """Path of a private copy of a stream, which exists until the stack is closed.
+def _spool(stream, name, why, stack, most=MOST, names_only=False):
+    """Path of a private copy of a stream, which exists until the stack is closed; with `names_only` of its first line, if it is text.
 
     Its size is PRIVATE: rounded up to a power of two, it is at most `most` bytes.
     """
@@ -148,12 +148,19 @@ def _spool(stream, name, why, stack, most=MOST):
         remove()
         path = by_number
     left = 1 << (most.bit_length() - 1)
-    while block := _read_some(stream, name, why):
+    while block := _read_some(stream, name, why, names_only):
         left -= len(block)
         _refuse_large(left, most, name)
         _write_some(file, block, name)
+        if names_only and re.search(rb"[\r\n]", block):
+            break
     _write_some(file, b"", name)
     return path
+
+
+def _is_text(start):
+    """Whether the beginning of a stream is that of a CSV file: of Parquet and of what is compressed the end is needed."""
+    return start[:4] != b"PAR1" and not any(re.match(begins, start) for begins in _BEGINNINGS)
 
 
 def _folder_of_copies():
@@ -184,9 +191,9 @@ def _refuse_large(left, most, name):
         raise _no_room(name, f"less than {_RESERVE // 2**20} MiB are left")
 
 # %% ../../nbs/command_line/sources.ipynb #de10d57d
-def _read_some(stream, name, why):
+def _read_some(stream, name, why, at_once=False):
     try:
-        return stream.read(_BLOCK)
+        return stream.read1(_BLOCK) if at_once else stream.read(_BLOCK)
     except Exception:  # of a compression, anything
         pass
     raise ValueError(f"{name}: {why}.")
@@ -215,7 +222,7 @@ def _unpacked(path, name, stack):
     """A stream of the content of a compressed file; None if it is not compressed, or in an unsupported way."""
     with open(path, "rb") as file:
         start = file.read(6)
-    if start[:4] == b"PK\3\4":
+    if start[:4] in (b"PK\3\4", b"PK\5\6"):  # the latter has no member
         return _member(path, name, stack)
     if start[:2] == b"\x1f\x8b":
         from gzip import open as unpack
@@ -235,6 +242,10 @@ def _member(path, name, stack):
         names = archive.namelist()
     except Exception:  # of a damaged one, anything
         names = None
+    if names is None and re.search(r"(?i)\.(xlsx?|xlsm|xlsb|ods|numbers)$", name):
+        raise ValueError(
+            f"{name}: it is a spreadsheet, and damaged or cut short; save its table as CSV in UTF-8."
+        )
     if names is None:
         raise ValueError(f"{name}: {_DAMAGED}.")
     if any(re.match(r"xl/|word/|\[Content_Types\]|mimetype$|Index/", one) for one in names):
@@ -243,8 +254,8 @@ def _member(path, name, stack):
     tables = [one for one in names if not hidden.match(one)]
     if len(tables) != 1:
         raise ValueError(
-            f"{name}: it is a zip file of {len(tables)} files, and a table is one file; unpack it, and name "
-            "that file."
+            f"{name}: it is a zip file of {len(tables)} files, and a table is one file; "
+            + ("unpack it, and name that file." if tables else "make it again, with the table.")
         )
     try:
         return stack.enter_context(archive.open(tables[0]))
@@ -300,7 +311,7 @@ def _standard_input(stack):
     return stream, name
 
 
-def _plain(path, stack, most):
+def _plain(path, stack, most, names_only):
     """The source of a plain file, or of a plain copy; uncompressed, unless it is compressed twice or in an unknown way."""
     name, label, stream, why = str(path), Path(path).name, None, "it cannot be read to its end"
     if name == "-":
@@ -308,16 +319,21 @@ def _plain(path, stack, most):
         label = name
     elif stat.S_ISFIFO(os.stat(path).st_mode):
         label = "a pipe" if re.match("/(dev|proc)/", name) else label
-        say(f"copying {name} to its end; nothing is charged yet ...")
         stream = stack.enter_context(open(path, "rb"))
-    path = _spool(stream, name, why, stack, most) if stream else name
+    if stream:
+        first = names_only and _is_text(stream.peek(6))
+        if not first and name == str(path):
+            say(f"copying {name} to its end; nothing is charged yet ...")
+        path = _spool(stream, name, why, stack, most, first)
+    else:
+        path = name
     if os.path.isfile(path) and (stream := _unpacked(path, name, stack)):
         path = _spool(stream, name, _DAMAGED, stack, most)
     return Source(name, label, (Part(name, path),))
 
 # %% ../../nbs/command_line/sources.ipynb #180169ef
 @contextmanager
-def opened(path, most=MOST):
+def opened(path, most=MOST, names_only=False):
     """A table as plain files that can be read repeatedly; copies are removed at the end.
 
     Parameters
@@ -328,6 +344,8 @@ def opened(path, most=MOST):
     most : int
         PUBLIC. Largest size in bytes of a copy of a pipe or compressed file, or of a table in memory;
         anything larger is refused.
+    names_only : bool
+        Whether of a CSV table in a pipe only the first line is needed, the names of its columns.
 
     Yields
     ------
@@ -346,7 +364,7 @@ def opened(path, most=MOST):
             source = (
                 Source(str(path), Path(path).name, _folder(path, str(path)))
                 if folder
-                else _plain(path, stack, most)
+                else _plain(path, stack, most, names_only)
             )
             label = "".join(sign if sign.isprintable() else " " for sign in source.label)
             source = source._replace(label=label, most=most)

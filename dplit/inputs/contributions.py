@@ -10,6 +10,7 @@ import math
 import re
 from datetime import date, datetime, time, UTC
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
 from numbers import Integral
@@ -45,6 +46,8 @@ def person_of(cell):
             return str(UUID(bytes=cell)) if len(cell) == 16 else cell.hex() or None
         if isinstance(cell, (bool, np.bool_)):
             return None
+        if isinstance(cell, Enum):  # of Python
+            return person_of(cell.value)
         if isinstance(cell, Integral):
             return str(int(cell))
         if isinstance(cell, (float, np.floating)):
@@ -199,7 +202,8 @@ def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     ids : array_like of shape (n,)
         PRIVATE: the person of each row. Numbers, words, categories, dates, UUIDs or bytes, or tuples of
         these (hospital and patient, or a MultiIndex of pandas); a column of a data frame. A row whose id
-        is missing (None, NaN, an empty word, a float beyond 2**53, or of another type) is left out.
+        is missing (None, NaN, an empty word, a float beyond 2**53, or of another type, such as a truth value, a
+        duration or a complex number) is left out.
     max_rows_per_person : int
         PUBLIC m.
 
@@ -213,19 +217,24 @@ def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     TypeError, ValueError
         If no cell of the PUBLIC type of `ids` can be an id. Cells never decide, and no message quotes an id.
     """
+    return _kept_of(ids, max_rows_per_person, "contribution_mask")
+
+
+def _kept_of(ids, max_rows_per_person, owner):
+    """Which rows are kept, in messages of the caller."""
     if not isinstance(ids, (list, tuple)) and not_a_table(ids, "ids"):
         raise TypeError(
-            "ids: contribution_mask needs one id for each row: a list, an array or a column of a table."
+            f"ids: {owner} needs one id for each row: a list, an array or a column of a table."
         )
     types = column_types(ids, 1) if hasattr(ids, "dtype") or hasattr(ids, "columns") else ()
     if kind := next(filter(None, map(names_no_person, types or [getattr(ids, "type", None)])), ""):
         raise TypeError(
-            "ids: contribution_mask needs whole numbers, words, dates or bytes that identify persons, not "
+            f"ids: {owner} needs whole numbers, words, dates or bytes that identify persons, not "
             f"the type {kind}. Convert them to text first."
         )
     cells = cells_of(ids)
     if cells.ndim != 1:
-        raise ValueError("ids: contribution_mask needs one id for each row, a single column.")
+        raise ValueError(f"ids: {owner} needs one id for each row, a single column.")
     persons = Persons()
     persons.add(cells)
     return persons.kept(max_rows_per_person)
@@ -270,9 +279,10 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         raise TypeError(f"table: bound_contributions needs rows of numbers. {said}")
     if isinstance(ids, str):
         table, ids = _without_column(table, ids)
-    mask = contribution_mask(ids, max_rows_per_person)
+    mask = _kept_of(ids, max_rows_per_person, "bound_contributions")
     if len(mask) != len(table):
-        raise ValueError("ids: bound_contributions needs one id for each row of the table.")
+        name = ' If this is the name of a column, pass it alone: ids="name".' * (len(mask) == 1)
+        raise ValueError(f"ids: bound_contributions needs one id for each row of the table.{name}")
     places = np.flatnonzero(mask)
     if hasattr(table, "iloc"):
         return table.iloc[places]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['A_MINUTE', 'A_DAY', 'SEPARATORS', 'check_inside', 'said_once', 'held_doubts', 'refuse_doubts', 'stopped', 'doubt',
-           'check_work', 'say_again', 'listed', 'check_start', 'check_start_in', 'check_radians', 'Reach', 'remember',
-           'reach_of', 'check_reach', 'check_lists', 'check_reach_in', 'ends_of', 'on_boundary', 'said_of_ends',
+           'say_again', 'listed', 'check_start', 'check_start_in', 'check_radians', 'Reach', 'remember', 'reach_of',
+           'check_reach', 'check_lists', 'check_reach_in', 'check_work', 'ends_of', 'on_boundary', 'said_of_ends',
            'deciding', 'said_of_lists', 'said_of_deciding', 'of_one_value', 'badly_listed', 'looks_joined',
            'as_one_name', 'as_ends', 'check_no_pairs']
 
@@ -61,7 +61,7 @@ def check_inside(points, name, owner, radius, center=None):
             f"proportional to the radius. {_ASK[False]}"
         )
 
-
+# %% ../../nbs/inputs/doubts.ipynb #d0b70041
 _SAID = ContextVar("_SAID", default=None)  # doubts of the current fit
 
 
@@ -127,35 +127,6 @@ def doubt(message, stops=True):
         held.append(message)
     else:
         warnings.warn(message, DoubtWarning, stacklevel=users_level())
-
-
-A_MINUTE, A_DAY = 1.2e11, 2e14  # steps of one core, about half a nanosecond each
-
-
-def check_work(steps, what, owner, *, doubts=True, advice="choose smaller numbers"):
-    """Refuse PUBLIC numbers with which a fit takes more than a day of one core, whatever the table is; a doubt if it takes minutes.
-
-    Parameters
-    ----------
-    steps : float
-        An estimate from PUBLIC parameters alone, without the rows.
-    what, owner : str
-        These parameters, and the function that takes them, for the message.
-    doubts : bool
-        Whether minutes are doubted here.
-    advice : str
-        What to do instead.
-    """
-    if steps > A_DAY:
-        raise ValueError(
-            f"{what}: {owner} would take more than a day of one core, whatever the table is: about {steps:.0e} steps of "
-            f"half a nanosecond each. {advice.capitalize()}."
-        )
-    if doubts and steps > A_MINUTE:
-        doubt(
-            f"{what}: {owner} may take minutes or hours of one core, whatever the table is. If this is a mistake, "
-            f"{advice}."
-        )
 
 
 def say_again(heard):
@@ -316,6 +287,35 @@ def check_reach_in(rows, owner, low, high):
             f"{owner}: the rows come from a BoundedScaler, whose output lies in other ranges than these bounds "
             f"(such as {reach.low[0]:.4g} to {reach.high[0]:.4g}). Leave the scaler out, or use "
             "radius=scaler.radius_ in place of bounds."
+        )
+
+# %% ../../nbs/inputs/doubts.ipynb #d0b70044
+A_MINUTE, A_DAY = 1.2e11, 2e14  # steps of one core, about half a nanosecond each
+
+
+def check_work(steps, what, owner, *, doubts=True, advice="choose smaller numbers"):
+    """Refuse PUBLIC numbers with which a fit takes more than a day of one core, whatever the table is; a doubt if it takes minutes.
+
+    Parameters
+    ----------
+    steps : float
+        An estimate from PUBLIC parameters alone, without the rows.
+    what, owner : str
+        These parameters, and the function that takes them, for the message.
+    doubts : bool
+        Whether minutes are doubted here.
+    advice : str
+        What to do instead.
+    """
+    if steps > A_DAY:
+        raise ValueError(
+            f"{what}: {owner} would take more than a day of one core, whatever the table is: about {steps:.0e} steps of "
+            f"half a nanosecond each. {advice.capitalize()}."
+        )
+    if doubts and steps > A_MINUTE:
+        doubt(
+            f"{what}: {owner} may take minutes or hours of one core, whatever the table is. If this is a mistake, "
+            f"{advice}."
         )
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70009

@@ -69,11 +69,9 @@ def _listed(values, name, owner, columns):
     except Exception:  # not a sequence, or one whose iteration raises anything
         found = []
     if not found or isinstance(values, (str, bytes)) or len(found) != len(columns or found):
-        many = (
-            "as many as the table has columns"
-            if columns is None
-            else f"{len(columns)}, one for each column with a range"
-        )
+        many = "as many as the table has columns"
+        if columns is not None:
+            many = f"{len(columns)}, one for each column with a range; there are {len(found)} here"
         raise ValueError(
             f"{name}: {owner} needs a number, an array of numbers ({many}), or a mapping from the "
             "columns to numbers."

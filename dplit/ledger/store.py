@@ -55,7 +55,7 @@ _WORDS = {
     sqlite3.SQLITE_IOERR: "the disk does not take it; see whether it is full, or over a quota",
     sqlite3.SQLITE_READONLY: "it may not be written; ask for the right to write it",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; see that it is there and may be written",
-    sqlite3.SQLITE_NOTADB: "it is damaged or no ledger of dplit; restore the latest copy",
+    sqlite3.SQLITE_NOTADB: "it is no ledger of dplit; name another file, or, if it was one, restore the latest copy",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore the latest copy",
 }
 _SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY}
@@ -133,15 +133,15 @@ def create(path, limits):
         os.close(folder)
 
 # %% ../../nbs/ledger/store.ipynb #d0f55ddc
-def _damaged(path):
-    return LedgerError(f"ledger {path}: {_WORDS[sqlite3.SQLITE_NOTADB]}.")
+def _damaged(path, code=sqlite3.SQLITE_CORRUPT):
+    return LedgerError(f"ledger {path}: {_WORDS[code]}.")
 
 
 def _check(connection, path, known):
     """The limits of a file; refuse what is no ledger that this version can read, or another one."""
     one = lambda question: (connection.execute(question).fetchone() or [None])[0]
     if one("PRAGMA application_id") != MARK:
-        raise _damaged(path)
+        raise _damaged(path, sqlite3.SQLITE_NOTADB)
     if (version := one("PRAGMA user_version")) > VERSION:
         raise LedgerError(
             f"ledger {path}: it was written by a newer dplit (schema {version}, this one reads "

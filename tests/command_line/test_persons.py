@@ -1,5 +1,7 @@
 """The command with a column of persons: the rows that a public rule keeps, refusals before a charge, and what is never said."""
 
+import datetime
+import itertools
 import json
 import uuid
 
@@ -255,13 +257,31 @@ def test_ids_in_bytes_are_read_by_each_reader(folder, monkeypatch, name, reader)
     assert not said
 
 
-def test_parts_of_which_only_some_have_bytes_are_refused(folder, monkeypatch):
+DAYS = [datetime.date(2024, 1, 1 + i % 20) for i in range(len(WHO))]
+SORTS = {
+    "bytes": (pa.array(WHO), "bytes"),
+    "words": (pa.array([str(uuid.UUID(bytes=one)) for one in WHO]), "words"),
+    "coded words": (pa.array([f"00{i % 9}" for i in range(len(WHO))]).dictionary_encode(), "words"),
+    "whole": (pa.array([i % 9 for i in range(len(WHO))]), "numbers"),
+    "fractions": (pa.array([i % 9 / 2 for i in range(len(WHO))]), "numbers"),
+    "dates": (pa.array(DAYS), "date"),
+    "times": (pa.array(DAYS, pa.date64()).cast(pa.timestamp("ms")), "datetime"),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), itertools.combinations(SORTS, 2))
+def test_parts_whose_ids_are_written_in_two_ways_are_refused(folder, monkeypatch, one, other):
     (folder / "parts").mkdir()
-    written(folder / "parts", pa.array(WHO), "0.parquet")
-    written(folder / "parts", pa.array([str(uuid.UUID(bytes=one)) for one in WHO]), "1.parquet")
+    for i, name in enumerate((one, other)):
+        written(folder / "parts", SORTS[name][0], f"{i}.parquet")
     ask = ["parts", "--bounds", "b.csv", *PERSONS]
     said = here(folder, monkeypatch, "cluster", *ask, *ASK, "--out", "o", "--dry-run")
-    assert "0.parquet: column 'id' holds bytes, and in" in said and "1.parquet it does not" in said
+    (first, second) = SORTS[one][1], SORTS[other][1]
+    if first == second:
+        assert not said
+    else:
+        assert f"1.parquet: column 'id' holds {second}" in said and f"0.parquet {first}" in said
+        assert "convert it to text in all parts" in said
 
 
 # ---------------------------------------------------------------- the check

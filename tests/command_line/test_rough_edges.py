@@ -268,7 +268,7 @@ def test_a_warning_is_printed_once(desk, capsys):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("t.csv", "Or is this the table?"),
+        ("t.csv", "Is that line missing? Or is this the table?"),
         ("none.csv", "bounds none.csv: there is no such file."),
         (".", "bounds .: it is a folder; name a file."),
     ],

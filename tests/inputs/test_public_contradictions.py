@@ -117,7 +117,9 @@ def test_bounds_of_rows_that_were_scaled_already(kind):
     for bounds, many in ((([0, 0], [120, 2e5]), 1), ((-1, 1), 0), ((0, 1), 1), ((-9, 9), 1)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            budget.fit(make_pipeline(scaler(), kind(2, bounds=bounds, **cost)), PEOPLE, accept_doubts=True)
+            budget.fit(
+                make_pipeline(scaler(), kind(2, bounds=bounds, **cost)), PEOPLE, accept_doubts=True
+            )
         said = [
             str(one.message) for one in caught if "come from a BoundedScaler" in str(one.message)
         ]
@@ -128,7 +130,11 @@ def test_a_step_after_the_scaler_hides_it_and_nothing_is_said():
     halved = FunctionTransformer(record_wise(lambda row: row / 2))
     budget = PrivacyBudget(4.0, 1e-4)
     assert not doubts(
-        lambda: budget.fit(make_pipeline(scaler(), halved, PEMeans(2, radius=0.8, **COST)), PEOPLE, accept_doubts=True)
+        lambda: budget.fit(
+            make_pipeline(scaler(), halved, PEMeans(2, radius=0.8, **COST)),
+            PEOPLE,
+            accept_doubts=True,
+        )
     )
 
 

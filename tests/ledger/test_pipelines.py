@@ -716,6 +716,8 @@ def test_a_doubt_about_a_function_is_said_at_each_fit_though_it_is_tried_once():
     budget = PrivacyBudget(epsilon=4.0, delta=1e-4)
     for _ in range(2):
         with pytest.warns(match="the same for each of 40 different public records"):
+            budget.fit(pipe, PEOPLE / 1000.0, accept_doubts=True)
+        with pytest.raises(ValueError, match="the same for each of 40 different public records"):
             budget.fit(pipe, PEOPLE / 1000.0)
 
 

@@ -105,7 +105,7 @@ FILES = {  # (name, content, what is said; nothing if it is answered)
     "gzip with a wrong sum": ("t.csv.gz", compressed("gzip")[:-8] + bytes(8), "damaged or cut short"),
     "xz cut short": ("t.csv.xz", compressed("lzma")[:-20], "damaged or cut short"),
     "zip of two": ("t.zip", zipped({"a.csv": CSV, "b.csv": CSV}), "a zip file of 2 files"),
-    "zip of nothing": ("t.zip", zipped({}), "a spreadsheet, or compressed"),
+    "zip of nothing": ("t.zip", zipped({}), "a zip file of 0 files"),
     "zip of a folder": ("t.zip", zipped({"a/": ""}), "a zip file of 0 files"),
     "zip cut short": ("t.zip", zipped({"t.csv": CSV})[:-30], "damaged or cut short"),
     "zip with a wrong sum": ("t.zip", zipped({"t.csv": CSV}).replace(b"x,y", b"x,z"), "damaged or cut short"),

@@ -251,7 +251,7 @@ def test_what_is_charged_and_said_does_not_depend_on_holes(tmp_path, capsys, met
         ("age,0,120,,121", "missing of column 'age'=121"),
         ("age,0,120,,nan", "missing of column 'age': dplit needs a number in the range"),
         ("age,0,120,,-1", "missing of column 'age'=-1"),
-        ("age,,,1|2,low", "needs no rule"),
+        ("age,,,1|2,low", "leave the rule out"),
         ("age,0,120,,1,5", "one cell too many"),
     ],
 )

@@ -146,7 +146,7 @@ FILES = {
     "a weight": ("column,low,high,weight\nage,0,9,0\n", "needs weights above 0"),
     "a large weight": ("column,low,high,weight\nage,0,9,1e9\n", "number in [0.001, 1000]"),
     "an end too large": ("column,low,high\nage,0,1e99\n", "number in [-1e+90, 1e+90]"),
-    "a list twice": ("column,low,high,values\nage,,,a|a\n", "without repetitions"),
+    "a list twice": ("column,low,high,values\nage,,,a|a\n", "needs each value once"),
 }
 
 

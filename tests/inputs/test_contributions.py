@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import enum
 import fractions
 import hashlib
 import itertools
@@ -387,3 +388,40 @@ def test_a_missing_id_in_an_array_of_text_is_nobodys():
     text = np.dtypes.StringDType(na_object=None)
     ids = np.array(["a", None, "a"], dtype=text)
     assert contribution_mask(ids, 2).tolist() == [True, False, True]
+
+
+# ---------------------------------------------------------------- messages name the caller and the next step
+
+
+@pytest.mark.parametrize("name", ["contribution_mask", "bound_contributions"])
+@pytest.mark.parametrize(
+    "ids", [np.array([True, False]), pd.Series([1.5, 2.5], dtype="float32"), np.zeros((2, 2)), 3, None]
+)  # fmt: skip
+def test_a_refusal_names_the_function_that_was_called(name, ids):
+    call = {
+        "contribution_mask": lambda: contribution_mask(ids, 1),
+        "bound_contributions": lambda: bound_contributions(np.zeros((2, 1)), ids, 1),
+    }
+    (other,) = {*call} - {name}
+    with pytest.raises((TypeError, ValueError), match=f"ids: {name} needs") as caught:
+        call[name]()
+    assert other not in str(caught.value)
+
+
+@pytest.mark.parametrize("ids", [["person"], ("person",), ["another"], [7], np.array(["person"])])
+def test_a_name_in_brackets_is_told_whatever_it_is(ids):
+    table = pd.DataFrame({"person": [1, 2, 2], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r'pass it alone: ids="name"\.$') as caught:
+        bound_contributions(table, ids, 1)
+    assert "person'" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"one id for each row of the table\.$"):
+        bound_contributions(table, ["person", "x"], 1)
+
+
+def test_members_of_an_enum_are_ids_by_their_values():
+    kind = enum.Enum("kind", {"ANN": "ann", "BOB": 7, "GAP": None, "YES": True})
+    cells = [kind.ANN, "ann", kind.BOB, 7, kind.GAP, kind.YES, kind.ANN]
+    assert [person_of(cell) for cell in cells] == ["ann", "ann", "7", "7", None, None, "ann"]
+    assert contribution_mask(cells, 1).sum() == 2
+    for other in (datetime.timedelta(1), 1j, True, object()):
+        assert person_of(other) is None

@@ -132,3 +132,43 @@ def test_the_command_reads_what_the_type_lists(tmp_path, monkeypatch, case):
     words = ("north", "secret") if "north" in case else ("1", "2")
     frame(pl.Enum(words), words).write_parquet(tmp_path / "t.parquet")
     assert not run(tmp_path, monkeypatch, case, "check", "t.parquet")
+
+
+# ---------------------------------------------------------------- further messages about declarations
+
+
+@pytest.mark.parametrize("sparse", ["int64", "float64", "bool"])
+def test_a_sparse_column_is_told_by_the_type_of_its_cells(sparse):
+    table = pd.DataFrame({"a": AGES, "b": pd.arrays.SparseArray([0, 1] * (N // 2), dtype=sparse)})
+    with pytest.raises(ValueError, match="every record would count as none") as caught:
+        scaler(["x"]).fit(table)
+    words = "True or False" if sparse == "bool" else f"numbers of type {sparse}"
+    assert words in str(caught.value) and "sparse" not in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "values", [["x", "y", "x"], [1, 2, 1.0], [True, 1], ("a", "a"), np.array(["u", "u"])]
+)
+def test_a_value_that_is_listed_twice_is_named(values):
+    with pytest.raises(ValueError, match="each value once, and .* equals an earlier one") as caught:
+        scaler(values).fit(frame(pl.String()))
+    assert repr(list(values)[-1] if not isinstance(values, np.ndarray) else values[-1]) in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    "bounds", [([0], [1]), ([0, 0, 0], [1, 1, 1]), ([0, 0], [1]), ([0], 1), (0, [1, 1, 1])]
+)
+def test_bounds_for_another_number_of_columns_say_how_many_there_are(bounds):
+    budget = PrivacyBudget(4.0, 1e-4)
+    with pytest.raises(ValueError, match="one for each column with a range; there are [13] here"):
+        budget.fit(PEMeans(2, bounds=bounds, **COST), np.zeros((9, 2)))
+    assert not budget.ledger
+
+
+def test_an_unreadable_cell_is_refused_in_words_of_our_own():
+    for rows in ([[1.0, "x"]], [[1.0, float("nan")]], [[1.0], [1.0, 2.0]]):
+        with pytest.raises(ValueError, match="a string that reads as a number") as caught:
+            PEMeans(2, radius=1.0, **COST).fit(rows)
+        assert "float()" not in str(caught.value)

@@ -22,7 +22,8 @@ from .options import SIGNS
 from .parquet import _cells_like, _HALTS, _parquet, BLOCK
 from .sources import check_source, is_parquet, Source, suffix, unreadable
 from ..inputs.foreign import quiet
-from ..inputs.checks import column_kind, listed_by_type, memory_of_machine, type_said
+from ..inputs.checks import column_kind, memory_of_machine, type_said
+from ..inputs.columns import refuse_unreadable
 from ..inputs.doubts import badly_listed, listed, of_one_value, SEPARATORS
 
 # %% ../../nbs/command_line/files.ipynb #74cc05bb
@@ -318,12 +319,7 @@ def _refuse_types(part, scaler):
                 "numbers or words. Convert it first (a date: to days since a public one; a list: to a "
                 "column for each place), or leave it out of the bounds; no row was read."
             )
-        among = listed_by_type(kind)
-        if among is not None and not c.values and np.isnan(_numbers([*among])).all():
-            raise ValueError(
-                f"{part.name}: column {c.name!r} is of the type enum, whose own list has no number, and the bounds give it "
-                "a range. Declare its values there, or convert it first; no row was read."
-            )
+        refuse_unreadable(c, kind, f"{part.name}:")
     try:
         return _parquet(part, 1, [c.name for c in scaler.columns_])
     except _HALTS:

@@ -337,7 +337,7 @@ def _radius_or_bounds(value, name, owner):
 def _with_pure(rules):
     return rules | {"delta": partial(_or_pure, rules["delta"])}
 
-# %% ../../nbs/estimators/kmeans.ipynb #7e5c56af
+# %% ../../nbs/estimators/kmeans.ipynb #7e5c56b1
 _CLUSTERS = {  # results of a private k-means, as docstrings say them
     "cluster_centers_": """cluster_centers_ : ndarray of shape (n_clusters, n_features)
     PUBLIC. In the units of X, inside the ball. float32 if all columns of X are of that type: they
@@ -378,7 +378,7 @@ def public_start(given):
     start = clip_to_ball(given.init, given.radius, center)
     return start - (0.0 if center is None else center)
 
-
+# %% ../../nbs/estimators/kmeans.ipynb #7e5c56af
 class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
     """What all private k-means estimators share. Subclasses define `_check_public` (optional) and `_release_centers`.
 
@@ -417,11 +417,13 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         self._check_sizes(n_features, doubts=False)
         self._check_init(n_features)
 
-    def _check_sizes(self, n_features=1, doubts=True):
+    def _check_sizes(self, n_features=None, doubts=True):
         named = inspect.signature(type(self).__init__).parameters
         sizes = [name for name in self._sizes if getattr(self, name) != named[name].default]
         what = ", ".join(f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes))
-        check_work(self._work(n_features), what, type(self).__name__, doubts=doubts)
+        if n_features and not doubts:  # a doubt is said once, with and without a table
+            what += f" with {n_features} columns"
+        check_work(self._work(n_features or 1), what, type(self).__name__, doubts=doubts)
 
     def _check_init(self, n_features=None):
         """Refuse an array `init` that does not have one PUBLIC center for each cluster."""
@@ -443,7 +445,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         columns = check_columns(X, type(self).__name__, partitions=True)
         if columns is not None:
             self._check_shape(columns)
-        self._check_sizes(columns or 1)
+        self._check_sizes(columns)
         say_contradictions(self, X, None if columns is None else self._box(X))
 
     def _gate(self, X):

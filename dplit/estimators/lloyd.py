@@ -244,6 +244,12 @@ def means_of_cells(means, counts, n_clusters, fallback):
     return centers
 
 
+def _n_cells(given):
+    """How many cells are counted to start from; 0 with another start. PUBLIC."""
+    words = isinstance(given.init, str) and given.init == "cells"
+    return max(16, CELLS * given.n_clusters) if words else 0
+
+
 def _squares(a, b):
     """Squared distances, some rows at a time: the differences of all pairs may not fit into memory."""
     some = max(1, 2**20 // max(b.size, 1))
@@ -401,18 +407,13 @@ class NoisyLloyd(PrivateKMeans):
         scale = noise.sum_scale(d, radius=self.radius, n_groups=self.n_clusters, **cost)
         return scale, scale / (count_weight(d) * self.radius)
 
-    def _n_cells(self):
-        """How many cells are counted to start from; 0 with another start."""
-        words = isinstance(self.init, str) and self.init == "cells"
-        return max(16, CELLS * self.n_clusters) if words else 0
-
     def _memory(self, n_features):
-        return super()._memory(n_features) + 24 * self._n_cells() ** 2
+        return super()._memory(n_features) + 24 * _n_cells(self) ** 2
 
     def _work(self, n_features):
-        pairs = self.n_clusters * float(self._n_cells()) ** 2
-        packed = self._n_cells() or self.n_clusters * isinstance(self.init, str)
-        return packing_steps(packed, n_features) + 2 * pairs
+        k, n = self.n_clusters, _n_cells(self)
+        spread = n or k * isinstance(self.init, str)
+        return packing_steps(spread, n_features) + 2.0 * k * n**2
 
     def _start(self, d, center, rng, ask, error):
         """Starting centers in the ball, relative to its center; functions of public and released numbers only."""
@@ -428,7 +429,7 @@ class NoisyLloyd(PrivateKMeans):
 
     def _start_from_cells(self, d, rng, ask, error):
         """The k-means of noisy means of cells; cells that look empty by `error`, about that of a count, are omitted."""
-        (step, limit), n = lattice(self.radius), self._n_cells()
+        (step, limit), n = lattice(self.radius), _n_cells(self)
         middles = sphere_packing(n, d, WITHIN * self.radius, rng)
         groups = NearestCenter(middles / step, limit, whole=True)
         sums, counts = ask(groups=groups, n_groups=n, label="cells to start from: sums and counts")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Dimensions', 'Lengths', 'ball_volume_log', 'packing_number_bound', 'covering_number_bound', 'sphere_packing',
-           'packing_steps', 'net_cover', 'farthest_point_cover', 'cover']
+           'packing_steps', 'nearest_gaps', 'net_cover', 'farthest_point_cover', 'cover']
 
 # %% ../../nbs/geometry/covers.ipynb #0725dc5f
 from typing import Annotated
@@ -139,11 +139,6 @@ def sphere_packing(
     return P * (radius / 2.0 ** grid_bits(d))
 
 
-def packing_steps(n_points, d):
-    """About how many steps `sphere_packing` takes, of half a nanosecond each. Measured for 5,000 to 40,000 points in 2 to 100 dimensions."""
-    return float(n_points) ** 2 * (5 + d / 10)
-
-
 def _pack(n_points, d, a, rng, max_rejections, batch):
     """Whole-number points of the unit ball times 2**b, or None after too many rejections in a row."""
     scale = 2.0 ** grid_bits(d)
@@ -173,6 +168,22 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
                 if count == n_points:
                     return P
                 judged += 1
+
+# %% ../../nbs/geometry/covers.ipynb #31c74211
+def packing_steps(n_points, d):
+    """About how many steps `sphere_packing` takes, of half a nanosecond each."""
+    return float(n_points) ** 2 * (5 + d / 10)
+
+# %% ../../nbs/geometry/covers.ipynb #31c74213
+def nearest_gaps(points, alone):
+    """The distance of each PUBLIC or released point to the nearest other one, or `alone`; some points at a time, since all pairs may not fit into memory."""
+    n, some = len(points), max(1, 2**18 // points.size)
+    found = np.empty(n)
+    for i in range(0, n, some):
+        far = np.linalg.norm(points[i : i + some, None] - points, axis=2)
+        far[np.arange(len(far)), np.arange(i, i + len(far))] = alone
+        found[i : i + some] = far.min(axis=1)
+    return found
 
 # %% ../../nbs/geometry/covers.ipynb #5a3f8e51
 def net_cover(X: Annotated[Points, "n d"], radius: Radius):

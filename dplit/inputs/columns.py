@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'refuse_both', 'check_categories', 'with_weights']
+           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
 import math
@@ -145,7 +145,7 @@ def check_values(columns, types, owner):
         The caller, for the message.
     """
     for column, one in zip(columns, types, strict=True):
-        _refuse_unreadable(column, one, owner)
+        refuse_unreadable(column, one, f"{owner}:")
         lost = [value for value in column.values if not may_hold(one, value)]
         if not lost:
             continue
@@ -167,14 +167,14 @@ def check_values(columns, types, owner):
         )
 
 
-def _refuse_unreadable(column, one, owner):
+def refuse_unreadable(column, one, owner):
     """Refuse a range for a column whose type lists its values if none of them is a number."""
     among = listed_by_type(one)
     if among is None or column.values or np.isfinite([*map(number_or_nan, among)]).any():
         return
     raise ValueError(
-        f"column {column.name!r} has a range, and the list of values that its type declares has no number, so "
-        f"{owner} could read none of its cells. Declare categories for it, or convert the column first."
+        f"{owner} column {column.name!r} is of the type enum, whose own list has no number, and has a range here, so "
+        "no cell could be read. Declare a list of values for it, or convert it first; no row was read."
     )
 
 

@@ -316,16 +316,6 @@ def _sort_by_type(y):
     return sorts.get(*kinds, "of another type") if len(kinds) == 1 else None
 
 
-def _may_be(y, classes):
-    """Whether the type of PRIVATE labels, if it lists its values, lists one of the PUBLIC classes."""
-    types = getattr(y, "dtypes", None)  # of a frame of polars, a list
-    types = types if isinstance(types, list) else [getattr(y, "dtype", None)]
-    listed = map(listed_by_type, types)
-    return all(
-        among is None or among.intersection(np.asarray(classes).tolist()) for among in listed
-    )
-
-
 def _shape(table):
     """The shape of a table or of labels, the length of a list; None if only reading would tell."""
     if isinstance(table, (list, tuple)) or _is_sequence(table):
@@ -352,3 +342,13 @@ def refuse_words(y, name, sort, owner, classes=None):
                 f"{name}: some of its entries are words, such as {shown(label)}, and {owner} needs numbers. "
                 + _advice(classes, "numbers")
             )
+
+
+def _may_be(y, classes):
+    """Whether the type of PRIVATE labels, if it lists its values, lists one of the PUBLIC classes."""
+    types = getattr(y, "dtypes", None)  # of a frame of polars, a list
+    types = types if isinstance(types, list) else [getattr(y, "dtype", None)]
+    listed = map(listed_by_type, types)
+    return all(
+        among is None or among.intersection(np.asarray(classes).tolist()) for among in listed
+    )

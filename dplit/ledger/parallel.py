@@ -94,6 +94,26 @@ def _cost_of(name, model, max_rows_per_person):
     with _about(name):
         return cost_for(model, max_rows_per_person)
 
+
+def _fit_all(plan):
+    """({name: fitted}, {name: fresh receipt}): fits one part after another; an error names the part."""
+    done, receipts = {}, {}
+    for name, model, *tables in plan:
+        before = receipt_of(model)
+        try:
+            done[name] = model.fit(*tables)
+        except BaseException as error:
+            error.estimators_ = dict(done)
+            error.add_note(
+                f"It happened in the part {name!r}. All parts were charged as one and stay charged; those that "
+                "were fitted before it are in the `estimators_` of this error."
+            )
+            raise
+        receipt = receipt_of(done[name], before)
+        if receipt is not None:
+            receipts[name] = receipt
+    return done, receipts
+
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
 def _planned(parts, max_rows_per_person):
     """[(name, estimator, its tables)] of the parts, and the cost of each; impossible PUBLIC arguments are refused."""
@@ -146,26 +166,6 @@ def joint_cost(costs):
     }
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e8
-def _fit_all(plan):
-    """({name: fitted}, {name: fresh receipt}): fits one part after another; an error names the part."""
-    done, receipts = {}, {}
-    for name, model, *tables in plan:
-        before = receipt_of(model)
-        try:
-            done[name] = model.fit(*tables)
-        except BaseException as error:
-            error.estimators_ = dict(done)
-            error.add_note(
-                f"It happened in the part {name!r}. All parts were charged as one and stay charged; those that "
-                "were fitted before it are in the `estimators_` of this error."
-            )
-            raise
-        receipt = receipt_of(done[name], before)
-        if receipt is not None:
-            receipts[name] = receipt
-    return done, receipts
-
-
 def _settle_all(budget, plan, costs, entry, receipts):
     """Settle the joint charge at its cost, or higher if a receipt is above its part's; keep each part's receipt."""
     rows = {name: Row.for_cost(**cost) for (name, *_), cost in zip(plan, costs, strict=True)}

@@ -28,7 +28,7 @@ from ..accounting.receipts import Receipt
 from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number
 from ..inputs.checks import listed_by_type, shown
 from ..inputs.contracts import Function, numbers
-from ..inputs.doubts import doubt, Reach, reach_of, remember, say_again
+from ..inputs.doubts import advise, Reach, reach_of, remember, say_again
 from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
 from ..inputs.foreign import found_on_public, TRIED, try_on
 from ..inputs.numbers import as_float64, UnreadableRecords
@@ -424,10 +424,9 @@ def _made_of(steps, X):
         )
     first = next(step for _, step in steps if not _is_named(step, "passthrough"))
     if isinstance(getattr(first, "func", None), RecordWise) and "O" in column_kinds(X):
-        doubt(
+        advise(
             "X: record_wise takes numbers, and X has cells of type object, which may be words: only reading them, "
-            "after the charge, would show that. Convert them to numbers first, for example by X.astype(float).",
-            stops=False,
+            "after the charge, would show that. Convert them to numbers first, for example by X.astype(float)."
         )
     try:
         with warnings.catch_warnings(record=True, action="always") as heard:

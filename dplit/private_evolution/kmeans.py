@@ -16,7 +16,7 @@ import numpy as np
 
 from ..accounting.gaussian import gaussian_mu
 from ..geometry.balls import clip_to_ball, relative_to_ball
-from ..geometry.covers import packing_steps
+from ..geometry.covers import nearest_gaps, packing_steps
 from dplit.private_evolution.paper import (
     keep_largest,
     paper_rounds,
@@ -118,23 +118,12 @@ def residual_radius(
     counts = noise.lengths(residuals, edges, mu=mu, label="lengths of residuals")
     counts = keep_largest(counts, n_total)
     if deviation > 0.1 * n_total or not counts.any():
-        gap = np.median(_gaps(centers, 2 * radius))
+        gap = np.median(nearest_gaps(centers, 2 * radius))
         return float(np.clip(0.75 * gap, edges[0], edges[-1])), 1.0
     middles = edges * math.sqrt(edges[0] / edges[1])
     errors = step_error(counts, middles, edges, residuals.shape[1], n_total / len(centers), sum_mu)
     r = edges[np.argmin(errors)]
     return float(r), float(np.average(np.minimum(r / middles, 1), weights=counts))
-
-
-def _gaps(centers, alone):
-    """The distance of each center to the nearest other one, or `alone`; some centers at a time, since all pairs may not fit into memory."""
-    k, some = len(centers), max(1, 2**18 // centers.size)
-    found = np.empty(k)
-    for i in range(0, k, some):
-        far = np.linalg.norm(centers[i : i + some, None] - centers, axis=2)
-        far[np.arange(len(far)), np.arange(i, i + len(far))] = alone
-        found[i : i + some] = far.min(axis=1)
-    return found
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #e4615655
 LENGTHS, COUNTS = 0.05, 0.15  # shares of a step's mu^2: lengths; of the rest, counts

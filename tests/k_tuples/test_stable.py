@@ -248,7 +248,7 @@ def test_parts_that_would_be_compared_for_days_are_refused_before_the_budget(kin
     budget = PrivacyBudget(epsilon=2.0, delta=1e-5)
     with pytest.raises(
         ValueError,
-        match=r"^n_clusters=1000: .* would take more than a day of one core.*Choose smaller",
+        match=r"^n_clusters=1000 with 16 columns: .* would take more than a day of one core.*Choose smaller",
     ) as e:
         budget.fit(kind(1000, **cost), np.zeros((10, 16)))
     assert budget.spent.epsilon == 0 and "\n" not in str(e.value)

@@ -18,9 +18,9 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.estimators import lloyd
+from dplit.geometry import covers
 from dplit.inputs import DoubtWarning
 from dplit.inputs.doubts import A_DAY, check_work, held_doubts
-from dplit.private_evolution import kmeans as evolution
 
 COST = {"epsilon": 0.5, "delta": 1e-6, "radius": 1.0, "random_state": 0}
 GRID = {"epsilon": 0.5, "bounds": (-1.0, 1.0), "random_state": 0}
@@ -176,7 +176,7 @@ def test_gaps_and_squares_in_parts_are_those_of_all_pairs_at_once():
         points = rng.normal(size=(k, d))
         every = np.linalg.norm(points[:, None] - points, axis=2)
         np.fill_diagonal(every, 7.0)
-        assert np.array_equal(evolution._gaps(points, 7.0), every.min(axis=1))
+        assert np.array_equal(covers.nearest_gaps(points, 7.0), every.min(axis=1))
         other = rng.normal(size=(90, d))
         assert np.array_equal(
             lloyd._squares(points, other), ((points[:, None] - other) ** 2).sum(axis=2)

@@ -337,7 +337,7 @@ def _radius_or_bounds(value, name, owner):
 def _with_pure(rules):
     return rules | {"delta": partial(_or_pure, rules["delta"])}
 
-# %% ../../nbs/estimators/kmeans.ipynb #7e5c56b1
+# %% ../../nbs/estimators/kmeans.ipynb #64a1fa9e
 _CLUSTERS = {  # results of a private k-means, as docstrings say them
     "cluster_centers_": """cluster_centers_ : ndarray of shape (n_clusters, n_features)
     PUBLIC. In the units of X, inside the ball. float32 if all columns of X are of that type: they

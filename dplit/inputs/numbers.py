@@ -30,7 +30,7 @@ class UnreadableRecords(ValueError, TypeError):
         name, owner = self.args
         return (
             f"{name} cannot be used: {owner} needs a table of finite numbers, and some cell is NaN, infinity, "
-            "masked or not a number (each cell of this argument must be a number, or a string that reads as a number), or some record has a "
+            "masked or not a number (each cell of this argument must be a numeric string or a number), or some record has a "
             "different length. To protect the records, this message says no more. Declare missing= to a "
             "BoundedScaler for missing cells and categories= for words, or repair such records before the fit."
         )

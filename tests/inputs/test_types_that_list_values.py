@@ -169,6 +169,6 @@ def test_bounds_for_another_number_of_columns_say_how_many_there_are(bounds):
 
 def test_an_unreadable_cell_is_refused_in_words_of_our_own():
     for rows in ([[1.0, "x"]], [[1.0, float("nan")]], [[1.0], [1.0, 2.0]]):
-        with pytest.raises(ValueError, match="a string that reads as a number") as caught:
+        with pytest.raises(ValueError, match="a numeric string or a number") as caught:
             PEMeans(2, radius=1.0, **COST).fit(rows)
         assert "float()" not in str(caught.value)

@@ -9,12 +9,11 @@ __all__ = ['MEAN', 'DISTANCES', 'LOOKS', 'SEEN', 'BINS', 'FEW', 'LookBudget', 'l
 # %% ../../nbs/estimators/zooming.ipynb #a0c10003
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 import numpy as np
 
-from ..geometry.balls import clip_to_ball, relative_to_ball
+from ..geometry.balls import clip_to_ball, ToBall
 from ..mechanisms.noise import ANoise
 from ..inputs.arrays import like
 from ..inputs.blocks import MappedRows
@@ -186,8 +185,7 @@ def zoom(
         Its radius is at most the public one. Its privacy cost shows how many looks there were.
     """
     cost, most = look_budget(mu), LOOKS if exactly is None else exactly
-    near = partial(relative_to_ball, radius=radius, center=center)
-    rows = MappedRows(X, lambda block, at: near(block))
+    rows = MappedRows(X, ToBall(radius, center))
     view = View(np.zeros(X.shape[1]), radius)
     if exactly is None and n_total < FEW * noise.histogram_scale(mu=cost.distances):
         return view

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from ..inputs.arrays import doubles, empty, is_tensor, like, namespace, rounded
+from ..inputs.arrays import Copies, doubles, empty, is_tensor, like, namespace, rounded
 from ..inputs.contracts import Count, Flag, Points, Radius, contract, numbers, whole
 from ..inputs.tables import RowsOrNone
 from .balls import _CELLS, _batches, clip_to_ball
@@ -161,8 +161,8 @@ class NearestCenter:
                 else to_grid(self.centers, self.radius, k)
             )
             self._carry = 2 ** index_bits(k)  # 1: the index is not carried
-            self._slope = -2 * self._carry * C
-            self._offset = self._carry * (C * C).sum(axis=1) + np.arange(k) % self._carry
+            self._slope = Copies(-2 * self._carry * C)
+            self._offset = Copies(self._carry * (C * C).sum(axis=1) + np.arange(k) % self._carry)
 
     def _label(self, block):
         """Labels of a block of finite rows (b, d)."""
@@ -170,7 +170,7 @@ class NearestCenter:
             D = squared_distances(block, self.centers)
             return namespace(D).argmin(D, axis=1)
         G = block if self.whole else to_grid(doubles(block), self.radius, len(self.centers))
-        xp, slope, offset = namespace(G), like(self._slope, G), like(self._offset, G)
+        xp, slope, offset = namespace(G), self._slope.near(G), self._offset.near(G)
         if self._carry == 1:  # one center, or many
             return xp.argmin(G @ slope.T + offset, axis=1)
         S = slope @ G.T

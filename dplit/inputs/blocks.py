@@ -298,7 +298,7 @@ def _chain(first, then, rows, at):
 
 
 def _part(column, rows, at):
-    return column[at]
+    return select_rows(column, at)
 
 
 def _side_by_side(left, right, rows, at):

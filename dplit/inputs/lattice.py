@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .arrays import doubles, like, namespace, rounded, square_root
+from .arrays import doubles, like, namespace, ones, rounded, square_root
 from .numbers import UnreadableRecords
 from .checks import is_number, shown
 from .contracts import Center, Positive
@@ -34,7 +34,7 @@ def lattice(radius):
 def lattice_length(Q, norm):
     """Length of integer rows, squared for norm 2. Exact where it does not exceed the limit (rounding only increases it)."""
     xp = namespace(Q)
-    return (Q * Q) @ like(np.ones(Q.shape[1]), Q) if norm == 2 else xp.sum(xp.abs(Q), axis=1)
+    return (Q * Q) @ ones(Q.shape[1], Q) if norm == 2 else xp.sum(xp.abs(Q), axis=1)
 
 
 def squared_ends(ends):

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .arrays import doubles, is_tensor, namespace, to_numpy
+from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
@@ -297,7 +297,10 @@ def floats_of(values, name):
 
 def one_each(values, name, whole=False, length=None, owner="Noise"):
     """A one-dimensional array with one entry for each record; what only the entries tell is refused by one sentence."""
-    column, what = cells_of(values), "a whole number" if whole else "a number"
+    if whole and is_whole_tensor(values, length):
+        return values
+    column = cells_of(to_numpy(values) if is_tensor(values) else values)
+    what = "a whole number" if whole else "a number"
     kinds = "iubO" if whole else "iubfO"
     if column.ndim != 1 or column.dtype.kind not in kinds or length not in (None, len(column)):
         raise ValueError(

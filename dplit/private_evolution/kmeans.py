@@ -15,14 +15,10 @@ from typing import Annotated
 import numpy as np
 
 from ..accounting.gaussian import gaussian_mu
-from ..geometry.balls import clip_to_ball, relative_to_ball
+from ..geometry.balls import clip_to_ball, ToBall
 from ..geometry.covers import nearest_gaps, packing_steps
-from dplit.private_evolution.paper import (
-    keep_largest,
-    paper_rounds,
-    paper_variations,
-    published_hdpe_means,
-)
+from .paper import keep_largest, paper_rounds, paper_variations
+from .paper import published_hdpe_means
 from .paper import published_pe_means, private_evolution, select
 from .quadtree import has_quadtree, quadtree_search, QUADTREE_BYTES
 from .votes import vote_rows
@@ -243,8 +239,7 @@ def refine_step(
 # %% ../../nbs/private_evolution/kmeans.ipynb #5c1e7a06
 def _shortened(X, radius, center):
     """Rows relative to the center of the ball, clipped to it."""
-    clipped = partial(relative_to_ball, radius=radius, center=center)
-    return MappedRows(X, lambda rows, at: clipped(rows))
+    return MappedRows(X, ToBall(radius, center))
 
 
 def _residuals(labelled, centers, unit):
@@ -272,7 +267,7 @@ def nearest_labels(X, centers, radius, center=None):
         PRIVATE.
     """
     find = NearestCenter(centers, radius)
-    return keep_rows(X, lambda rows: find(relative_to_ball(rows, radius, center)), 1, np.int32)
+    return keep_rows(MappedRows(X, ToBall(radius, center)), find, 1, np.int32)
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #3c3c441f
 @dataclass(frozen=True)
@@ -461,7 +456,7 @@ def _evolve(rows, given, noise, search, radius, start=None):
     if d > given.n_components:
         return _evolve_projected(rows, given, noise, search, radius, start)
     start = None if start is None else clip_to_ball(start / radius, 1.0)
-    centers = search(vote_rows(rows, np.asarray, radius, None, d), start=start) * radius
+    centers = search(vote_rows(rows, lambda block: block, radius, None, d), start=start) * radius
     return centers, nearest_labels(rows, centers, radius)
 
 

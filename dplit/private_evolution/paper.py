@@ -432,7 +432,7 @@ def published_pe_means(rows, given, noise):
     """
     mu, d = gaussian_mu(given.epsilon, given.delta), rows.shape[1]
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
-    Q = vote_rows(rows, np.asarray, given.radius, given.center, d)
+    Q = vote_rows(rows, lambda block: block, given.radius, given.center, d)
     L = paper_variations(given.n_public, given.n_clusters)
     cost = {"mu": mu, "n_total": given.n_public, "noise": noise}
     candidate_centers = private_evolution(

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import numpy as np
 
-from ..geometry.balls import relative_to_ball
-from ..inputs.arrays import as_type, doubles, empty, HELD, is_tensor, joined
-from ..inputs.arrays import like, namespace, rounded
-from ..inputs.blocks import keep_rows, map_blocks
+from ..geometry.balls import relative_to_ball, ToBall
+from ..inputs.arrays import as_type, Copies, doubles, empty, HELD, is_tensor
+from ..inputs.arrays import joined, namespace, rounded
+from ..inputs.blocks import keep_rows, map_blocks, MappedRows
 from ..inputs.contracts import Center, Points, Radius, Whole, whole
 from ..inputs.tables import PartitionedRows
-from .fused import votes_of
+from .fused import FusedVotes
 
 # %% ../../nbs/private_evolution/votes.ipynb #baa3a4bc
 def grid_radius(d: Annotated[int, whole(high=5_000_000)]):
@@ -56,9 +56,13 @@ def vote_grid(X: PartitionedRows, radius: Radius = 1.0, center: Center = None):
     scale = grid_radius(X.shape[1]) / radius
 
     def block(start, rows):
-        return as_type(rounded(relative_to_ball(rows, radius, center) * scale), np.float32)
+        return _on_grid(relative_to_ball(rows, radius, center), scale)
 
     return joined(list(map_blocks(block, X)))
+
+
+def _on_grid(rows, scale):
+    return as_type(rounded(rows * scale), np.float32)
 
 # %% ../../nbs/private_evolution/votes.ipynb #c5013a77
 def vote_rows(X, view, radius, center, d):
@@ -80,7 +84,9 @@ def vote_rows(X, view, radius, center, d):
     ndarray of float32, shape (n, d), or MappedRows
         PRIVATE.
     """
-    return keep_rows(X, lambda rows: vote_grid(view(rows), radius, center), d, np.float32)
+    ball, scale = ToBall(radius, center), grid_radius(d) / radius
+    clipped = MappedRows(X, lambda rows, at: ball(view(rows), at), d)
+    return keep_rows(clipped, lambda rows: _on_grid(rows, scale), d, np.float32)
 
 # %% ../../nbs/private_evolution/votes.ipynb #b6163239
 _TILE = 2**18  # scores at a time: they stay in the cache
@@ -110,17 +116,23 @@ def _best(H, slope):
     return at, score
 
 
-def _best_there(G, P):
-    """The index of the best member for each row of a tensor, where it lies."""
-    if (found := votes_of(G, P)) is not None:
-        return found
-    xp, slope, squares = namespace(G), doubles(like(P.T, G)), doubles(like((P * P).sum(axis=1), G))
-    at, size = empty((G.shape[0],), np.int64, G), max(16, HELD // len(P))
-    for i in range(0, G.shape[0], size):
-        rows = slice(i, min(i + size, G.shape[0]))
-        # no library reduces the precision of a product in double precision
-        at[rows] = xp.argmax(2 * (doubles(G[rows, ...]) @ slope) - squares, axis=1)
-    return at
+def _rule_there(P):
+    """The rule for rows of a tensor: the index of the best member, where they lie."""
+    fused, slope = FusedVotes(P), Copies(P.T.astype(float))
+    squares = Copies((P * P).sum(axis=1).astype(float))
+
+    def best(G):
+        if (found := fused(G)) is not None:
+            return found
+        at, size = empty((G.shape[0],), np.int64, G), max(16, HELD // len(P))
+        for i in range(0, G.shape[0], size):
+            rows = slice(i, min(i + size, G.shape[0]))
+            # no library reduces the precision of a product in double precision
+            scores = 2 * (doubles(G[rows, ...]) @ slope.near(G)) - squares.near(G)
+            at[rows] = namespace(G).argmax(scores, axis=1)
+        return at
+
+    return best
 
 # %% ../../nbs/private_evolution/votes.ipynb #005847f5
 _FEW = 1200  # members: comparing every pair is as fast
@@ -186,7 +198,8 @@ def vote_rule(population, n_elite=0):
         here = lambda G: _best(_with_ones(G), slope)[0]
     else:
         here = _grouped_search(P, n_elite)
-    return lambda G: _best_there(G, P) if is_tensor(G) else here(G)
+    there = _rule_there(P)
+    return lambda G: there(G) if is_tensor(G) else here(G)
 
 # %% ../../nbs/private_evolution/votes.ipynb #53139272
 def nearest_member(Q: PartitionedRows, population: Annotated[Points, "m d"], n_elite: Whole = 0):

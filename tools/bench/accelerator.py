@@ -17,6 +17,7 @@ from sklearn.cluster import KMeans
 from bench.store import write
 from dplit import NoisyLloyd, PEMeans
 from dplit.accounting import Table
+from dplit.private_evolution import fused
 
 D, K, RADIUS, BLOCK, ALIKE = 16, 16, 1.0, 2**20, 10**6
 COST = {"epsilon": 1.0, "delta": 1e-9, "radius": RADIUS, "random_state": 0}
@@ -119,6 +120,8 @@ def run(folder, largest):
             took, memory = fitted(model, rows, device)
             line |= {f"{method}_s": took, f"{method}_gb": memory}
             line |= {f"{method}_same": alike(model, rows)}
+        if fused.why_not and device == "cuda":
+            raise RuntimeError(f"the fused kernel of votes did not run: {fused.why_not}")
         lines.append({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in line.items()})
         write(folder / "accelerator.csv", lines)
         print(Table([*lines[-1]], [[*lines[-1].values()]]), flush=True)

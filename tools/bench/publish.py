@@ -32,6 +32,7 @@ PARTS = {
     "scale": "scale",
     "growth": "growth",
     "cluster": "cluster",
+    "accelerator": "accelerator",
 }
 # table -> the columns that distinguish its lines
 KEYS = {
@@ -60,6 +61,7 @@ KEYS = {
     "scale": "rows",
     "growth": "method axis n d k",
     "cluster": "rows partitions workers",
+    "accelerator": "device rows",
 }
 
 

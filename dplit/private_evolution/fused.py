@@ -16,7 +16,8 @@ from ..inputs.arrays import as_type, Copies, empty
 class tl:
     """Stands in for `triton.language`, which takes a second to load, until the kernel runs."""
 
-    constexpr = "constexpr"  # what the compiler looks for
+    class constexpr:
+        """What the compiler looks for: a constant of the compiled program."""
 
 # %% ../../nbs/private_evolution/fused.ipynb #17bb0e61
 def best_of_blocks(

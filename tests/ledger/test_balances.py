@@ -111,7 +111,7 @@ def test_a_refusal_names_the_composed_total_and_that_of_addition(composition, ho
     ask = {
         "charge": lambda: budget.reserve(1.75, 3e-6, neighboring="add_remove", gaussian=True),
         "fit": lambda: budget.fit(model, X),
-        "search": lambda: budget.search(model, {"n_clusters": [1]}, X, epsilon=1e-9),
+        "search": lambda: budget.search(model, {"n_clusters": [1, 2]}, X, epsilon=1e-9),
         "parallel": lambda: budget.parallel({"a": (model, X)}),
     }.get(how)
     if ask is None:

@@ -164,7 +164,10 @@ def test_a_search_for_persons():
     assert choice.mechanism == "exponential" and choice.epsilon == pytest.approx(0.3)
     assert found.spent_.max_rows_per_person == 3 and budget.ledger[0].state == "settled"
     assert budget.receipts[0] == found.spent_
-    for grid in ({"max_rows_per_person": [3, 4]}, {"max_rows_per_person": [1]}):
+    for grid in (
+        {"max_rows_per_person": [3, 4]},
+        {"n_clusters": [1, 2], "max_rows_per_person": [1]},
+    ):
         with pytest.raises(ValueError, match="max_rows_per_person|cannot be added"):
             budget.search(model, grid, Untouchable(), epsilon=0.3)
     assert len(budget.ledger) == 1

@@ -401,8 +401,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
-        refuse_gaps(Xs, "Xs", owner)
-        refuse_gaps(ys, "ys", owner)
+        refuse_gaps(owner, Xs=Xs, ys=ys)
         source = check_rows(Xs, owner, "Xs")
         if columns not in (None, source.shape[1]):
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -37,7 +36,7 @@ from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Function, positive
 from ..inputs.doubts import doubt, said_once
 from ..inputs.tables import check_columns, check_rows, Rows
-from ..inputs.checks import check_positive, check_random_state, shown
+from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -149,8 +148,9 @@ def _candidate(estimator, setting):
         known = estimator.get_params()
     strange = next((name for name in setting if name not in known), next(iter(setting), ""))
     deeper = [name for name in known if name.endswith(f"__{strange}")]
-    near = deeper or get_close_matches(strange, known, 1)
-    meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    meant = did_you_mean(strange, known)
+    if deeper:
+        meant = f" Did you mean {' or '.join(map(repr, deeper))}?"
     raise ValueError(f"grid: {type(estimator).__name__} has no parameter {strange!r}.{meant}")
 
 # %% ../../nbs/ledger/search.ipynb #39e00041

@@ -8,7 +8,7 @@ __all__ = ['Sources', 'Targets', 'Indices', 'Cap', 'source_distance', 'stc_cost'
 
 # %% ../../nbs/source_target/medoids.ipynb #5a00a8cf
 import math
-
+from contextlib import suppress
 from typing import Annotated, Self
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,8 @@ from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
 from .distances import doubt_target, EuclideanRows, Metric, MetricParams
-from .distances import nearest_by, PointMetric, public_table, RowsByNumber
+from .distances import nearest_by, PointMetric, public_table, refuse_similarities
+from .distances import RowsByNumber
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -509,17 +510,24 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         X = public_table(Xt, "Xt", owner, apart=self.metric in EUCLIDEAN)
         if self._is_given and len(X) != X.shape[1]:
             raise ValueError(
-                f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."
+                f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed', and here are "
+                f"{len(X)} rows and {X.shape[1]} columns. Pass distances, or choose another metric for these rows."
             )
-        if sources is None or 0 in np.shape(sources)[: 1 + self._is_given]:
+        if self._is_given:
+            refuse_similarities(X, "Xt")
+        if sources is None or 0 in _public_shape(sources)[: 1 + self._is_given]:
             return X, None
         if not self._is_given:
             check_same_columns(owner, Xt=Xt, sources=sources)
         found = public_table(sources, "sources", owner, metric=self.metric)
         axis = 0 if self._is_given else 1
         if found.shape[axis] != X.shape[axis]:
-            what = ("as many rows", "the columns")[axis]
-            raise ValueError(f"sources: {owner} needs a table with {what} as Xt has.")
+            what = ("as many rows", "as many columns")[axis]
+            raise ValueError(
+                f"sources: {owner} needs a table with {what} as Xt has, {X.shape[axis]}, and here are {found.shape[axis]}."
+            )
+        if self._is_given:
+            refuse_similarities(found, "sources")
         return X, found
 
     def _choose(self, target, d0):
@@ -590,6 +598,13 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
                 break
             tried = np.union1d(tried, fresh)
         return medoids
+
+
+def _public_shape(table):
+    """The shape of a PUBLIC table; () for an object that has none."""
+    with suppress(Exception):  # lists of different lengths
+        return np.shape(table)
+    return ()
 
 
 def _cost(target, d0, medoids):

@@ -95,7 +95,7 @@ def refuse_gaps(owner, **tables):
         cells = None
         with suppress(Exception):  # no array: `check_rows` says so
             cells = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
-        wrong = None if cells is None else _unusable_cells(X, cells)
+        wrong = None if cells is None or cells.ndim == 0 else _unusable_cells(X, cells)
         if wrong is not None and len(places := np.argwhere(wrong)):
             row, *column = places[0].tolist()
             where = "".join(f", column {j}" for j in column)
@@ -160,7 +160,7 @@ def _said(X, cells, place):
     kind = f"a {type(cell).__name__} (float() argument must be a string or a real number)"
     return "NaN" if missing else kind
 
-
+# %% ../../nbs/inputs/tables.ipynb #ae0c2e52
 def _numbers(X):
     """A table as an array of numbers; None if a cell or the shape of a list makes that impossible."""
     try:

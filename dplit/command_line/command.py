@@ -27,7 +27,7 @@ from ..ledger.rules import declared_cost, cost_for, Row
 from ..ledger.units import said as in_words
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
-from ..estimators.grid import GridKMeans
+from ..estimators.grid import GridKMeans, said_of_cells
 from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
@@ -39,7 +39,7 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, centers_in_words, made_by, report, together
-from ..inputs.doubts import listed
+from ..inputs.doubts import listed, Reach
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
@@ -162,6 +162,13 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
+def _in_doubt(source, scaler, model):
+    """Sentences (PUBLIC) about lists, and about columns that are narrow on the grid of this run."""
+    yield from lists_in_doubt(source, scaler)
+    if isinstance(model, GridKMeans):
+        yield from filter(None, [said_of_cells(Reach.of(scaler.columns_), *model.bounds)])
+
+
 def _say_cost(options, source, scaler, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
@@ -181,7 +188,7 @@ def _say_cost(options, source, scaler, model, told, budget):
             "them as those of the worst mechanism, or adds them, whichever is less; often that is plain addition."
         )
     said += [told.promise] * bool(told.promise)
-    said += [f"in doubt: {doubt}" for doubt in lists_in_doubt(source, scaler)]
+    said += [f"in doubt: {doubt}" for doubt in _in_doubt(source, scaler, model)]
     say(
         "\n".join(
             [*said, "No row was read; `python -m dplit check` says whether all rows can be read."]
@@ -439,7 +446,7 @@ def _cluster(options, source):
                 say(f"left out, because no range is declared: {listed(told.left_out, 12)}")
             if told.promise:
                 say(told.promise)
-            for doubt in lists_in_doubt(source, scaler):
+            for doubt in _in_doubt(source, scaler, model):
                 say(f"in doubt: {doubt}")
             if budget is None:
                 found, _ = work()

@@ -8,7 +8,6 @@ __all__ = ['Classes', 'fisher_information', 'profiled_gradient', 'train', 'Class
 
 # %% ../../nbs/adaptation/classification.ipynb #62a585ae
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from typing import Annotated
@@ -34,7 +33,7 @@ from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
 from ..inputs.contracts import Rounds, Rule, Share, RowsPerPerson
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
-from ..inputs.foreign import label_places, LABEL_SORTS, is_total, refuse_no_classes
+from ..inputs.foreign import declared_classes, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
 from ..mechanisms.noise import ANoise
 
@@ -444,24 +443,7 @@ def _classes(classes, name="classes", owner="NCnvxAdap"):
             "classes=None: NCnvxAdap needs all classes that may occur, declared in advance, because "
             "reading them from the labels would tell who is there."
         )
-    array = np.empty(0)
-    with suppress(Exception):
-        array = np.asarray(classes)
-    if array.ndim == 1:
-        refuse_no_classes(classes, "classes", owner)
-        array = np.asarray(array.tolist()) if array.dtype == object else array  # words of pandas
-    if array.ndim != 1 or array.dtype.kind not in "biufUS":
-        raise ValueError(
-            f"classes={shown(classes)}: {owner} needs a list of at least two numbers or words."
-        )
-    once = set()
-    for one in array.tolist():
-        if one in once:
-            raise ValueError(
-                f"classes: {owner} needs each class exactly once, and {shown(one)} is there twice."
-            )
-        once.add(one)
-    return array
+    return declared_classes(classes, name, owner)
 
 # %% ../../nbs/adaptation/classification.ipynb #0fe53810
 Classes = Annotated[ArrayLike | None, Rule(_classes, "All classes.", "sequence")]

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TRIED', 'LABEL_SORTS', 'quiet', 'is_total', 'each_record', 'check_foreign', 'found_on_public', 'check_images',
            'constant_on', 'doubt_constant', 'try_on', 'one_column', 'refuse_no_labels', 'of_one_sort',
-           'refuse_no_classes', 'label_places', 'check_pair', 'refuse_words']
+           'refuse_no_classes', 'declared_classes', 'label_places', 'check_pair', 'refuse_words']
 
 # %% ../../nbs/inputs/foreign.ipynb #2bfd918b
 import logging
@@ -309,6 +309,28 @@ def _sort_of(label):
     if not found and isinstance(label, (date, timedelta)):
         return "dates"
     return found[0] if found else f"of type {type(label).__name__}"
+
+# %% ../../nbs/inputs/foreign.ipynb #39f00045
+def declared_classes(classes, name, owner):
+    """The classes that a user declares as an array, each once. PUBLIC."""
+    array = np.empty(0)
+    with suppress(Exception):  # refused below
+        array = np.asarray(classes)
+    if array.ndim == 1:
+        refuse_no_classes(classes, name, owner)
+        array = np.asarray(array.tolist()) if array.dtype == object else array  # words of pandas
+    if array.ndim != 1 or array.dtype.kind not in LABEL_SORTS:
+        raise ValueError(
+            f"{name}={shown(classes)}: {owner} needs a list of at least two numbers or words."
+        )
+    once = set()
+    for one in array.tolist():
+        if one in once:
+            raise ValueError(
+                f"{name}: {owner} needs each class exactly once, and {shown(one)} is there twice."
+            )
+        once.add(one)
+    return array
 
 # %% ../../nbs/inputs/foreign.ipynb #39f00042
 def label_places(labels, classes):

@@ -108,7 +108,7 @@ def refuse_gaps(owner, **tables):
                 "them out."
             )
 
-
+# %% ../../nbs/inputs/tables.ipynb #39e00055
 def _refuse_ragged(X, name, owner):
     """Refuse a PUBLIC list whose rows have different lengths."""
     if not isinstance(X, (list, tuple)) or not all(

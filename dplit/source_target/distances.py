@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'EUCLIDEAN', 'Metric', 'PointMetric', 'MetricParams', 'blocks_of', 'doubt_target', 'public_table',
-           'refuse_similarities', 'check_params', 'apart', 'as_distances', 'nearest_by', 'EuclideanRows',
-           'RowsByNumber']
+           'refuse_similarities', 'target_and_sources', 'check_params', 'apart', 'as_distances', 'nearest_by',
+           'EuclideanRows', 'RowsByNumber']
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0002
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from sklearn.utils import check_array
 from ..inputs.checks import check_kind, did_you_mean, is_number, shown
 from ..inputs.contracts import Rule
 from ..inputs.doubts import check_radians, doubt
-from ..inputs.tables import check_columns, refuse_gaps
+from ..inputs.tables import check_columns, check_same_columns, refuse_gaps
 
 # %% ../../nbs/source_target/distances.ipynb #64bafaa0
 _CELLS = 2**17  # distances in one block: 1 MiB
@@ -118,6 +118,16 @@ def public_table(X, name, owner, apart=False, metric=""):
     _doubt_degrees(metric, rows, name)
     return rows
 
+# %% ../../nbs/source_target/distances.ipynb #39d15a41
+def _doubt_degrees(metric, rows, name):
+    if isinstance(metric, str) and metric == "haversine":
+        if rows.shape[1] != 2:
+            raise ValueError(
+                f"{name}: metric='haversine' needs two columns, latitude and longitude in radians, and here "
+                f"are {rows.shape[1]}. Keep these two columns, or choose another metric."
+            )
+        check_radians(rows, name)
+
 
 def refuse_similarities(D, name):
     """Refuse PUBLIC precomputed distances that are below zero, by the place of the first."""
@@ -129,14 +139,34 @@ def refuse_similarities(D, name):
         )
 
 
-def _doubt_degrees(metric, rows, name):
-    if isinstance(metric, str) and metric == "haversine":
-        if rows.shape[1] != 2:
-            raise ValueError(
-                f"{name}: metric='haversine' needs two columns, latitude and longitude in radians, and here "
-                f"are {rows.shape[1]}. Keep these two columns, or choose another metric."
-            )
-        check_radians(rows, name)
+def target_and_sources(Xt, sources, metric, owner):
+    """PUBLIC target and sources as floats; None where there are no sources."""
+    given = isinstance(metric, str) and metric == "precomputed"
+    named = isinstance(metric, str) and metric in EUCLIDEAN
+    X = public_table(Xt, "Xt", owner, apart=named)
+    if given and len(X) != X.shape[1]:
+        raise ValueError(
+            f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed', and here are "
+            f"{len(X)} rows and {X.shape[1]} columns. Pass distances, or choose another metric for these rows."
+        )
+    if given:
+        refuse_similarities(X, "Xt")
+    shape = ()
+    with suppress(Exception):  # lists of different lengths
+        shape = np.shape(sources)
+    if sources is None or 0 in shape[: 1 + given]:
+        return X, None
+    if not given:
+        check_same_columns(owner, Xt=Xt, sources=sources)
+    found, axis = public_table(sources, "sources", owner, metric=metric), 0 if given else 1
+    if found.shape[axis] != X.shape[axis]:
+        what = ("as many rows", "as many columns")[axis]
+        raise ValueError(
+            f"sources: {owner} needs a table with {what} as Xt has, {X.shape[axis]}, and here are {found.shape[axis]}."
+        )
+    if given:
+        refuse_similarities(found, "sources")
+    return X, found
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0008
 METRICS = tuple(

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ..ledger.rules import declared_cost, cost_for, Row
-from ..ledger.units import said as in_words
+from ..ledger.rules import declared_cost, Row
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
 from ..estimators.grid import GridKMeans, said_of_cells
@@ -43,7 +42,14 @@ from ..inputs.doubts import listed, Reach
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
-from .persons import check_persons, keeping, persons_of, promise_of
+from dplit.command_line.persons import (
+    as_charged,
+    check_persons,
+    cost_in_ledger,
+    keeping,
+    persons_of,
+)
+from .persons import promise_of, settled, unit_in_words
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -112,37 +118,6 @@ def _plan(options, source):
     raise problem
 
 # %% ../../nbs/command_line/command.ipynb #957af04d
-def _cost(options, model, budget=None):
-    """Privacy cost of the fit, in the unit of the ledger if there is one; refused, naming the options, if the units do not agree."""
-    if budget is None:
-        return declared_cost(model)
-    cost, m = cost_for(model, budget.max_rows_per_person), budget.max_rows_per_person
-    if (own := cost["max_rows_per_person"]) != m:
-        take = "leave --max-rows-per-person out" if m == 1 else f"add --max-rows-per-person {m}"
-        raise ValueError(
-            f"ledger {options.ledger}: it counts {in_words(m)}, and this run states its epsilon and delta for "
-            f"{in_words(own)}: the two cannot be added. For this ledger, {take}; or use a ledger for the same people "
-            f"that was begun with --max-rows-per-person {own}. Nothing was charged."
-        )
-    if (cost["neighboring"], budget.neighboring) == ("replace", "add_remove"):
-        raise ValueError(
-            f"ledger {options.ledger}: its relation is add_remove (a record is added or removed), and a guarantee for "
-            "replaced records does not imply one for that. Use --neighboring add_remove; or begin a ledger with "
-            "--neighboring replace, charge to it what this one has charged, and use it for all fits of these "
-            "people: it counts add_remove fits too, as groups of two. Nothing was charged."
-        )
-    return cost
-
-
-def _say_unit(options, model, cost):
-    """Say what the ledger charges, if its unit is not that of the run."""
-    if (m := cost["max_rows_per_person"]) != rows_per_person(model):
-        say(
-            f"ledger {options.ledger}: it counts {in_words(m)}, so it is charged epsilon = {cost['epsilon']:.4g} at "
-            f"delta = {cost['delta']:g}; the receipt of this run is stated for {in_words(1)}."
-        )
-
-
 def _opened(options):
     """The ledger; if there is none, the error says how to begin one in the unit of privacy of this run."""
     try:
@@ -158,7 +133,7 @@ def _till(options, model):
     if options.ledger is None:
         return None
     budget = _opened(options)
-    require_room(budget, Row.for_cost(**_cost(options, model, budget)))
+    require_room(budget, Row.for_cost(**cost_in_ledger(options, model, budget)))
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
@@ -176,7 +151,10 @@ def _say_cost(options, source, scaler, model, told, budget):
     if told.left_out:
         said.append(f"left out, because no range is declared: {listed(told.left_out, 12)}")
     said += (
-        [str(budget.quote(model))]
+        [
+            str(budget.quote(as_charged(options, model, budget))),
+            *unit_in_words(options, model, budget),
+        ]
         if budget
         else [
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
@@ -451,9 +429,11 @@ def _cluster(options, source):
             if budget is None:
                 found, _ = work()
             else:
-                cost = _cost(options, model, budget)
-                _say_unit(options, model, cost)
-                found = charged(budget, cost, source.label, work, numbered=True)
+                for line in unit_in_words(options, model, budget):
+                    say(line)
+                cost = cost_in_ledger(options, model, budget)
+                settle = partial(settled, as_charged(options, model, budget), budget)
+                found = charged(budget, cost, source.label, work, settle, numbered=True)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

@@ -272,26 +272,26 @@ LABEL_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
 
 # %% ../../nbs/inputs/foreign.ipynb #39f00041
 def refuse_no_classes(labels, name, owner):
-    """Refuse PUBLIC labels that cannot be classes: missing, neither numbers nor words, of several sorts, or all equal."""
+    """Refuse PUBLIC labels that cannot be classes: missing, neither numbers nor words, of several sorts, or all equal. None is quoted: PRIVATE ones may come here by mistake."""
     as_dates = getattr(getattr(labels, "dtype", None), "kind", "") in ("m", "M")
     labels, sorts = list(getattr(labels, "tolist", lambda: labels)()), {}
     for i, label in enumerate(labels):
         if _is_missing(label):
             raise ValueError(
-                f"{name}: entry {i} (counted from 0) is {label!r}, and a missing label is not a class of {owner}. Leave it out."
+                f"{name}: entry {i} (counted from 0) is NaN or None, and a missing label is not a class of {owner}. Leave it out."
             )
-        sorts.setdefault("dates" if as_dates else _sort_of(label), label)
+        sorts.setdefault("dates" if as_dates else _sort_of(label), i)
     if other := [*{*sorts} - {*LABEL_SORTS.values()}]:
         raise ValueError(
             f"{name}: its entries are {other[0]}, and {owner} needs numbers or words. Convert them first, for example by str."
         )
     if len(sorts) > 1:
-        some = ", and some ".join(f"{sort}, such as {shown(one)}" for sort, one in sorts.items())
+        some = ", and some ".join(f"{sort}, such as entry {i}" for sort, i in sorts.items())
         raise ValueError(
             f"{name}: some entries are {some}; {owner} needs numbers or words, all of one sort. Convert them first."
         )
     if len({*labels}) < 2:
-        all_of_them = f"all entries are {shown(labels[0])}" if labels else "it is empty"
+        all_of_them = "all its entries are equal" if labels else "it is empty"
         raise ValueError(f"{name}: {all_of_them}, and {owner} needs two classes at least.")
 
 
@@ -323,13 +323,13 @@ def declared_classes(classes, name, owner):
         raise ValueError(
             f"{name}={shown(classes)}: {owner} needs a list of at least two numbers or words."
         )
-    once = set()
-    for one in array.tolist():
-        if one in once:
+    once = {}
+    for i, one in enumerate(array.tolist()):
+        if (first := once.setdefault(one, i)) != i:
             raise ValueError(
-                f"{name}: {owner} needs each class exactly once, and {shown(one)} is there twice."
+                f"{name}: {owner} needs each class exactly once, and entries {first} and {i} (counted from 0) are equal. "
+                "Declare the classes, not the label of each row."
             )
-        once.add(one)
     return array
 
 # %% ../../nbs/inputs/foreign.ipynb #39f00042

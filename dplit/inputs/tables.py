@@ -26,7 +26,7 @@ from .numbers import as_float64, as_number, cells_of, is_masked, number_or_nan
 from .numbers import UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
-from .checks import _fields, column_kind, shown
+from .checks import _fields, column_kind
 from .contracts import Flag, Rule, Text, Whole
 
 # %% ../../nbs/inputs/tables.ipynb #31fdb9cb
@@ -146,12 +146,12 @@ def _is_unusable(cell, in_a_table):
 
 
 def _said(X, cells, place):
-    """A PUBLIC cell that cannot be used, in words."""
+    """A PUBLIC cell that cannot be used, in words; not quoted, since a PRIVATE table may come here by mistake."""
     cell = cells[tuple(place)]
     if np.ma.is_masked(X):
         return "masked"
     if isinstance(cell, str):
-        return f"the word {shown(cell)}"
+        return "a word"
     if isinstance(cell, (float, np.floating)) and not np.isnan(cell):
         return "infinite"
     missing = cell is None or isinstance(cell, (float, np.floating))

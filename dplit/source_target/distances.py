@@ -134,8 +134,8 @@ def refuse_similarities(D, name):
     if len(places := np.argwhere(D < -_ROUNDING)):
         row, column = places[0].tolist()
         raise ValueError(
-            f"{name}: the distance in row {row}, column {column} (counted from 0), {D[row, column]:g}, is below zero, or no "
-            "finite number; metric='precomputed' takes distances. Are these similarities, or the rows themselves?"
+            f"{name}: the distance in row {row}, column {column} (counted from 0) is below zero, or no finite "
+            "number; metric='precomputed' takes distances. Are these similarities, or the rows themselves?"
         )
 
 

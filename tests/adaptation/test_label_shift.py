@@ -807,12 +807,12 @@ def test_rows_of_few_values_under_label_shift_raise_no_alarm():
 def no_classes():
     """Public labels that are no classes, for 120 rows, and words of the refusal."""
     days = np.array(["2020-01-01", "2021-01-01"] * 60, dtype="M8[ns]")
-    yield "one number", np.zeros(120), "all entries are 0.0, .* two classes at least"
-    yield "one word", ["a"] * 120, "all entries are 'a'"
+    yield "one number", np.zeros(120), "all its entries are equal, .* two classes at least"
+    yield "one word", ["a"] * 120, "all its entries are equal"
     yield "days", days, "its entries are dates"
     yield "days in a list", [*days.astype("M8[D]").tolist()], "its entries are dates"
     yield "spans", days - days[0], "its entries are dates"
-    yield "two sorts", ["a", 1] * 60, "words, such as 'a', and some numbers, such as 1"
+    yield "two sorts", ["a", 1] * 60, "words, such as entry 0, and some numbers, such as entry 1"
     yield "bytes and words", [b"a", "b"] * 60, "some entries are bytes"
     yield "complex", np.arange(120) + 1j, "of type complex"
     yield "pairs", [(1, 2), (2, 3)] * 60, "of type tuple"
@@ -841,12 +841,12 @@ def test_public_labels_that_are_no_classes_are_told_apart_and_cost_nothing(name)
 
 
 CLASSES = {
-    "NaN": ([0, float("nan")], r"entry 1 \(counted from 0\) is nan, and a missing label"),
-    "None": (["a", None], "entry 1 .* is None"),
-    "one": ([3], "all entries are 3"),
-    "one, twice": (["x", "x"], "all entries are 'x'"),
-    "twice": ([0, 1, 0], "exactly once, and 0 is there twice"),
-    "equal numbers": ([1, 2.0, True], "exactly once, and 1.0 is there twice"),
+    "NaN": ([0, float("nan")], r"entry 1 \(counted from 0\) is NaN or None, and a missing label"),
+    "None": (["a", None], "entry 1 .* is NaN or None"),
+    "one": ([3], "all its entries are equal"),
+    "one, twice": (["x", "x"], "all its entries are equal"),
+    "twice": ([0, 1, 0], "exactly once, and entries 0 and 2 .* are equal"),
+    "equal numbers": ([1, 2.0, True], "exactly once, and entries 0 and 2 .* are equal"),
     "none": ([], "it is empty"),
     "dates": (np.array(["2020", "2021"], dtype="M8[Y]"), "its entries are dates"),
     "two sorts": (["a", 1], "all of one sort"),
@@ -871,3 +871,13 @@ def test_classes_may_come_from_a_frame():
     known = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "weight_radius": 1.0}
     for classes in (pandas.Series(["a", "b"]), np.array(["a", "b"], dtype=object)):
         NCnvxAdap(**known, classes=classes).check_tables(np.zeros((2, 2)), ["a", "b"])
+
+
+@pytest.mark.parametrize("rows", [["secret"] * 9, ["secret", "other"] * 9, ["secret", 1] * 9, ["secret", None], [b"secret"]])  # fmt: skip
+def test_private_labels_in_place_of_classes_are_not_quoted(rows):
+    from dplit import NCnvxAdap
+
+    model = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=rows)
+    with pytest.raises(ValueError, match="^classes: ") as told:
+        model.check_tables(np.zeros((2, 2)), [0, 1])
+    assert "secret" not in str(told.value)

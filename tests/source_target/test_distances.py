@@ -390,8 +390,8 @@ BAD_TABLES = {
     "NaN": (ones_but(np.nan), "row 2, column 1 .* is NaN"),
     "infinity": (ones_but(-np.inf), "row 2, column 1 .* is infinite"),
     "None": (ones_but(None, object), "row 2, column 1 .* is NaN"),
-    "a word": (ones_but("far", object), "row 2, column 1 .* is the word 'far'"),
-    "words in a list": ([[1.0, 2.0], ["x", 3.0]], "row 1, column 0 .* is the word 'x'"),
+    "a word": (ones_but("far", object), "row 2, column 1 .* is a word"),
+    "words in a list": ([[1.0, 2.0], ["x", 3.0]], "row 1, column 0 .* is a word"),
     "masked": (np.ma.masked_equal(ones_but(7.0), 7.0), "row 2, column 1 .* is masked"),
     "an object": (ones_but(print, object), "row 2, column 1 .* is a builtin_function"),
     "unequal rows": ([[1.0, 2.0], [3.0, 4.0], [5.0]], "row 2 .* has 1 entries, and row 0 has 2"),
@@ -422,7 +422,7 @@ def test_precomputed_tables_that_are_no_distances_are_named_with_their_place():
     D = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     wrong, model = D.copy(), SourceTargetKMedoids(2, metric="precomputed")
     wrong[3, 1] = -2.0
-    with pytest.raises(ValueError, match=r"^Xt: the distance in row 3, column 1 .*, -2, is below"):
+    with pytest.raises(ValueError, match=r"^Xt: the distance in row 3, column 1 .* is below"):
         model.fit(Xt=wrong)
     with pytest.raises(ValueError, match="^sources: the distance in row 3, column 1"):
         model.fit(Xt=D, sources=wrong)

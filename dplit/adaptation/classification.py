@@ -33,7 +33,7 @@ from ..inputs.contracts import Vector, whole, Whole
 from ..inputs.contracts import Flag, RandomState, RequiredDelta, RequiredEpsilon
 from ..inputs.contracts import Rounds, Rule, Share, RowsPerPerson
 from .samples import Kappa1, PredictorBound, Protect, RowBound, Variant
-from ..inputs.foreign import of_one_sort, label_places, LABEL_SORTS, is_total
+from ..inputs.foreign import declared_classes, label_places, LABEL_SORTS, is_total
 from ..inputs.lattice import lattice
 from ..mechanisms.noise import ANoise
 
@@ -443,18 +443,7 @@ def _classes(classes, name="classes", owner="NCnvxAdap"):
             "classes=None: NCnvxAdap needs all classes that may occur, declared in advance, because "
             "reading them from the labels would tell who is there."
         )
-    try:
-        array = np.asarray(classes)
-        array = array if of_one_sort(classes) else np.empty(0)
-    except Exception:
-        array = np.empty(0)
-    if array.ndim != 1 or array.dtype.kind not in "biufUS" or not 2 <= len(set(array.tolist())):
-        raise ValueError(
-            f"classes={shown(classes)}: NCnvxAdap needs a list of at least two numbers or words."
-        )
-    if len(set(array.tolist())) != len(array) or not np.all(array == array):
-        raise ValueError(f"classes={shown(classes)}: NCnvxAdap needs each class exactly once.")
-    return array
+    return declared_classes(classes, name, owner)
 
 # %% ../../nbs/adaptation/classification.ipynb #0fe53810
 Classes = Annotated[ArrayLike | None, Rule(_classes, "All classes.", "sequence")]

@@ -354,8 +354,7 @@ class CovariateShift(PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
-        refuse_gaps(Xs, "Xs", owner)
-        refuse_gaps(ys, "ys", owner)
+        refuse_gaps(owner, Xs=Xs, ys=ys)
         X = check_rows(Xs, owner, "Xs").astype(float)
         if columns not in (None, X.shape[1]):
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")

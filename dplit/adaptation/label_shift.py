@@ -29,7 +29,7 @@ from ..estimators.base import PrivateEstimator
 from ..inputs.contracts import NotNegative, Count, Positive, positive
 from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
-from ..inputs.foreign import refuse_no_labels
+from ..inputs.foreign import refuse_no_classes, refuse_no_labels
 from ..inputs.foreign import check_foreign, each_record
 from ..inputs.checks import shown, warn_after_charge
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
@@ -295,11 +295,12 @@ def _source_classes(ys, n, owner):
     ys = one_column(ys, "ys", owner)
     if len(ys) != n:
         raise ValueError(f"Xs and ys differ in length: {owner} needs a label each.")
+    refuse_no_classes(ys, "ys", owner)
     classes, codes, labels = np.empty(0, dtype=object), ys, ys.tolist()
     if of_one_sort(labels):
         with suppress(TypeError):  # labels of no order
             classes, codes = np.unique(labels, return_inverse=True)
-    if classes.dtype.kind not in "biufUS" or not np.all(classes == classes) or len(classes) < 2:
+    if classes.dtype.kind not in "biufUS":  # such as whole numbers beyond 64 bits
         raise ValueError(
             f"ys: {owner} needs labels that are numbers or words, two classes at least."
         )
@@ -401,8 +402,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
-        refuse_gaps(Xs, "Xs", owner)
-        refuse_gaps(ys, "ys", owner)
+        refuse_gaps(owner, Xs=Xs, ys=ys)
         source = check_rows(Xs, owner, "Xs")
         if columns not in (None, source.shape[1]):
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")

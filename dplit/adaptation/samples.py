@@ -372,8 +372,7 @@ def _check_ends(given, owner):
 def _refuse_public(X, y, name, sort, owner, classes):
     """Refuse words and missing cells of a PUBLIC sample."""
     refuse_words(y, f"y{name[0]}", sort, owner, classes)
-    refuse_gaps(X, f"X{name[0]}", owner)
-    refuse_gaps(y, f"y{name[0]}", owner)
+    refuse_gaps(owner, **{f"X{name[0]}": X, f"y{name[0]}": y})
 
 
 def _check_alike(owner, tables, radius):

@@ -26,7 +26,7 @@ import numpy as np
 from ..ledger.rules import declared_cost, Row
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
-from ..estimators.grid import GridKMeans
+from ..estimators.grid import GridKMeans, said_of_cells
 from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
@@ -38,12 +38,12 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, Result
 from .reports import _read, centers_in_words, made_by, report, together
-from ..inputs.doubts import check_work, held_doubts, listed, stopped
+from ..inputs.doubts import check_work, held_doubts, listed, Reach, stopped
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, lists_of_one, read_rows
-from .persons import check_persons, cost_of, keeping, persons_of
-from .persons import promise_of, say_unit
+from .persons import as_charged, check_persons, cost_of, keeping
+from .persons import persons_of, promise_of, settled, unit_in_words
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -142,6 +142,13 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
+def _remarks(scaler, model):
+    """Sentences (PUBLIC) at which no run stops: about lists of one value, and about columns that are narrow on the grid of this run."""
+    yield from lists_of_one(scaler)
+    if isinstance(model, GridKMeans):
+        yield from filter(None, [said_of_cells(Reach.of(scaler.columns_), *model.bounds)])
+
+
 def _say_cost(options, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
@@ -149,7 +156,10 @@ def _say_cost(options, model, told, budget):
     if told.left_out:
         said.append(f"left out, because no range is declared: {listed(told.left_out, 12)}")
     said += (
-        [str(budget.quote(model))]
+        [
+            str(budget.quote(as_charged(options, model, budget))),
+            *unit_in_words(options, model, budget),
+        ]
         if budget
         else [
             f"It would cost epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g}; no ledger is named."
@@ -417,7 +427,7 @@ def _cluster(options, source, found):
     budget = _till(options, model)
     units = rows_per_person(model), budget.max_rows_per_person if budget else 1
     ends = promise_of(options, max(units)), budget.id if budget else ""
-    told = _Told(*said, *ends, mistakes, tuple(lists_of_one(scaler)))
+    told = _Told(*said, *ends, mistakes, tuple(_remarks(scaler, model)))
     if options.dry_run:
         _require_empty(options.out)
         return _say_cost(options, model, told, budget)
@@ -438,9 +448,11 @@ def _cluster(options, source, found):
             if budget is None:
                 answer, _ = work()
             else:
+                for line in unit_in_words(options, model, budget):
+                    say(line)
                 cost = cost_of(options, model, budget)
-                say_unit(options, model, cost)
-                answer = charged(budget, cost, source.label, work, numbered=True)
+                settle = partial(settled, as_charged(options, model, budget), budget)
+                answer = charged(budget, cost, source.label, work, settle, numbered=True)
         except BaseException:
             if new and not any(options.out.iterdir()):
                 options.out.rmdir()

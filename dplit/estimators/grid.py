@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGEST_GRID', 'LEAST_BINS', 'grid_cells', 'CellGrid', 'most_bins', 'bins_for', 'nearest_counts', 'cell_weights',
-           'weighted_centers', 'grid_loss_bound', 'ReleasedGrid', 'GridKMeans']
+           'weighted_centers', 'grid_loss_bound', 'ReleasedGrid', 'said_of_cells', 'GridKMeans']
 
 # %% ../../nbs/estimators/grid.ipynb #947b12e6
 import math
@@ -27,6 +27,7 @@ from ..inputs.blocks import MappedRows, one_thread
 from ..inputs.contracts import Center, Chance, contract, Count, DeltaOrZero, each, Finite
 from ..inputs.contracts import NotNegative, Point, Points, Positive, RandomState, Relation
 from ..inputs.contracts import RequiredEpsilon, RequiredRadius, RowsPerPerson
+from ..inputs.doubts import advise, listed, reach_of
 from ..inputs.lattice import lattice, quantize
 from ..inputs.ranges import Bounds
 from ..mechanisms.noise import histogram_sensitivity
@@ -435,6 +436,36 @@ class ReleasedGrid:
             errors.append(self.grid_counts_se_ * np.linalg.norm(away) / self.grid_rows_)
         return np.array(losses), np.array(errors)
 
+# %% ../../nbs/estimators/grid.ipynb #39e00071
+def said_of_cells(reach, low, high, n_bins=None):
+    """A sentence about the columns of a scaler whose whole PUBLIC range is narrower than two cells of a grid; "" if there are none.
+
+    Parameters
+    ----------
+    reach : Reach
+        Of the scaler.
+    low, high : float or ndarray
+        Ends of the cube, or of the cube around the ball, that the grid divides. PUBLIC.
+    n_bins : int, optional
+        Intervals per column. Default: as many as there can be.
+
+    Returns
+    -------
+    str
+    """
+    most = n_bins or most_bins(len(reach.low))
+    n_cells = (reach.high - reach.low) * most / (np.asarray(high) - low)
+    ends = np.cumsum([len(column.ends) for column in reach.columns])
+    parts = zip(reach.columns, np.split(n_cells, ends[:-1]), strict=True) if len(ends) else ()
+    if not (names := [repr(column.name) for column, part in parts if part.min() < 2]):
+        return ""
+    return (
+        f"over {len(n_cells)} columns, each value of a list counted as one, the grid of GridKMeans has at most {most} "
+        f"intervals per column, and the range of {listed(names)} is narrower than two of them. Groups that differ only "
+        "there may not be found, and what is released about these columns (of a list, the shares of its values) is "
+        "rough. Declare fewer columns or fewer values, or use PEMeans or NoisyLloyd."
+    )
+
 # %% ../../nbs/estimators/grid.ipynb #4e6c6cd0
 class GridKMeans(ReleasedGrid, PrivateKMeans):
     """k-means of a noisy histogram on a public grid: one release for any number of clusters, few columns.
@@ -531,6 +562,14 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
                 f"n_clusters={self.n_clusters}: GridKMeans chooses among {len(most.points)} cells; "
                 "use at most as many clusters, or a larger n_bins."
             )
+
+    def _check_tables(self, X, y=None):
+        super()._check_tables(X, y)
+        if (reach := reach_of(X)) is not None:
+            box = self._box(X)
+            cube = (-self.radius, self.radius) if box is None else (box.low, box.high)
+            if said := said_of_cells(reach, *cube, self.n_bins):
+                advise(said)
 
     def _memory(self, n_features):
         return super()._memory(n_features) + 40 * LARGEST_GRID * (n_features + 1)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TRIED', 'LABEL_SORTS', 'quiet', 'is_total', 'each_record', 'check_foreign', 'found_on_public', 'check_images',
-           'constant_on', 'doubt_constant', 'try_on', 'one_column', 'refuse_no_labels', 'of_one_sort', 'label_places',
-           'check_pair', 'refuse_words']
+           'constant_on', 'doubt_constant', 'try_on', 'one_column', 'refuse_no_labels', 'of_one_sort',
+           'refuse_no_classes', 'declared_classes', 'label_places', 'check_pair', 'refuse_words']
 
 # %% ../../nbs/inputs/foreign.ipynb #2bfd918b
 import logging
@@ -17,6 +17,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from datetime import date, timedelta
 from functools import partial
 from threading import current_thread, main_thread
 
@@ -267,6 +268,71 @@ def of_one_sort(labels):
     return len({(isinstance(label, str), isinstance(label, bytes)) for label in labels}) == 1
 
 
+LABEL_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
+
+# %% ../../nbs/inputs/foreign.ipynb #39f00041
+def refuse_no_classes(labels, name, owner):
+    """Refuse PUBLIC labels that cannot be classes: missing, neither numbers nor words, of several sorts, or all equal. None is quoted: PRIVATE ones may come here by mistake."""
+    as_dates = getattr(getattr(labels, "dtype", None), "kind", "") in ("m", "M")
+    labels, sorts = list(getattr(labels, "tolist", lambda: labels)()), {}
+    for i, label in enumerate(labels):
+        if _is_missing(label):
+            raise ValueError(
+                f"{name}: entry {i} (counted from 0) is NaN or None, and a missing label is not a class of {owner}. Leave it out."
+            )
+        sorts.setdefault("dates" if as_dates else _sort_of(label), i)
+    if other := [*{*sorts} - {*LABEL_SORTS.values()}]:
+        raise ValueError(
+            f"{name}: its entries are {other[0]}, and {owner} needs numbers or words. Convert them first, for example by str."
+        )
+    if len(sorts) > 1:
+        some = ", and some ".join(f"{sort}, such as entry {i}" for sort, i in sorts.items())
+        raise ValueError(
+            f"{name}: some entries are {some}; {owner} needs numbers or words, all of one sort. Convert them first."
+        )
+    if len({*labels}) < 2:
+        all_of_them = "all its entries are equal" if labels else "it is empty"
+        raise ValueError(f"{name}: {all_of_them}, and {owner} needs two classes at least.")
+
+
+def _is_missing(label):
+    with suppress(Exception):  # an object may define any comparison
+        return label is None or bool(label != label)
+    return type(label).__name__ in ("NAType", "NaTType")
+
+
+def _sort_of(label):
+    """What a PUBLIC label is: one of the sorts of classes, or what its type is called."""
+    sorts = {str: "words", bytes: "bytes", bool: "numbers", int: "numbers", float: "numbers"}
+    found = [sort for kind, sort in sorts.items() if isinstance(label, kind)]
+    found += ["numbers"] * isinstance(label, (np.bool_, np.integer, np.floating))
+    if not found and isinstance(label, (date, timedelta)):
+        return "dates"
+    return found[0] if found else f"of type {type(label).__name__}"
+
+# %% ../../nbs/inputs/foreign.ipynb #39f00045
+def declared_classes(classes, name, owner):
+    """The classes that a user declares as an array, each once. PUBLIC."""
+    array = np.empty(0)
+    with suppress(Exception):  # refused below
+        array = np.asarray(classes)
+    if array.ndim == 1:
+        refuse_no_classes(classes, name, owner)
+        array = np.asarray(array.tolist()) if array.dtype == object else array  # words of pandas
+    if array.ndim != 1 or array.dtype.kind not in LABEL_SORTS:
+        raise ValueError(
+            f"{name}={shown(classes)}: {owner} needs a list of at least two numbers or words."
+        )
+    once = {}
+    for i, one in enumerate(array.tolist()):
+        if (first := once.setdefault(one, i)) != i:
+            raise ValueError(
+                f"{name}: {owner} needs each class exactly once, and entries {first} and {i} (counted from 0) are equal. "
+                "Declare the classes, not the label of each row."
+            )
+    return array
+
+# %% ../../nbs/inputs/foreign.ipynb #39f00042
 def label_places(labels, classes):
     """The index of each label among the classes; -1 if it equals none of them, or cannot be compared."""
 
@@ -276,9 +342,6 @@ def label_places(labels, classes):
 
     found.is_total = labels.dtype.kind in "biufUS"  # objects may define any comparison
     return each_record(found, labels[:, None], -1).astype(np.int64)
-
-
-LABEL_SORTS = {"U": "words", "S": "bytes"} | dict.fromkeys("biuf", "numbers")
 
 
 def check_pair(X, y, name, sort, owner, classes=None):

@@ -22,7 +22,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
-from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from .numbers import as_float64, as_number, cells_of, is_masked, number_or_nan
+from .numbers import UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
 from .checks import _fields, column_kind, type_said
@@ -87,22 +88,79 @@ def check_rows(
     return rows
 
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e50
-def refuse_gaps(X, name, owner):
-    """Refuse a PUBLIC table, or a column, with a missing cell (NaN), by its place; a PRIVATE one must not come here."""
-    cells = None
-    with suppress(Exception):  # no array: `check_rows` says so
-        cells = np.asarray(X)
-    if cells is None or cells.dtype.kind != "f":
+def refuse_gaps(owner, **tables):
+    """Refuse PUBLIC tables or labels, given by name, with a cell that cannot be used (NaN, infinity, masked; in a table a word too), by its place; PRIVATE ones must not come here."""
+    for name, X in tables.items():
+        _refuse_ragged(X, name, owner)
+        cells = None
+        with suppress(Exception):  # no array: `check_rows` says so
+            cells = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+        wrong = None if cells is None or cells.ndim == 0 else _unusable_cells(X, cells)
+        if wrong is not None and len(places := np.argwhere(wrong)):
+            row, *column = places[0].tolist()
+            where = "".join(f", column {j}" for j in column)
+            needs = "finite numbers" if wrong.ndim == 2 else "a label for each row"
+            more = f", the first of {len(places)} such cells" if len(places) > 1 else ""
+            odd = "argument must be" in (what := _said(X, cells, places[0]))
+            raise (TypeError if odd else ValueError)(
+                f"{name}: row {row}{where} (counted from 0) of this public table is {what}{more}, "
+                f"and {owner} needs {needs}. Repair such rows, or leave "
+                "them out."
+            )
+
+# %% ../../nbs/inputs/tables.ipynb #39e00055
+def _refuse_ragged(X, name, owner):
+    """Refuse a PUBLIC list whose rows have different lengths."""
+    if not isinstance(X, (list, tuple)) or not all(
+        isinstance(r, (list, tuple, np.ndarray)) for r in X
+    ):
         return
-    if len(places := np.argwhere(np.isnan(cells))):
-        row, *column = places[0].tolist()
-        where = "".join(f", column {j}" for j in column)
+    sizes = [np.size(row) if isinstance(row, np.ndarray) else len(row) for row in X]
+    if other := [row for row, size in enumerate(sizes) if size != sizes[0]]:
         raise ValueError(
-            f"{name}: row {row}{where} (counted from 0) of this public table is NaN, the first of {len(places)} such "
-            f"cells, and {owner} needs finite numbers. Repair these rows, or leave them out."
+            f"{name}: row {other[0]} (counted from 0) of this public table has {sizes[other[0]]} entries, and row 0 has "
+            f"{sizes[0]}; {owner} needs rows of one length."
         )
 
 
+def _unusable_cells(X, cells):
+    """Which cells of a PUBLIC table or of labels are NaN, infinite, masked or (only in a table) words; None if the type has none."""
+    if np.ma.is_masked(X):
+        return np.ma.getmaskarray(X)
+    if cells.dtype.kind == "f":
+        return ~np.isfinite(cells)
+    if cells.dtype != object:
+        return None
+    said = [_is_unusable(cell, cells.ndim == 2) for cell in cells.ravel().tolist()]
+    return np.reshape(np.array(said, dtype=bool), cells.shape)
+
+
+def _is_unusable(cell, in_a_table):
+    if in_a_table:
+        return not math.isfinite(number_or_nan(cell))
+    if isinstance(cell, (bool, int, str, bytes)):
+        return False
+    with suppress(Exception):  # of an object, anything
+        return not math.isfinite(cell)
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _said(X, cells, place):
+    """A PUBLIC cell that cannot be used, in words; not quoted, since a PRIVATE table may come here by mistake."""
+    cell = cells[tuple(place)]
+    if np.ma.is_masked(X):
+        return "masked"
+    if isinstance(cell, str):
+        return "a word"
+    if isinstance(cell, (float, np.floating)) and not np.isnan(cell):
+        return "infinite"
+    missing = cell is None or isinstance(cell, (float, np.floating))
+    missing = missing or type(cell).__name__ in ("NAType", "NaTType")
+    # for the latter, a check of scikit-learn looks for a part of Python's sentence
+    kind = f"a {type(cell).__name__} (float() argument must be a string or a real number)"
+    return "NaN" if missing else kind
+
+# %% ../../nbs/inputs/tables.ipynb #ae0c2e52
 def _numbers(X):
     """A table as an array of numbers; None if a cell or the shape of a list makes that impossible."""
     try:

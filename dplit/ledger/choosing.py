@@ -139,19 +139,19 @@ def choice_error(
 
 # %% ../../nbs/ledger/choosing.ipynb #14a8bee1
 def _check_grid(n_clusters, name, owner):
-    """A PUBLIC list of different numbers of clusters, in order."""
+    """A PUBLIC list of two or more different numbers of clusters, in order."""
     try:
         grid = [check_count(k, name, owner) for k in n_clusters]
     except TypeError:
         grid = []
-    if not grid or len({*grid}) < len(grid):
+    if len(grid) < 2 or len({*grid}) < len(grid):
         raise ValueError(
-            f"{name}: {owner} needs the public numbers to try, each once, such as range(2, 9)."
+            f"{name}: {owner} needs the public numbers to try, two or more, each once, such as range(2, 9)."
         )
     return sorted(grid)
 
 
-Grid = Annotated[Sequence[int], Rule(_check_grid, "Each once.", "sequence of int")]
+Grid = Annotated[Sequence[int], Rule(_check_grid, "Two or more, each once.", "sequence of int")]
 
 
 def _bounded(estimator, gain, bound, X):

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -30,14 +29,14 @@ from .pipelines import check_fit, check_form, n_columns_seen, paid_step, what_is
 from .rules import declared_cost, Cost, Row
 from ..accounting.filters import Spending
 from ..accounting.groups import receipt_for_persons
-from ..inputs.foreign import check_foreign, each_record, is_total, quiet
+from ..inputs.foreign import check_foreign, each_record, is_total, quiet, TRIED
 from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Flag, Function, positive
-from ..inputs.doubts import refuse_doubts, said_once
+from ..inputs.doubts import doubt, refuse_doubts, said_once
 from ..inputs.tables import check_columns, check_rows, Rows
-from ..inputs.checks import check_positive, check_random_state, shown
+from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -112,7 +111,8 @@ def _require_private(estimator):
 def _read_grid(grid):
     """A PUBLIC grid, if it maps names to lists of values."""
     grids = [grid] if isinstance(grid, Mapping) else grid
-    if not (isinstance(grids, (list, tuple)) and all(isinstance(one, Mapping) for one in grids)):
+    listed = isinstance(grids, (list, tuple)) and len(grids)
+    if not (listed and all(isinstance(one, Mapping) for one in grids)):
         raise TypeError(
             "grid: search needs a dictionary from names of parameters to lists of values, such as "
             '{"n_clusters": [2, 3]}, or a list of such dictionaries.'
@@ -120,10 +120,21 @@ def _read_grid(grid):
     for name, values in (item for one in grids for item in one.items()):
         if not isinstance(name, str):
             raise TypeError(f"grid: {shown(name)} is not the name of a parameter.")
+        if name.rpartition("__")[2] == "random_state":
+            raise ValueError(
+                f"grid: {name!r} is not a parameter to search: the candidates would differ in their noise only, each is "
+                "charged at its full privacy cost, and noise from a known seed protects no record. Leave it out of the "
+                "grid; the cost of several fits also pays for one fit with a larger epsilon."
+            )
         listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
-        if not (listed and getattr(values, "ndim", 1) == 1 and len(values)):
+        if not listed or getattr(values, "ndim", 1) != 1:
             raise TypeError(
                 f"grid: search needs a list of values for {name!r}, with one value or more, and got {shown(values)}."
+            )
+        if not len(values):
+            raise ValueError(
+                f"grid: the list of values for {name!r} is empty, so there is no candidate; search needs one "
+                "value or more for each parameter. Name values, or leave the parameter out."
             )
     return grid
 
@@ -137,9 +148,48 @@ def _candidate(estimator, setting):
         known = estimator.get_params()
     strange = next((name for name in setting if name not in known), next(iter(setting), ""))
     deeper = [name for name in known if name.endswith(f"__{strange}")]
-    near = deeper or get_close_matches(strange, known, 1)
-    meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    meant = did_you_mean(strange, known)
+    if deeper:
+        meant = f" Did you mean {' or '.join(map(repr, deeper))}?"
     raise ValueError(f"grid: {type(estimator).__name__} has no parameter {strange!r}.{meant}")
+
+# %% ../../nbs/ledger/search.ipynb #39e00041
+def _same(one, other):
+    """Whether two PUBLIC values of parameters are surely equal."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if hasattr(one, "get_params"):
+        one, other = one.get_params(deep=False), other.get_params(deep=False)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    with suppress(Exception):  # any object may define any comparison
+        return bool(np.array_equal(one, other))
+    return False
+
+
+def _check_choice(models, settings, epsilon):
+    """Refuse candidates among which there is nothing to choose: one alone, or two with equal parameters."""
+    if len(models) == 1:
+        raise ValueError(
+            f"grid: it has one candidate, so there is nothing to choose, and the choice would cost epsilon = {epsilon:g} "
+            "in addition to the fit. Name several values of a parameter, or call fit instead of search."
+        )
+    names, seen = sorted({name for setting in settings for name in setting}), {}
+    for model, setting in zip(models, settings, strict=True):
+        known = model.get_params()
+        values = {name: known.get(name) for name in names}
+        alike = seen.setdefault(repr(values), [])  # so that few pairs are compared
+        if any(_same(values, other) for other in alike):
+            told = ", ".join(f"{name}={shown(value)}" for name, value in setting.items())
+            raise ValueError(
+                f"grid: two candidates have equal parameters ({told or 'those of the estimator'}), and each is a fit "
+                "at its full privacy cost. Name each value once; the cost of both also pays for one fit with a larger epsilon."
+            )
+        alike.append(values)
 
 # %% ../../nbs/ledger/search.ipynb #6d2c83ae
 class Plan(NamedTuple):
@@ -162,10 +212,10 @@ class Plan(NamedTuple):
         check_form(estimator)
         _require_private(estimator)
         settings, most = ParameterGrid(_read_grid(grid)), 1000
-        if not 1 <= len(settings) <= most:
+        if len(settings) > most:
             raise ValueError(
-                f"search: the grid has {len(settings)} candidates, not from 1 to {most:,}, and each "
-                "is a fit at its full privacy cost: choose a few."
+                f"grid: it has {len(settings):,} candidates, more than {most:,}, and each is a fit at its full privacy "
+                "cost: choose a few."
             )
         settings = tuple(settings)
         models = tuple(_candidate(estimator, setting) for setting in settings)
@@ -190,6 +240,7 @@ class Plan(NamedTuple):
             cost["bound"] = replace(Spending.total(parts), fits=1)
         scorer = _check_call(scorer or squared_distances, paid_step(models[0]))
         random_state = check_random_state(getattr(paid_step(estimator), "random_state", None))
+        _check_choice(models, settings, epsilon)
         return cls(models, settings, scorer, bound, epsilon, random_state, cost)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
@@ -300,9 +351,33 @@ def try_scorer(plan, X):
         return
     try:
         check_scorer(plan.scorer, fitted, n_columns)
+        _check_losses(plan.scorer, fitted, n_columns, plan.bound)
     except ValueError as error:
         error.add_note("Found with a candidate that was fitted to public rows, before the charge.")
         raise
+
+
+def _check_losses(scorer, model, n_columns, bound):
+    """Refuse a scorer that is NaN, or negative, for all of many PUBLIC rows; one whose losses are all equal there is doubted."""
+    varied = np.random.default_rng(0).uniform(-1, 1, (20, n_columns))
+    rows = np.vstack([*(np.full((1, n_columns), value) for value in TRIED), varied])
+    losses = each_record(partial(scorer, copy.deepcopy(model)), rows, np.nan)
+    tried = f"for each of {len(rows)} different public rows"
+    if np.isnan(losses).all():
+        raise ValueError(
+            f"the scorer returns NaN or fails {tried}. Such a row counts as the bound, so that the choice would be "
+            "random: it must return a number for each row."
+        )
+    if (losses < 0).all():
+        raise ValueError(
+            f"the scorer returns a negative number {tried}. A loss below 0 counts as 0, so that the choice would be "
+            "random, and the smallest sum of losses is the best: where larger is better, return the bound minus the score."
+        )
+    if len({*np.clip(np.nan_to_num(losses, nan=bound), 0.0, bound)}) == 1:
+        doubt(
+            f"the scorer: between 0 and bound={bound:g} it returns the same loss {tried}. If it does so for your rows, "
+            "the choice does not depend on them."
+        )
 
 
 def _fitted_to_public(model, n_columns):
@@ -320,7 +395,7 @@ def search_among(
     X: ArrayLike,
     scorer: Function | None = None,
     *,
-    epsilon: Cost,
+    epsilon: Cost | None = None,
     bound: Annotated[float, positive("the largest loss of a row")] | None = None,
     label: Line = "",
     accept_doubts: Flag = False,
@@ -336,7 +411,8 @@ def search_among(
         Each candidate has its own cost. The steps of a pipeline before the last are those that
         `fit` admits, and names in the grid are scikit-learn's, such as "pemeans__n_clusters".
     grid : dict of str -> list, or list of such dicts
-        PUBLIC parameters to try, as scikit-learn's `ParameterGrid` reads them.
+        PUBLIC parameters to try, as scikit-learn's `ParameterGrid` reads them: two or more different
+        candidates. `random_state` is none of them.
     X : array_like of shape (n, d)
         PRIVATE rows.
     scorer : callable, optional
@@ -344,11 +420,12 @@ def search_among(
         pipeline: from its last step, and the rows as the steps before pass them to it. Must be
         record-wise: its value for a row may depend on that row and on PUBLIC or released numbers
         only. It is tried on rows of zeros, with a candidate that was fitted to PUBLIC rows before the
-        charge (not where X is a list), and with each candidate once it is fitted; on the PRIVATE rows
-        its errors, warnings and printed text are suppressed. Default: the squared distance to the nearest of
-        `cluster_centers_`.
+        charge (not where X is a list), and with each candidate once it is fitted; before the charge,
+        one that returns NaN, or a negative number, for each of many PUBLIC rows is refused. On the
+        PRIVATE rows its errors, warnings and printed text are suppressed. Default: the squared distance
+        to the nearest of `cluster_centers_`.
     epsilon : float
-        The privacy cost of the choice, in addition to the fits, dimensionless.
+        Required: the privacy cost of the choice, in addition to the fits, dimensionless.
     bound : float, optional
         PUBLIC: a row's loss counts as 0 below 0, and as `bound` above it or where the scorer fails
         on the row or returns NaN, in the loss's units.
@@ -373,15 +450,20 @@ def search_among(
         of zeros is refused before the charge; if it fails only with a candidate that was fitted to X,
         after the charge, with the fitted candidates in the error's `estimators_`.
     """
+    if epsilon is None:
+        raise ValueError(
+            "epsilon=None: search needs the privacy cost of the choice, in addition to that of each fit, such as "
+            "epsilon=0.5."
+        )
     with said_once():
         with refuse_doubts(accept_doubts, "call search(..., accept_doubts=True)"):
             plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
             require_room(self, Row.for_cost(**plan.cost))
             check_plan(plan, X)
+            try_scorer(plan, X)
 
         def work():
             found = carry_out(plan, X)
             return found, found.spent_
 
-        try_scorer(plan, X)
         return charged(self, plan.cost, label, work)

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'EUCLIDEAN', 'Metric', 'PointMetric', 'MetricParams', 'blocks_of', 'doubt_target', 'public_table',
-           'check_params', 'apart', 'as_distances', 'nearest_by', 'EuclideanRows', 'RowsByNumber']
+           'refuse_similarities', 'target_and_sources', 'check_params', 'apart', 'as_distances', 'nearest_by',
+           'EuclideanRows', 'RowsByNumber']
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0002
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_array
 
-from ..inputs.checks import check_kind, is_number, shown
+from ..inputs.checks import check_kind, did_you_mean, is_number, shown
 from ..inputs.contracts import Rule
 from ..inputs.doubts import check_radians, doubt
+from ..inputs.tables import check_columns, check_same_columns, refuse_gaps
 
 # %% ../../nbs/source_target/distances.ipynb #64bafaa0
 _CELLS = 2**17  # distances in one block: 1 MiB
@@ -95,14 +97,16 @@ def doubt_target(X, n_clusters, is_given, owner):
 
 def public_table(X, name, owner, apart=False, metric=""):
     """PUBLIC rows as floats whose squares do not overflow; if `apart`, the squares of all distances may not underflow either."""
-    try:
-        rows = check_array(X, dtype="numeric", input_name=name)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{name}: {owner} needs a table of finite public numbers. {error}"
-        ) from None
-    if rows.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: {owner} needs numbers, not {shown(rows.dtype.name)}.")
+    check_columns(X, owner, name, partitions=True)
+    refuse_gaps(owner, **{name: X})
+    rows = None
+    with suppress(Exception):  # of a library: refused below, in one sentence
+        rows = check_array(X, dtype="numeric")
+    if rows is None or rows.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name}: {owner} needs a table of finite public numbers, at least one row and one column, and none of its "
+            "cells may be text, a date, or True or False. Convert such columns first."
+        )
     rows = rows.astype(float, copy=False)
     if max(rows.max(), -rows.min()) > 1e150:
         raise ValueError(f"{name}: {owner} needs entries up to 1e150; choose other units.")
@@ -114,7 +118,7 @@ def public_table(X, name, owner, apart=False, metric=""):
     _doubt_degrees(metric, rows, name)
     return rows
 
-
+# %% ../../nbs/source_target/distances.ipynb #39d15a41
 def _doubt_degrees(metric, rows, name):
     if isinstance(metric, str) and metric == "haversine":
         if rows.shape[1] != 2:
@@ -123,6 +127,46 @@ def _doubt_degrees(metric, rows, name):
                 f"are {rows.shape[1]}. Keep these two columns, or choose another metric."
             )
         check_radians(rows, name)
+
+
+def refuse_similarities(D, name):
+    """Refuse PUBLIC precomputed distances that are below zero, by the place of the first."""
+    if len(places := np.argwhere(D < -_ROUNDING)):
+        row, column = places[0].tolist()
+        raise ValueError(
+            f"{name}: the distance in row {row}, column {column} (counted from 0) is below zero, or no finite "
+            "number; metric='precomputed' takes distances. Are these similarities, or the rows themselves?"
+        )
+
+
+def target_and_sources(Xt, sources, metric, owner):
+    """PUBLIC target and sources as floats; None where there are no sources."""
+    given = isinstance(metric, str) and metric == "precomputed"
+    named = isinstance(metric, str) and metric in EUCLIDEAN
+    X = public_table(Xt, "Xt", owner, apart=named)
+    if given and len(X) != X.shape[1]:
+        raise ValueError(
+            f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed', and here are "
+            f"{len(X)} rows and {X.shape[1]} columns. Pass distances, or choose another metric for these rows."
+        )
+    if given:
+        refuse_similarities(X, "Xt")
+    shape = ()
+    with suppress(Exception):  # lists of different lengths
+        shape = np.shape(sources)
+    if sources is None or 0 in shape[: 1 + given]:
+        return X, None
+    if not given:
+        check_same_columns(owner, Xt=Xt, sources=sources)
+    found, axis = public_table(sources, "sources", owner, metric=metric), 0 if given else 1
+    if found.shape[axis] != X.shape[axis]:
+        what = ("as many rows", "as many columns")[axis]
+        raise ValueError(
+            f"sources: {owner} needs a table with {what} as Xt has, {X.shape[axis]}, and here are {found.shape[axis]}."
+        )
+    if given:
+        refuse_similarities(found, "sources")
+    return X, found
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0008
 METRICS = tuple(
@@ -140,6 +184,7 @@ def _check_metric(value, name, owner):
         return value
     raise (ValueError if isinstance(value, str) else TypeError)(
         f"{name}={shown(value)}: {owner} needs a function of two rows, or one of {', '.join(METRICS)}."
+        + (did_you_mean(value, METRICS) if isinstance(value, str) else "")
     )
 
 
@@ -255,22 +300,33 @@ def apart(A, B, metric, params=None):
     except Exception as error:
         kind, what = type(error), next(iter(str(error).splitlines()), "")
     else:
-        return as_distances(D)
+        return as_distances(D, metric)
     # raised here, since the error of a library may contain both tables
     raise (TypeError if issubclass(kind, TypeError) else ValueError)(
         f"metric={shown(metric)}: it fails on the rows. Check the function, or metric_params. {kind.__name__}: {what}"
     )
 
 
-def as_distances(D):
+_ROUNDING = 1e-9  # a distance below zero by less is 0, rounded
+
+
+def as_distances(D, metric="a function"):
     """PUBLIC distances as float64; negative and non-finite ones are refused."""
     D = np.asarray(D, dtype=float)
     least, most = D.min(initial=0.0), D.max(initial=0.0)
-    if not (least > -1e-9 and most <= 1e300):
+    if not (least > -_ROUNDING and most <= 1e300):
         raise ValueError(
-            "metric: a distance is below zero, or no finite number; k-medoids needs finite distances >= 0."
+            f"metric={shown(metric)}: a distance is below zero, or no finite number; k-medoids needs finite distances >= 0."
+            + _UNDEFINED.get(metric if isinstance(metric, str) else "", "")
         )
     return np.maximum(D, 0.0) if least < 0 else D
+
+
+_UNDEFINED = {
+    "correlation": " A row whose entries are all equal has no correlation, nor has any row of one column.",
+    "braycurtis": " Two rows whose entries add up to zeros have no such distance.",
+    "cosine": " A row of zeros has no angle.",
+}
 
 
 def nearest_by(A, B, metric, params=None):

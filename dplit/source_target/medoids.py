@@ -23,11 +23,11 @@ from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
 from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Table, Whole
-from ..inputs.tables import check_fitted_columns, check_rows, check_same_columns, keep_columns
+from ..inputs.tables import check_fitted_columns, check_rows, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
 from .distances import doubt_target, EuclideanRows, Metric, MetricParams
-from .distances import nearest_by, PointMetric, public_table, RowsByNumber
+from .distances import nearest_by, PointMetric, RowsByNumber, target_and_sources
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
 def _ask_sources(value, name, owner, axes):
@@ -487,7 +487,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
                 f"{owner}.fit takes two tables by name, fit(Xt=..., sources=...), so that they cannot "
                 "be swapped unnoticed."
             )
-        X, sources = given._tables(Xt, sources, owner)
+        X, sources = target_and_sources(Xt, sources, given.metric, owner)
         doubt_target(X, given.n_clusters, self._is_given, owner)
         keep_columns(given, Xt)
         check_params(given.metric, given.metric_params, X.shape[1])
@@ -503,24 +503,6 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             given.cost_ = float(np.minimum(d0, distance).mean())
         settle(self, given)
         return self
-
-    def _tables(self, Xt, sources, owner):
-        """Target and sources as floats; None where there are no sources."""
-        X = public_table(Xt, "Xt", owner, apart=self.metric in EUCLIDEAN)
-        if self._is_given and len(X) != X.shape[1]:
-            raise ValueError(
-                f"Xt: {owner} needs the distances of n rows, of shape (n, n), for metric='precomputed'."
-            )
-        if sources is None or 0 in np.shape(sources)[: 1 + self._is_given]:
-            return X, None
-        if not self._is_given:
-            check_same_columns(owner, Xt=Xt, sources=sources)
-        found = public_table(sources, "sources", owner, metric=self.metric)
-        axis = 0 if self._is_given else 1
-        if found.shape[axis] != X.shape[axis]:
-            what = ("as many rows", "the columns")[axis]
-            raise ValueError(f"sources: {owner} needs a table with {what} as Xt has.")
-        return X, found
 
     def _choose(self, target, d0):
         """Medoids of a target; `d0` is the distance of its rows to their nearest source."""

@@ -404,8 +404,8 @@ def test_an_impossible_public_parameter_is_refused_before_the_records_are_read(
         ({"ys": None}, "ys"),
         ({"ys": ys[:-1]}, "length"),
         ({"ys": np.zeros(120)}, "two classes"),
-        ({"ys": np.full(120, np.nan)}, "two classes|numbers"),
-        ({"ys": [1, None] * 60}, "numbers or words"),
+        ({"ys": np.full(120, np.nan)}, "is NaN, the first of 120"),
+        ({"ys": [1, None] * 60}, "row 1 .* is NaN"),
         ({"Xs": Xs * np.nan}, "Xs"),
         ({"Xs": np.c_[Xs, Xs]}, "columns"),
     ],
@@ -740,7 +740,7 @@ def test_a_source_of_words_and_numbers_is_refused_before_it_is_paid_for(ys):
     """Together numpy makes words of both, and then 1 in the target would be none of them."""
     budget, rows = PrivacyBudget(1.0), np.zeros((40, 1))
     with pytest.raises(
-        ValueError, match="ys: LabelShiftClassifier needs labels that are numbers or"
+        ValueError, match="ys: some entries are .* LabelShiftClassifier needs numbers or"
     ):
         budget.fit(MAKE(), rows, [1, "a"] * 20, Xs=rows, ys=ys)
     assert budget.ledger == ()
@@ -799,3 +799,85 @@ def test_rows_of_few_values_under_label_shift_raise_no_alarm():
     for seed in range(20):
         model = LabelShiftClassifier(epsilon=1.0, random_state=seed).fit(rows, Xs=Xs, ys=ys)
         assert model.p_value_ > 1e-4
+
+
+# ---------------------------------------------------------------- labels that cannot be classes
+
+
+def no_classes():
+    """Public labels that are no classes, for 120 rows, and words of the refusal."""
+    days = np.array(["2020-01-01", "2021-01-01"] * 60, dtype="M8[ns]")
+    yield "one number", np.zeros(120), "all its entries are equal, .* two classes at least"
+    yield "one word", ["a"] * 120, "all its entries are equal"
+    yield "days", days, "its entries are dates"
+    yield "days in a list", [*days.astype("M8[D]").tolist()], "its entries are dates"
+    yield "spans", days - days[0], "its entries are dates"
+    yield "two sorts", ["a", 1] * 60, "words, such as entry 0, and some numbers, such as entry 1"
+    yield "bytes and words", [b"a", "b"] * 60, "some entries are bytes"
+    yield "complex", np.arange(120) + 1j, "of type complex"
+    yield "pairs", [(1, 2), (2, 3)] * 60, "of type tuple"
+    yield "an object", [print, len] * 60, "of type builtin"
+    yield "NaN", [0.0, np.nan] * 60, "row 1 .* is NaN"
+    yield "None", ["a", None] * 60, "row 1 .* is NaN"
+    yield "infinity", [0.0, -np.inf] * 60, "row 1 .* is infinite"
+    yield "masked", np.ma.masked_equal([0, 1] * 60, 1), "row 1 .* is masked"
+    pandas = pytest.importorskip("pandas")
+    yield "NA", pandas.Series([1, pandas.NA] * 60, dtype="Int64"), "row 1 .* is NaN"
+    yield "words and NaN", pandas.Series(["a", None] * 60), "row 1 .* is NaN"
+    yield "periods", pandas.Series(pandas.period_range("2020", periods=120)), "of type Period"
+
+
+@pytest.mark.parametrize("name", ["LabelShiftClassifier", "CovariateShiftClassifier"])
+def test_public_labels_that_are_no_classes_are_told_apart_and_cost_nothing(name):
+    import dplit
+
+    cost = {"epsilon": 1.0} | ({"delta": 1e-6} if name.startswith("C") else {})
+    for what, labels, words in no_classes():
+        budget = dplit.PrivacyBudget(9.0, 1e-4)
+        with pytest.raises((TypeError, ValueError), match=f"^ys: .*{words}") as told:
+            budget.fit(getattr(dplit, name)(**cost), np.zeros_like(Xs), Xs=Xs, ys=labels)
+        assert name in str(told.value) and "\n" not in str(told.value), what
+        assert not budget.ledger
+
+
+CLASSES = {
+    "NaN": ([0, float("nan")], r"entry 1 \(counted from 0\) is NaN or None, and a missing label"),
+    "None": (["a", None], "entry 1 .* is NaN or None"),
+    "one": ([3], "all its entries are equal"),
+    "one, twice": (["x", "x"], "all its entries are equal"),
+    "twice": ([0, 1, 0], "exactly once, and entries 0 and 2 .* are equal"),
+    "equal numbers": ([1, 2.0, True], "exactly once, and entries 0 and 2 .* are equal"),
+    "none": ([], "it is empty"),
+    "dates": (np.array(["2020", "2021"], dtype="M8[Y]"), "its entries are dates"),
+    "two sorts": (["a", 1], "all of one sort"),
+    "lists": ([[0, 1], [2]], "of type list"),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_that_cannot_be_declared_are_told_apart(name):
+    from dplit import NCnvxAdap
+
+    classes, words = CLASSES[name]
+    model = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=classes)
+    with pytest.raises(ValueError, match=f"^classes: .*{words}"):
+        model.check_tables(np.zeros((2, 2)), [0, 1])
+
+
+def test_classes_may_come_from_a_frame():
+    pandas = pytest.importorskip("pandas")
+    from dplit import NCnvxAdap
+
+    known = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "weight_radius": 1.0}
+    for classes in (pandas.Series(["a", "b"]), np.array(["a", "b"], dtype=object)):
+        NCnvxAdap(**known, classes=classes).check_tables(np.zeros((2, 2)), ["a", "b"])
+
+
+@pytest.mark.parametrize("rows", [["secret"] * 9, ["secret", "other"] * 9, ["secret", 1] * 9, ["secret", None], [b"secret"]])  # fmt: skip
+def test_private_labels_in_place_of_classes_are_not_quoted(rows):
+    from dplit import NCnvxAdap
+
+    model = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=1.0, classes=rows)
+    with pytest.raises(ValueError, match="^classes: ") as told:
+        model.check_tables(np.zeros((2, 2)), [0, 1])
+    assert "secret" not in str(told.value)

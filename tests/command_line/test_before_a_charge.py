@@ -687,7 +687,7 @@ def test_a_search_refuses_the_same_kinds_before_it_charges(make):
         good &= not name.startswith("dask")  # losses are read in memory
         budget = PrivacyBudget(9.0, 1e-3)
         try:
-            budget.search(NoisyLloyd(2, **BALL), {"n_iter": [1]}, table, epsilon=1.0)
+            budget.search(NoisyLloyd(2, **BALL), {"n_iter": [1, 2]}, table, epsilon=1.0)
         except (TypeError, ValueError) as error:
             if good or budget.ledger:
                 wrong.append((name, good, [row.state for row in budget.ledger], str(error)))

@@ -303,3 +303,21 @@ def test_a_grid_reaches_the_ends_of_a_column_that_counts_double(folder, weight):
 
 def test_the_scaler_of_the_command_has_a_name_for_people():
     assert bounds.DroppingScaler()._owner == "dplit"
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize("method", ["GridKMeans", "NoisyLloyd"])
+def test_lists_that_a_grid_cannot_see_are_doubted_before_a_row_is_read(folder, capsys, dry, method):
+    rows = "".join(f"{40 + i % 9},a{i % 5},b{i % 4}\n" for i in range(200))
+    (folder / "people.csv").write_text(f"age,job,county\n{rows}")
+    lists = "job,,,a0|a1|a2|a3|a4\ncounty,,,b0|b1|b2|b3\n"
+    (folder / "bounds.csv").write_text(f"column,low,high,values\nage,0,120,\n{lists}")
+    assert run("--method", method, *["--dry-run"] * dry, delta=0) == 0
+    said = capsys.readouterr().out
+    doubt = (
+        "in doubt: over 10 columns, each value of a list counted as one, the grid of GridKMeans has"
+    )
+    assert (doubt in said) == (method == "GridKMeans")
+    if method == "GridKMeans":
+        assert "the range of 'job' and 'county' is narrower than two of them" in said
+        assert dry or said.index(doubt) < said.index("reading 3 columns")

@@ -395,3 +395,50 @@ def test_the_check_refuses_a_bound_that_it_could_not_count(folder, monkeypatch, 
         folder, monkeypatch, "check", "t.csv", "--bounds", "b.csv", "--max-rows-per-person", m
     )
     assert said.startswith(f"dplit: --max-rows-per-person {m}: without --person-column ID")
+
+
+# ---------------------------------------------------------------- fewer rows than the ledger counts
+
+
+@pytest.mark.parametrize("method", ["PEMeans", "NoisyLloyd", "GridKMeans", "MaxCoverKMeans"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_a_run_that_keeps_fewer_rows_than_the_ledger_counts_costs_what_it_states(folder, monkeypatch, capsys, method, m):  # fmt: skip
+    PrivacyBudget.open(folder / "ledger", 9.0, 1e-4, max_rows_per_person=3).close()
+    ask = ["cluster", "t.csv", "--bounds", "b.csv", *ASK, "--method", method, "--out", "o"]
+    ask += ["--person-column", PERSONS[1], "--max-rows-per-person", m, "--ledger", "ledger"]
+    words = f"this run keeps at most {m} of the rows of each person, so it costs a person what it"
+    assert not here(folder, monkeypatch, *ask, "--dry-run")
+    quoted = capsys.readouterr().out
+    assert words in quoted and f"{method} (rows kept of each person: {m})" in quoted
+    assert not here(folder, monkeypatch, *ask)
+    assert words in capsys.readouterr().out
+    receipt = Receipt.from_dict(json.loads((folder / "o" / "receipt.json").read_text()))
+    assert receipt.max_rows_per_person == m  # what was kept
+    budget = PrivacyBudget.open(folder / "ledger")
+    [row] = budget.ledger
+    assert row.state == "settled" and row.epsilon <= receipt.epsilon * (1 + 1e-9)
+    [kept] = budget.receipts
+    assert kept.max_rows_per_person == 3 and kept.releases == receipt.releases
+    # the same run in a ledger of its own unit counts the same
+    alone = PrivacyBudget(9.0, 1e-4, max_rows_per_person=m)
+    alone.charge(receipt=receipt, fixed=True)
+    assert budget.spendings[0].mu_squared >= alone.spendings[0].mu_squared * (1 - 1e-9)
+
+
+def test_kept_rows_cost_what_the_theorem_says_and_more_rows_than_the_ledger_counts_are_refused(folder, monkeypatch, capsys):  # fmt: skip
+    from dplit import PEMeans
+    from dplit.command_line.persons import KeptRows
+
+    PrivacyBudget.open(folder / "ledger", 9.0, 1e-4, max_rows_per_person=3).close()
+    ask = ["cluster", "t.csv", "--bounds", "b.csv", *ASK, "--ledger", "ledger", "--out", "o"]
+    said = here(folder, monkeypatch, *ask, "--person-column", PERSONS[1], "--max-rows-per-person", 4)  # fmt: skip
+    assert "the two cannot be added" in said and "add --max-rows-per-person 3" in said
+    # without the column no row is dropped, and a person costs more
+    assert not here(folder, monkeypatch, *ask, "--dry-run")
+    said = capsys.readouterr().out
+    assert "so it is charged epsilon" in said
+    assert "With --person-column ID --max-rows-per-person 1 it would keep one row" in said
+    model = PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0, max_rows_per_person=2)
+    one, other = model.privacy_cost(), KeptRows(model, 5).privacy_cost()
+    assert (one.epsilon, one.delta, one.gaussian_only) == (other.epsilon, other.delta, other.gaussian_only)  # fmt: skip
+    assert other.max_rows_per_person == 5 and not PrivacyBudget.open(folder / "ledger").ledger

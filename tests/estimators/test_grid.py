@@ -3,6 +3,7 @@
 import itertools
 import math
 import tracemalloc
+import warnings
 from fractions import Fraction
 from functools import partial
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 from sklearn.cluster import KMeans
+from sklearn.pipeline import make_pipeline
 
-from dplit import GridKMeans, PrivacyBudget, datasets
+from dplit import BoundedScaler, GridKMeans, PrivacyBudget, datasets
 from dplit.estimators import (
     LARGEST_GRID,
     LEAST_BINS,
@@ -26,6 +28,7 @@ from dplit.estimators import (
 )
 from dplit.estimators.base import PrivateEstimator
 from dplit.estimators.grid import _of_cells
+from dplit.inputs import DoubtWarning
 from dplit.inputs.lattice import lattice, quantize
 from dplit.ledger import declared_cost
 from dplit.mechanisms import Noise, watch
@@ -488,3 +491,76 @@ def test_it_reads_through_noise_alone():
     assert label == "records in each cell"
     assert np.array_equal(value, np.bincount(grid.cells(X), minlength=len(grid.points)))
     assert Noise(0).histogram_scale(epsilon=1.0) == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------- columns narrower than a cell
+
+
+def people(n_values, n=4000, n_lists=2):
+    """Two groups by the first list; the age is the same for all, and the other lists are random."""
+    pandas, rng = pytest.importorskip("pandas"), np.random.default_rng(3)
+    words = [f"v{i}" for i in range(n_values)]
+    lists = {f"list{i}": rng.choice(words, n) for i in range(n_lists)}
+    lists["list0"] = np.array(words)[np.repeat([0, 1], n // 2)]
+    scaler = BoundedScaler({"age": 0}, {"age": 120}, categories=dict.fromkeys(lists, words))
+    frame = pandas.DataFrame({"age": np.full(n, 50.0), **lists})
+    return scaler, frame
+
+
+def said_before(budget, fit):
+    """The doubts about cells, each of which is raised as an error: so nothing may be charged."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "over .* columns, each value of a list", DoubtWarning)
+        try:
+            fit()
+        except DoubtWarning as doubt:
+            assert not budget.ledger
+            return str(doubt)
+    return ""
+
+
+@pytest.mark.parametrize("n_values, n_lists, rough", [(5, 2, True), (9, 1, True), (3, 3, True), (2, 1, False)])  # fmt: skip
+@pytest.mark.parametrize("piped", [False, True])
+def test_columns_narrower_than_two_cells_are_doubted_before_the_charge(n_values, n_lists, rough, piped):  # fmt: skip
+    scaler, frame = people(n_values, n_lists=n_lists)
+    budget = PrivacyBudget(9.0, 1e-5)
+    rows = scaler.fit_transform(frame)
+    model = GridKMeans(2, epsilon=1.0, radius=scaler.radius_)
+    if piped:
+        fit = lambda: budget.fit(make_pipeline(scaler, model), frame)  # noqa: E731
+    else:
+        fit = lambda: budget.fit(model, rows)  # noqa: E731
+    said = said_before(budget, fit)
+    assert bool(said) == rough
+    if rough:
+        assert (
+            f"{1 + n_values * n_lists} columns" in said
+            and "'list0'" in said
+            and "'age'" not in said
+        )
+
+
+def test_a_doubted_column_is_invisible_and_one_that_is_not_is_seen():
+    """What the doubt says is so: all rows are in one cell, though the first list has two groups."""
+    n_cells = {}
+    for n_values, n_lists in ((5, 2), (2, 1)):
+        scaler, frame = people(n_values, n_lists=n_lists)
+        rows = scaler.fit_transform(frame)
+        d = rows.shape[1]
+        grid = CellGrid.over(d, most_bins(d), norm=math.inf)
+        n_cells[n_values] = len(np.unique(grid.cells(rows)))
+    assert n_cells == {5: 1, 2: 2}
+
+
+def test_many_columns_without_a_scaler_and_wide_ones_with_it_are_not_doubted():
+    budget = PrivacyBudget(9.0, 1e-5)
+    rows = np.random.default_rng(0).uniform(-1, 1, (500, 9))
+    fit = lambda X, **ball: budget.fit(GridKMeans(2, epsilon=0.5, **ball), X)  # noqa: E731
+    assert not said_before(budget, lambda: fit(rows, bounds=(-1.0, 1.0)))
+    scaled = BoundedScaler([0.0] * 3, [1.0] * 3).fit_transform(rows[:, :3])
+    assert not said_before(budget, lambda: fit(scaled, radius=3**0.5))
+    assert not said_before(budget, lambda: fit(scaled, bounds=(-1.0, 1.0)))
+    assert len(budget.ledger) == 3
+    budget = PrivacyBudget(9.0, 1e-5)
+    few = GridKMeans(2, epsilon=0.5, radius=3**0.5, n_bins=3)
+    assert "at most 3 intervals" in said_before(budget, lambda: budget.fit(few, scaled))

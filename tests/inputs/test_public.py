@@ -727,7 +727,7 @@ def test_a_seed_that_cannot_be_used_is_refused_before_a_charge(name):
     budget = PrivacyBudget(20.0, 1e-4)
     with pytest.raises((TypeError, ValueError), match="^random_state="):
         model = NoisyLloyd(**BALL | {"random_state": NO_SEEDS[name]})
-        budget.search(model, {"n_iter": [1]}, X, epsilon=1.0)
+        budget.search(model, {"n_iter": [1, 2]}, X, epsilon=1.0)
     with pytest.raises((TypeError, ValueError), match="^random_state="):
         Noise(NO_SEEDS[name])
     assert not budget.ledger

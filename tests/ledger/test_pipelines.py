@@ -734,7 +734,7 @@ def test_a_class_among_the_steps_is_refused_in_our_words():
             lambda: budget.fit(pipe, PEOPLE),  # noqa: B023
             lambda: budget.quote(pipe),  # noqa: B023
             lambda: budget.parallel({"a": (pipe, PEOPLE)}),  # noqa: B023
-            lambda: budget.search(pipe, {"b__n_clusters": [2]}, PEOPLE, epsilon=0.1, bound=9),  # noqa: B023
+            lambda: budget.search(pipe, {"b__n_clusters": [1, 2]}, PEOPLE, epsilon=0.1, bound=9),  # noqa: B023
         ):
             with pytest.raises(TypeError, match="is a class: construct it"):
                 ask()

@@ -288,3 +288,105 @@ def test_what_states_no_cost_is_refused_as_a_fit_refuses_it():
         with pytest.raises(TypeError, match="states no"):
             budget.search(model, {"n_clusters": [1]}, WATCHED, epsilon=0.5)
     assert not budget.ledger
+
+
+NO_CHOICE = {
+    "no name": ({}, "one candidate"),
+    "one value": ({"n_clusters": [2]}, "one candidate"),
+    "one value each": ({"n_clusters": [2], "n_iter": (3,)}, "one candidate"),
+    "a list of one": ([{}], "one candidate"),
+    "no values": ({"n_clusters": [], "n_iter": [1, 2]}, "the list of values for 'n_clusters' is empty"),
+    "no grids": ([], "a dictionary"),
+    "twice": ({"n_clusters": [2, 3, 2]}, r"equal parameters \(n_clusters=2\)"),
+    "in an array": ({"n_clusters": np.array([3, 3])}, "equal parameters"),
+    "in two grids": ([{"n_clusters": [1, 2]}, {"n_clusters": [2, 4]}], "equal parameters"),
+    "the default": ([{"n_clusters": [1, 8]}, {}], "equal parameters .those of the estimator"),
+    "centers": ({"center": [np.zeros(2), np.zeros(2)]}, "equal parameters"),
+    "lists": ({"n_iter": [1, 2], "center": [[0.0, 0.0], [0.0, 0.0]]}, "equal parameters"),
+    "a seed": ({"random_state": [0, 1]}, "'random_state' is not a parameter to search"),
+    "two seeds": ({"n_clusters": [1, 2], "random_state": [None, None]}, "'random_state' is not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_CHOICE)
+@pytest.mark.parametrize("piped", [False, True])
+def test_candidates_that_leave_no_choice_are_refused_before_a_charge(name, piped):
+    grid, words = NO_CHOICE[name]
+    model, budget = MODEL(random_state=None), PrivacyBudget(60.0, 1e-4)
+    if piped:
+        model = make_pipeline(SCALER(), model)
+        named = lambda one: {f"noisylloyd__{key}": values for key, values in one.items()}  # noqa: E731
+        grid = [*map(named, grid)] if isinstance(grid, list) else named(grid)
+        words = words.replace("'n_c", "'noisylloyd__n_c").replace("(n_c", "(noisylloyd__n_c")
+        words = words.replace("'random", "'noisylloyd__random")
+    with pytest.raises((TypeError, ValueError), match=f"^grid: .*{words}"):
+        budget.search(model, grid, WATCHED, epsilon=0.5)
+    assert not budget.ledger
+
+
+def test_equal_steps_are_equal_candidates_and_different_ones_are_not():
+    pipe, budget = make_pipeline(SCALER(), MODEL()), PrivacyBudget(6.0, 1e-5)
+    with pytest.raises(ValueError, match="^grid: two candidates have equal parameters"):
+        budget.search(pipe, {"noisylloyd": [MODEL(n_clusters=3)] * 2}, WATCHED, epsilon=0.5)
+    with pytest.raises(ValueError, match="^grid: two candidates have equal parameters"):
+        twins = [MODEL(n_clusters=3), MODEL(n_clusters=3)]
+        budget.search(pipe, {"noisylloyd": twins}, WATCHED, epsilon=0.5)
+    assert not budget.ledger
+    grid = [{"n_clusters": [1, 2]}, {"n_clusters": [1, 2], "n_iter": [1]}]
+    assert len(searched(MODEL(), grid)[0].estimators_) == 4
+    found, _ = searched(MODEL(n_clusters=1), {"center": [np.zeros(2), np.array([0.0, 0.1])]})
+    assert len(found.estimators_) == 2
+
+
+@pytest.mark.parametrize("grid", [[3], (3,), range(3, 4), [2, 2], []])
+def test_one_number_of_clusters_leaves_no_choice(grid):
+    with pytest.raises(ValueError, match="^n_clusters: .* two or more, each once"):
+        choose_n_clusters(MODEL(), grid, WATCHED, epsilon=1.0, delta=1e-6)
+
+
+def test_a_search_without_the_cost_of_its_choice_says_what_is_missing():
+    for asked in ({}, {"epsilon": None}):
+        with pytest.raises(ValueError, match="^epsilon=None: search needs the privacy cost of the choice"):  # fmt: skip
+            PrivacyBudget(6.0, 1e-5).search(MODEL(), {"n_clusters": [1, 2]}, WATCHED, **asked)
+
+
+USELESS = {
+    "NaN": (lambda model, rows: np.full(len(rows), np.nan), "NaN or fails for each of"),
+    "a root": (lambda model, rows: np.sqrt(-1.0 - rows[:, 0] ** 2), "NaN or fails for each of"),
+    "a score": (lambda model, rows: -1.0 - squared_distances(model, rows), "return the bound minus"),
+    "-inf": (lambda model, rows: np.full(len(rows), -np.inf), "return the bound minus"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_a_scorer_that_tells_nothing_on_public_rows_costs_nothing(name):
+    scorer, words = USELESS[name]
+    budget = PrivacyBudget(6.0, 1e-5)
+    for model, grid in (MODEL(), {"n_clusters": [1, 2]}), (make_pipeline(SCALER(), MODEL()), GRID):
+        with pytest.raises(ValueError, match=f"^the scorer returns .*{words}") as told:
+            budget.search(model, grid, WATCHED, scorer, epsilon=0.5, bound=4.0)
+        assert "before the charge" in told.value.__notes__[0]
+    assert not budget.ledger
+
+
+def test_a_scorer_with_equal_losses_on_public_rows_is_doubted_and_others_are_not():
+    def asked(scorer, bound=4.0):
+        with warnings.catch_warnings(record=True, action="always") as heard:
+            searched(MODEL(), {"n_clusters": [1, 2]}, scorer=scorer, bound=bound)
+        return [str(w.message) for w in heard if issubclass(w.category, DoubtWarning)]
+
+    (said,) = asked(lambda model, rows: np.full(len(rows), 2.0))
+    assert said.startswith("the scorer: between 0 and bound=4 it returns the same loss for each of")
+    for scorer in (
+        lambda model, rows: 9.0 + squared_distances(model, rows),
+        lambda model, rows: np.sqrt(rows[:, 0] - 100.0),
+        lambda model, rows: np.where(rows[:, 0] > 0, -1.0, 0.0),
+    ):
+        assert len(asked(scorer)) == 1
+    # a loss that is NaN, or negative, for some rows only is none of these
+    for scorer in (
+        None,
+        lambda model, rows: np.where(rows[:, 0] > 0, np.nan, 1.0),
+        lambda model, rows: np.where(rows[:, 0] > 0, -1.0, np.nan),
+    ):
+        assert asked(scorer) == []

@@ -164,7 +164,10 @@ def test_a_search_for_persons():
     assert choice.mechanism == "exponential" and choice.epsilon == pytest.approx(0.3)
     assert found.spent_.max_rows_per_person == 3 and budget.ledger[0].state == "settled"
     assert budget.receipts[0] == found.spent_
-    for grid in ({"max_rows_per_person": [3, 4]}, {"max_rows_per_person": [1]}):
+    for grid in (
+        {"max_rows_per_person": [3, 4]},
+        {"n_clusters": [1, 2], "max_rows_per_person": [1]},
+    ):
         with pytest.raises(ValueError, match="max_rows_per_person|cannot be added"):
             budget.search(model, grid, Untouchable(), epsilon=0.3)
     assert len(budget.ledger) == 1
@@ -188,3 +191,18 @@ def test_the_choice_for_persons_has_the_distribution_of_the_smaller_cost(monkeyp
         model = NoisyLloyd(2, **PRICE, max_rows_per_person=m)
         budget.search(model, {"n_clusters": [1, 2]}, X, epsilon=0.3)
     assert asked == [0.3, pytest.approx(0.1)]
+
+
+def test_the_help_of_the_command_names_the_shares_of_delta_that_are_used():
+    """The help loads no ledger, so its text contains the numbers; here they are compared."""
+    from dplit.accounting.filters import SHARES
+    from dplit.command_line import options
+    from dplit.ledger.units import share_in_words
+
+    said = options._ADDED
+    for told in (
+        f"tight composition at {share_in_words(SHARES.gaussian)} of delta",
+        f"with {share_in_words(SHARES.basic)} kept for addition",
+        f"and {share_in_words(SHARES.own + SHARES.failure)} for deltas and failures",
+    ):
+        assert told in said

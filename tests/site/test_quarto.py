@@ -266,6 +266,33 @@ def test_every_link_stays_in_the_book(book):
     assert count > 500
 
 
+def heading_ids(notebook):
+    """The ids that pandoc makes of headings below the title; in boxes too, where Quarto removes the heading and keeps its id taken."""
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
+        for title in re.findall(r"^##+ +(.*?) *$", text, flags=re.M):
+            slug = re.sub(r"[^\w .-]", "", title.lower()).strip().replace(" ", "-")
+            yield re.sub(r"^[^a-z]+", "", slug)
+
+
+def test_no_heading_takes_the_id_of_a_documented_name():
+    """A name is documented under its own id; a heading with that id comes first, and the link would lead there or nowhere."""
+    places = documentation(runpy.run_path(str(ROOT / "dplit/_modidx.py"))["d"]["syms"])
+    named = {}
+    for target in places.values():
+        page, _, anchor = target.partition("#")
+        named.setdefault(page, set()).add(anchor)
+    taken = {
+        (page, found)
+        for page, names in named.items()
+        for found in heading_ids(json.loads((NBS / page).with_suffix(".ipynb").read_text("utf8")))
+        if found in names
+    }
+    assert not taken
+    cell = {"cell_type": "markdown", "source": ["# Zoom\n", "## 2. Walks\n", "#### Shares, of a filter\n"]}  # fmt: skip
+    assert [*heading_ids({"cells": [cell]})] == ["walks", "shares-of-a-filter"]
+
+
 def test_numbers_are_the_papers(book):
     kept = 0
     for name, notebook in book.items():

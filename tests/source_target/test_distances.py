@@ -1,6 +1,7 @@
 """k-medoids by any metric: against every choice of medoids, an integer program, FasterPAM, and the same target in other words."""
 
 import itertools
+import re
 import tracemalloc
 
 import numpy as np
@@ -370,3 +371,89 @@ def test_a_parameter_that_is_checked_is_the_one_that_measures(metric, params):
     known = pairwise_distances(X, X[:2], metric=metric, **params).min(axis=1)
     assert np.allclose(source_target.source_distance(X, X[:2], **given), known)
     assert len(SourceTargetKMedoids(2, **given).fit(Xt=X).medoid_indices_) == 2
+
+
+# ---------------------------------------------------------------- public mistakes, in our own words
+
+FOREIGN = (
+    "Expected|array=|check_array|toarray\\(\\)' to|inhomogeneous|DType|could not convert|dtype\\("
+)
+
+
+def ones_but(cell, dtype=float):
+    rows = np.ones((5, 3), dtype=dtype)
+    rows[2, 1] = cell
+    return rows
+
+
+BAD_TABLES = {
+    "NaN": (ones_but(np.nan), "row 2, column 1 .* is NaN"),
+    "infinity": (ones_but(-np.inf), "row 2, column 1 .* is infinite"),
+    "None": (ones_but(None, object), "row 2, column 1 .* is NaN"),
+    "a word": (ones_but("far", object), "row 2, column 1 .* is a word"),
+    "words in a list": ([[1.0, 2.0], ["x", 3.0]], "row 1, column 0 .* is a word"),
+    "masked": (np.ma.masked_equal(ones_but(7.0), 7.0), "row 2, column 1 .* is masked"),
+    "an object": (ones_but(print, object), "row 2, column 1 .* is a builtin_function"),
+    "unequal rows": ([[1.0, 2.0], [3.0, 4.0], [5.0]], "row 2 .* has 1 entries, and row 0 has 2"),
+    "dates": (np.full((2, 2), "2020-01-01", "M8[D]"), "not numbers"),
+    "True": (np.ones((3, 2), bool), "True or False"),
+    "no rows": (np.ones((0, 2)), "at least one row|0 sample"),
+    "an iterator": (iter([[1.0]]), "Pass all rows at once"),
+    "a file": ("table.csv", "Read the file first"),
+    "a mapping": ({"a": [1.0]}, "Make it a data frame first"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_public_table_that_cannot_be_used_is_refused_in_our_words(name):
+    table, words = BAD_TABLES[name]
+    for metric in ("euclidean", "haversine", "precomputed", "manhattan"):
+        model = SourceTargetKMedoids(2, metric=metric)
+        with pytest.raises((TypeError, ValueError), match=f"^Xt.*({words})") as told:
+            model.fit(Xt=table)
+        assert not re.search(FOREIGN, str(told.value)) and "\n" not in str(told.value)
+    if name != "no rows":  # there may be no source
+        with pytest.raises((TypeError, ValueError), match=f"^sources.*({words})") as told:
+            SourceTargetKMedoids(2).fit(Xt=np.eye(5, 3), sources=table)
+        assert not re.search(FOREIGN, str(told.value))
+
+
+def test_precomputed_tables_that_are_no_distances_are_named_with_their_place():
+    D = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    wrong, model = D.copy(), SourceTargetKMedoids(2, metric="precomputed")
+    wrong[3, 1] = -2.0
+    with pytest.raises(ValueError, match=r"^Xt: the distance in row 3, column 1 .* is below"):
+        model.fit(Xt=wrong)
+    with pytest.raises(ValueError, match="^sources: the distance in row 3, column 1"):
+        model.fit(Xt=D, sources=wrong)
+    with pytest.raises(ValueError, match="^Xt: .* 4 rows and 2 columns. Pass distances"):
+        model.fit(Xt=D[:, :2])
+    with pytest.raises(ValueError, match="^sources: .* as many rows as Xt has, 4, and here are 3"):
+        model.fit(Xt=D, sources=D[:3])
+    wrong[3, 1] = -1e-12  # rounded
+    assert model.fit(Xt=wrong).cost_ >= 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("euclidian", "euclidean"), ("Euclidean", "euclidean"), ("haversin", "haversine"),
+        ("MANHATTAN", "manhattan"), ("pre-computed", "precomputed"), ("mahalonobis", "mahalanobis"),
+        ("cosin", "cosine"), ("city-block", "cityblock"),
+    ],
+)  # fmt: skip
+def test_a_typing_error_in_a_metric_is_answered_by_the_right_word(wrong, right):
+    for ask in (
+        lambda: SourceTargetKMedoids(2, metric=wrong).fit(table(6)),
+        lambda: source_target.stc_cost(table(6), None, [0], metric=wrong),
+    ):
+        with pytest.raises(ValueError, match=f"Did you mean '{right}'[?]"):
+            ask()
+    with pytest.raises(ValueError, match=r"precomputed\.$"):  # none is near
+        SourceTargetKMedoids(2, metric="gower").fit(table(6))
+
+
+@pytest.mark.parametrize("metric", ["correlation", "braycurtis"])
+def test_rows_without_a_distance_name_the_metric(metric):
+    with pytest.raises(ValueError, match=f"^metric='{metric}': .*no finite number.* row"):
+        SourceTargetKMedoids(1, metric=metric).fit(Xt=np.zeros((4, 2)))

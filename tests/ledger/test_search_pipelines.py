@@ -372,10 +372,15 @@ def test_a_scorer_that_tells_nothing_on_public_rows_costs_nothing(name):
 def test_a_scorer_with_equal_losses_on_public_rows_is_doubted_and_others_are_not():
     def asked(scorer, bound=4.0):
         with warnings.catch_warnings(record=True, action="always") as heard:
-            searched(MODEL(), {"n_clusters": [1, 2]}, scorer=scorer, bound=bound)
+            ask = {"scorer": scorer, "bound": bound, "accept_doubts": True}
+            searched(MODEL(), {"n_clusters": [1, 2]}, **ask)
         return [str(w.message) for w in heard if issubclass(w.category, DoubtWarning)]
 
-    (said,) = asked(lambda model, rows: np.full(len(rows), 2.0))
+    budget, constant = PrivacyBudget(6.0, 1e-5), lambda model, rows: np.full(len(rows), 2.0)
+    with pytest.raises(ValueError, match="returns the same loss for each of"):
+        budget.search(MODEL(), {"n_clusters": [1, 2]}, PEOPLE, constant, epsilon=0.5, bound=4.0)
+    assert not budget.ledger
+    (said,) = asked(constant)
     assert said.startswith("the scorer: between 0 and bound=4 it returns the same loss for each of")
     for scorer in (
         lambda model, rows: 9.0 + squared_distances(model, rows),

@@ -26,7 +26,7 @@ import numpy as np
 from ..ledger.rules import declared_cost, Row
 from ..accounting.groups import receipt_for_persons
 from ..estimators.base import rows_per_person
-from ..estimators.grid import GridKMeans, said_of_cells
+from ..estimators.grid import GridKMeans
 from ..estimators.lloyd import NoisyLloyd
 from ..max_cover.kmeans import MaxCoverKMeans
 from ..private_evolution.kmeans import HDPEMeans, PEMeans
@@ -36,12 +36,12 @@ from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
-from .findings import doubts, Result
+from .findings import doubts, remarks, Result
 from .reports import _read, centers_in_words, made_by, report, together
-from ..inputs.doubts import check_work, held_doubts, listed, Reach, stopped
+from ..inputs.doubts import check_work, held_doubts, listed, stopped
 from .options import MANY
 from .bounds import read_public
-from .files import _block, lists_in_doubt, lists_of_one, read_rows
+from .files import _block, lists_in_doubt, read_rows
 from .persons import as_charged, check_persons, cost_of, keeping
 from .persons import persons_of, promise_of, settled, unit_in_words
 from .sources import opened
@@ -142,13 +142,6 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
-def _remarks(scaler, model):
-    """Sentences (PUBLIC) at which no run stops: about lists of one value, and about columns that are narrow on the grid of this run."""
-    yield from lists_of_one(scaler)
-    if isinstance(model, GridKMeans):
-        yield from filter(None, [said_of_cells(Reach.of(scaler.columns_), *model.bounds)])
-
-
 def _say_cost(options, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
@@ -427,7 +420,7 @@ def _cluster(options, source, found):
     budget = _till(options, model)
     units = rows_per_person(model), budget.max_rows_per_person if budget else 1
     ends = promise_of(options, max(units)), budget.id if budget else ""
-    told = _Told(*said, *ends, mistakes, tuple(_remarks(scaler, model)))
+    told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
     if options.dry_run:
         _require_empty(options.out)
         return _say_cost(options, model, told, budget)

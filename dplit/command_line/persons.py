@@ -15,7 +15,6 @@ import numpy as np
 
 from .files import _carefully, _csv_cells, _parquet, read_names
 from .sources import is_parquet
-from ..estimators.base import rows_per_person
 from ..inputs.checks import column_kind
 from ..inputs.contributions import names_no_person, Persons
 from ..ledger.rules import cost_for
@@ -138,7 +137,7 @@ def cost_of(options, model, budget):
 
 def unit_in_words(options, model, budget):
     """Sentences about what the ledger charges, if its unit is not that of the run. PUBLIC."""
-    own, m = rows_per_person(model), budget.max_rows_per_person
+    own, m = model.max_rows_per_person, budget.max_rows_per_person
     if own == m:
         return
     said = f"ledger {options.ledger}: it counts {in_words(m)}"

@@ -96,6 +96,7 @@ def zoo(neighboring):
 NOT_HERE = (
     "scaled by the data",
     "the same draws in every release",
+    "the same draws in every release, signs in turn",
     "a privacy cost above the claim after a large noisy number",
     "NaN passes",
 )
@@ -108,7 +109,8 @@ CASES = planted(["labels"], NOT_HERE) + planted(["no labels"], NOT_HERE + WEIGHE
 
 @pytest.mark.parametrize(("name", "bug"), CASES)
 def test_every_injected_bug_is_caught(name, bug):
-    assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit_table(name))
+    # a fit draws three numbers: 40 fits would tell a factor of two, and not the square root of two
+    assert is_caught(bug, ESTIMATORS[name](), zoo, fit=fit_table(name), n_runs=200)
 
 
 @every

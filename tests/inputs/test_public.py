@@ -339,7 +339,7 @@ def test_labels_and_sources_that_do_not_fit_are_refused_before_they_are_paid_for
         refused_without_charge(model, "belong together", **tables | {"ys": None})
         refused_without_charge(model, "columns of Xt", **tables | {"Xt": Silent(400, 3)})
         bad = np.where(X == X[3, 1], np.nan, X)
-        refused_without_charge(model, "Xs cannot be used", **tables | {"Xs": bad})
+        refused_without_charge(model, "^Xs: row 3, column 1 .* is NaN", **tables | {"Xs": bad})
         refused_without_charge(model, "(?i)data|argument")
     for name in ("NoisyAverageSet", "NeighborNoisyAverages"):
         model, tables = make(name)

@@ -109,17 +109,25 @@ def _instead(text, names):
 
 def _from_csv(text, path):
     """(column, {"low", "high", "values", "missing", "weight"}) of each line."""
+    if not (text := text.lstrip("\r\n")).strip():
+        raise ValueError(
+            f"{path}: it is empty; a file of bounds begins with the line column,low,high."
+        )
     lines = io.StringIO(text, newline="")  # a name may hold a line break
     separator = _separator(lines.readline())
     lines.seek(0)
     reader = csv.DictReader(lines, delimiter=separator)
-    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = [name.strip() for name in reader.fieldnames]
     if "column" not in reader.fieldnames:
         raise ValueError(
             f"{path}: the first line of a file of bounds must be column,low,high and, if they are used, "
             f"values, missing and weight{as_one_name(reader.fieldnames)}. {_instead(text, reader.fieldnames)}"
         )
     _refuse_misspelled(reader.fieldnames, path)
+    if twice := [name for name in _PARTS if reader.fieldnames.count(name) > 1]:
+        raise ValueError(
+            f"{path}: its first line names {twice[0]} more than once; each name may come once."
+        )
     for line in reader:
         column = (line.get("column") or "").strip()
         if None in line:  # 200,000 in a file of commas would be the bound 200
@@ -154,7 +162,7 @@ def _from_json(text, path):
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
-        other = " This looks like CSV: give the file a name that ends in .csv."
+        other = " This looks like CSV: give the file a name that ends in .csv." * bool(text.strip())
         raise ValueError(
             f"{path}: a JSON file of bounds is an object, with an entry for each column."
             + other * (text.lstrip()[:1] not in ("{", "["))

@@ -312,12 +312,12 @@ def check_work(steps, what, owner, *, doubts=True, advice="choose smaller number
     """
     if steps > A_DAY:
         raise ValueError(
-            f"{what}: {owner} would take more than a day of one core, whatever the table is: about {steps:.0e} steps of "
+            f"{what}: {owner} would take more than a day of one core, by an estimate from such numbers alone: about {steps:.0e} steps of "
             f"half a nanosecond each. {advice.capitalize()}."
         )
     if doubts and steps > A_MINUTE:
         doubt(
-            f"{what}: {owner} may take minutes or hours of one core, whatever the table is. If this is a mistake, "
+            f"{what}: {owner} may take minutes or hours of one core, by an estimate from such numbers alone. If this is a mistake, "
             f"{advice}."
         )
 

@@ -182,6 +182,12 @@ def test_released_doubts_leave_out_clusters_that_may_be_empty():
         ("column,low,high\nage;0;120\n", "uses ',' between cells, and this one, it seems, ';'"),
         ("column,low,high\nage\t0\t120\n", "is one cell"),
         ("column,low,high\nage\n", "column 'age' has no low"),
+        ("", "it is empty; a file of bounds begins with"),
+        ("\ufeff\r\n\n", "it is empty; a file of bounds begins with"),
+        (" \n \n", "it is empty; a file of bounds begins with"),
+        ("column,low,high,low\nage,0,120,2\n", "names low more than once"),
+        ("column,low,high,weight, weight\nage,0,120,2,1\n", "names weight more than once"),
+        ("column,low,column,high\nage,0,x,120\n", "names column more than once"),
     ],
 )
 def test_bounds_read_as_one_column(tmp_path, bounds, told):
@@ -189,6 +195,13 @@ def test_bounds_read_as_one_column(tmp_path, bounds, told):
     with pytest.raises(ValueError) as caught:
         read_bounds(tmp_path / "b.csv")
     assert told in str(caught.value)
+
+
+def test_blank_lines_before_the_first_are_left_out(tmp_path):
+    text = "column,low,high\nage,0,120\n"
+    (tmp_path / "b.csv").write_text(text)
+    (tmp_path / "c.csv").write_text(f"\n\r\n{text}")
+    assert repr(read_bounds(tmp_path / "b.csv")) == repr(read_bounds(tmp_path / "c.csv"))
 
 
 def test_a_table_read_as_one_column_is_refused_before_the_charge(people):

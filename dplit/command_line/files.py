@@ -395,7 +395,7 @@ def read_names(source, refuse=None):
     """PUBLIC names of the columns of a `Source`, or of a plain CSV or Parquet file: all different. No row is read.
 
     `refuse`: a function that refuses the names if they are not those declared; it is called first, so
-    that a first line without names, which is a record, gets the same sentence whatever its cells are.
+    that a first line without names, which is a record, gets the same sentence for all cells.
     """
     source = Source.of(source)
     first, *others = source.parts

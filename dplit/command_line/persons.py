@@ -169,9 +169,8 @@ def _check_types(source, column):
                 )
             _carefully(lambda part: _parquet(part, 1, [column]), part)
             sorts.setdefault(_sort_of(kind), part.name)
-    if (
-        len(sorts) > 1
-    ):  # one person would have two ids, such as 7 and 007, or two ways of writing a date
+    # otherwise one person would have two ids, such as 7 and 007, or two ways of writing a date
+    if len(sorts) > 1:
         (one, first), (other, second) = [*sorts.items()][:2]
         raise ValueError(
             f"{second}: column {column!r} holds {other}, and in {first} {one}; convert it to text in all parts, by one "

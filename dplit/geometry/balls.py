@@ -109,9 +109,8 @@ def clip_to_ball(
     return out
 
 # %% ../../nbs/geometry/balls.ipynb #a6a3b961
-_LARGEST = (
-    1e300  # of an entry minus that of the center: 1e308 - (-1e308) is far outside, not infinite
-)
+# of an entry minus that of the center: 1e308 - (-1e308) is far outside, not infinite
+_LARGEST = 1e300
 
 
 def relative_to_ball(X, radius, center=None):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['HELD', 'is_tensor', 'is_whole_tensor', 'namespace', 'like', 'Copies', 'to_numpy', 'doubles', 'rounded', 'as_type',
-           'empty', 'ones', 'taken', 'square_root', 'row_squares', 'select_rows', 'beside', 'side_by_side', 'joined',
-           'whole_bins', 'bin_counts', 'group_sums']
+           'empty', 'ones', 'taken', 'square_root', 'row_squares', 'select_rows', 'on_device_of', 'side_by_side',
+           'joined', 'whole_bins', 'bin_counts', 'group_sums']
 
 # %% ../../nbs/inputs/arrays.ipynb #c438a09b
 import array_api_compat
@@ -138,7 +138,7 @@ def select_rows(X, at):
     return X[at.start : min(at.stop, X.shape[0]), ...]
 
 
-def beside(x, where):
+def on_device_of(x, where):
     """Numbers on the device of `where`, and of its library; those that are there already are not moved."""
     if is_tensor(x) and namespace(x) is namespace(where) and device(x) == device(where):
         return x
@@ -151,7 +151,7 @@ def side_by_side(left, right):
         return np.column_stack([left, right])
     xp = namespace(left if is_tensor(left) else right)
     where = left if is_tensor(left) else right
-    both = [doubles(beside(x, where)) for x in (left, right)]
+    both = [doubles(on_device_of(x, where)) for x in (left, right)]
     return xp.concat([xp.reshape(x, (x.shape[0], -1)) for x in both], axis=1)
 
 
@@ -196,7 +196,7 @@ def group_sums(Q, which, n_groups):
     bins = whole_bins(which, n_groups)
     columns = (np.ones(len(Q)), bins, np.arange(len(Q) + 1))
     member = sparse.csc_array(columns, shape=(n_groups + 1, len(Q)))
-    # sums of whole numbers below 2**53: exact in float64, whatever the order
+    # sums of whole numbers below 2**53: exact in float64, in any order
     sums = (member @ Q)[:n_groups]
     return np.column_stack([sums, _counted(bins, n_groups)]).astype(np.int64)
 

@@ -91,7 +91,7 @@ def held_doubts():
 
 @contextmanager
 def refuse_doubts(accepted, how):
-    """Around the checks before a charge: doubts about PUBLIC numbers are refused together, since after the charge nobody can act on them.
+    """Around the checks before a charge: doubts about PUBLIC numbers are refused together, since after the charge it is too late to act on them.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ A_MINUTE, A_DAY = 1.2e11, 2e14  # steps of one core, about half a nanosecond eac
 
 
 def check_work(steps, what, owner, *, doubts=True, advice="choose smaller numbers"):
-    """Refuse PUBLIC numbers with which a fit takes more than a day of one core, whatever the table is; a doubt if it takes minutes.
+    """Refuse PUBLIC numbers with which a fit takes more than a day of one core, for any table; a doubt if it takes minutes.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from ..inputs.arrays import as_type, Copies, empty
 
 # %% ../../nbs/private_evolution/fused.ipynb #78dc3758
 class tl:
-    """Stands in for `triton.language`, which takes a second to load, until the kernel runs."""
+    """In place of `triton.language`, which takes a second to load, until the kernel runs."""
 
     class constexpr:
         """What the compiler looks for: a constant of the compiled program."""
@@ -63,7 +63,7 @@ def best_of_blocks(
     tl.store(OUT + rows, at, mask=rows < n)
 
 # %% ../../nbs/private_evolution/fused.ipynb #7c2ede1a
-why_not = []  # the kernel does not run on this machine
+why_not = []  # types of errors for which the kernel does not run on this machine
 MOST_COLUMNS = 64  # more would not fit the registers of a block
 
 
@@ -88,9 +88,8 @@ class FusedVotes:
             return None
         try:
             return self.run(G)
-        except (
-            Exception
-        ) as error:  # for a public reason: no Triton, or no compiler of C, which it needs
+        except Exception as error:
+            # for a public reason: no Triton, or no compiler of C, which it needs
             why_not.append(type(error).__name__)
             return None
 

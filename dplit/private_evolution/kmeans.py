@@ -31,13 +31,12 @@ from ..estimators.base import Passes, Verbose
 from ..estimators.kmeans import Clusters, mean_errors, PrivateKMeans, public_start
 from ..geometry.projections import project
 from ..inputs.arrays import taken
-from ..inputs.blocks import keep_rows
+from ..inputs.blocks import keep_rows, MappedRows
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import ANoise
 from ..geometry.projections import gaussian_projection
 from ..inputs.checks import check_count
 from ..inputs.contracts import Point, Points, Positive, positive, Radius, RowsPerPerson
-from ..inputs.blocks import MappedRows
 from ..inputs.tables import PartitionedRows
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #1976e3ff
@@ -456,7 +455,7 @@ def _evolve(rows, given, noise, search, radius, start=None):
     if d > given.n_components:
         return _evolve_projected(rows, given, noise, search, radius, start)
     start = None if start is None else clip_to_ball(start / radius, 1.0)
-    centers = search(vote_rows(rows, lambda block: block, radius, None, d), start=start) * radius
+    centers = search(vote_rows(rows, radius), start=start) * radius
     return centers, nearest_labels(rows, centers, radius)
 
 
@@ -469,9 +468,9 @@ def _evolve_projected(rows, given, noise, search, radius, start=None):
     unit = 1.25 * math.sqrt(q / d)
     view = partial(project, matrix=axes, radius=radius, divisor=unit)
     start = None if start is None else view(start)
-    candidate_centers = search(vote_rows(rows, view, 1.0, None, q), start=start)
-    find = NearestCenter(candidate_centers, 1.0)
-    labels = keep_rows(rows, lambda block: find(view(block)), 1, np.int32)
+    projected = MappedRows(rows, lambda block, at: view(block), q)
+    candidate_centers = search(vote_rows(projected, 1.0), start=start)
+    labels = keep_rows(projected, NearestCenter(candidate_centers, 1.0), 1, np.int32)
     return clip_to_ball(candidate_centers @ axes.T * (unit * radius), radius), labels
 
 # %% ../../nbs/private_evolution/kmeans.ipynb #b61f4e28

@@ -432,7 +432,7 @@ def published_pe_means(rows, given, noise):
     """
     mu, d = gaussian_mu(given.epsilon, given.delta), rows.shape[1]
     n_rounds = given.n_votes or paper_rounds(d, given.epsilon)
-    Q = vote_rows(rows, lambda block: block, given.radius, given.center, d)
+    Q = vote_rows(rows, given.radius, given.center)
     L = paper_variations(given.n_public, given.n_clusters)
     cost = {"mu": mu, "n_total": given.n_public, "noise": noise}
     candidate_centers = private_evolution(
@@ -469,13 +469,14 @@ def published_hdpe_means(rows, given, noise):
     matrix = gaussian_projection(rows.shape[1], q, noise.public_rng)
     view = partial(project, matrix=matrix, **ball)
     # line 6: PE-means, two rounds fewer
-    Q = vote_rows(rows, view, 1.0, None, q)
+    projected = MappedRows(rows, lambda block, at: view(block), q)
+    Q = vote_rows(projected, 1.0)
     cost = {"mu": each * math.sqrt(n_all - 2), "n_total": n, "noise": noise}
     L = paper_variations(n, k)
     candidate_centers = private_evolution(Q, k, L, n_all - 2, antithetic=False, **cost)
     # lines 7 to 9: labels
     find = NearestCenter(clip_to_ball(candidate_centers, 1.0), 1.0)
-    labels = keep_rows(rows, lambda block: find(view(block)), 1, np.int32)
+    labels = keep_rows(projected, find, 1, np.int32)
     # lines 10 to 14: sums with noise sigma R, counts with noise sigma, one joint release
     ask = {"groups": labels, "n_groups": k, "weight": 1.0, "label": "sums and counts"}
     sums, counts = noise.sums(rows, **ball, **ask, mu=math.sqrt(2) * each)

@@ -65,27 +65,23 @@ def _on_grid(rows, scale):
     return as_type(rounded(rows * scale), np.float32)
 
 # %% ../../nbs/private_evolution/votes.ipynb #c5013a77
-def vote_rows(X, view, radius, center, d):
-    """Rows, or a view of them in d dimensions, as `vote_grid` returns them; kept in memory if they are few.
+def vote_rows(X, radius, center=None):
+    """Rows as `vote_grid` returns them; kept in memory if they are few.
 
     Parameters
     ----------
-    X : ndarray or MappedRows of shape (n, d_in)
+    X : ndarray or MappedRows of shape (n, d)
         PRIVATE rows.
-    view : callable
-        Function of a block of rows; record-wise.
     radius, center
-        Ball of what the view returns. PUBLIC.
-    d : int
-        Columns of the view.
+        Their ball. PUBLIC.
 
     Returns
     -------
     ndarray of float32, shape (n, d), or MappedRows
         PRIVATE.
     """
-    ball, scale = ToBall(radius, center), grid_radius(d) / radius
-    clipped = MappedRows(X, lambda rows, at: ball(view(rows), at), d)
+    d = X.shape[1]
+    clipped, scale = MappedRows(X, ToBall(radius, center)), grid_radius(d) / radius
     return keep_rows(clipped, lambda rows: _on_grid(rows, scale), d, np.float32)
 
 # %% ../../nbs/private_evolution/votes.ipynb #b6163239

@@ -215,15 +215,16 @@ def _malformed(wrong):
 
 
 def _verdict(columns, wrong, kept, persons=None):
-    """(whether a fit would read the table, a sentence)."""
+    """(whether a fit would read the table and find records, a sentence)."""
     refused = [repr(c.column.name) for c in columns if c.refused]
     why = [_malformed(wrong)] * bool(wrong)
     why += [
         f"cells of {', '.join(refused)} cannot be read and no rule is declared for them"
     ] * bool(refused)
-    why += ["no record is left"] * (kept == 0 and not why)
     if why:
         return False, f"A fit would be REFUSED, and its ledger charged: {'; '.join(why)}."
+    if kept == 0:
+        return False, "NO RECORD IS LEFT: a fit would be charged, and answer with noise alone."
     total = columns[0].n if persons is None else persons.n_rows
     return True, f"A fit would read the table, and keep {kept} of {total} records."
 
@@ -240,7 +241,7 @@ def check(options):
     Returns
     -------
     int
-        0 if a fit would read the table, else 1.
+        0 if a fit would read the table and find a record, else 1.
 
     Raises
     ------

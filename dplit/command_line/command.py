@@ -39,6 +39,7 @@ from ..accounting.receipts import total_line, Table
 from .findings import doubts, remarks, Result
 from .reports import _read, centers_in_words, made_by, report, together
 from ..inputs.doubts import check_work, held_doubts, listed, stopped
+from ..inputs.tables import empty_tables
 from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
@@ -393,7 +394,7 @@ def _answer(options, source, scaler, model, stop, told, charge=None):
         with clock("reading"):
             rows = read_rows(source, scaler, keeping(persons))
         say(f"{options.clusters} clusters by {type(model).__name__}, because {told.why} ...")
-        with clock("clustering"):
+        with clock("clustering"), empty_tables():
             model.fit(rows)
     result = _result(options, source, scaler, model, told, charge)
     return (result, _write(options.out, result, FILES[:2])), result.receipt

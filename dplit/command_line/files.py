@@ -454,8 +454,8 @@ def check_table(source, scaler):
 _UNUSABLE = (
     "the table cannot be used: after the first line, each record must have a cell for each name and all "
     "quotes closed, each cell of a range must be a finite number such as 1234.5 or 1e-3, unless the bounds "
-    "have a rule for missing cells of its column, each cell of a list must be UTF-8 text, and there must be at "
-    "least one record (with --person-column, one that has an id). To protect the records, this message says no more; nothing was released. (The curator "
+    "have a rule for missing cells of its column, and each cell of a list must be UTF-8 text. To protect the "
+    "records, this message says no more; nothing was released. (The curator "
     "may run: python -m dplit check, with --person-column if it was used here. Convert dates to numbers: days since a public date. If check finds nothing, "
     "the cause is a bug in dplit, or the machine: please report it.)"
 )
@@ -466,7 +466,7 @@ def read_rows(source, scaler, keep=None):
 
     `keep`: a function from the source to the records of each part that are kept, see `keeping`; default all.
     Refused as in `check_table`, before a row is read; and by a `ValueError` with always the same sentence if
-    a row cannot be used, or there is none: it names no cell, line or column.
+    a row cannot be used: it names no cell, line or column. A table without records has none here either.
     """
     source = Source.of(source)
     check_table(source, scaler)
@@ -477,12 +477,9 @@ def read_rows(source, scaler, keep=None):
                 (_parquet_rows if is_parquet(part) else _csv_rows)(part, scaler, kept)
                 for part, kept in zip(source.parts, keep, strict=True)
             ]
-            rows = found[0] if len(found) == 1 else np.concatenate(found)
-            usable = len(rows) > 0
+            return found[0] if len(found) == 1 else np.concatenate(found)
     except _HALTS:
         raise
     except BaseException:  # its kind would reveal something about a row
-        usable = False
-    if not usable:
-        raise ValueError(f"{source.name}: {_UNUSABLE}")
-    return rows
+        pass
+    raise ValueError(f"{source.name}: {_UNUSABLE}")

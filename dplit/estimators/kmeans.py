@@ -34,7 +34,7 @@ from ..inputs.doubts import check_reach, check_reach_in, check_start, check_star
 from ..inputs.doubts import check_work
 from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
-from ..inputs.tables import keep_columns
+from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
 from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 
@@ -443,13 +443,16 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
 
     def _check_tables(self, X, y=None):
         columns = check_columns(X, type(self).__name__, partitions=True)
+        if self.neighboring == "replace":  # then the number of records is PUBLIC
+            require_a_record(X, type(self).__name__)
         if columns is not None:
             self._check_shape(columns)
         self._check_sizes(columns)
         say_contradictions(self, X, None if columns is None else self._box(X))
 
     def _gate(self, X):
-        rows = check_rows(X, type(self).__name__, partitions=True, tensors=self._where_they_lie)
+        read = {"partitions": True, "tensors": self._where_they_lie}
+        rows = check_rows(X, type(self).__name__, ensure_min_samples=fewest_records(), **read)
         self._check_shape(rows.shape[1])
         keep_columns(self, X)
         if (box := self._box(X)) is not None:

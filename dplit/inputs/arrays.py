@@ -152,7 +152,7 @@ def side_by_side(left, right):
     xp = namespace(left if is_tensor(left) else right)
     where = left if is_tensor(left) else right
     both = [doubles(on_device_of(x, where)) for x in (left, right)]
-    return xp.concat([xp.reshape(x, (x.shape[0], -1)) for x in both], axis=1)
+    return xp.concat([x if x.ndim == 2 else x[:, None] for x in both], axis=1)
 
 
 def joined(blocks):

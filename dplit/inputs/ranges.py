@@ -8,6 +8,7 @@ __all__ = ['Bounds', 'Box', 'check_bounds', 'instead_of_bounds', 'box_of', 'Boun
 # %% ../../nbs/inputs/ranges.ipynb #06bfaaec
 import math
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
@@ -208,9 +209,12 @@ def _with_columns(X, owner, categories, missing=None):
     """A table whose number of columns is known; a list has to be read for that."""
     words = categories is not None or missing is not None
     if check_columns(X, owner, partitions=True, words=words) is None:
-        X = _as_objects(X, owner) if words else check_rows(X, owner)
+        X = _as_objects(X, owner) if words else _rows_of(X, owner)
         check_columns(X, owner)
     return X
+
+
+_rows_of = partial(check_rows, ensure_min_samples=0)  # a table without records has none scaled
 
 
 def _as_objects(X, owner):
@@ -319,7 +323,7 @@ def _pieces(X, columns, owner):
             part = X.select(names) if hasattr(X, "column_names") else X[names]
         else:
             part = np.asarray(X, dtype=object)[:, names]
-        part = check_rows(X if np.ma.is_masked(X) else part, owner)
+        part = _rows_of(X if np.ma.is_masked(X) else part, owner)
         numbers = iter(_in_ball(part, plain).T)
     for c in columns:
         if c.values:
@@ -349,7 +353,7 @@ def _scaled_table(X, columns, owner):
     """PRIVATE rows of a table in the ball, record by record."""
     kind = np.float32 if is_float32(X) and not any(c.values for c in columns) else float
     if not any(c.values or c.missing is not None for c in columns):
-        rows = check_rows(X, owner, partitions=True)
+        rows = _rows_of(X, owner, partitions=True)
         scaled = lambda block: _in_ball(block, columns).astype(kind, copy=False)
         partitioned = not isinstance(rows, np.ndarray)
         return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)

@@ -18,6 +18,7 @@ from ..accounting.filters import Spending
 from ..accounting.receipts import Line
 from ..inputs.checks import PrivacyWarning, warn_after_charge
 from ..inputs.contracts import contract
+from ..inputs.tables import empty_tables
 from .admission import admitted, BudgetExceeded, closing
 from .rules import problem, Row
 from .store import _append, LedgerError, _open_charge
@@ -100,19 +101,22 @@ def _close(budget, entry, event, receipt=None):
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a10
 @contract
-def charged(budget, cost, label: Line, work, settle=None, numbered=False):
+def charged(budget, cost, label: Line, work, settle=None, numbered=False, failed=None):
     """Charge, run `work`, then settle; `work` returns its result and a receipt or None.
 
     `settle` is called with the number of the entry and that receipt; by default `budget.settle`.
+    `failed` is called with the number of the entry if `work` raises an error; by default the charge is closed as failed.
+    Inside `work`, a table without records is answered: a refusal after the charge would reveal that there is none.
     If `numbered`, `work` is called with the row of the ledger, counted from 1, that is this charge; with
     None if the ledger cannot be read.
     """
     entry, process = _reserve(budget, Row.for_cost(label=label, **cost)), os.getpid()
     try:
-        result, receipt = work(_row_number(budget, entry)) if numbered else work()
+        with empty_tables():
+            result, receipt = work(_row_number(budget, entry)) if numbered else work()
     except BaseException as error:
         if os.getpid() == process:
-            _failed(budget, entry, error, cost)
+            _failed(error, cost, partial(failed or partial(_close, budget, event="failed"), entry))
         raise
     if os.getpid() != process:
         raise RuntimeError(
@@ -138,14 +142,14 @@ def _row_number(budget, entry):
         return _count_rows(budget, entry)
 
 
-def _failed(budget, entry, error, cost):
-    """Record in the ledger, and in a note of the error, that a fit failed after it was charged."""
+def _failed(error, cost, close):
+    """Record in the ledger, by `close`, and in a note of the error, that a fit failed after it was charged."""
     error.add_note(
         f"The budget was charged epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g} for "
         f"this {cost['name']}, since rows may have been read; it ended with this error."
     )
     try:
-        _close(budget, entry, "failed")
+        close()
     except (LedgerError, ValueError, RuntimeError):
         error.add_note("The ledger could not be written: the charge is there as unsettled.")
 

@@ -95,9 +95,9 @@ def _cost_of(name, model, max_rows_per_person):
         return cost_for(model, max_rows_per_person)
 
 
-def _fit_all(plan):
-    """({name: fitted}, {name: fresh receipt}): fits one part after another; an error names the part."""
-    done, receipts = {}, {}
+def _fit_all(plan, receipts):
+    """({name: fitted}, receipts): fits one part after another and keeps the fresh receipt of each; an error names the part."""
+    done = {}
     for name, model, *tables in plan:
         before = receipt_of(model)
         try:
@@ -166,8 +166,8 @@ def joint_cost(costs):
     }
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e8
-def _settle_all(budget, plan, costs, entry, receipts):
-    """Settle the joint charge at its cost, or higher if a receipt is above its part's; keep each part's receipt."""
+def _settle_all(budget, plan, costs, event, entry, receipts):
+    """Close the joint charge at its cost, or higher if a receipt is above its part's; keep the receipt of each part that was fitted."""
     rows = {name: Row.for_cost(**cost) for (name, *_), cost in zip(plan, costs, strict=True)}
     m = budget.max_rows_per_person
     receipts = {name: receipt_in_unit(receipt, m) for name, receipt in receipts.items()}
@@ -178,7 +178,7 @@ def _settle_all(budget, plan, costs, entry, receipts):
         told = [told_to(asked, receipts[name]) for name in wrong]
         return asked._replace(counts=reduce(_worse, told, asked.counts))
 
-    close_with(budget, entry, "settle", counted)
+    close_with(budget, entry, event, counted)
     for name, receipt in receipts.items():
         noted(budget, f"part {name!r} of entry {entry}", rows[name].estimator, receipt)
     for name, what in wrong.items():
@@ -221,7 +221,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
     Notes
     -----
     Added or removed records: the charge is the largest over the parts. In a budget for "replace": that
-    of a group of two. It is made before the first part is read, and stays if any part fails.
+    of a group of two. It is made before the first part is read, and stays if any part fails; then the ledger
+    keeps the receipts of the parts that were fitted before. A part without records is answered like any other.
     """
     accepted = partial(refuse_doubts, accept_doubts, "call parallel(..., accept_doubts=True)")
     with said_once():
@@ -231,8 +232,9 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
             require_unit(self, Row.for_cost(**cost))
         cost = joint_cost(costs)
         require_room(self, Row.for_cost(**cost))
-        settle = partial(_settle_all, self, plan, costs)
+        receipts, close = {}, partial(_settle_all, self, plan, costs)
         for name, model, *tables in plan:
             with _about(name), accepted():
                 check_fit(model, tables, {})
-        return charged(self, cost, label, partial(_fit_all, plan), settle)
+        settle, failed = partial(close, "settle"), partial(close, "failed", receipts=receipts)
+        return charged(self, cost, label, partial(_fit_all, plan, receipts), settle, failed=failed)

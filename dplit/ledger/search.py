@@ -295,7 +295,7 @@ def check_plan(plan, X):
 
 def _seen_by(model, X):
     """The PRIVATE records of a fitted candidate as numbers, as its last step sees them."""
-    return check_rows(what_is_seen(model, X), type(paid_step(model)).__name__)
+    return check_rows(what_is_seen(model, X), type(paid_step(model)).__name__, ensure_min_samples=0)
 
 
 def carry_out(plan, X):
@@ -307,7 +307,7 @@ def carry_out(plan, X):
     noise = Noise(plan.random_state, neighboring=plan.cost["neighboring"])
     rows = partial(_seen_by, X=X)
     if not any(isinstance(model, Pipeline) for model in plan.models):
-        read = check_rows(X, type(plan.models[0]).__name__)
+        read = check_rows(X, type(plan.models[0]).__name__, ensure_min_samples=0)
         rows = lambda model: read
     for model in plan.models:
         model.fit(X)

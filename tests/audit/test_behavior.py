@@ -43,7 +43,7 @@ from dplit.estimators import lloyd
 from dplit.inputs import check_rows, map_blocks, quantize
 from dplit.inputs.lattice import lattice
 from dplit.inputs.numbers import check_arrays
-from dplit.inputs.tables import as_table
+from dplit.inputs.tables import as_table, empty_tables
 from dplit.k_tuples import kmeans as k_tuples_kmeans
 from dplit.k_tuples import noisy_centers
 from dplit.k_tuples import paper as k_tuples_paper
@@ -66,6 +66,7 @@ from dplit.private_evolution import paper as private_evolution_paper
 BOTH, ONLY_REPLACE = ("add_remove", "replace"), ("replace",)
 CENTERS = np.array([[0.5, 0.0], [-0.5, 0.25]])
 ALL, ARRAYS = tuple(bh.CONTAINERS), ("array",)
+WITHOUT_COLUMNS = "list", "fractions"
 IN_MEMORY = tuple(name for name in ALL if name != "dask")
 RADIUS = 1.0
 FEW, PAIRS, MANY = 20, 500, 10_000
@@ -481,7 +482,7 @@ AS_THEY_ARE = {  # they are handed tables of every kind
     *("noisy_average_set", "neighbor_noisy_averages", "private_quantile", "private_radius"),
     *("private_loss", "choose_n_clusters", "PrivacyBudget.search", "PrivacyBudget.fit"),
 }
-FRAMES = tuple(name for name in IN_MEMORY if name not in ("list", "fractions"))  # a public refusal
+FRAMES = tuple(name for name in IN_MEMORY if name not in WITHOUT_COLUMNS)  # a public refusal
 NO_BRANCHES = {  # they make a noise of their own
     *("private_quantile", "private_radius", "private_loss", "choose_n_clusters"),
     *("PrivacyBudget.search", "PrivacyBudget.fit", "PrivacyBudget.fit of a pipeline"),
@@ -531,6 +532,36 @@ def test_one_record_changes_nothing_in_five_hundred_pairs(name, relation):
 @pytest.mark.parametrize(("name", "relation"), FUNCTION_CASES)
 def test_one_record_changes_nothing_in_many_pairs(name, relation):
     assert not differences(name, relation, MANY // len(TARGETS[name][2]), seed=10**6)
+
+
+def with_none(target):
+    """A target as a charge runs it."""
+
+    def run(data, *how):
+        with empty_tables():
+            return target(data, *how)
+
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name, of in ESTIMATORS.items() if "add_remove" in of[2]])
+def test_a_table_without_records_is_a_neighbor_too(name):
+    """Of each table of one record: extremes, in each container whose type tells the columns."""
+    target, columns, _, containers = ESTIMATORS[name]
+    kinds, records = (
+        [kind for kind in containers if kind not in WITHOUT_COLUMNS],
+        [0.3, *bh.EXTREMES],
+    )
+    pairs = [
+        (f"no record and one of {value:g}, {kind}", *(bh.CONTAINERS[kind](t[:n]) for n in (0, 1)))
+        for i, value in enumerate(records)
+        for kind in [kinds[i % len(kinds)]]
+        for t in [np.full((1, columns), value)]
+    ]
+    pairs += [(name, many, none) for name, none, many in pairs]  # both give the outcomes once
+    found = bh.behavior(with_none(target), pairs)
+    # one algorithm as published refuses a dask array, by its type
+    assert not found and found.answered > 0.9 * len(pairs)
 
 
 # --- cases that were once wrong, one by one ---

@@ -422,9 +422,9 @@ def scaler():
     return BoundedScaler(low=0, high=9).fit(columns)
 
 
-@pytest.mark.parametrize("name", [*PRIVATE, "no row"])
+@pytest.mark.parametrize("name", PRIVATE)
 def test_all_private_reasons_of_a_file_are_one_sentence_and_one_exception(tmp_path, name):
-    text = CSV + PRIVATE[name] + CSV.split("\n", 1)[1] if name in PRIVATE else "x,y\n"
+    text = CSV + PRIVATE[name] + CSV.split("\n", 1)[1]
     (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert files.read_names(tmp_path / "t.csv") == ["x", "y"]
     with pytest.raises(ValueError) as caught:

@@ -145,15 +145,14 @@ def test_blocks_of_a_parquet_file_are_its_rows_whatever_their_size(tmp_path, rea
 
 
 def test_an_empty_part_of_a_folder_is_no_reason_to_refuse_the_others(tmp_path, reader):
-    """Spark writes such parts."""
+    """Spark writes such parts; without any record the folder is answered too."""
     (tmp_path / "parts").mkdir()
     for i, cells in enumerate(([], [1.0, 2.0], [])):
         column = arrow.array(cells, type=arrow.float64())
         parquet.write_table(arrow.table({"a": column}), tmp_path / "parts" / f"{i}.parquet")
     assert asked(tmp_path, tmp_path / "parts") == (0, 1)
     (tmp_path / "parts" / "1.parquet").unlink()
-    said, charged = asked(tmp_path, tmp_path / "parts", "--out", tmp_path / "out2")
-    assert charged == 2 and "the table cannot be used" in said
+    assert asked(tmp_path, tmp_path / "parts", "--out", tmp_path / "out2") == (0, 2)
 
 
 def test_a_zip_whose_header_lies_about_the_size_is_refused_or_read_whole(tmp_path):

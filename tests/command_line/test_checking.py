@@ -166,7 +166,7 @@ def test_the_check_and_the_fit_read_alike(tmp_path, seed):
                 n = len(files.read_rows(source, scaler))
             except ValueError:
                 n = None
-        assert good == (n is not None) and (n is None or n == tallied[2]), (rows, rules)
+        assert good == bool(n) and (n is None or n == tallied[2]), (rows, rules)
         verdicts.append(good)
     assert {*verdicts} == {True, False}
 

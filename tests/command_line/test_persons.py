@@ -4,6 +4,7 @@ import datetime
 import itertools
 import json
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 from dplit import PrivacyBudget
 from dplit.accounting import Receipt
 from dplit.command_line import checking, command, files, parquet, sources
+from dplit.command_line.command import FILES
 from dplit.command_line.persons import keeping
 from dplit.inputs import BoundedScaler, bound_contributions
 
@@ -131,11 +133,39 @@ def test_a_table_without_an_id_has_no_rows(folder):
     frame = visits()
     frame["id"] = ""
     frame.to_csv(folder / "t.csv", index=False)
-    with pytest.raises(ValueError, match="cannot be used"):
-        files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))
+    assert len(files.read_rows(folder / "t.csv", scaler(), keeping(("id", 2)))) == 0
 
 
 # ---------------------------------------------------------------- the command
+
+EMPTY = {  # a record that decides nothing: its file without it, or with a rule that leaves it out
+    "a line of names": ("", [], ""),
+    "a dropped record": ("1,,9\n", [], "drop"),
+    "a record without an id": (",40,9\n", PERSONS, ""),
+}
+
+
+@pytest.mark.parametrize("how", EMPTY)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_without_records_is_answered(folder, monkeypatch, capsys, how, kind):
+    """Under "add_remove" it is a neighbor of a table with one record: a refusal distinguished the two."""
+    left_out, persons, rule = EMPTY[how]
+    (folder / "b.csv").write_text(f"column,low,high,missing\nage,0,120,{rule}\nstay,0,30,\n")
+    states = []
+    for line in (left_out, "1,40,9\n"):
+        table = folder / f"t.{kind}"
+        table.write_text(f"id,age,stay\n{line}")
+        if kind == "parquet":
+            types = {"id": "Int64", "age": float, "stay": float}
+            pd.read_csv(table, dtype=types).to_parquet(table, index=False)
+        ledger, out = f"{len(line)}.db", f"o{len(line)}"
+        begun = "--begin", 2, 1e-5, *persons[2:]
+        assert not here(folder, monkeypatch, "ledger", ledger, *begun)
+        asked = *ASK, *persons, "--ledger", ledger, "--out", out
+        assert not here(folder, monkeypatch, "cluster", table.name, "--bounds", "b.csv", *asked)
+        states.append([(row.state, row.epsilon) for row in PrivacyBudget.open(ledger).ledger])
+        assert {path.name for path in Path(out).iterdir()} == {*FILES}
+    assert states[0] == states[1] and len(states[0]) == 1
 
 
 def test_a_run_says_the_unit_and_never_how_many_rows_were_left_out(folder, monkeypatch, capsys):
@@ -328,12 +358,12 @@ def test_the_check_agrees_with_a_fit_that_finds_no_id_or_reads_no_bad_cell(
             assert len(files.read_rows(folder / "t.csv", scaler(), keeping(("id", m)))) == len(kept)
             assert code == 0
         except ValueError as error:
-            assert code == 1 and "with --person-column, one that has an id" in str(error)
+            assert code == 1 and "cannot be used" in str(error)
     frame["id"] = " "
     frame.to_csv(folder / "t.csv", index=False)
     assert here(folder, monkeypatch, *check, "--max-rows-per-person", 1) == 1
     said = capsys.readouterr().out
-    assert "no record is left" in said and f"without an id: {len(frame)}" in said
+    assert "NO RECORD IS LEFT" in said and f"without an id: {len(frame)}" in said
     with open(folder / "t.csv", "a") as file:
         file.write('x,"1\n')
     assert here(folder, monkeypatch, *check, "--max-rows-per-person", 1) == 1

@@ -10,6 +10,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from test_ledger import (
     FORK,
     LIMITS,
@@ -22,9 +24,17 @@ from test_ledger import (
     in_memory,
 )
 
-from dplit import BudgetExceeded, KTupleKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit import (
+    BoundedScaler,
+    BudgetExceeded,
+    KTupleKMeans,
+    NCnvxAdap,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+)
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
-from dplit.ledger import parallel
+from dplit.ledger import parallel, record_wise
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import _like, replaced, replaced_pair
 
@@ -232,6 +242,88 @@ def test_a_part_that_fails_leaves_all_charged(make, tmp_path, error, where):
     notes = "\n".join(raised.value.__notes__)
     assert f"part '{where}'" in notes and "charged epsilon = 0.5" in notes
     assert [part[0].fits for part in given.values()] == [1] * (where + 1) + [0] * (2 - where)
+
+
+@everywhere
+def test_receipts_of_parts_before_a_failure_are_kept(make, tmp_path):
+    """Without `failed=` of `charged` they were lost; a receipt above its part's cost counts here too."""
+    budget, told = make(tmp_path), [honest(0.25), honest(0.2), gaussians(0.4)]
+    broken = Gaussian()
+    broken.act = fail(ValueError("half-way"))
+    given = {str(i): (Gaussian(receipt=one), [i]) for i, one in enumerate(told)}
+    with pytest.raises(ValueError, match="half-way"):
+        budget.parallel({name: given[name] for name in "01"} | {"north": (broken, [3])})
+    assert [row.state for row in budget.ledger] == ["failed", "settled", "settled"]
+    assert budget.receipts == (None, *told[:2])
+    assert budget.ledger[2].estimator == "part '1' of entry 1" and budget.ledger[2].epsilon == 0
+    with pytest.raises(ValueError, match="half-way"):
+        budget.parallel({"2": given["2"], "north": (broken, [3])})
+    assert budget.spendings[3].mu_squared == pytest.approx(0.16)
+    again = PrivacyBudget.open(budget.path) if budget.path else budget
+    assert again.receipts == budget.receipts
+
+
+SMALL = {"epsilon": 0.5, "delta": 1e-7}
+ROW = np.array([[0.25, 0.5]])
+CUT = {  # a table of the first n records of ROW
+    "array": lambda n: ROW[:n],
+    "pandas": lambda n: pd.DataFrame(ROW[:n], columns=["a", "b"]),
+    "polars": lambda n: pl.DataFrame(ROW[:n], schema=["a", "b"]),
+    "pyarrow": lambda n: pa.table({"a": ROW[:n, 0], "b": ROW[:n, 1]}),
+    "dask": lambda n: pytest.importorskip("dask.array").from_array(ROW[:n]),
+}
+
+
+def piped():
+    """A pipeline of record-wise steps."""
+    halved = FunctionTransformer(record_wise(lambda row: row / 2))
+    return make_pipeline(halved, BoundedScaler((0, 0), (1, 1)), PEMeans(2, **SMALL, radius=2**0.5))
+
+
+def what_shows(run, n):
+    """(type of the error, ledger, releases) of a charge whose table has n records."""
+    budget = PrivacyBudget(2.0, 1e-5)
+    with warnings.catch_warnings(record=True, action="always") as heard:
+        try:
+            run(budget, n)
+            error = None
+        except Exception as raised:
+            error = type(raised), str(raised)
+    rows = [(row.estimator, row.state, row.epsilon) for row in budget.ledger]
+    told = [one and [(r.label, r.scale) for r in one.releases] for one in budget.receipts]
+    return error, rows, told, [str(one.message) for one in heard]
+
+
+CHARGES = {
+    f"a part, {name}": lambda budget, n, cut=cut: budget.parallel(
+        {
+            "north": (NoisyLloyd(2, **SMALL, radius=1.0), cut(n)),
+            "south": (PEMeans(2, **SMALL, radius=1.0), np.ones((5, 2)) / 2),
+        }
+    )
+    for name, cut in CUT.items()
+} | {
+    "a fit": lambda budget, n: budget.fit(NoisyLloyd(2, **SMALL, radius=1.0), ROW[:n]),
+    "a search": lambda budget, n: budget.search(
+        PEMeans(2, **SMALL, radius=1.0), {"n_clusters": [1, 2]}, ROW[:n], epsilon=0.5
+    ),
+    "a pipeline": lambda budget, n: budget.fit(piped(), ROW[:n]),
+}
+
+
+@pytest.mark.parametrize("how", CHARGES)
+def test_one_record_does_not_decide_whether_there_is_an_answer(how):
+    """Such a part was refused after the charge: with one record there was an answer, and other rows in the ledger."""
+    none, one = (what_shows(CHARGES[how], n) for n in (0, 1))
+    assert none == one and none[0] is None and none[1]
+
+
+@pytest.mark.parametrize("cut", [*CUT.values(), lambda n: []], ids=[*CUT, "list"])
+def test_a_public_number_of_records_that_is_zero_is_refused_before_the_charge(cut):
+    budget = PrivacyBudget(2.0, 1e-5, neighboring="replace")
+    with pytest.raises(ValueError, match="Pass at least one record"):
+        budget.fit(NoisyLloyd(2, **SMALL, radius=1.0, neighboring="replace"), cut(0))
+    assert not budget.ledger
 
 
 def test_nothing_is_looked_at_unless_all_can_be_paid():

@@ -7,7 +7,7 @@ __all__ = ['advise', 'A_MINUTE', 'A_DAY', 'SEPARATORS', 'check_inside', 'said_on
            'doubt', 'say_again', 'listed', 'check_start', 'check_start_in', 'check_radians', 'Reach', 'remember',
            'reach_of', 'check_reach', 'check_lists', 'check_reach_in', 'check_work', 'ends_of', 'on_boundary',
            'said_of_ends', 'deciding', 'said_of_lists', 'said_of_deciding', 'of_one_value', 'badly_listed',
-           'looks_joined', 'as_one_name', 'as_ends', 'check_no_pairs']
+           'looks_joined', 'as_one_name', 'as_ends', 'doubt_pairs', 'check_no_pairs']
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70003
 import math
@@ -499,27 +499,42 @@ def as_one_name(names):
     return " (it is read as one name; , ; | or a tab separate names)" * (len(names) == 1)
 
 # %% ../../nbs/inputs/doubts.ipynb #43e00013
-def as_ends(given, owner="bounds"):
-    """A hint (PUBLIC): ranges given as a pair (low, high) for each column, as ends; else an example for bounds, or ""."""
+def _as_ends(given):
+    """Ranges given as a pair (low, high) for each column, written as ends; "" if they are no such pairs."""
     try:
         names = list(given) if isinstance(given, dict) else []
         ends = [(low, high) for low, high in (given.values() if names else given)]
         pairs = all(is_number(low) and is_number(high) and low < high for low, high in ends)
     except Exception:  # no pairs, or entries whose iteration raises anything
-        ends, pairs = [], False
-    if pairs and 1 <= len(ends) <= 12:
-        names = [f"{name!r}: " for name in names] or [""] * len(ends)
-        low, high = (
-            ", ".join(f"{name}{end:.15g}" for name, end in zip(names, side, strict=True))
-            for side in zip(*ends, strict=True)
-        )
-        sides = f"{{{low}}}, {{{high}}}" if names[0] else f"[{low}], [{high}]"
-        return (
-            f" Ranges are not written as pairs, but as all low ends, then all high ends: {sides}."
-        )
+        return ""
+    if not (pairs and 1 <= len(ends) <= 12):
+        return ""
+    names = [f"{name!r}: " for name in names] or [""] * len(ends)
+    low, high = (
+        ", ".join(f"{name}{end:.15g}" for name, end in zip(names, side, strict=True))
+        for side in zip(*ends, strict=True)
+    )
+    return f"{{{low}}}, {{{high}}}" if names[0] else f"[{low}], [{high}]"
+
+
+def as_ends(given, owner="bounds"):
+    """A hint (PUBLIC): ranges given as a pair (low, high) for each column, as ends; else an example for bounds, or ""."""
+    if ends := _as_ends(given):
+        return f" Ranges are not written as pairs, but as all low ends, then all high ends: {ends}."
     if owner.startswith("bounds"):
         return " Bounds are all low ends, then all high ends: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
     return ""
+
+
+def doubt_pairs(given, name, owner):
+    """A doubt about PUBLIC ends of two columns that are ranges in two ways, and written as one writes pairs: as tuples, or in a list."""
+    as_pairs = isinstance(given, list) or all(isinstance(side, tuple) for side in given)
+    if as_pairs and (ends := _as_ends(given)) and (plain := _as_ends(np.transpose(given))):
+        one, other = (f"({said})" if name == "bounds" else said for said in (ends, plain))
+        doubt(
+            f"{name}: {owner} reads all low ends, then all high ends, and these may be a pair (low, high) for each of two "
+            f"columns. If they are, write {one}; if not, {other}."
+        )
 
 
 def check_no_pairs(given, name, owner):

@@ -22,7 +22,7 @@ from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import as_ends, badly_listed, check_no_pairs, doubt
-from .doubts import Reach, remember
+from .doubts import doubt_pairs, Reach, remember
 from .foreign import quiet
 from .numbers import as_float64, cells_of, cells_of_records, is_masked
 from .numbers import number_or_nan, UnreadableRecords
@@ -174,6 +174,7 @@ def check_bounds(bounds, name, owner):
             f"mapping from the columns to numbers.{as_ends(bounds)}"
         )
     Box.of(*bounds, f"{name} of {owner}")
+    doubt_pairs(bounds, name, owner)
     return tuple(bounds)
 
 
@@ -234,6 +235,7 @@ def _declared_columns(low, high, categories, owner, columns):
     ends = {}
     if ranged or any(hasattr(end, "items") and len(end) for end in (low, high)):
         box = Box.of(low, high, owner, ranged)
+        doubt_pairs((low, high), "low, high", owner)
         pairs = zip(box.low.tolist(), box.high.tolist(), strict=True)
         ends = dict(zip(ranged, pairs, strict=True))
     return tuple(

@@ -1,9 +1,12 @@
 """Ranges written as one pair (low, high) for each column are refused, and the message writes them as they are wanted."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
-from dplit import GridKMeans, NoisyLloyd, PEMeans
+from dplit import GridKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import BoundedScaler
 
 WANTED = "not written as pairs, but as all low ends, then all high ends: {}"
@@ -38,7 +41,7 @@ def test_a_scaler_writes_pairs_as_it_wants_them(pairs, written):
     (np.zeros(3), np.ones(3)),
 ])  # fmt: skip
 def test_ends_are_read_as_before(bounds):
-    """Two columns whose pairs would be ends too cannot be told from ends: they are ends."""
+    """Two columns whose pairs would be ends too cannot be told from ends: they are ends, and a doubt."""
     low, high = np.broadcast_arrays(*bounds)
     scaler = BoundedScaler(*bounds).fit(np.zeros((4, low.size)))
     np.testing.assert_array_equal(scaler.transform(np.atleast_2d(high)), np.ones((1, low.size)))
@@ -52,3 +55,51 @@ def test_other_mistakes_are_not_taken_for_pairs(bounds):
     with pytest.raises((TypeError, ValueError)) as caught:
         PEMeans(2, epsilon=1.0, delta=1e-6, bounds=bounds).fit(np.zeros((4, 2)))
     assert "as pairs" not in str(caught.value)
+
+
+BOTH_WAYS = [
+    [(0, 120), (1000, 200000)],
+    ((18, 1000), (90, 2e5)),
+    [[0, 1000], [120, 2e5]],
+    [(0.0, 1), [0.5, 2]],
+]
+ONE_WAY = [
+    ([0, 1000], [120, 2e5]),
+    ((0, 1000), [120, 2e5]),
+    [(0, 0), (1, 1)],
+    ((5, 0), (9, 9)),
+    (0, 1),
+    [0, 1],
+]
+
+
+@pytest.mark.parametrize("given", BOTH_WAYS)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_ranges_of_two_columns_that_may_be_pairs_stop_a_charge(given, scaled):
+    """They were read as ends and charged. A scaler takes them as two arguments: there only tuples look like pairs."""
+    budget, model = PrivacyBudget(2.0, 1e-5), PEMeans(2, epsilon=1.0, delta=1e-6, bounds=given)
+    if scaled:
+        model = make_pipeline(
+            BoundedScaler(*given), PEMeans(2, epsilon=1.0, delta=1e-6, radius=2**0.5)
+        )
+    if scaled and not all(isinstance(side, tuple) for side in given):
+        assert budget.fit(model, np.ones((9, 2))) is model
+        return
+    with pytest.raises(
+        ValueError, match="may be a pair .low, high. for each of two columns"
+    ) as said:
+        budget.fit(model, np.ones((9, 2)))
+    assert not budget.ledger
+    ends = [f"{list(side)}" for side in zip(*given, strict=True)]
+    assert ", ".join(ends).replace("200000.0", "200000").replace(".0", "") in str(said.value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        budget.fit(model, np.ones((9, 2)), accept_doubts=True)
+
+
+@pytest.mark.parametrize("given", ONE_WAY)
+def test_ranges_that_are_read_in_one_way_are_no_doubt(given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=given).privacy_cost()
+        BoundedScaler(*given).fit(np.zeros((1, 2)))

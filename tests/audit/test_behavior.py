@@ -7,6 +7,7 @@ table of the audit's chapter, `nbs/benchmarks/behavior.csv`.
 import csv
 import importlib
 import inspect
+import itertools
 import pkgutil
 import sys
 import warnings
@@ -548,20 +549,19 @@ def with_none(target):
 def test_a_table_without_records_is_a_neighbor_too(name):
     """Of each table of one record: extremes, in each container whose type tells the columns."""
     target, columns, _, containers = ESTIMATORS[name]
-    kinds, records = (
-        [kind for kind in containers if kind not in WITHOUT_COLUMNS],
-        [0.3, *bh.EXTREMES],
-    )
+    kinds = [kind for kind in containers if kind not in WITHOUT_COLUMNS]
+    records = [
+        np.full((1, columns), value) for value in (0.3, 0.0, 5e-324, 1e39, 1e300, -bh.LARGEST)
+    ]
+    turns = zip(itertools.cycle(kinds), itertools.cycle(records), strict=False)
     pairs = [
-        (f"no record and one of {value:g}, {kind}", *(bh.CONTAINERS[kind](t[:n]) for n in (0, 1)))
-        for i, value in enumerate(records)
-        for kind in [kinds[i % len(kinds)]]
-        for t in [np.full((1, columns), value)]
+        (f"no record and one of {t[0, 0]:g}, {kind}", *(bh.CONTAINERS[kind](t[:n]) for n in (0, 1)))
+        for kind, t in itertools.islice(turns, max(len(kinds), 3))
     ]
     pairs += [(name, many, none) for name, none, many in pairs]  # both give the outcomes once
     found = bh.behavior(with_none(target), pairs)
     # one algorithm as published refuses a dask array, by its type
-    assert not found and found.answered > 0.9 * len(pairs)
+    assert not found and found.answered >= len(pairs) - 2
 
 
 # --- cases that were once wrong, one by one ---

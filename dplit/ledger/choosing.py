@@ -24,7 +24,7 @@ from ..inputs.contracts import Relation, Rounds, Rule
 from ..accounting.receipts import largest_scale, Release
 from ..inputs.doubts import said_once
 from ..inputs.ranges import box_of
-from ..inputs.tables import Rows
+from ..inputs.tables import RowsOrNone
 from .search import carry_out, Plan, Search, squared_distances
 
 # %% ../../nbs/ledger/choosing.ipynb #c9a68e79
@@ -32,7 +32,7 @@ LargestDistance = Annotated[float, positive("the largest squared distance")]
 
 
 def penalised_distances(
-    model, rows: Rows, *, bound: LargestDistance, gain: float, least: Count = 1
+    model, rows: RowsOrNone, *, bound: LargestDistance, gain: float, least: Count = 1
 ) -> np.ndarray:
     """Loss of each row for a search over the number of clusters: equation (1), a scorer for `PrivacyBudget.search` (use `partial`).
 

@@ -35,7 +35,7 @@ from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Flag, Function, positive
 from ..inputs.doubts import doubt, refuse_doubts, said_once
-from ..inputs.tables import check_columns, check_rows, Rows
+from ..inputs.tables import check_columns, check_rows, empty_tables, RowsOrNone
 from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
@@ -51,7 +51,7 @@ class Search(NamedTuple):
 STEPS = 2**20  # a row's loss is a whole number of steps, so that sums are exact
 
 
-def squared_distances(model, rows: Rows) -> np.ndarray:
+def squared_distances(model, rows: RowsOrNone) -> np.ndarray:
     """Loss of each row for `PrivacyBudget.search`: its squared distance to the nearest center.
 
     Parameters
@@ -309,8 +309,9 @@ def carry_out(plan, X):
     if not any(isinstance(model, Pipeline) for model in plan.models):
         read = check_rows(X, type(plan.models[0]).__name__, ensure_min_samples=0)
         rows = lambda model: read
-    for model in plan.models:
-        model.fit(X)
+    with empty_tables():
+        for model in plan.models:
+            model.fit(X)
     paid = [paid_step(model) for model in plan.models]
     try:
         for model, last in zip(plan.models, paid, strict=True):

@@ -536,7 +536,7 @@ def test_one_record_changes_nothing_in_many_pairs(name, relation):
 
 
 def with_none(target):
-    """A target as a charge runs it."""
+    """An estimator as a charge fits it; alone it refuses such a table, as scikit-learn asks for."""
 
     def run(data, *how):
         with empty_tables():
@@ -545,10 +545,11 @@ def with_none(target):
     return run
 
 
-@pytest.mark.parametrize("name", [name for name, of in ESTIMATORS.items() if "add_remove" in of[2]])
+@pytest.mark.parametrize("name", [name for name, of in TARGETS.items() if "add_remove" in of[2]])
 def test_a_table_without_records_is_a_neighbor_too(name):
     """Of each table of one record: extremes, in each container whose type tells the columns."""
-    target, columns, _, containers = ESTIMATORS[name]
+    target, columns, _, containers = TARGETS[name]
+    target = with_none(target) if name in ESTIMATORS else target
     kinds = [kind for kind in containers if kind not in WITHOUT_COLUMNS]
     records = [
         np.full((1, columns), value) for value in (0.3, 0.0, 5e-324, 1e39, 1e300, -bh.LARGEST)
@@ -559,9 +560,9 @@ def test_a_table_without_records_is_a_neighbor_too(name):
         for kind, t in itertools.islice(turns, max(len(kinds), 3))
     ]
     pairs += [(name, many, none) for name, none, many in pairs]  # both give the outcomes once
-    found = bh.behavior(with_none(target), pairs)
-    # one algorithm as published refuses a dask array, by its type
-    assert not found and found.answered >= len(pairs) - 2
+    found = bh.behavior(target, pairs)
+    # one algorithm as published refuses a dask array, by its type; some have no public number of records in a branch
+    assert not found and (found.answered >= len(pairs) - 2 or name not in ESTIMATORS)
 
 
 # --- cases that were once wrong, one by one ---

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,7 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
-from dplit.ledger import parallel, record_wise
+from dplit.ledger import parallel, penalised_distances, record_wise
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import _like, replaced, replaced_pair
 
@@ -306,6 +307,14 @@ CHARGES = {
     "a fit": lambda budget, n: budget.fit(NoisyLloyd(2, **SMALL, radius=1.0), ROW[:n]),
     "a search": lambda budget, n: budget.search(
         PEMeans(2, **SMALL, radius=1.0), {"n_clusters": [1, 2]}, ROW[:n], epsilon=0.5
+    ),
+    "a search with a scorer": lambda budget, n: budget.search(
+        PEMeans(2, **SMALL, radius=1.0),
+        {"n_clusters": [1, 2]},
+        ROW[:n],
+        partial(penalised_distances, bound=4.0, gain=0.5),
+        epsilon=0.5,
+        bound=4.0,
     ),
     "a pipeline": lambda budget, n: budget.fit(piped(), ROW[:n]),
 }

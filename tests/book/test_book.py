@@ -225,6 +225,16 @@ def theorem_titles_have_no_brackets_inside_brackets(nb):
             yield f"{where}: put a comma before the year in {title!r}"
 
 
+def an_item_of_a_list_is_a_line(nb):
+    """An item that goes on in the line before is no item on the site, nor is one whose number a bracket hides."""
+    for where, source in prose(nb):
+        for found in re.finditer(r"^1\. .*?[.?!)`$] 2\. \S", source, re.MULTILINE):
+            yield f"{where}: a line for each item: {found[0][-40:]!r}"
+        first = re.search(r"(?:\A|\n\s*\n)(\(\d+\)) ", source)
+        if first and first[1] != "(1)":
+            yield f"{where}: the site takes {first[1]} for an item of a list"
+
+
 def numbers_are_written_as_1e_5(nb):
     for where, cell in cells(nb):
         for literal in re.findall(r"\b10e-?\d", text(cell)):
@@ -361,6 +371,7 @@ NOTEBOOK_RULES = [
     at_most_one_code_cell_in_ten_is_hidden,
     prose_is_plain_markdown,
     theorem_titles_have_no_brackets_inside_brackets,
+    an_item_of_a_list_is_a_line,
     numbers_are_written_as_1e_5,
     no_draw_uses_the_global_generator,
     every_generator_in_a_chapter_is_seeded,
@@ -727,6 +738,8 @@ BROKEN = [
     (prose_is_plain_markdown, chapter(md("By @thm-a, clearly."))),
     (prose_is_plain_markdown, chapter(md("As is known [@dwork2006]."))),
     (theorem_titles_have_no_brackets_inside_brackets, chapter(md("#### One (by (2009))"))),
+    (an_item_of_a_list_is_a_line, chapter(md("1. Why? 2. How?"))),
+    (an_item_of_a_list_is_a_line, chapter(md("As follows.\n\n(4) came first."))),
     (numbers_are_written_as_1e_5, chapter(code("delta = 10e-5"))),
     (no_draw_uses_the_global_generator, chapter(code("np.random.seed(0)"))),
     (no_draw_uses_the_global_generator, chapter(code("def f():\n    numpy.random.normal()"))),

@@ -1481,7 +1481,7 @@ def test_attributes_before_fit_say_so(name):
 @pytest.mark.parametrize("odd", ["U3", "S3", "datetime64[D]", "complex128"])
 def test_tuples_that_are_no_numbers_by_their_type_cost_nothing(odd):
     budget = PrivacyBudget(5.0, 1e-3)
-    with pytest.raises(ValueError, match="needs numbers"):
+    with pytest.raises(ValueError, match="needs a table of finite numbers"):
         budget.fit(ESTIMATORS["KAverages"](), np.zeros((40, 2, 2)).astype(odd))
     assert not budget.ledger
 

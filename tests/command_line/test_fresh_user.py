@@ -258,7 +258,13 @@ def test_a_dry_run_finds_a_full_disk(desk, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "call", [f"ledger {LONG}", f"ledger {LONG} --begin 1 1e-6", f"tour --picture {LONG}.png"]
+    "call",
+    [
+        f"ledger {LONG}",
+        f"ledger {LONG} --begin 1 1e-6",
+        f"ledger {LONG[:240]} --begin 1 1e-6",
+        f"tour --picture {LONG}.png",
+    ],
 )
 def test_a_name_that_is_too_long_is_told_in_words(desk, call):
     said = main(call.split())

@@ -432,7 +432,10 @@ def _trusted(private, public, given, start, right, scale):
 def _check_loss(loss, name, owner):
     """A PUBLIC loss, or None for a default."""
     if loss is not None and not isinstance(loss, Loss):
-        raise TypeError(f"loss={shown(loss)}: {owner} needs a Loss, such as NetworkLoss(8).")
+        raise TypeError(
+            f"loss={shown(loss)}: {owner} needs a Loss, such as NetworkLoss(8) (from dplit.adaptation "
+            "import NetworkLoss)."
+        )
     return loss
 
 

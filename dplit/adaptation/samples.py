@@ -457,6 +457,7 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _check_tables(self, Xt, yt, *, Xs=None, ys=None):
         owner = type(self).__name__
+        self._check_sizes()
         if yt is None:
             raise ValueError(f"yt=None: {owner} requires y to be passed, but the target y is None.")
         if (Xs is None) != (ys is None):
@@ -595,10 +596,9 @@ class PrivateAdaptation(PrivateEstimator):
     def _rows(self, X):
         """X as rows with the columns of the fit."""
         check_is_fitted(self)
-        rows = check_rows(X, type(self).__name__)
+        owner = type(self).__name__
+        rows = check_rows(X, owner)
         if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X does not have the columns of the fit: {type(self).__name__} needs the same."
-            )
+            raise ValueError(f"X does not have the columns of the fit: {owner} needs the same.")
         check_fitted_columns(self, X)
         return rows

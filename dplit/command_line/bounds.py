@@ -11,6 +11,7 @@ import io
 import json
 import re
 import unicodedata
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..inputs.doubts import as_one_name, SEPARATORS
 from ..inputs.ranges import BoundedScaler
 from .options import number_of
 from .files import _Block, _separator, check_table, read_names
+from .sources import no_text
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50011
 _PARTS = "column", "low", "high", "values", "missing", "weight"
@@ -43,19 +45,11 @@ def _refuse_misspelled(names, path):
             )
 
 # %% ../../nbs/command_line/bounds.ipynb #487717c0
-_SAVE = "save its table as CSV in UTF-8"
-_NO_TEXT = {  # beginnings of files
-    rb"PK\x03\x04|PK\x05\x06|\xd0\xcf\x11\xe0": f"it is a spreadsheet, or compressed; {_SAVE}",
-    rb"PAR1": f"it is Parquet; {_SAVE}",
-    rb"\xff\xfe|\xfe\xff|[^\n]{0,1000}\x00": "it is not UTF-8 text, but perhaps UTF-16; save it as CSV in UTF-8",
-}
-
-
 def _text_of(path, what):
     """A PUBLIC file's text."""
     try:
         start = Path(path).read_bytes()[: 2**16]
-        reason = next((why for begins, why in _NO_TEXT.items() if re.match(begins, start)), "")
+        reason = no_text(start, "save its table as CSV in UTF-8")
         if not reason:
             return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -80,7 +74,7 @@ def _number(text, name, column, path):
             return number_of(text)
         except ValueError as error:
             how += f"; {error}"
-    said = f"{name}={text!r}" if text not in (None, "") else f"no {name}"
+    said = f"{name}={text!r:.60}" if text not in (None, "") else f"no {name}"
     raise ValueError(f"{path}: column {column!r} has {said}; {how}.")
 
 
@@ -155,21 +149,23 @@ def _refuse_one_cell(column, separator, path):
 # %% ../../nbs/command_line/bounds.ipynb #a795cf4f
 def _from_json(text, path):
     """(column, declaration) of each entry of a JSON file."""
+    once, read = partial(_once, path=path), {"parse_float": _number_in, "parse_int": _number_in}
+    given, where = None, ""
     try:
-        given = json.loads(text, object_pairs_hook=partial(_once, path=path))
-    except _Twice:
-        raise
-    except (ValueError, RecursionError):
-        given = None
+        given = json.loads(text, object_pairs_hook=once, **read)
+    except json.JSONDecodeError as error:  # its own words may quote a sign
+        where = _where(text, error)
+    except RecursionError:
+        pass
     if not isinstance(given, dict):
         other = " This looks like CSV: give the file a name that ends in .csv." * bool(text.strip())
         raise ValueError(
             f"{path}: a JSON file of bounds is an object, with an entry for each column."
-            + other * (text.lstrip()[:1] not in ("{", "["))
+            + (where if text.lstrip()[:1] in ("{", "[") else other)
         )
     for column, entry in given.items():
         if isinstance(entry, list):
-            words = all(isinstance(e, str) for e in entry)
+            words = all(type(e) is str for e in entry)
             if not words and len(entry) != 2:
                 raise ValueError(
                     f"{path}: column {column!r} needs [low, high], or a list of words; write a list of "
@@ -180,16 +176,29 @@ def _from_json(text, path):
         yield column, entry
 
 
-class _Twice(ValueError):
-    """A name that appears twice in one object."""
+def _where(text, error):
+    """Where a text stops to be JSON, and the usual mistake there; no part of it is quoted."""
+    comma = text[: error.pos].rstrip().endswith(",") or text[error.pos : error.pos + 1] == ","
+    why = "is there a comma too many" if comma else "is a comma, a quote or a bracket missing"
+    return f" It stops being JSON in line {error.lineno}, at character {error.colno}: {why} there or just before?"
 
 
 def _once(pairs, path):
     """An object of a JSON file whose names are all different."""
     names = [name for name, _ in pairs]
     for twice in (name for name in names if names.count(name) > 1):
-        raise _Twice(f"{path}: {twice!r} appears there twice.")
+        raise ValueError(f"{path}: {twice!r} appears there twice.")
     return dict(pairs)
+
+
+class _Unread(str):
+    """A number of a JSON file that no float represents, as it was written: its column will be named."""
+
+
+def _number_in(text):
+    with suppress(ValueError):
+        return int(text) if re.fullmatch(r"-?\d{1,300}", text) else number_of(text)
+    return _Unread(text)
 
 # %% ../../nbs/command_line/bounds.ipynb #d0a1b2c4
 class DroppingScaler(BoundedScaler):

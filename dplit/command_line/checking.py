@@ -27,7 +27,7 @@ from .persons import check_persons, persons_of
 from .sources import is_parquet, opened
 from ..inputs.contributions import Persons
 from ..inputs.console import say
-from ..inputs.doubts import listed
+from ..inputs.doubts import listed, worded
 
 # %% ../../nbs/command_line/checking.ipynb #1e1ea343
 _LOOKS = {  # of unreadable cells
@@ -257,7 +257,9 @@ def check(options):
             persons = ids_of(source, named[0])
             keep = persons.kept(named[1])
         columns, wrong, kept = tally(source, scaler, most, keep)
-        in_doubt = [*lists_in_doubt(source, scaler), *lists_of_one(scaler)]
+        in_doubt = [worded(one, True) for one in lists_in_doubt(source, scaler)]
+        stops = ["Without --accept-doubts a run of cluster stops there before its charge."]
+        in_doubt += stops * bool(in_doubt) + [worded(one, False) for one in lists_of_one(scaler)]
     head = "column", "weight", "cells", "not read", "outside range, or on no list"
     rows = [(c.column.name, f"{c.column.weight:g}", c.n, c.lost, c.beyond) for c in columns]
     good, verdict = _verdict(columns, wrong, kept, persons)

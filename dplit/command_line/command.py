@@ -10,11 +10,12 @@ import copy
 import csv
 import io
 import json
+import os
 import re
 import signal
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
 from .findings import doubts, remarks, Result
 from .reports import _read, centers_in_words, made_by, report, together
-from ..inputs.doubts import check_work, held_doubts, listed, stopped
+from ..inputs.doubts import check_work, held_doubts, listed, stopped, worded
 from ..inputs.tables import empty_tables
 from .options import MANY
 from .bounds import read_public
@@ -165,7 +166,7 @@ def _say_cost(options, model, told, budget):
             "them as those of the worst mechanism, or adds them, whichever is less; often that is plain addition."
         )
     said += [told.promise] * bool(told.promise)
-    said += [f"in doubt: {doubt}" for doubt in told.doubts]
+    said += told.doubts
     if told.mistakes and not options.accept_doubts:
         said.append("Without --accept-doubts a run stops there before its charge.")
     say(
@@ -176,24 +177,30 @@ def _say_cost(options, model, told, budget):
     return 0
 
 # %% ../../nbs/command_line/command.ipynb #c5667abd
-def _require_empty(folder):
-    """Refuse a folder with earlier results: they spent budget and are not overwritten."""
-    there = [name for name in FILES if (folder / name).exists()]
-    if there:
-        raise FileExistsError(f"{folder} has {there[0]} from an earlier run; name another folder.")
-
-
-def _prepare(folder):
-    """Make a folder for results; returns whether it is new."""
-    _require_empty(folder)
-    new = not folder.exists()
+def _make(folder):
+    """Make a folder for results; one with earlier results is refused: they spent budget and are not overwritten."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        there = [name for name in FILES if (folder / name).exists()]
     except OSError as error:
         raise type(error)(
             f"{folder} is no folder, and cannot be made one ({error.strerror})."
         ) from None
-    return new
+    if there:
+        raise FileExistsError(f"{folder} has {there[0]} from an earlier run; name another folder.")
+
+
+@contextmanager
+def _results_in(folder):
+    """Inside, there is a folder for results; those that were made for it and are empty at the end are removed."""
+    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    try:
+        _make(folder)
+        yield
+    finally:
+        for one in missing:
+            with suppress(OSError):  # it is not empty, or was never made
+                one.rmdir()
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
 class _Told(NamedTuple):
@@ -208,8 +215,8 @@ class _Told(NamedTuple):
 
     @property
     def doubts(self):
-        """All doubts, in sentences."""
-        return self.mistakes + self.remarks
+        """All doubts, in sentences that begin with whether they stop a run."""
+        return [worded(one, one in self.mistakes) for one in self.mistakes + self.remarks]
 
 
 def _result(options, source, scaler, model, told, charge=None):
@@ -422,33 +429,24 @@ def _cluster(options, source, found):
     units = rows_per_person(model), budget.max_rows_per_person if budget else 1
     ends = promise_of(options, max(units)), budget.id if budget else ""
     told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
-    if options.dry_run:
-        _require_empty(options.out)
-        return _say_cost(options, model, told, budget)
-    if mistakes and not options.accept_doubts:
+    if mistakes and not (options.accept_doubts or options.dry_run):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
-    with held(model) as stop:
+    with held(model) as stop, _results_in(options.out):
+        _try_first(options, source, scaler, model, told)
+        stop.check()
+        if options.dry_run:
+            return _say_cost(options, model, told, budget)
         work = partial(_answer, options, source, scaler, model, stop, told)
-        new = _prepare(options.out)
-        try:
-            _try_first(options, source, scaler, model, told)
-            stop.check()
-            if told.left_out:
-                say(f"left out, because no range is declared: {listed(told.left_out, 12)}")
-            if told.promise:
-                say(told.promise)
-            for doubt in told.doubts:
-                say(f"in doubt: {doubt}")
-            if budget is None:
-                answer, _ = work()
-            else:
-                for line in unit_in_words(options, model, budget):
-                    say(line)
-                cost = cost_of(options, model, budget)
-                settle = partial(settled, as_charged(options, model, budget), budget)
-                answer = charged(budget, cost, source.label, work, settle, numbered=True)
-        except BaseException:
-            if new and not any(options.out.iterdir()):
-                options.out.rmdir()
-            raise
+        if told.left_out:
+            say(f"left out, because no range is declared: {listed(told.left_out, 12)}")
+        for line in filter(None, [told.promise, *told.doubts]):
+            say(line)
+        if budget is None:
+            answer, _ = work()
+        else:
+            for line in unit_in_words(options, model, budget):
+                say(line)
+            cost = cost_of(options, model, budget)
+            settle = partial(settled, as_charged(options, model, budget), budget)
+            answer = charged(budget, cost, source.label, work, settle, numbered=True)
         return _finish(options.out, *answer, stop.came)

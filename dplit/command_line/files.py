@@ -341,7 +341,8 @@ def _lost_values(source, scaler):
         lost = []
         for value in c.values:
             likes = [_cells_like(schema[c.name], value) for schema in schemas]
-            if all(cells is not None and value not in _words(cells, (value,)) for cells in likes):
+            # the whole list: another spelling of this value may take its cells
+            if all(cells is not None and value not in _words(cells, c.values) for cells in likes):
                 lost.append(value)
         yield c, type_said(schemas[0][c.name]).lower(), lost
 
@@ -353,7 +354,7 @@ def lists_in_doubt(source, scaler):
         if lost:
             yield (
                 f"of the values of column {c.name!r}, {listed(map(repr, lost))} cannot occur, since its type is {kind}. "
-                "Is the spelling right? Otherwise leave them out."
+                "Is the spelling right, and is no value there in two spellings? Otherwise leave them out."
             )
 
 

@@ -15,7 +15,7 @@ from ..accounting.receipts import Receipt
 from .files import lists_of_one
 from ..estimators.grid import GridKMeans, said_of_cells
 from ..inputs.doubts import deciding, ends_of, listed, of_one_value, Reach, said_of_deciding
-from ..inputs.doubts import said_of_ends
+from ..inputs.doubts import said_of_ends, worded
 
 # %% ../../nbs/command_line/findings.ipynb #5e71485c
 class Result(NamedTuple):
@@ -59,7 +59,7 @@ def _maybe_empty(result):
 
 
 def doubts(result):
-    """Sentences (PUBLIC) about possible mistakes, from declared and released values alone; or "".
+    """Sentences (PUBLIC) about possible mistakes, from declared and released values alone, after the first word of what stops no run; or "".
 
     Clusters that may be empty, lists whose values hardly any row has, shares with much noise, lists of one
     value, columns in which every cluster lies at an end of the range, and a column that alone
@@ -68,7 +68,8 @@ def doubts(result):
     lists = chain(_empty_lists(result), _noisy_shares(result))
     single = filter(None, map(of_one_value, result.columns))
     found = _empty_clusters(result), lists, single, _ends(result), _alone(result)
-    return " ".join(chain(*found))
+    said = " ".join(chain(*found))
+    return said and worded(said, False)
 
 
 def _empty_clusters(result):
@@ -80,14 +81,18 @@ def _empty_clusters(result):
             "empty cluster means nothing. Fewer clusters, more rows or a larger epsilon may help."
         )
 
-
+# %% ../../nbs/command_line/findings.ipynb #f1d000a2
 def _empty_lists(result):
-    """Columns with a list whose values make up less than half of every cluster that surely has rows."""
-    sure = result.centers[~_maybe_empty(result)]
+    """Columns with a list whose values surely make up less than half of every cluster that surely has rows: by two standard errors, if they are known."""
+    sure = ~_maybe_empty(result)
+    noise = np.zeros_like(result.centers) if result.center_errors is None else result.center_errors
+    most = lambda own: (
+        result.centers[sure][:, own].sum(axis=1) + 2 * np.linalg.norm(noise[sure][:, own], axis=1)
+    ).max()
     found = [
         repr(column.name)
         for column, own in _places(result)
-        if column.values and len(sure) and sure[:, own].sum(axis=1).max() < 0.5
+        if column.values and sure.any() and most(own) < 0.5
     ]
     if found:
         yield (
@@ -143,7 +148,7 @@ def _ends(result):
             errors = None if errors is None else errors[sure][:, own]
             range_ = np.array([column.low]), np.array([column.high])
             [end] = ends_of(result.centers[sure][:, own], errors, *range_)
-            found.append((column.name, end))
+            found.append((column.name, end, column.high - column.low))
     yield from said_of_ends(found)
 
 

@@ -56,7 +56,7 @@ _BOUNDS = "public ranges: CSV with column,low,high[,values][,missing][,weight], 
 
 # %% ../../nbs/command_line/options.ipynb #9a0e1107
 def _path(text):
-    """A path; an address, or no name at all, is refused before anything is read."""
+    """A path, or - for standard input; an address, or no name at all, is refused before anything is read."""
     if found := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", text):
         scheme = found[1].lower()
         step = (
@@ -69,6 +69,16 @@ def _path(text):
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a file or a folder")
     return Path(text)
+
+
+def _named_path(text):
+    """A path that is not standard input, from which only a table is read."""
+    if text.strip() == "-":
+        raise argparse.ArgumentTypeError(
+            "- stands for standard input or output, and here dplit needs a path of its own: name one "
+            "(a file that is called - is ./-)"
+        )
+    return _path(text)
 
 # %% ../../nbs/command_line/options.ipynb #9a0e1109
 SIGNS = frozenset("0123456789+-.eE \t")  # the characters of a number, in cells too
@@ -90,10 +100,23 @@ def number_of(text):
     ValueError
         The message says how to write the number.
     """
+    number = math.nan
     with suppress(ValueError):
-        if SIGNS.issuperset(text):
-            return float(text)
-    raise ValueError(_how_to_write(text))
+        number = float(text) if SIGNS.issuperset(text) else number
+    if math.isnan(number):
+        raise ValueError(_how_to_write(text))
+    return _represented(text, number)
+
+
+def _represented(text, number):
+    """The number that was written, unless a float of that size is infinity, or 0."""
+    digits = text.lower().partition("e")[0]
+    if math.isinf(number) or number == 0 and re.search("[1-9]", digits):
+        beyond, read = ("large", "infinity") if number else ("small", "0")
+        raise ValueError(
+            f"it is too {beyond} for a computer's numbers, and would be read as {read}"
+        )
+    return number
 
 
 def _how_to_write(text):
@@ -104,7 +127,7 @@ def _how_to_write(text):
     ):
         return "a date: write days since a public one, in the table too"
     with suppress(ValueError):
-        if math.isfinite(number := float(bare)):
+        if math.isfinite(number := _represented(bare, float(bare))):
             return f"write {number:.15g}"
     return "write digits and a decimal point, without signs of thousands, currency or percent, as in 200000, 0.5 or 1e-6"
 
@@ -144,7 +167,7 @@ def arguments(parser):
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
-    add("--bounds", type=_path, required=True, help=_BOUNDS)
+    add("--bounds", type=_named_path, required=True, help=_BOUNDS)
     add("--clusters", type=_whole, required=True, help="number of clusters")
     add(
         "--epsilon",
@@ -156,7 +179,7 @@ def arguments(parser):
     add("--method", choices=NAMES, help=advice)
     add(
         "--ledger",
-        type=_path,
+        type=_named_path,
         help="charge the run to this ledger (made by: python -m dplit ledger FILE --begin)",
     )
     add("--neighboring", choices=("add_remove", "replace"), default="add_remove", help=relation)
@@ -170,7 +193,7 @@ def arguments(parser):
     add("--max-rows-per-person", type=_whole, metavar="M", help=_PERSONS)
     add("--verbose", action="store_true", help="print each release as it is made")
     add("--seed", type=_whole, help="repeatable noise, for teaching: NOT private")
-    add("--out", type=_path, required=True, help="folder for the results")
+    add("--out", type=_named_path, required=True, help="folder for the results")
     doubts = "go on where the public declarations look like a mistake; without it such a run stops before its charge"
     add("--accept-doubts", action="store_true", help=doubts)
     told = "print the privacy cost and what would be left of the budget, and stop: no row is read, nothing is charged or written"
@@ -202,7 +225,7 @@ class _Parser(argparse.ArgumentParser):
 def _ledger_arguments(parser):
     """Add the arguments of `python -m dplit ledger` to a parser."""
     add = parser.add_argument
-    add("file", type=_path, help="file of the ledger")
+    add("file", type=_named_path, help="file of the ledger")
     add("--json", action="store_true", help="print JSON, including the receipts")
     told = dict(nargs=2, type=_number, metavar=("EPSILON", "DELTA"))
     add("--begin", **told, help="make a new ledger with this limit, its privacy budget")
@@ -240,7 +263,10 @@ def parse(argv=None, version=""):
         help="values of epsilon to compare",
     )
     add.add_argument(
-        "--picture", type=_path, default=Path("dplit_tour.png"), help="where to save the picture"
+        "--picture",
+        type=_named_path,
+        default=Path("dplit_tour.png"),
+        help="where to save the picture",
     )
     add = commands.add_parser("cluster", help="cluster a table of your own, with public ranges")
     add.set_defaults(program="cluster")
@@ -251,7 +277,7 @@ def parse(argv=None, version=""):
     add = commands.add_parser("check", help=told, description=told)
     add.set_defaults(program="check")
     add.add_argument("table", type=_path, help=_TABLE.format(""))
-    add.add_argument("--bounds", type=_path, required=True, help=_BOUNDS)
+    add.add_argument("--bounds", type=_named_path, required=True, help=_BOUNDS)
     add.add_argument("--person-column", metavar="COLUMN", help=_PERSON_CHECK)
     add.add_argument("--max-rows-per-person", type=_whole, metavar="M", help=_PERSON_CHECK)
     add.add_argument(

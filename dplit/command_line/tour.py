@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..ledger.ledger import PrivacyBudget
 from ..ledger.store import LedgerError
-from ..inputs.console import check_folder, drain, say
+from ..inputs.console import check_folder, drain, place_of, say
 from ..inputs.checks import AbstainedWarning, PrivacyWarning
 from ..accounting.receipts import Table
 
@@ -96,15 +96,14 @@ def tour(options):
 
     from dplit.datasets import loaders
 
-    if not options.picture.resolve().parent.is_dir():
-        raise ValueError(f"--picture {options.picture}: there is no such folder; create it first.")
-    known = options.picture.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()
-    if not known or options.picture.is_dir():
+    place = place_of(options.picture, "--picture")
+    known = place.suffix[1:].lower() in FigureCanvasBase.get_supported_filetypes()
+    if not known:
         raise ValueError(
             f"--picture {options.picture}: name a file such as digits.png, .svg or .pdf."
         )
     _check_epsilons(options.epsilon)
-    check_folder(options.picture.resolve().parent, 2**20)
+    check_folder(place.parent, 2**20)
     plt.switch_backend("Agg")  # draws to a file, needs no screen
     say("dplit: private clustering of 1,797 handwritten digits (bundled with scikit-learn)")
     digits = loaders.load_digits()

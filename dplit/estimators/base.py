@@ -22,6 +22,7 @@ from ..accounting.groups import receipt_for_persons, record_budget
 from ..mechanisms.noise import Noise
 from ..inputs.console import say
 from ..inputs.checks import check_flag
+from ..inputs.doubts import A_ROUND, check_work
 from ..inputs.numbers import UnreadableRecords
 from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
@@ -166,6 +167,8 @@ class PrivateEstimator(BaseEstimator):
 
     def _check_sizes(self):
         """Doubt PUBLIC sizes with which a fit takes long before it reads a row; without tables, as far as they tell."""
+        rounds = getattr(self, "n_iter", None) or 0
+        check_work(A_ROUND * rounds, f"n_iter={rounds}", type(self).__name__)
 
     def _total_epsilon(self):
         """The epsilon of one fit at its delta, inf if the fit is not private: PUBLIC."""

@@ -29,10 +29,11 @@ from ..mechanisms.noise import LatticeRows
 from ..inputs.arrays import is_tensor, joined, namespace, square_root
 from ..inputs.blocks import KEPT_BYTES, keep_rows
 from ..inputs.checks import as_float32, check_center, check_memory, check_points, is_float32
-from ..inputs.checks import check_radius, DoubtWarning, is_number, warn_after_charge
+from ..inputs.checks import check_radius, column_types, DoubtWarning, is_number, is_truth
+from ..inputs.checks import warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import check_work
-from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
+from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists, worded
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
@@ -282,22 +283,35 @@ def say_ends(model, X=None):
     if (sizes := model.cluster_sizes_) is not None:
         sure = sizes > 2 * model.cluster_sizes_se_
         found = tuple(None if part is None else part[sure] for part in found)
-    if (box := getattr(model, "bounds_", None)) is None:
-        if on_boundary(*found, model.radius, model.center):
-            warn_after_charge(
-                f"{type(model).__name__}: every cluster lies on the boundary of the ball of radius "
-                f"{model.radius:g}: is the table in the unit of the radius? Pass bounds, a range for each column.",
-                DoubtWarning,
-            )
-        reach = reach_of(X)
-        if reach is not None and (said := said_of_lists(found[0], reach.columns)):
-            warn_after_charge(f"{type(model).__name__}: {said}", DoubtWarning)
-    else:
-        names = getattr(model, "feature_names_in_", range(len(box.low)))
-        ends = zip(names, ends_of(*found, box.low, box.high), strict=True)
-        if said := [*said_of_ends(ends)]:
-            warn_after_charge(f"{type(model).__name__}: {' '.join(said)}", DoubtWarning)
+    of = _said_of_box if hasattr(model, "bounds_") else _said_of_ball
+    if said := [*of(model, X, *found)]:
+        warn_after_charge(worded(f"{type(model).__name__}: {' '.join(said)}", False), DoubtWarning)
     return model
+
+
+def _said_of_box(model, X, centers, errors):
+    """Of a fit with bounds. A column of truth values lies at the ends of its range, whatever its unit."""
+    low, high = model.bounds_.low, model.bounds_.high
+    names = getattr(model, "feature_names_in_", range(len(low)))
+    kinds, ends = column_types(X, len(low)), ends_of(centers, errors, low, high)
+    of = zip(kinds, names, ends, high - low, strict=True)
+    yield from said_of_ends(tuple(one) for kind, *one in of if not is_truth(kind))
+
+
+def _said_of_ball(model, X, centers, errors):
+    """Of a fit with a radius. Rows of a scaler are in its unit, and only the ranges of its columns may be wrong."""
+    if (reach := reach_of(X)) is None:
+        if on_boundary(centers, errors, model.radius, model.center):
+            yield (
+                f"every cluster lies on the boundary of the ball of radius {model.radius:g}: is the table in the unit "
+                "of the radius? Pass bounds, a range for each column."
+            )
+        return
+    if reach.columns and reach.low.shape == centers.shape[1:]:
+        columns = [column for column in reach.columns for _ in column.outputs]
+        ends = zip(columns, ends_of(centers, errors, reach.low, reach.high), strict=True)
+        yield from said_of_ends((c.name, end, c.high - c.low) for c, end in ends if not c.values)
+    yield from filter(None, [said_of_lists(centers, reach.columns)])
 
 # %% ../../nbs/estimators/kmeans.ipynb #5827e8d0
 PURE = "GridKMeans", "NoisyLloyd"  # the k-means estimators that can give pure epsilon-DP
@@ -404,7 +418,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
 
     def _check_common(self):
         super()._check_common()
-        check_memory(self._memory(1), f"n_clusters={self.n_clusters}", type(self).__name__)
+        check_memory(self._memory(1), self._named_sizes(), type(self).__name__)
         self._check_sizes(doubts=False)
         self._check_init()
 
@@ -412,15 +426,19 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         """Refuse what is impossible for this PUBLIC number of columns."""
         owner = type(self).__name__
         check_center(self.center, "center", owner, n_features)
-        what = f"n_clusters={self.n_clusters} with {n_features} columns"
+        what = f"{self._named_sizes()} with {n_features} columns"
         check_memory(self._memory(n_features), what, owner)
         self._check_sizes(n_features, doubts=False)
         self._check_init(n_features)
 
-    def _check_sizes(self, n_features=None, doubts=True):
+    def _named_sizes(self):
+        """The sizes that a user chose, for a message."""
         named = inspect.signature(type(self).__init__).parameters
         sizes = [name for name in self._sizes if getattr(self, name) != named[name].default]
-        what = ", ".join(f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes))
+        return ", ".join(f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes))
+
+    def _check_sizes(self, n_features=None, doubts=True):
+        what = self._named_sizes()
         if n_features and not doubts:  # a doubt is said once, with and without a table
             what += f" with {n_features} columns"
         check_work(self._work(n_features or 1), what, type(self).__name__, doubts=doubts)

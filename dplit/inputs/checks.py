@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'DoubtWarning', 'shown', 'did_you_mean', 'check_count', 'column_kinds',
-           'column_types', 'infers_its_values', 'listed_by_type', 'type_said', 'is_float32', 'as_float32',
+           'column_types', 'infers_its_values', 'listed_by_type', 'type_said', 'is_truth', 'is_float32', 'as_float32',
            'column_kind', 'is_number', 'check_between', 'float_of', 'check_share', 'check_positive', 'check_numbers',
            'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring', 'random_streams',
            'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta', 'warn_after_charge', 'users_level',
@@ -117,6 +117,11 @@ def listed_by_type(one):
 def type_said(one):
     """The name of a column's type, for a message; the list of an Enum of polars is left out, since its author may have read it from the cells."""
     return re.sub(r"(?is)\benum\(.*\)", "Enum", str(one))
+
+
+def is_truth(one):
+    """Whether the PUBLIC type of a column is that of truth values."""
+    return str(one).rpartition(".")[2].lower().startswith("bool")
 
 
 def is_float32(X):

@@ -58,9 +58,17 @@ def check_folder(folder, room=0):
 def place_of(path, what):
     """The absolute path of a file; a path that is a folder, or whose folder is missing, is refused with the next step."""
     path = Path(path).expanduser().resolve()
-    if path.is_dir():
+    try:
+        os.stat(f"{path}{'-' * 40}")  # a file may get others beside it, with longer names
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # such as: File name too long
+        raise type(error)(
+            f"{what} {path}: it cannot be used ({error.strerror}); name another path."
+        ) from None
+    if os.path.isdir(path):
         raise IsADirectoryError(f"{what} {path}: it is a folder; name a file in it.")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise FileNotFoundError(
             f"{what} {path}: the folder {path.parent} does not exist; create it first, or name another path."
         )

@@ -252,7 +252,9 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         PRIVATE rows: an array, a data frame of pandas or polars, or a table of pyarrow.
     ids : array_like of shape (n,), or str
         PRIVATE: the person of each row; see `contribution_mask`. Or the PUBLIC name of a column of
-        `table`, which is then left out of the result.
+        `table`, which is then left out of the result. Other ids belong to rows by position: labels of an
+        index are not compared, since whether they agree may depend on records. Where tables were sorted or
+        filtered, keep the ids as a column and pass its name.
     max_rows_per_person : int
         PUBLIC m.
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Rows', 'RowsOrNone', 'PartitionedRows', 'check_rows', 'empty_tables', 'fewest_records', 'require_a_record',
-           'refuse_gaps', 'check_columns', 'check_same_columns', 'keep_columns', 'check_fitted_columns', 'as_table',
-           'floats_of', 'one_each']
+           'refuse_gaps', 'check_types', 'check_columns', 'check_same_columns', 'keep_columns', 'check_fitted_columns',
+           'as_table', 'floats_of', 'one_each']
 
 # %% ../../nbs/inputs/tables.ipynb #764060a6
 import math
@@ -24,7 +24,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
-from .numbers import as_float64, as_number, cells_of, is_masked, number_or_nan
+from .numbers import array_of, as_float64, as_number, cells_of, is_masked, number_or_nan
 from .numbers import UnreadableRecords
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
@@ -200,7 +200,7 @@ def _numbers(X):
         options = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # about a masked cell in a list
-            rows = np.asarray(X if isinstance(X, (list, tuple)) else check_array(X, **options))
+            rows = array_of(X if isinstance(X, (list, tuple)) else check_array(X, **options))
             if rows.dtype == object or rows.dtype.itemsize > 8:
                 rows = as_float64(rows)
     except Exception:  # the conversion of a cell may raise anything
@@ -262,6 +262,19 @@ def _check_partitions(X, owner, name, allowed):
         raise ValueError(_unusable(name, owner, "its entries are not numbers"))
 
 # %% ../../nbs/inputs/tables.ipynb #a7490c51
+def check_types(X, owner, name="X", words=False):
+    """Refuse a PRIVATE table by the types of its columns, if one of them holds no numbers (nor words, if they are accepted)."""
+    for column, kind in _fields(X):
+        if (one := column_kind(kind)) not in {"", *"fiubO", *"wU" * words}:
+            reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
+            told = (
+                reason
+                if column is None
+                else f"{reason}: column {column!r} is of type {type_said(kind)}"
+            )
+            raise ValueError(_unusable(name, owner, told))
+
+
 def check_columns(X, owner, name="X", partitions=False, words=False):
     """The number of columns of a PRIVATE table, from its type and shape alone, before any charge; nothing depends on n.
 
@@ -276,15 +289,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
         )
     if _is_partitioned(X):
         _check_partitions(X, owner, name, partitions)
-    for column, kind in _fields(X):
-        if (one := column_kind(kind)) not in {"", *"fiubO", *"wU" * words}:
-            reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
-            told = (
-                reason
-                if column is None
-                else f"{reason}: column {column!r} is of type {type_said(kind)}"
-            )
-            raise ValueError(_unusable(name, owner, told))
+    check_types(X, owner, name, words)
     shape = getattr(X, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] == 0):
         _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)

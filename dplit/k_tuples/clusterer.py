@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from .paper import exact_plan, paper_plan, smallest
 from ..inputs.contracts import Rule
 from ..inputs.declared import PARAMETERS, RELEASED
-from ..inputs.numbers import is_masked, UnreadableRecords
+from ..inputs.numbers import array_of, is_masked, UnreadableRecords
 from ..estimators.base import PrivateEstimator
 from ..inputs.checks import AbstainedWarning, check_between, check_center
-from ..inputs.checks import column_kinds, warn_after_charge
-from ..inputs.tables import check_rows
+from ..inputs.checks import warn_after_charge
+from ..inputs.tables import check_rows, check_types
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
@@ -33,7 +33,7 @@ def check_tuples(T, owner):
     shape = tuples_shape(T, owner)
     with warnings.catch_warnings(), suppress(TypeError, ValueError):  # ragged, or not numeric
         warnings.simplefilter("ignore")
-        rows = np.asarray(T).reshape(shape[0], -1)
+        rows = array_of(T).reshape(shape[0], -1)
         if rows.dtype.kind in "fiubO" and not is_masked(T):
             return _clipped(check_rows(rows, owner, name="T"), shape)
     raise UnreadableRecords("T", owner)
@@ -53,8 +53,7 @@ def tuples_shape(T, owner):
             f"T is a masked array: {owner} would read the masked values; leave those tuples out, or "
             "fill them with public numbers."
         )
-    if odd := column_kinds(T) - {"", *"fiubO"}:
-        raise ValueError(f"T has entries of type {sorted(odd)[0]!r}: {owner} needs numbers.")
+    check_types(T, owner, "T")
     shape = np.shape(T) if hasattr(T, "dtype") else _nested_shape(T)
     if len(shape) != 3 or not all(shape):
         raise ValueError(

@@ -538,7 +538,7 @@ class PrivacyBudget(Budget):
         *,
         composition: Composition | None = None,
         max_rows_per_person: RowsPerPerson | None = None,
-        who: str | None = None,
+        who: Line | None = None,
         patience: Annotated[float, between(0, 2**31)] = 30.0,
     ) -> Self:
         """A budget whose ledger is a file: SQLite, one row for each event, on a disk of this machine.
@@ -574,7 +574,7 @@ class PrivacyBudget(Budget):
         limits = epsilon, delta or 0.0, neighboring, composition, max_rows_per_person
         wanted = None if epsilon is None else _limits(*limits)
         path, budget = _file_of(path, wanted), cls.__new__(cls)
-        Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else str(who))
+        Ledger.__init__(budget, Book(path, patience=patience), _user() if who is None else who)
         compare_limits(budget, wanted, neighboring, composition, max_rows_per_person)
         return budget
 

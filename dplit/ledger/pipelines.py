@@ -171,6 +171,9 @@ def record_wise(function: Function, *, otherwise: Otherwise = 0.0) -> RecordWise
     return RecordWise(function, otherwise)
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e000d
+_DECLARED = "FunctionTransformer(record_wise({})) (from dplit.ledger import record_wise)"
+
+
 def _refuse(what, why):
     raise TypeError(f"a pipeline in a budget: {what} is refused, since {why}")
 
@@ -209,7 +212,7 @@ def _require_record_wise(step, name):
                 _refuse(
                     f"{name}__{inner}, which passes columns on unchanged",
                     "they are joined to one table, whose type a single PRIVATE cell may change. Give them to a "
-                    "BoundedScaler or to a FunctionTransformer(record_wise(function)), or drop them.",
+                    f"BoundedScaler or to a {_DECLARED.format('function')}, or drop them.",
                 )
             _require_record_wise(one, f"{name}__{inner}")
             if callable(columns):
@@ -222,7 +225,7 @@ def _require_record_wise(step, name):
             f"{type(step).__name__} (step {name!r})",
             "its fit may read all records, so one record could change all others. Give PUBLIC ranges to a "
             "BoundedScaler, with missing= for missing cells; or fit the step to PUBLIC records and declare "
-            "FunctionTransformer(record_wise(step.transform)).",
+            f"{_DECLARED.format('step.transform')}.",
         )
     _require_own_methods(step, name)
 
@@ -245,8 +248,7 @@ def _require_declared(step, name):
     if step.func is not None and type(step.func) is not RecordWise:
         _refuse(
             f"the function of FunctionTransformer {name!r}",
-            "it receives all records at once. If it is record-wise, declare it: "
-            "FunctionTransformer(record_wise(function)).",
+            f"it receives all records at once. If it is record-wise, declare it: {_DECLARED.format('function')}.",
         )
     if step.validate:
         _refuse(f"validate=True of {name!r}", "its errors reveal PRIVATE cells. Omit it.")

@@ -143,7 +143,7 @@ def declared_cost(estimator):
         raise TypeError(
             f"{name} states no epsilon for named neighbors, so it cannot be charged: give the budget a private "
             "estimator, or a Pipeline that ends with one. budget.search takes the same, and tries several "
-            "parameters. An estimator of your own states it by a method privacy_cost() (see PrivacyCost)."
+            "parameters. Your own states it by a method privacy_cost() (from dplit.accounting import PrivacyCost)."
         )
     cost = estimator.privacy_cost()
     if not isinstance(cost, PrivacyCost):

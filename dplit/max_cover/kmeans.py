@@ -35,7 +35,7 @@ from ..accounting.mixtures import cover_exponent
 from ..mechanisms.noisy_average import noisy_avg_delta
 from ..geometry.projections import orthonormal_projection
 from ..inputs.checks import shown
-from ..inputs.doubts import check_lists
+from ..inputs.doubts import A_ROUND, check_lists
 from ..inputs.contracts import Chance, Point, Points, Positive, positive
 from ..inputs.contracts import Whole
 from ..accounting.receipts import largest_scale, Release
@@ -553,10 +553,11 @@ class MaxCoverKMeans(PrivateKMeans):
         candidate_centers = self._covers(n_features).n_picks + self.n_clusters
         return super()._memory(n_features) + 60 * candidate_centers * (n_features + 8)
 
-    _sizes = ("n_picks",)
+    _sizes = "n_picks", "n_lloyd"
 
     def _work(self, n_features):
-        return 2e6 * self._covers(n_features).n_picks  # about a millisecond each
+        picks = 2e6 * self._covers(n_features).n_picks  # about a millisecond each
+        return picks + A_ROUND * self.n_lloyd
 
     def _check_public(self):
         if self.variant == "paper":

@@ -23,6 +23,7 @@ from ..estimators.base import PublicEstimator
 from ..geometry.neighbors import nearest_distance, NearestCenter
 from ..inputs.blocks import one_thread
 from ..inputs.contracts import between, Count, each, Exponent, Rule, Share, Table, Whole
+from ..inputs.doubts import A_ROUND, check_work
 from ..inputs.tables import check_fitted_columns, check_rows, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
@@ -482,6 +483,8 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         """
         owner = "SourceTargetKMedoids"
         given = declare(self, rules_of(type(self)))
+        starts = (given.n_starts or 0) * bool(given.n_passes)  # without passes there is one
+        check_work(A_ROUND * starts, f"n_starts={given.n_starts}", owner)
         if y is not None and (np.ndim(y) > 1 or np.size(y) != np.shape(Xt)[0]):
             raise TypeError(
                 f"{owner}.fit takes two tables by name, fit(Xt=..., sources=...), so that they cannot "

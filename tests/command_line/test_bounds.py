@@ -168,7 +168,7 @@ def test_released_doubts_leave_out_clusters_that_may_be_empty():
     sure = reports.doubts(result._replace(sizes=np.full(3, 900.0)))
     assert sure == ""
     nothing = reports.doubts(result._replace(sizes=np.zeros(3)))
-    assert nothing.startswith("Clusters 1, 2 and 3 have") and "column" not in nothing
+    assert nothing.startswith("note: Clusters 1, 2 and 3 have") and "column" not in nothing
 
 
 # ---------------------------------------------------------------- separators that look wrong

@@ -401,7 +401,7 @@ def test_a_row_that_is_no_text_changes_neither_a_refusal_nor_a_charge(
 
 def test_a_spreadsheet_is_told_to_be_one(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"PK\3\4 ...")
-    with pytest.raises(ValueError, match="a spreadsheet, or compressed; save it as CSV"):
+    with pytest.raises(ValueError, match="a spreadsheet, or compressed; save its table as CSV"):
         command_line_files.read_names(tmp_path / "t.csv")
 
 
@@ -560,7 +560,7 @@ def test_wrong_json_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize(
     "change",
-    [["--epsilon", -1], ["--delta", 2], ["--clusters", 0], ["--epsilon", "1e400"], ["--seed", -1]],
+    [["--epsilon", -1], ["--delta", 2], ["--clusters", 0], ["--seed", -1]],
     ids=str,
 )
 def test_an_impossible_cost_is_refused_before_the_table_is_read(
@@ -954,11 +954,11 @@ def test_clusters_that_may_be_empty_are_named_and_choose_no_picture():
     result = findings.Result("t", "PEMeans", columns, (), centers, None, None, noise.receipt(1e-6))
     assert reports.doubts(result) == "" and result.sizes is None
     result = result._replace(sizes=np.array([21.0, 900, 19, -5]), errors=np.full(4, 10.0))
-    assert reports.doubts(result).startswith("Clusters 3 and 4 have no more rows than")
+    assert reports.doubts(result).startswith("note: Clusters 3 and 4 have no more rows than")
     assert [column.name for column, _ in reports._telling(result)] == [f"c{i}" for i in range(24)]
     assert reports.doubts(result) in Page(reports.report(result)).words
     one = result._replace(sizes=np.array([19.0, 900, 900, 900]))
-    assert reports.doubts(one).startswith("Cluster 1 has no more rows")
+    assert reports.doubts(one).startswith("note: Cluster 1 has no more rows")
 
 
 def test_a_list_that_nobody_is_on_is_pointed_at():
@@ -970,8 +970,14 @@ def test_a_list_that_nobody_is_on_is_pointed_at():
     sizes, errors = np.array([900.0, 900, 1]), np.full(3, 10.0)
     result = findings.Result("t", "m", columns, (), centers, sizes, errors, noise.receipt(1e-6))
     said = reports.doubts(result)
-    assert said.startswith("Cluster 3 has no more rows")
+    assert said.startswith("note: Cluster 3 has no more rows")
     assert "column 'region' most rows of every cluster have none of the declared values" in said
+    noisy = result._replace(
+        center_errors=np.full((3, 3), 0.04)
+    )  # 0.4 + 2 * 0.04 * sqrt(2) is above 1/2
+    assert "most rows of every" not in reports.doubts(noisy)
+    sharp = result._replace(center_errors=np.full((3, 3), 0.03))
+    assert "most rows of every" in reports.doubts(sharp)
     centers[0, 1] = 0.25
     assert "region" not in reports.doubts(result)
 

@@ -9,6 +9,7 @@ import pytest
 from dplit import PrivacyBudget
 from dplit.__main__ import main
 from dplit.command_line import bounds, files, sources
+from dplit.command_line.options import number_of
 
 
 @pytest.fixture
@@ -113,3 +114,175 @@ def test_a_negative_number_is_read_as_a_number(desk):
         "cluster t.csv --bounds b.csv --clusters 2 --epsilon 1 --delta -1e-6 --out out".split()
     )
     assert "--delta -1e-06: PEMeans needs 0 < delta < 1" in said
+
+
+# ---------------------------------------------------------------- numbers that no float represents
+
+BEYOND = {
+    "1e400": "too large",
+    "-1e400": "too large",
+    "1e-400": "too small",
+    "0.001e-330": "too small",
+}
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cluster t.csv --bounds b.csv --clusters 2 --epsilon {} --delta 1e-6 --out out",
+        "cluster t.csv --bounds b.csv --clusters 2 --epsilon 1 --delta {} --out out",
+        "ledger new.db --begin 4 {}",
+        "ledger new.db --begin {} 1e-6",
+        "tour --epsilon {}",
+    ],
+)
+def test_an_option_that_no_float_represents_is_refused(desk, capsys, line, number):
+    """Mutation: 1e-400 is read as 0, which asks for another guarantee."""
+    with pytest.raises(SystemExit) as caught:
+        main(line.format(number).split())
+    assert caught.value.code == 2 and not Path("new.db").exists()
+    assert f"{BEYOND[number]} for a computer's numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["b.csv", "b.json"])
+@pytest.mark.parametrize("number", [*BEYOND, "9" * 400, "9" * 5000])
+@pytest.mark.parametrize("end", ["low", "high", "weight", "missing"])
+def test_a_declared_number_that_no_float_represents_is_refused_by_its_column(
+    desk, name, number, end
+):
+    given = {"low": "0", "high": "120", "weight": "1", "missing": "5"} | {end: number}
+    if name == "b.csv":
+        Path(name).write_text(f"column,{','.join(given)}\nage,{','.join(given.values())}\n")
+    else:
+        entry = ", ".join(f'"{key}": {value}' for key, value in given.items())
+        Path(name).write_text(f'{{"age": {{{entry}}}}}')
+    with pytest.raises(ValueError, match="column 'age' has") as caught:
+        bounds.read_bounds(name)
+    said = str(caught.value)
+    assert f"{BEYOND.get(number, 'too large')} for a computer's numbers" in said and len(said) < 300
+
+
+def test_numbers_that_a_float_represents_are_read_as_before(desk):
+    for text in ("0", "0e400", "-0.0", "1e-300", " 5e307 ", "1e308", "4.9e-324"):
+        assert number_of(text) == float(text)
+    Path("b.json").write_text('{"age": [0.0, 1e2], "k": {"values": [1, 2]}, "n": [0, 12]}')
+    found = bounds.read_bounds("b.json")
+    assert found["high"] == {"age": 100.0, "n": 12} and found["categories"] == {"k": ["1", "2"]}
+    Path("b.json").write_text('{"age": [1e400, 2e400]}')  # is no list of words
+    with pytest.raises(ValueError, match="column 'age' has low='1e400'"):
+        bounds.read_bounds("b.json")
+
+
+# ---------------------------------------------------------------- JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "why"),
+    [
+        ('{"age": [0, 120],\n "n": [0, 1],\n}', "line 3", "a comma too many"),
+        ('{"age": [0, 120,]}', "line 1", "a comma too many"),
+        ('{"age": [0,, 120]}', "line 1", "a comma too many"),
+        ('{"age": [0, 120]\n "n": [0, 1]}', "line 2, at character 2", "a bracket missing"),
+        ('{"age": [0, 120]', "line 1", "a bracket missing"),
+        ('{"age: [0, 120]}', "line 1", "a bracket missing"),
+        ('{"age": [0, 120]}\n{}', "line 2, at character 1", "a bracket missing"),
+    ],
+)
+def test_json_that_ends_early_is_told_by_its_place(desk, text, place, why):
+    """Mutation: the place is left out. Python's own words, which may quote a sign, are not repeated."""
+    Path("b.json").write_text(text)
+    with pytest.raises(ValueError, match=place) as caught:
+        bounds.read_bounds("b.json")
+    said = str(caught.value)
+    assert why in said and "120" not in said and "delimiter" not in said and "Expecting" not in said
+
+
+# ---------------------------------------------------------------- places
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ledger - --begin 1 1e-6",
+        "ledger -",
+        "cluster t.csv --bounds - --clusters 2 --epsilon 1 --delta 1e-6 --out out",
+        "cluster t.csv --bounds b.csv --clusters 2 --epsilon 1 --delta 1e-6 --out -",
+        "cluster t.csv --bounds b.csv --clusters 2 --epsilon 1 --delta 1e-6 --out out --ledger -",
+        "check t.csv --bounds -",
+        "tour --picture -",
+    ],
+)
+def test_a_dash_is_a_table_and_no_other_file(desk, capsys, line):
+    before = {path.name for path in desk.iterdir()}
+    with pytest.raises(SystemExit):
+        main(line.split())
+    assert "standard input or output" in capsys.readouterr().err
+    assert {path.name for path in desk.iterdir()} == before
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize("out", [LONG, f"new/{LONG}", "t.csv", "t.csv/new", "there"])
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_a_folder_that_cannot_hold_the_results_is_found_by_the_dry_run_too(desk, out, more):
+    """Mutations: the dry run looks only for earlier results; folders that were made for it stay."""
+    Path("t.csv").write_text("age\n40\n50\n")
+    Path("there").mkdir()
+    Path("there/report.html").write_text("earlier")
+    before = {str(path) for path in desk.rglob("*")}
+    said = _refused_at(out, *more)
+    assert "Errno" not in said and ("cannot be made one" in said or "earlier run" in said)
+    assert {str(path) for path in desk.rglob("*")} == before
+
+
+def _refused_at(out, *more):
+    line = ["cluster", "t.csv", "--bounds", "b.csv", "--clusters", "2", "--epsilon", "1"]
+    said = main([*line, "--delta", "1e-6", "--ledger", "ledger.db", "--out", out, *more])
+    assert isinstance(said, str)
+    with PrivacyBudget.open("ledger.db") as budget:
+        assert not budget.ledger
+    return said
+
+
+def test_a_dry_run_finds_a_full_disk(desk, monkeypatch):
+    def full(folder, room):
+        raise OSError(f"{folder}: nothing can be written there (No space left on device).")
+
+    Path("t.csv").write_text("age\n40\n50\n")
+    monkeypatch.setattr("dplit.command_line.command.check_folder", full)
+    for more in (["--dry-run"], []):
+        assert "No space left" in _refused_at("new/deep", *more)
+        assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"ledger {LONG}",
+        f"ledger {LONG} --begin 1 1e-6",
+        f"ledger {LONG[:240]} --begin 1 1e-6",
+        f"tour --picture {LONG}.png",
+    ],
+)
+def test_a_name_that_is_too_long_is_told_in_words(desk, call):
+    said = main(call.split())
+    assert "File name too long" in said and "Errno" not in said
+
+
+def test_a_value_in_two_spellings_is_doubted_where_the_type_makes_them_one(desk, capsys):
+    """Mutation: each value is tried as if it stood alone in its list."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table(
+        {"whole": [1, 2], "float": [1.0, 2.0], "truth": [True, False], "word": ["1", "1.0"]}
+    )
+    parquet.write_table(table, "t.parquet")
+    lists = "whole,1|1.0|2\nfloat,1|1.0|2\ntruth,true|True|False\nword,1|1.0|2\n"
+    Path("b.csv").write_text(f"column,values\n{lists}")
+    said = refused("t.parquet")
+    for name, lost in (("whole", "'1.0'"), ("float", "'1'"), ("truth", "'true'")):
+        assert f"of the values of column '{name}', {lost} cannot occur" in said
+    assert "'word'" not in said and "two spellings" in said

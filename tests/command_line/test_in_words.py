@@ -314,9 +314,7 @@ def test_lists_that_a_grid_cannot_see_are_doubted_before_a_row_is_read(folder, c
     (folder / "bounds.csv").write_text(f"column,low,high,values\nage,0,120,\n{lists}")
     assert run("--method", method, *["--dry-run"] * dry, delta=0) == 0
     said = capsys.readouterr().out
-    doubt = (
-        "in doubt: over 10 columns, each value of a list counted as one, the grid of GridKMeans has"
-    )
+    doubt = "note: over 10 columns, each value of a list counted as one, the grid of GridKMeans has"
     assert (doubt in said) == (method == "GridKMeans")
     if method == "GridKMeans":
         assert "the range of 'job' and 'county' is narrower than two of them" in said

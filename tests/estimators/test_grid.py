@@ -510,7 +510,9 @@ def people(n_values, n=4000, n_lists=2):
 def said_before(budget, fit):
     """The doubts about cells, each of which is raised as an error: so nothing may be charged."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "over .* columns, each value of a list", DoubtWarning)
+        warnings.filterwarnings(
+            "error", "note: over .* columns, each value of a list", DoubtWarning
+        )
         try:
             fit()
         except DoubtWarning as doubt:

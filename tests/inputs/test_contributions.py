@@ -425,3 +425,14 @@ def test_members_of_an_enum_are_ids_by_their_values():
     assert contribution_mask(cells, 1).sum() == 2
     for other in (datetime.timedelta(1), 1j, True, object()):
         assert person_of(other) is None
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 3], [3, 2, 1, 0], [7, 7, 7, 7], list("wxyz")])
+@pytest.mark.parametrize("kind", [pd.Series, pd.DataFrame])
+def test_ids_belong_to_rows_by_position_whatever_labels_say(kind, labels):
+    """Mutation: labels are compared, or choose the rows: whether they agree may depend on records, for example after a sort."""
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}, index=[3, 1, 0, 2])
+    ids = kind(["ann", "ann", "bob", "bob"], index=labels)
+    bounded = bound_contributions(frame, ids, 1)
+    plain = bound_contributions(frame.to_numpy(), ["ann", "ann", "bob", "bob"], 1)
+    assert np.array_equal(bounded.to_numpy(), plain) and len(plain) == 2

@@ -10,7 +10,18 @@ from dplit.audit.observations import fitting, observe
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
 from dplit.inputs.columns import Column
-from dplit.inputs.doubts import check_inside, deciding, ends_of, looks_joined, of_one_value
+from dplit.inputs.doubts import (
+    advise,
+    check_inside,
+    deciding,
+    doubt,
+    ends_of,
+    held_doubts,
+    looks_joined,
+    of_one_value,
+    said_of_ends,
+    stopped,
+)
 from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet
 
 rng = np.random.default_rng(0)
@@ -73,13 +84,66 @@ def test_ends_of_a_range():
     low, high = np.array([0.0, 0, 1]), np.array([100.0, 10, 2])
     sharp = np.full((2, 3), 1e-3)
     at = lambda *rows: ends_of(np.array(rows, dtype=float), sharp[: len(rows)], low, high)  # noqa: E731
-    assert at([0.5, 5, 1], [0.1, 5, 2]) == ["low", "", ""]  # a code of 1 and 2 may be at both
+    assert at([0.5, 5, 1], [0.1, 5, 2]) == ["low", "", "both"]
     assert at([99.5, 0, 1], [100, 10, 1]) == ["high", "both", "low"]
     assert at([3, 5, 1.5], [0, 9, 1.5]) == ["", "", ""]
     assert ends_of(np.zeros((2, 3)), None, low, high) == [""] * 3
     assert ends_of(np.zeros((0, 3)), sharp[:0], low, high) == [""] * 3
     noisy = np.array([[6.0, 1e-3, np.inf]] * 2)
     assert ends_of(np.zeros((2, 3)), noisy, low, high) == ["", "low", ""]
+
+
+def test_two_codes_may_lie_at_both_ends_and_are_named_where_they_lie_at_one():
+    """Mutation: every width counts as that of two codes, or none does."""
+    found = [("a", "both", 1), ("b", "low", 1), ("c", "both", 2), ("d", "high", 50), ("e", "", 1)]
+    low, high, both = said_of_ends(found)
+    assert "column 'b' every cluster lies at the low end" in low and "two codes" in low
+    assert "'d'" in high and "two codes" not in high
+    assert "'c'" in both and "two codes" not in both and "'a'" not in both
+
+
+BITS = (np.random.default_rng(4).random((3000, 1)) < 0.01).astype(int)
+
+
+@pytest.mark.parametrize("share", ["few", "half"])
+@pytest.mark.parametrize("kind", [int, float, bool])
+def test_columns_of_0_and_1_are_no_mistake(kind, share):
+    """Mutations: the boundary of the ball is doubted for rows of a scaler; truth values are doubted."""
+    table = (BITS if share == "few" else np.arange(3000)[:, None] % 2).astype(kind)
+    cost = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+    scales = BoundedScaler([0], [1]), BoundedScaler(categories={0: [0, 1]})
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", DoubtWarning)
+        PEMeans(3, bounds=([0], [1]), **cost).fit(table)
+        for scale in scales if kind is int else scales[:1]:
+            rows = scale.fit_transform(table)
+            PEMeans(3, radius=scale.radius_, **cost).fit(rows)
+    said = [str(one.message) for one in heard]
+    assert not any("boundary of the ball" in one for one in said)
+    assert all("same of two codes, such as 0 and 1" in one for one in said)
+    assert len(said) == (share == "few") * (1 + (kind is not bool))
+
+
+def test_a_wrong_unit_shows_through_a_scaler_by_the_name_of_its_column():
+    """Mutation: rows of a scaler are not asked for ends."""
+    frame = pytest.importorskip("pandas").DataFrame(people(1e-3), columns=["age", "income"])
+    scale = BoundedScaler({"age": 0, "income": 0}, {"age": 120, "income": 2e5}).fit(frame)
+    model = PEMeans(2, epsilon=2, delta=1e-6, radius=scale.radius_, random_state=0)
+    with pytest.warns(DoubtWarning, match="note: PEMeans: In column 'age' every cluster") as caught:
+        model.fit(scale.transform(frame))
+    assert len(caught) == 1 and "two codes" not in str(caught[0].message)
+
+
+def test_the_first_words_say_what_stops():
+    """Mutation: the two kinds of sentences begin alike."""
+    with pytest.warns(DoubtWarning, match="^in doubt: a"):
+        doubt("a")
+    with pytest.warns(DoubtWarning, match="^note: b"):
+        advise("b")
+    with pytest.warns(DoubtWarning, match="^note: b"), held_doubts() as held:
+        doubt("a")
+        advise("b")
+    assert held == ["a"] and stopped(held, "say so").startswith("in doubt before the charge: a")
 
 
 MODELS = (PEMeans, HDPEMeans, NoisyLloyd, MaxCoverKMeans)
@@ -174,11 +238,11 @@ def test_the_column_that_decides_alone():
 
 
 def test_lists_of_one_value():
-    for joined in ("a,b", "north; south", "a|b", "a/b", "a\tb"):
+    for joined in ("a,b", "north; south", "a|b", "a / b", "a\tb"):
         assert looks_joined(joined)
         with pytest.warns(DoubtWarning, match="has one value"):
             BoundedScaler(0, 1, categories={1: [joined]}).fit(np.zeros((2, 2), dtype=object))
-    for single in ("north", "St. Gallen", "a/", ";", "/a", "", 7):
+    for single in ("north", "St. Gallen", "a/", ";", "/a", "", 7, "N/A", "km/h", "a/b/c"):
         assert not looks_joined(single)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from dplit import BoundedScaler, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
-from dplit.inputs import Column, DoubtWarning
+from dplit.inputs import Column, DoubtWarning, UnreadableRecords, check_rows
 from dplit.inputs.columns import check_values, may_hold
 from dplit.inputs.doubts import said_of_lists
 from dplit.ledger import record_wise
@@ -356,3 +356,22 @@ def test_parts_that_are_views_of_common_rows_of_a_frame_are_refused():
             with pytest.raises(ValueError, match="one table twice"):
                 budget.parallel(parts)
             assert not budget.ledger
+
+
+# ---------------------------------------------------------------- numbers that are written as text
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda rows: np.array(rows, dtype=object)])
+def test_a_numeric_string_is_read_in_a_list_as_in_an_array_of_objects(make):
+    """Mutation: one string turns all cells of a list into strings, and the table is refused."""
+    rows = [[0.1, "0.25"], [True, 0], [1e-300, "-1"], [10**400, 0.5]]
+    read = check_rows(make(rows), "it")
+    assert read.tolist() == [[0.1, 0.25], [1.0, 0.0], [1e-300, -1.0], [np.finfo(float).max, 0.5]]
+
+
+@pytest.mark.parametrize("cell", ["word", "", "nan", None, [1.0], "1_0x", b"x"])
+@pytest.mark.parametrize("other", [0.5, "0.5"])
+def test_a_cell_of_a_list_that_is_no_number_is_refused_by_the_same_sentence(cell, other):
+    with pytest.raises(UnreadableRecords) as caught:
+        check_rows([[other, 1.0], [0.0, cell]], "it")
+    assert str(caught.value) == str(UnreadableRecords("X", "it"))

@@ -403,8 +403,8 @@ def test_the_tour_tries_its_picture_before_it_fits(monkeypatch, tmp_path):
     (tmp_path / "digits.png").mkdir()
     for picture, told in {
         "/proc/digits.png": "nothing can be written there",
-        str(tmp_path / "digits.png"): "name a file such as",
-        str(tmp_path / "none" / "digits.png"): "there is no such folder",
+        str(tmp_path / "digits.png"): "it is a folder; name a file",
+        str(tmp_path / "none" / "digits.png"): "does not exist; create it first",
     }.items():
         assert told in main(["--picture", picture])
 

@@ -221,9 +221,9 @@ def test_degrees_where_radians_are_asked_for(sources):
         assert words in said
     assert not doubts(lambda: model().fit(Xt=np.radians(PARIS), sources=sources))
     [said] = doubts(lambda: source_distance(PARIS, np.radians(PARIS), metric="haversine"))
-    assert said.startswith("Xt: ")
+    assert said.startswith("in doubt: Xt: ")
     [said] = doubts(lambda: model().fit(Xt=np.radians(PARIS), sources=PARIS[:1]))
-    assert said.startswith("sources: ")
+    assert said.startswith("in doubt: sources: ")
     assert not doubts(lambda: SourceTargetKMedoids(1, metric="manhattan").fit(Xt=PARIS))
     # longitude first
     [said] = doubts(lambda: model().fit(Xt=np.radians([[5.0, 2.0], [120.0, 10.0]])))

@@ -35,6 +35,7 @@ from dplit import (
     StableTupleMean,
     accounting,
     geometry,
+    inputs,
     k_tuples,
 )
 from dplit.accounting import Receipt, Release, gaussian_mu, receipts, subsampled
@@ -1480,7 +1481,7 @@ def test_attributes_before_fit_say_so(name):
 @pytest.mark.parametrize("odd", ["U3", "S3", "datetime64[D]", "complex128"])
 def test_tuples_that_are_no_numbers_by_their_type_cost_nothing(odd):
     budget = PrivacyBudget(5.0, 1e-3)
-    with pytest.raises(ValueError, match="needs numbers"):
+    with pytest.raises(ValueError, match="needs a table of finite numbers"):
         budget.fit(ESTIMATORS["KAverages"](), np.zeros((40, 2, 2)).astype(odd))
     assert not budget.ledger
 
@@ -1691,3 +1692,18 @@ def test_separations_are_those_of_the_definition_whatever_the_blocks(n, k, d):
         np.testing.assert_array_equal(total.min(axis=1), nearest)
     assert (found[1] == 0).all() and found[0, 0] == 0
     assert np.isinf(kt.separations(T[:, :1])).all()
+
+
+@pytest.mark.parametrize("kind", ["<U1", "S1", "M8[s]", complex])
+@pytest.mark.parametrize("shape", [(3, 2, 2), (3, 2)])
+def test_a_table_of_another_type_is_refused_as_every_estimator_refuses_it(kind, shape):
+    """Mutation: a sentence of its own, with a letter of numpy for the type."""
+    words = np.zeros(shape).astype(kind)
+    with pytest.raises(ValueError, match="X cannot be used") as usual:
+        inputs.check_rows(words.reshape(3, -1), "KAverages")
+    model = KAverages(
+        epsilon=1.0, delta=1e-6, beta=0.1, separation=10.0, radius=1.0, min_radius=0.01
+    )
+    with pytest.raises(ValueError, match="T cannot be used") as caught:
+        model.fit(words)
+    assert str(caught.value) == str(usual.value).replace("X", "T", 1)

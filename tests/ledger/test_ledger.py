@@ -2256,3 +2256,11 @@ def test_in_a_budget_for_persons_no_line_stands_for_several():
     assert not budget.ledger
     budget.charge(receipt=gaussian_receipt(0.01))
     assert budget.spendings[0].mu_squared == pytest.approx(4 * 0.01**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("who", [3, b"Anna", ["Anna"], True, None.__class__, "An\nna", "An\x00na"])
+def test_who_charges_is_one_line_of_text(tmp_path, who):
+    """Mutation: anything is converted to text."""
+    with pytest.raises((TypeError, ValueError), match="who"):
+        in_a_file(tmp_path, who=who)
+    assert not (tmp_path / "l.db").exists()

@@ -765,3 +765,30 @@ def test_a_class_of_tables_is_no_table():
         with pytest.raises(TypeError, match=f"It is the class {kind.__name__}, not an object"):
             budget.fit(PEMeans(**LOYAL), kind)
     assert not budget.ledger
+
+
+NOT_DECLARED = {
+    "an estimator of all records": StandardScaler(),
+    "a function of tables": FunctionTransformer(np.log1p),
+    "columns that pass on": ColumnTransformer([("s", SCALER(), [0, 1])], remainder="passthrough"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_DECLARED)
+def test_a_refusal_says_where_record_wise_comes_from(name):
+    """Mutation: the name alone."""
+    budget = PrivacyBudget(4.0, 1e-5)
+    with pytest.raises(TypeError, match="from dplit.ledger import record_wise"):
+        budget.fit(make_pipeline(NOT_DECLARED[name], NoisyLloyd(**LOYAL)), PEOPLE)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("missing", ["drop", {0: "drop"}])
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_no_step_drops_records(missing, neighboring):
+    """Mutation: what SECURITY.md says of Python is not so."""
+    budget = PrivacyBudget(4.0, 1e-5)
+    model = NoisyLloyd(**LOYAL, neighboring=neighboring)
+    with pytest.raises(ValueError, match='missing="drop": BoundedScaler does not know'):
+        budget.fit(make_pipeline(SCALER(missing=missing), model), PEOPLE)
+    assert not budget.ledger

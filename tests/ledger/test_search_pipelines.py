@@ -381,7 +381,9 @@ def test_a_scorer_with_equal_losses_on_public_rows_is_doubted_and_others_are_not
         budget.search(MODEL(), {"n_clusters": [1, 2]}, PEOPLE, constant, epsilon=0.5, bound=4.0)
     assert not budget.ledger
     (said,) = asked(constant)
-    assert said.startswith("the scorer: between 0 and bound=4 it returns the same loss for each of")
+    assert said.startswith(
+        "in doubt: the scorer: between 0 and bound=4 it returns the same loss for"
+    )
     for scorer in (
         lambda model, rows: 9.0 + squared_distances(model, rows),
         lambda model, rows: np.sqrt(rows[:, 0] - 100.0),

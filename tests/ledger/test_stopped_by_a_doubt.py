@@ -9,13 +9,16 @@ from sklearn.pipeline import make_pipeline
 
 from dplit import (
     BoundedScaler,
+    CnvxAdap,
     GridKMeans,
     HDPEMeans,
     KTupleKMeans,
     MaxCoverKMeans,
+    NCnvxAdap,
     NoisyLloyd,
     PEMeans,
     PrivacyBudget,
+    SourceTargetKMedoids,
 )
 from dplit.estimators import lloyd
 from dplit.geometry import covers
@@ -37,6 +40,13 @@ MINUTES = {
     "many picks": lambda: MaxCoverKMeans(8, n_picks=10**6, **COST),
     "parts": lambda: KTupleKMeans(400, **COST),
     "declared parts": lambda: KTupleKMeans(8, n_tuples=10**5, **COST),
+}
+Y = (X[:, 0] > 0).astype(int)
+ADAPTED = {"weight_radius": 1.0, **COST}
+ROUNDS = {
+    "regression": lambda n: CnvxAdap(target_bound=1.0, alpha=0.5, n_iter=n, **ADAPTED),
+    "classification": lambda n: NCnvxAdap(classes=[0, 1], n_iter=n, **ADAPTED),
+    "refining": lambda n: MaxCoverKMeans(2, n_lloyd=n, **COST),
 }
 DAYS = {
     "many clusters": lambda: PEMeans(10**7, **COST),
@@ -85,6 +95,64 @@ def test_a_quote_and_a_fit_without_a_budget_say_it_once(name, monkeypatch):
         with pytest.raises(pytest.fail.Exception):
             made.fit(X)
     assert [one.category for one in heard] == [DoubtWarning]
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_many_rounds_are_doubted_by_a_quote_and_stop_a_fit(name):
+    """Mutation: rounds cost nothing by themselves. 100,000 of them are not doubted."""
+    budget, more = PrivacyBudget(4.0, 1e-4), {} if name == "refining" else {"Xs": X, "ys": Y}
+    with pytest.warns(DoubtWarning, match="in doubt: .*n_(iter|lloyd)=1000000: .*minutes"):
+        budget.quote(ROUNDS[name](10**6))
+    with pytest.raises(ValueError, match="in doubt before the charge: .*=1000000: .*minutes"):
+        budget.fit(ROUNDS[name](10**6), X, *[Y] * bool(more), **more)
+    assert not budget.ledger
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        budget.quote(ROUNDS[name](10**5))
+
+
+def test_starts_that_take_days_are_refused():
+    """Mutation: starts without passes, of which there is one, are counted."""
+    make = SourceTargetKMedoids
+    with pytest.raises(ValueError, match=r"n_starts=1000000000: .*more than a day"):
+        make(2, n_starts=10**9).fit(Xt=X, sources=X[:2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        make(2, n_starts=10**9, n_passes=0).fit(Xt=X, sources=X[:2])
+        make(2, n_starts=10).fit(Xt=X, sources=X[:2])
+
+
+def test_a_lack_of_memory_names_the_number_that_causes_it():
+    with pytest.raises(ValueError, match=r"n_clusters=2, n_tuples=1000000000000: .*GiB"):
+        KTupleKMeans(2, n_tuples=10**12, **COST).privacy_cost()
+
+
+LISTED = {"low": {"age": 0}, "high": {"age": 120}, "categories": {"region": ["north;south"]}}
+PIPES = {
+    "a ball": (BoundedScaler([0, 0], [1, 1]), 9.0, "radius_ is 1.41421"),
+    "by name": (BoundedScaler({"a": 0, "b": 0}, {"a": 1, "b": 1}), 9.0, "radius_ is 1.41421"),
+    "one end by name": (BoundedScaler(0, {"a": 1}), 9.0, "radius_ is 1, "),
+    "a list": (BoundedScaler(**LISTED), 1.03, "did you mean several values"),
+    "a list alone": (BoundedScaler(categories={0: ["a;b"]}), 0.25, "did you mean several values"),
+    "what fits": (BoundedScaler([0, 0], [1, 1]), 2**0.5, ""),
+    "any number of columns": (BoundedScaler(0, 1), 9.0, ""),
+    "what a fit refuses": (BoundedScaler([0], [-1]), 9.0, ""),
+    "nothing": (BoundedScaler(), 9.0, ""),
+}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("name", PIPES)
+def test_a_quote_says_the_doubts_of_a_pipeline_that_need_no_table(name, nested):
+    """Mutation: only the last step is asked. Each doubt is said once for all fits."""
+    scale, radius, said = PIPES[name]
+    pipe = make_pipeline(scale, NoisyLloyd(2, **COST | {"radius": radius}))
+    pipe = make_pipeline("passthrough", pipe) if nested else pipe
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert PrivacyBudget(4.0, 1e-4).quote(pipe, pipe).admitted == 2
+    assert len(heard) == bool(said)
+    assert all(said in str(one.message) and one.filename == __file__ for one in heard)
 
 
 @pytest.mark.parametrize("name", DAYS)

@@ -41,7 +41,7 @@ def _refuse_misspelled(names, path):
         near = near or [end for end in (_OTHER_WORDS.get(word),) if end and end not in names]
         if near and name not in _PARTS:
             raise ValueError(
-                f"{path}: there is no {name!r} in a declaration; is {near[0]!r} meant?"
+                f"{path}: there is no {name!r} in a declaration; did you mean {near[0]!r}?"
             )
 
 # %% ../../nbs/command_line/bounds.ipynb #487717c0
@@ -280,7 +280,7 @@ def _listed(values, given, column, path):
     named = isinstance(values, list) and all(type(v) in (str, int) for v in values)
     if not named or any(given.get(end) not in (None, "") for end in ("low", "high")):
         raise ValueError(
-            f"{path}: column {column!r} has either low and high, or values: a list of words or whole numbers."
+            f"{path}: column {column!r} needs either low and high, or values: a list of words or whole numbers."
         )
     if given.get("missing") not in (None, ""):
         raise ValueError(

@@ -39,7 +39,7 @@ _LOOKS = {  # of unreadable cells
     r"\s*[$\u20ac\u00a3\u00a5]\s*[\d.,]+\s*|\s*[\d.,]+\s*([$\u20ac\u00a3\u00a5]|[A-Z]{3})\s*": "a currency: write the number alone",
     r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*": "a date? write days since a public one",
     r"(?i)\s*(yes|no|y|n)\s*": "yes or no: write 1 and 0, or declare a list of values",
-    r"(?i)\s*[+-]?inf(inity)?\s*": "infinity is no finite number",
+    r"(?i)\s*[+-]?inf(inity)?\s*": "infinity is not a finite number",
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def lines_of(tallied):
         yield f"column {name}: cells that a fit cannot read: {tallied.lost} ({ending})"
         yield from [*tallied.listed, *more(tallied.lost - len(tallied.listed))]
     if tallied.unlisted:
-        yield f"column {name}: cells on no list, which count as none of its values: {tallied.beyond}"
+        yield f"column {name}: cells that are not on its list, which count as none of its values: {tallied.beyond}"
         yield from [*tallied.unlisted, *more(tallied.beyond - len(tallied.unlisted))]
     if tallied.n and tallied.beyond >= MOSTLY * (tallied.n - tallied.lost) > 0:
         if tallied.column.values:

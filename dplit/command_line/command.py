@@ -184,7 +184,7 @@ def _make(folder):
         there = [name for name in FILES if (folder / name).exists()]
     except OSError as error:
         raise type(error)(
-            f"{folder} is no folder, and cannot be made one ({error.strerror})."
+            f"{folder} is not a folder, and cannot be made into one ({error.strerror})."
         ) from None
     if there:
         raise FileExistsError(f"{folder} has {there[0]} from an earlier run; name another folder.")

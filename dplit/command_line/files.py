@@ -289,7 +289,7 @@ def _csv_names(part):
         first, *more = re.split(rb"[\r\n]", file.readline(HEAD), maxsplit=1)
     if not more and len(first) == HEAD:
         raise ValueError(
-            f"{part.name}: its first {HEAD:,} bytes hold no line break, and the first line are the names of the "
+            f"{part.name}: its first {HEAD:,} bytes hold no line break, and the first line must hold the names of the "
             "columns; write it with line breaks."
         )
     return _head(first.decode("utf-8-sig"), part.name)[0]

@@ -77,7 +77,7 @@ def _empty_clusters(result):
     if which:
         who = f"Clusters {listed(which)} have" if len(which) > 1 else f"Cluster {which[0]} has"
         yield (
-            f"{who} no more rows than the noise alone may show (two standard errors), and the center of an "
+            f"{who} no more rows than the noise alone could produce (two standard errors), and the center of an "
             "empty cluster means nothing. Fewer clusters, more rows or a larger epsilon may help."
         )
 

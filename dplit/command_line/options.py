@@ -153,7 +153,7 @@ def _whole(text):
 def _bytes(text):
     """A number of bytes."""
     if (number := _whole(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of bytes, at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of bytes (at least 1)")
     return number
 
 # %% ../../nbs/command_line/options.ipynb #9a0e1106

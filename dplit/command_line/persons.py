@@ -47,7 +47,7 @@ def check_persons(options, source, scaler, left_out):
     said = f"--person-column {column}:"
     if options.max_rows_per_person is None:
         raise ValueError(
-            f"{said} say how many rows of each person are kept at most, with --max-rows-per-person; more "
+            f"{said} state the largest number of rows to keep for each person, with --max-rows-per-person; more "
             "rows need more noise."
         )
     if not 1 <= options.max_rows_per_person <= 2**20:

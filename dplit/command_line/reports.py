@@ -193,7 +193,7 @@ NOT_PROTECTED = (
     "covers that.",
     "The number of clusters, the method, and all other settings.",
     "The time that the computation took, and its memory.",
-    "The fact that the computation succeeded: a table is refused if a cell of a range is no number and no rule "
+    "The fact that the computation succeeded: a table is refused if a cell of a range is not a number and no rule "
     "was declared for that column.",
     "Several rows of one person. One row is protected; for a person with two rows mu doubles, and epsilon at the "
     "same delta more than doubles (group privacy; with delta = 0 it doubles).",

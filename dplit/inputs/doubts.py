@@ -58,7 +58,7 @@ def check_inside(points, name, owner, radius, center=None):
         )
     if 0 < lengths.max() < radius / 1000:
         doubt(
-            f"{name}: all of its public rows lie within a thousandth of {where}, and the noise of {owner} is "
+            f"{name}: all of its public rows lie within a thousandth of the radius from the center of {where}, and the noise of {owner} is "
             f"proportional to the radius. {_ASK[False]}"
         )
 

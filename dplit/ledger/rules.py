@@ -403,7 +403,7 @@ def problem(asked, receipt):
     return (
         f"a bug was found: {asked.estimator} was charged epsilon = {asked.epsilon:g}, delta = "
         f"{asked.delta:g}, and its receipt {what}. The receipt is charged in full. Please "
-        "report it, and do not publish what was fitted before it is understood."
+        "report it, and do not publish the result until the bug is understood."
     )
 
 

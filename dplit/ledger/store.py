@@ -52,10 +52,10 @@ def on_network_disk(path, mounts=None):
 _WORDS = {
     sqlite3.SQLITE_BUSY: "another program has held it for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; make room",
-    sqlite3.SQLITE_IOERR: "the disk does not take it; see whether it is full, or over a quota",
-    sqlite3.SQLITE_READONLY: "it may not be written; ask for the right to write it",
+    sqlite3.SQLITE_IOERR: "the disk does not accept it; check whether the disk is full or over its quota",
+    sqlite3.SQLITE_READONLY: "it is not writable; ask for write permission",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; see that it is there and may be written",
-    sqlite3.SQLITE_NOTADB: "it is no ledger of dplit; name another file, or, if it was one, restore the latest copy",
+    sqlite3.SQLITE_NOTADB: "it is not a ledger of dplit; name another file, or, if it was one, restore the latest copy",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore the latest copy",
 }
 _SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY}
@@ -108,7 +108,7 @@ def create(path, limits):
     for tail in ("-wal", "-shm"):
         if os.path.exists(f"{path}{tail}"):
             raise LedgerError(
-                f"ledger {path}: its companion {path.name}{tail} is there, it is not. It was moved "
+                f"ledger {path}: its companion {path.name}{tail} exists, but the ledger itself does not. It was moved "
                 "or deleted; put it back, for without it charges are forgotten."
             )
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

@@ -441,7 +441,7 @@ class MaxCoverKMeans(PrivateKMeans):
 
     The covers gain nothing if rows do not lie in clumps, or are few for the privacy budget: on
     scikit-learn's digits at epsilon 1, random candidates with the covers' share given to the other
-    parts lose 0.996 (+- 0.014) times as much. No rule of public numbers was found that predicts it.
+    parts have 0.996 (+- 0.014) times the loss. No rule of public numbers was found that predicts it.
 
     Parameters
     ----------

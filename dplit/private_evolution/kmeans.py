@@ -507,7 +507,7 @@ class PEMeans(PrivateKMeans):
         pairs, rows with many columns are projected for the votes, rows with at most two are
         counted in the cells of a quadtree, unless there are many clusters. "paper": Algorithm 1 with the
         paper's rules for the numbers of rounds and variations; needs `n_public`, ignores
-        `n_refine` and `population` (and, but in `HDPEMeans`, `n_components`). Its time grows
+        `n_refine` and `population` (and, except in `HDPEMeans`, `n_components`). Its time grows
         like the square of the number of rows: every row is compared with n_public / 5 candidates in
         each of 4 sqrt(d) max(epsilon, 1) rounds, which on large tables may practically never end;
         `n_votes` limits the rounds.

@@ -332,7 +332,7 @@ def test_the_readme_names_the_estimators_that_take_bounds():
     named = {*re.findall(r"`(\w+)`", sentence)}
     assert named == {name for name, known in estimators() if "bounds" in known}
     others = {name for name, known in estimators() if "radius" in known} - named
-    assert others and "`BoundedScaler(low, high)` moves rows into the ball" in TEXTS["README.md"]
+    assert others and "`BoundedScaler(low, high)` maps rows into the ball" in TEXTS["README.md"]
 
 
 def examples():

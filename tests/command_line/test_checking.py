@@ -73,7 +73,7 @@ ODD = {  # (row, what is said of it)
     "NA": ("p,NA,1,north\n", "line 302: 'NA' (a word for a missing cell)"),
     "a date": ("p,2020-01-31,1,north\n", "(a date? write days since a public one)"),
     "yes": ("p,yes,1,north\n", "(yes or no: write 1 and 0"),
-    "infinity": ("p,inf,1,north\n", "(infinity is no finite number)"),
+    "infinity": ("p,inf,1,north\n", "(infinity is not a finite number)"),
     "latin-1": ("p,1,1,M\udcfcnchen\n", "line 302: 'M\\udcfcnchen' (it is not UTF-8 text)"),
     "a long word": (f"p,{'x' * 999},1,north\n", f"line 302: '{'x' * 39}... (no number)"),
     "a cell too few": ("p,1,1\n", "line 302: it has 3 cells, and the first line 4 names"),
@@ -294,7 +294,7 @@ def test_cells_on_no_list_are_shown_with_their_lines(tmp_path, capsys, monkeypat
         GOOD + "p,1,1,nroth\n" * 4 + "p,1,1, south \n" + "p,1,1,M\udcfc\n" + "p,1,1,\n" * 5,
     )
     _, said = look(tmp_path, capsys)
-    assert "column 'region': cells on no list, which count as none of its values: 9" in said
+    assert "column 'region': cells that are not on its list, which count as none of its values: 9" in said
     assert "  line 302: 'nroth'\n" in said and "line 306" not in said and "  line 308: ''\n" in said
     assert "  and 4 more (--all lists them)" in said
     _, said = look(tmp_path, capsys, "--all")

@@ -1052,7 +1052,7 @@ def test_a_folder_that_cannot_be_made_is_named_and_nothing_is_charged(table, tmp
     (tmp_path / "out").write_text("a file")
     line = asked(table, tmp_path / "out", "--ledger", tmp_path / "a.ledger")
     said = here(tmp_path, monkeypatch, *line)
-    assert "out is no folder" in said and "Errno" not in said
+    assert "out is not a folder" in said and "Errno" not in said
     with PrivacyBudget.open(tmp_path / "a.ledger") as budget:
         assert not budget.ledger
 

@@ -284,9 +284,9 @@ def test_another_file_than_that_of_bounds_is_told(desk, capsys, name, told):
 def test_a_misspelled_part_of_a_declaration_is_refused(desk, capsys, head, near):
     """It would have been ignored, and a hole in the table would have been charged."""
     Path("b.csv").write_text(f"column,low,high,{head}\nage,0,120,2\n")
-    assert f"is '{near}' meant?" in refused(capsys, asked())
+    assert f"did you mean '{near}'?" in refused(capsys, asked())
     Path("b.json").write_text(json.dumps({"age": {"low": 0, "high": 120, head: 2}}))
-    assert f"is '{near}' meant?" in refused(capsys, asked(ranges="b.json"))
+    assert f"did you mean '{near}'?" in refused(capsys, asked(ranges="b.json"))
 
 
 def test_a_comment_in_a_file_of_bounds_is_none_of_its_parts(desk):

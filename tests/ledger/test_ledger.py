@@ -1158,7 +1158,7 @@ def test_what_is_no_ledger_is_refused(tmp_path):
         PrivacyBudget.open(path)
     for content in (b"", b"epsilon,delta\n1,1e-6\n" * 500, os.urandom(8192)):
         path.write_bytes(content)
-        with pytest.raises(LedgerError, match="it is no ledger of dplit; name another file"):
+        with pytest.raises(LedgerError, match="it is not a ledger of dplit; name another file"):
             in_a_file(tmp_path)
         assert path.read_bytes() == content
     path.unlink()

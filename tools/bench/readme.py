@@ -42,7 +42,7 @@ def other_programs():
     cells, costs = best["data"].split(", ")
     lower, of = map(int, re.search(r"below 1 in (\d+) of (\d+)", best["what"]).groups())
     assert of - lower == 1 and worst["ratio"] == "1.00"  # or the sentence is another one
-    return f"{best['ratio']} in geometric mean over {cells} ({costs}); lower loss in {lower}, level in one, on {worst['data']} (run once)"
+    return f"{best['ratio']} in geometric mean over {cells} ({costs}); lower loss in {lower}, a tie in one, on {worst['data']} (run once)"
 
 
 def kmeans_part():
@@ -58,20 +58,20 @@ def kmeans_part():
     rows += [("the best peer of each set, chosen afterwards", below)]
     rows += [(title, f"{over(m)} ({whose})") for m, (title, whose) in PEER_TITLES.items()]
     rows += [("the best of the authors' own programs", other_programs())]
-    return f"""Private k-means at the same (epsilon, delta) on {len(found)} sets: area under loss against epsilon, geometric means. Every method is given the tightest radius, so ours run with `zoom=False`: a zoom helps only where a radius is too large.
+    return f"""Private k-means at the same (epsilon, delta) on {len(found)} sets: area under the curve of loss against epsilon, geometric means. Every method is given the tightest radius, so ours run with `zoom=False`: a zoom helps only where a radius is too large.
 
-{markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` loses less)"], rows)}"""
+{markdown(["`PEMeans` over", "ratio (below 1: `PEMeans` has the lower loss)"], rows)}"""
 
 
 def fit_time():
-    """CPU time of a fit of PEMeans, in seconds and compared with its authors' program."""
+    """CPU time of a fit of PEMeans, in seconds and compared with the program of the PE-means authors."""
     cpu = {(r["dataset"], r["method"]): float(r["cpu_s"]) for r in store.book("speed")}
     title = "1e5 x 16, k = 16"
     theirs = programs("k-means, CPU s", "PE-means, authors' program, printout off")
     [ratio] = [r["ratio"] for r in theirs if r["data"] == title]
     yield (
         f"CPU time of `PEMeans`, {title}",
-        f"{cpu[LARGE, 'PEMeans']:.2g} s; its authors' program takes {ratio} times as long as ours (run once)",
+        f"{cpu[LARGE, 'PEMeans']:.2g} s; the program of the PE-means authors takes {ratio} times as long (run once)",
     )
 
 
@@ -111,7 +111,7 @@ def adaptation_gains():
     worse = sum(a < -1 for a in ahead)
     yield (
         f"`NCnvxAdap` over the better of source only and target only, {len(ahead)} settings of shift, rows and epsilon: accuracy",
-        f"{np.mean(ahead):+.1f} points on average; more than one point behind in {worse}, at most {-min(ahead):.0f}",
+        f"{np.mean(ahead):+.1f} points on average; more than one point behind in {worse}, by at most {-min(ahead):.0f} points",
     )
 
 

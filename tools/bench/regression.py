@@ -186,7 +186,7 @@ def show(line):
 
 
 def run(folder, seeds):
-    """Everything of ours is by default; `default_alpha` was tuned on seeds 10 to 13 of `sets`. regression.csv."""
+    """All of our methods run with their defaults; `default_alpha` was tuned on seeds 10 to 13 of `sets`. regression.csv."""
     draws = sets(4000, ((300, 1000, 3000, 10_000), (300, 1000, 3000)), 4000)
     draws |= others(4000, (300, 3000))
     print(

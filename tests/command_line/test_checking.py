@@ -294,7 +294,10 @@ def test_cells_on_no_list_are_shown_with_their_lines(tmp_path, capsys, monkeypat
         GOOD + "p,1,1,nroth\n" * 4 + "p,1,1, south \n" + "p,1,1,M\udcfc\n" + "p,1,1,\n" * 5,
     )
     _, said = look(tmp_path, capsys)
-    assert "column 'region': cells that are not on its list, which count as none of its values: 9" in said
+    assert (
+        "column 'region': cells that are not on its list, which count as none of its values: 9"
+        in said
+    )
     assert "  line 302: 'nroth'\n" in said and "line 306" not in said and "  line 308: ''\n" in said
     assert "  and 4 more (--all lists them)" in said
     _, said = look(tmp_path, capsys, "--all")

@@ -70,10 +70,14 @@ def test_a_limit_of_bytes_reveals_a_power_of_two_alone(desk, monkeypatch, packed
 )
 def test_other_words_for_the_ends_are_named(desk, low, high):
     Path("b.csv").write_text(f"column,{low},{high}\nage,0,120\n")
-    with pytest.raises(ValueError, match=f"there is no '{low}' in a declaration; did you mean 'low'"):
+    with pytest.raises(
+        ValueError, match=f"there is no '{low}' in a declaration; did you mean 'low'"
+    ):
         bounds.read_bounds("b.csv")
     Path("b.json").write_text(json.dumps({"age": {"low": 0, high: 120}}))
-    with pytest.raises(ValueError, match=f"there is no '{high}' in a declaration; did you mean 'high'"):
+    with pytest.raises(
+        ValueError, match=f"there is no '{high}' in a declaration; did you mean 'high'"
+    ):
         bounds.read_bounds("b.json")
 
 

@@ -240,7 +240,9 @@ def test_a_table_in_place_of_a_ledger_is_told(desk):
         before = (desk / name).read_bytes()
         for ask in (["ledger", name], ["cluster", "t.csv", *ASK.replace("ledger ledger", f"ledger {name}").split()]):  # fmt: skip
             said = run(*ask)
-            assert "it is not a ledger of dplit; name another file" in said and "damaged" not in said
+            assert (
+                "it is not a ledger of dplit; name another file" in said and "damaged" not in said
+            )
         assert (desk / name).read_bytes() == before
 
 

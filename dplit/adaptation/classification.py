@@ -457,7 +457,7 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
 
     Privacy: `coef_` is (epsilon, delta)-DP for neighboring datasets, which differ in one replaced private
     record (x, y), if no parameter was chosen by looking at private records. Both sizes are public.
-    There is no intercept: add a column of ones, which counts towards the radius.
+    There is no intercept: add a column of ones, which counts toward the radius.
 
     Parameters
     ----------

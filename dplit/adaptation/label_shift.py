@@ -85,7 +85,7 @@ def black_box_counts(confusion: OfPairs, predicted: OfEachClass, source: OfEachC
 
     References
     ----------
-    Lipton, Wang, Smola (ICML 2018), who invert C. Regularization towards the source follows
+    Lipton, Wang, Smola (ICML 2018), who invert C. Regularization toward the source follows
     Azizzadenesheli, Liu, Yang, Anandkumar (ICLR 2019).
     """
     n, K = max(predicted.sum(), 1.0), len(source)

@@ -368,7 +368,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     Privacy: `coef_` (and `discrepancy_`) are (epsilon, delta)-DP for neighboring datasets, which differ in
     one replaced private record (x, y), if no parameter was chosen by looking at private records. Both sizes
-    are public. There is no intercept: add a column of ones, which counts towards the radius.
+    are public. There is no intercept: add a column of ones, which counts toward the radius.
 
     Parameters
     ----------

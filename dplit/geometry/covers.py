@@ -144,7 +144,7 @@ def _pack(n_points, d, a, rng, max_rejections, batch):
     scale = 2.0 ** grid_bits(d)
     P, squares, count, refused = np.empty((n_points, d)), np.empty(n_points), 0, 0
     while True:
-        # towards zero: stays inside
+        # toward zero: stays inside
         Q = np.trunc(uniform_in_ball(batch, d, 1 - a, rng=rng) * scale)
         square = (Q * Q).sum(axis=1)
         # |p - q|^2 >= (2a)^2 if and only if |p|^2 - 2 p.q + room >= 0

@@ -189,7 +189,7 @@ def refine_step(
     radius, center
         PUBLIC ball of the rows.
     reach : float, optional
-        PUBLIC or released radius of most rows: residuals keep twice as much at most. Default: radius.
+        PUBLIC or released radius of most rows: a residual is clipped to twice this length. Default: radius.
     n_total : float
         PUBLIC or released number of rows.
     mu : float
@@ -656,7 +656,7 @@ class HDPEMeans(PEMeans):
     variant : {"extension", "paper"}
         "paper": a Gaussian projection, for any number of columns; `paper_rounds(n_components)`
         releases (16 for 16 columns; without the factor epsilon that `PEMeans` has) at one noise
-        multiplier: the counts, the sums of the clusters, and all others votes. Needs `n_public`.
+        multiplier: the counts, the sums of the clusters, and otherwise votes. Needs `n_public`.
     n_components : int
         PUBLIC number of columns used for the votes.
     n_votes : int, optional

@@ -27,7 +27,7 @@ NO_BROWSER = (
     else ""
 )
 
-CHAPTER = 4
+CHAPTER = 3
 LATER = {"answers", "lessons", "teachers"}  # folders
 # of the tools, the site and what large tables ask of the machine: for later, whole
 FILES = {

@@ -277,7 +277,7 @@ def _csv_rows(part, scaler, keep):
         array.from_delayed(read(part, place, kept, scaler), shape, float)
         for place, kept, shape in found
     ]
-    return array.concatenate(parts)
+    return array.concatenate(parts) if parts else np.empty((0, _width(scaler)))
 
 
 def _width(scaler):

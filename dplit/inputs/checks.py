@@ -158,6 +158,8 @@ def as_float32(values):
 
 
 def column_kind(one):
+    if infers_its_values(one):  # the type of its values is not PUBLIC
+        return "O"
     kind = getattr(one, "kind", "O")
     # pandas uses O for all types that numpy does not have
     if isinstance(one, np.dtype) or kind != "O":

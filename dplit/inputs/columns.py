@@ -98,9 +98,9 @@ _SINGLE = {
 
 
 def plain_type(one):
-    """(kind, name) of the PUBLIC type of a column's cells; of a category of pandas, "O": its cells determine its values."""
+    """(kind, name) of the PUBLIC type of a column's cells."""
     if infers_its_values(one):
-        return "O", "category"
+        return column_kind(one), "category"
     one = one.subtype if type(one).__name__ == "SparseDtype" else one  # of pandas
     one = getattr(getattr(one, "categories", None), "dtype", one)
     name = str(getattr(one, "name", one)).lower()

@@ -14,6 +14,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from .checks import infers_its_values
+
 # %% ../../nbs/inputs/frames.ipynb #64467249
 def not_a_table(X, name, rows="rows"):
     """What to pass in place of a PRIVATE object whose type alone says that it is not a table (nor labels, for `rows="labels"`); otherwise ""."""
@@ -51,7 +53,9 @@ def without_rows(X):
     if hasattr(X, "chunks") and hasattr(X, "_meta"):  # a dask array knows the type of its parts
         return np.zeros((0, X.shape[1]), X.dtype) if isinstance(X._meta, np.ndarray) else X._meta
     if hasattr(X, "iloc"):  # a plain slice may use the labels of the index
-        return X.iloc[:0]
+        none = X.iloc[:0]
+        kinds = getattr(none.dtypes, "items", dict)()
+        return none.astype({name: object for name, kind in kinds if infers_its_values(kind)})
     if hasattr(X, "column_names"):
         return X.slice(0, 0)
     try:

@@ -26,9 +26,11 @@ from sklearn.utils.validation import validate_data
 from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
 from .numbers import array_of, as_float64, as_number, cells_of, is_masked, number_or_nan
 from .numbers import UnreadableRecords
+from .foreign import quiet
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
-from .checks import _fields, column_kind, type_said
+from .checks import _fields, column_kind, infers_its_values, type_said
+from .doubts import doubt
 from .contracts import Flag, Rule, Text, Whole
 
 # %% ../../nbs/inputs/tables.ipynb #31fdb9cb
@@ -198,8 +200,7 @@ def _numbers(X):
         if is_masked(X):
             return None
         options = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 0}
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # about a masked cell in a list
+        with quiet():  # a cell may print; numpy warns about a masked cell in a list
             rows = array_of(X if isinstance(X, (list, tuple)) else check_array(X, **options))
             if rows.dtype == object or rows.dtype.itemsize > 8:
                 rows = as_float64(rows)
@@ -273,6 +274,12 @@ def check_types(X, owner, name="X", words=False):
                 else f"{reason}: column {column!r} is of type {type_said(kind)}"
             )
             raise ValueError(_unusable(name, owner, told))
+        if infers_its_values(kind) and not words:
+            doubt(
+                f"{name}: column {column!r} is a category of pandas, which may hold words: only reading its cells, after a "
+                f"charge, would show that {owner} can't use it. Convert it to numbers first, or declare its words to a "
+                "BoundedScaler as categories."
+            )
 
 
 def check_columns(X, owner, name="X", partitions=False, words=False):

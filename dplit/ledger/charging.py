@@ -150,8 +150,10 @@ def _failed(error, cost, close):
     )
     try:
         close()
-    except (LedgerError, ValueError, RuntimeError):
+    except LedgerError:
         error.add_note("The ledger could not be written: the charge is there as unsettled.")
+    except (ValueError, RuntimeError) as wrong:  # a bug, such as a receipt above its charge
+        error.add_note(str(wrong))
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a12
 def noted(budget, name, label, receipt):

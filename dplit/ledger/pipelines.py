@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ..accounting.receipts import Receipt
+from ..inputs.arrays import is_tensor
 from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number
 from ..inputs.checks import listed_by_type, shown
 from ..inputs.contracts import Function, numbers
@@ -378,7 +379,7 @@ def _refuse_sparse(names, types):
 def _typed(one, names, types):
     """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
     for j, (name, kind) in enumerate(zip(names, types, strict=True)):
-        kind = np.dtype(object) if infers_its_values(kind) else kind
+        kind = np.dtype(object) if infers_its_values(kind) else kind  # as `column_kind` has it
         if listed := listed_by_type(kind):  # an Enum of polars, whose cells are never empty words
             one = one.with_columns(one[name].clear(1).fill_null(min(listed)).cast(kind))
             continue
@@ -419,7 +420,12 @@ def _made_of(steps, X):
     """A PUBLIC table like the one that the last step will receive, with as many records as X; X itself if no step changes it."""
     if all(_is_named(step, "passthrough") for _, step in steps):
         return X
-    if check_columns(X, "a pipeline", partitions=True, words=True) is None:
+    scaled = all(_is_named(s, "passthrough") or type(s) is BoundedScaler for _, s in steps)
+    if is_tensor(X) and not scaled:
+        raise TypeError(
+            "X is a tensor: of the steps of a pipeline only BoundedScaler takes one. Pass an array of numpy."
+        )
+    if check_columns(X, "a pipeline", partitions=scaled, words=True) is None:
         raise TypeError(
             "X is a list: a pipeline in a budget takes an array or a data frame, whose columns are known "
             "before a cell is read."

@@ -237,7 +237,7 @@ def test_a_folder_that_cannot_hold_the_results_is_found_by_the_dry_run_too(desk,
     Path("there/report.html").write_text("earlier")
     before = {str(path) for path in desk.rglob("*")}
     said = _refused_at(out, *more)
-    assert "Errno" not in said and ("cannot be made one" in said or "earlier run" in said)
+    assert "Errno" not in said and ("cannot be made into one" in said or "earlier run" in said)
     assert {str(path) for path in desk.rglob("*")} == before
 
 

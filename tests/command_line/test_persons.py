@@ -203,7 +203,7 @@ def test_without_the_options_nothing_has_changed(folder, monkeypatch, capsys):
 
 
 REFUSED = {
-    "no bound": (["--person-column", "id"], "say how many rows"),
+    "no bound": (["--person-column", "id"], "state the largest number of rows"),
     "no such column": (
         ["--person-column", "ID", "--max-rows-per-person", 2],
         "there is no such column",

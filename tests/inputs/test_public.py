@@ -503,12 +503,14 @@ def beside_ones(column):
 @pytest.mark.parametrize("kind", TYPED)
 def test_a_column_of_a_type_that_is_no_number_is_refused_before_a_charge(kind):
     with PrivacyBudget(2.0, 1e-5) as budget:
-        with pytest.raises(ValueError, match="its entries are not numbers"):
+        # what a category of pandas holds is not in its type: a doubt, whatever that is
+        why = "may hold words" if kind.startswith("category") else "its entries are not numbers"
+        with pytest.raises(ValueError, match=why):
             model = NoisyLloyd(2, epsilon=1.0, delta=1e-6, radius=3.0, random_state=0)
             budget.fit(model, beside_ones(TYPED[kind]))
         assert not budget.ledger
     scaler = BoundedScaler(low={"a": 0}, high={"a": 2}, categories={"b": ["a", "b"]})
-    if "date" in kind or kind in ("period", "interval"):
+    if kind in ("period", "interval"):
         with pytest.raises(ValueError, match="its entries are not numbers"):
             scaler.fit(beside_ones(TYPED[kind]))
     else:  # words are what its lists are for

@@ -264,6 +264,20 @@ def test_receipts_of_parts_before_a_failure_are_kept(make, tmp_path):
     assert again.receipts == budget.receipts
 
 
+@everywhere
+def test_a_bug_in_a_part_before_a_failure_is_told(make, tmp_path):
+    """The note said instead that the ledger could not be written, though it was."""
+    budget, broken = make(tmp_path), Gaussian()
+    broken.act = fail(ValueError("half-way"))
+    with pytest.raises(ValueError, match="half-way") as raised:
+        budget.parallel({"a": (Gaussian(receipt=gaussians(0.4)), [1]), "b": (broken, [2])})
+    notes = " ".join(raised.value.__notes__)
+    assert "part 'a': a bug was found" in notes and "could not be written" not in notes
+    assert budget.ledger[0].state == "failed" and budget.spendings[0].mu_squared == pytest.approx(
+        0.16
+    )
+
+
 SMALL = {"epsilon": 0.5, "delta": 1e-7}
 ROW = np.array([[0.25, 0.5]])
 CUT = {  # a table of the first n records of ROW

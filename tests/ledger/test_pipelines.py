@@ -4,9 +4,11 @@ import io
 import pickle
 import warnings
 from contextlib import redirect_stdout
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from hypothesis import given, settings
@@ -792,3 +794,82 @@ def test_no_step_drops_records(missing, neighboring):
     with pytest.raises(ValueError, match='missing="drop": BoundedScaler does not know'):
         budget.fit(make_pipeline(SCALER(missing=missing), model), PEOPLE)
     assert not budget.ledger
+
+
+def category(cells):
+    """A column whose type takes the kind of its values from these cells, as `read_csv(dtype="category")` makes one."""
+    return pd.DataFrame({"a": pd.Categorical(cells)})
+
+
+NUMBERS_IN_A_CATEGORY = [[], [0.5], [0.5, 10**400], [0.5, Decimal("0.1")], [True, 0.5]]
+UNREADABLE_IN_A_CATEGORY = [["x"], ["x", 0.5], [1j, 0.5], [pd.Timestamp(0)], [None, "x"]]
+OF_A_CATEGORY = {
+    "direct": lambda: PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0),
+    "record-wise": lambda: make_pipeline(
+        FunctionTransformer(record_wise(np.sin)), PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0)
+    ),
+    "a rule for missing cells": lambda: make_pipeline(
+        BoundedScaler(0.0, 3.0, missing="low"), PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0)
+    ),
+    "a list": lambda: make_pipeline(
+        BoundedScaler(categories={"a": ["x", "y"]}, weight={"a": 1.0}),
+        PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0),
+    ),
+}
+
+
+def shown_by(fit):
+    """What an adversary sees of a charge, apart from what is released."""
+    budget = PrivacyBudget(4.0, 1e-4)
+    with warnings.catch_warnings(record=True, action="always") as heard:
+        try:
+            fit(budget)
+            error = ""
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+    return error, [str(one.message) for one in heard], [row.state for row in budget.ledger]
+
+
+@pytest.mark.parametrize("how", OF_A_CATEGORY)
+@pytest.mark.parametrize("accept_doubts", [False, True])
+@pytest.mark.parametrize(
+    "cells", [NUMBERS_IN_A_CATEGORY, UNREADABLE_IN_A_CATEGORY], ids=["numbers", "others"]
+)
+def test_the_type_of_a_category_tells_nothing_about_its_cells(how, accept_doubts, cells):
+    """pandas infers it from the cells: complex numbers, dates and words were refused before the charge, each in other words."""
+    seen = [
+        shown_by(
+            lambda b, c=c: b.fit(OF_A_CATEGORY[how](), category(c), accept_doubts=accept_doubts)
+        )
+        for c in cells
+    ]
+    assert all(one == seen[0] for one in seen), seen
+
+
+@pytest.mark.parametrize(
+    "cells", [[0, 1, 1], ["x"] * 3, [0, "x", 1j], [pd.Timestamp(0)] * 3, [b"x", 1, 0]]
+)
+def test_labels_of_a_category_are_answered_whatever_they_are(cells):
+    rng = np.random.default_rng(0)
+    Xs = rng.normal(size=(60, 1))
+    public = {"Xs": Xs, "ys": (Xs[:, 0] > 0).astype(int)}
+    labels = pd.Series(pd.Categorical(cells))
+    told = shown_by(
+        lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), np.zeros((3, 1)), labels, **public)
+    )
+    assert told == ("", [], ["settled"])
+
+
+@pytest.mark.parametrize("kind", ["dask", "array_api_strict"])
+def test_a_step_that_takes_no_such_array_is_refused_before_the_charge(kind):
+    """It was charged, and failed in the step; a scaler takes both."""
+    library = pytest.importorskip({"dask": "dask.array"}.get(kind, kind))
+    X = library.asarray(np.full((9, 2), 0.5))
+    model = partial(PEMeans, 2, epsilon=1.0, delta=1e-6, radius=2**0.5)
+    whole = ColumnTransformer([("all", BoundedScaler(0, 1), [0, 1])])
+    for step in (FunctionTransformer(record_wise(np.sin)), whole):
+        budget = PrivacyBudget(4.0, 1e-4)
+        with pytest.raises(TypeError, match="X is a (dask array|tensor)"):
+            budget.fit(make_pipeline(step, model()), X)
+        assert not budget.ledger
+    assert budget.fit(make_pipeline(BoundedScaler(0, 1), model()), X)

@@ -232,7 +232,7 @@ def quadtree_votes(
 
 # %% ../../nbs/private_evolution/quadtree.ipynb #9d1f0a11
 FEW_COLUMNS, FEW_CLUSTERS = 2, 32  # for which the cells of a quadtree are fine enough
-QUADTREE_BYTES = 120 * LARGEST_GRID  # at most, in addition to the rows
+QUADTREE_BYTES = 200 * LARGEST_GRID  # at most, in addition to the rows
 
 
 def has_quadtree(n_features: Count, n_clusters: Count):

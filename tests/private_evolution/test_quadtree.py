@@ -94,27 +94,22 @@ def test_the_threshold_is_half_a_deviation_at_least():
 
 def test_uncertain_counts_are_dropped_and_if_few_are_certain_the_largest_stay():
     counts, ones = np.array([100.0, 90.0, 80.0, 3.0, -2.0, 0.4]), np.ones(6)
-    at = private_evolution.false_mass_threshold(ones, 0.005 * 300)
-    assert 0.4 < at < 3
-    assert quadtree._certain(counts, ones, 300.0, 1, 150.0).tolist() == [100, 90, 80, 3, 0, 0]
-    assert quadtree._certain(counts, ones, 300.0, 2, 150.0).tolist() == [100, 90, 80, 3, 0, 0.4]
-    assert quadtree._certain(counts, 60 * ones, 300.0, 1, 5.0).tolist() == [100, 90, 80, 0, 0, 0]
+    assert 0.4 < private_evolution.false_mass_threshold(ones, 1.5) < 3
+    assert quadtree._certain(counts, ones, 1.5, 1).tolist() == [100, 90, 80, 3, 0, 0]
+    assert quadtree._certain(counts, ones, 1.5, 2).tolist() == [100, 90, 80, 3, 0, 0.4]
+    assert quadtree._certain(counts, 60 * ones, 1.5, 1).tolist() == [100, 90, 80, 0, 0, 0]
 
 
 def test_a_count_is_compared_with_its_own_deviation():
     counts, deviations = np.array([100.0, 90.0, 80.0, 30.0, 30.0]), np.array([1.0, 1, 1, 1, 50])
-    kept = quadtree._certain(counts, deviations, 300.0, 1, 100.0)
+    kept = quadtree._certain(counts, deviations, 1.5, 1)
     assert kept.tolist() == [100, 90, 80, 30, 0]
 
 
-@pytest.mark.parametrize(
-    ("signal", "share"), [(1e4, 0.001), (300, 0.0025), (150, 0.005), (3, 0.005)]
-)
-def test_the_share_of_false_mass_falls_where_clusters_are_clear(monkeypatch, signal, share):
-    asked = []
-    monkeypatch.setattr(quadtree, "false_mass_threshold", lambda *args: asked.append(args) or 0.0)
-    quadtree._certain(np.ones(30), np.full(30, 2.0), 1e5, 5, signal)
-    assert asked[0][0].tolist() == [2.0] * 30 and asked[0][1] == pytest.approx(share * 1e5)
+@pytest.mark.parametrize(("n_rows", "mass"), [(50.0, 0.25), (190.0, 0.95), (210, 1.0), (1e5, 1.0)])
+def test_false_mass_is_half_a_percent_or_a_tenth_of_a_deviation_for_each_cluster(n_rows, mass):
+    """5 clusters, noise of 2 records."""
+    assert private_evolution.quadtree_plan(n_rows, 2.0, 5, 2).mass == pytest.approx(mass)
 
 
 @COLUMNS
@@ -168,7 +163,7 @@ def test_clusters_of_twenty_deviations_have_three_histograms(n_rows, shares, cut
     """By hand: 5 clusters, noise of 20 records."""
     plan = private_evolution.quadtree_plan(n_rows, 20.0, 5, d)
     assert (plan.shares, plan.cuts) == (shares, cuts) and sum(shares) == pytest.approx(1)
-    assert plan.signal == n_rows / 100 and plan.limit == min(n_rows / 400, 5)
+    assert plan.limit == min(n_rows / 400, 5)
     assert plan.n_bins == private_evolution.coarse_bins(n_rows, 20.0, 5, d) // (len(shares) - 1)
 
 
@@ -178,7 +173,7 @@ def test_clusters_of_twenty_deviations_have_three_histograms(n_rows, shares, cut
 def test_the_finest_cells_of_a_plan_are_not_too_many(d, k, signal):
     plan = private_evolution.quadtree_plan(signal, 1.0, k, d)
     assert plan.n_bins >= 1 and (plan.n_bins * 2 ** sum(plan.cuts)) ** d <= LARGEST_GRID
-    assert plan.shares[-1] == 0.5 and plan.cuts[-1] == 0  # the deviation in `signal` is its last
+    assert plan.shares[-1] == 0.5 and plan.cuts[-1] == 0  # whose deviation is that of the plan
 
 
 @pytest.mark.parametrize(("n_total", "levels"), [(100.0, 2), (4000.0, 3)])

@@ -150,7 +150,7 @@ class QuadtreePlan(NamedTuple):
     limit: float
     mass: float
 
-
+# %% ../../nbs/private_evolution/quadtree.ipynb #7a115006
 def quadtree_plan(n_rows: Positive, deviation: Positive, n_clusters: Count, n_features: Count):
     """Two histograms; three, from cells twice as wide, where clusters have many records. PUBLIC.
 

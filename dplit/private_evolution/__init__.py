@@ -9,15 +9,16 @@ from .paper import (
     private_evolution, select, variations, vote_noise,
 )
 from .quadtree import (
-    coarse_bins, false_mass_threshold, has_quadtree, pooled_counts, quadtree_search, quadtree_votes,
+    coarse_bins, false_mass_threshold, has_quadtree, pooled_counts, quadtree_plan, quadtree_search,
+    quadtree_votes,
 )
 from .votes import grid_radius, nearest_member, vote_grid
 
 __all__ = [
     "HDPEMeans", "PEMeans", "coarse_bins", "dp_nn_histogram", "evolution_budget", "false_mass_threshold",
     "grid_radius", "has_quadtree", "keep_largest", "levy_steps", "mantegna_scale", "nearest_member",
-    "paper_rounds", "paper_variations", "pooled_counts", "private_evolution", "quadtree_search",
-    "quadtree_votes", "refine_step", "residual_radius", "select", "step_error", "step_budget",
+    "paper_rounds", "paper_variations", "pooled_counts", "private_evolution", "quadtree_plan",
+    "quadtree_search", "quadtree_votes", "refine_step", "residual_radius", "select", "step_error", "step_budget",
     "variations", "vote_grid", "vote_noise",
 ]
 

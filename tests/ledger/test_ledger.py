@@ -1165,7 +1165,7 @@ def test_what_is_no_ledger_is_refused(tmp_path):
     foreign = sqlite3.connect(path)
     foreign.execute("CREATE TABLE events (number)")
     foreign.close()
-    with pytest.raises(LedgerError, match="no ledger"):
+    with pytest.raises(LedgerError, match="not a ledger"):
         in_a_file(tmp_path)
     path.unlink()
     path.mkdir()

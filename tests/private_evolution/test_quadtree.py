@@ -1,6 +1,7 @@
 """Quadtree start: least squares, thresholds and cells against brute force; its receipt, its neighbors, what it is worth."""
 
 import math
+import tracemalloc
 from collections import Counter
 from functools import partial
 from unittest import mock
@@ -43,46 +44,72 @@ def events_of(act, exact=False):
 # ---------------------------------------------------------------- counts
 
 
-def test_pooled_counts_are_least_squares_with_the_variance_of_the_theorem():
-    home = np.array([0, 0, 0, 0, 1, 2, 2])
-    rng = np.random.default_rng(0)
-    cells, parts = rng.normal(size=3), rng.normal(size=7)
-    asked = np.vstack([home == j for j in range(3)] + [np.eye(7)]).astype(float)
-    wanted = np.linalg.lstsq(asked, np.r_[cells, parts], rcond=None)[0]
-    assert np.allclose(private_evolution.pooled_counts(cells, parts, home), wanted)
-    variance = np.diag(np.linalg.inv(asked.T @ asked))
-    assert np.allclose(variance, 1 - 1 / (np.bincount(home) + 1)[home])
+@pytest.mark.parametrize("seed", range(12))
+def test_pooled_counts_are_least_squares_with_the_variance_of_the_theorem(seed):
+    """On random trees of one to five levels whose levels have different deviations: kills any other weight."""
+    rng = np.random.default_rng(seed)
+    homes, sizes = [], [int(rng.integers(1, 5))]
+    for _ in range(seed % 5):  # every cell has a part
+        more = rng.integers(sizes[-1], size=rng.integers(9))
+        homes.append(rng.permutation(np.r_[np.arange(sizes[-1]), more]))
+        sizes.append(len(homes[-1]))
+    deviations = rng.uniform(0.3, 4, len(sizes))
+    counts = [rng.normal(size=size) for size in sizes]
+    # the last cells that each cell holds
+    held = [np.eye(sizes[-1])]
+    for home in homes[::-1]:
+        held.insert(0, np.array([held[0][home == j].sum(axis=0) for j in range(home.max() + 1)]))
+    weights = 1 / np.repeat(deviations, sizes)
+    asked = np.vstack(held) * weights[:, None]
+    wanted = np.linalg.lstsq(asked, np.concatenate(counts) * weights, rcond=None)[0]
+    found, errors = private_evolution.pooled_counts(counts, deviations, homes)
+    assert np.allclose(found, wanted)
+    assert np.allclose(errors**2, np.diag(np.linalg.inv(asked.T @ asked)))
 
 
-@pytest.mark.parametrize(("n_cells", "deviation", "mass"), [(100, 3.0, 5.0), (4000, 20.0, 1.0)])
-def test_above_the_threshold_empty_cells_have_the_expected_mass(n_cells, deviation, mass):
-    at = private_evolution.false_mass_threshold(n_cells, deviation, mass)
-    density = stats.norm(scale=deviation).pdf
-    above = integrate.quad(lambda x: x * density(x), at, 12 * deviation)[0]
-    assert n_cells * above == pytest.approx(mass, rel=1e-6)
-
-
-def test_the_threshold_is_half_a_deviation_at_least():
-    assert private_evolution.false_mass_threshold(100, 3.0, 1e6) == 1.5
-
-
-def test_uncertain_counts_are_dropped_and_if_few_are_certain_the_largest_stay():
-    counts = np.array([100.0, 90.0, 80.0, 3.0, -2.0, 0.4])
-    at = private_evolution.false_mass_threshold(6, 1.0, 0.005 * 300)
-    assert 0.4 < at < 3
-    assert quadtree._certain(counts, 1.0, 300.0, 1).tolist() == [100, 90, 80, 3, 0, 0]
-    assert quadtree._certain(counts, 1.0, 300.0, 2).tolist() == [100, 90, 80, 3, 0, 0.4]
-    assert quadtree._certain(counts, 60.0, 300.0, 1).tolist() == [100, 90, 80, 0, 0, 0]
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_pooled_counts_have_any_unit(scale):
+    counts, homes = [np.array([12.0]), np.array([4.0, 2.0])], [np.array([0, 0])]
+    found, errors = private_evolution.pooled_counts(
+        [scale * of for of in counts], [scale] * 2, homes
+    )
+    assert np.allclose(found / scale, [6, 4]) and np.allclose(errors / scale, math.sqrt(2 / 3))
 
 
 @pytest.mark.parametrize(
-    ("signal", "share"), [(1e4, 0.001), (300, 0.0025), (150, 0.005), (3, 0.005)]
+    ("deviations", "mass"), [([3.0] * 100, 5.0), ([20.0] * 4000, 1.0), ([2.0, 9.0] * 50, 4.0)]
 )
-def test_the_share_of_false_mass_falls_where_clusters_are_clear(monkeypatch, signal, share):
-    asked = []
-    monkeypatch.setattr(quadtree, "false_mass_threshold", lambda *args: asked.append(args) or 0.0)
-    quadtree._certain(np.ones(30), 2.0, 2.0 * 5 * signal, 5)
-    assert asked == [(30, 2.0, pytest.approx(share * 10 * signal))]
+def test_above_the_threshold_empty_cells_have_the_expected_mass(deviations, mass):
+    at, sum_above = private_evolution.false_mass_threshold(deviations, mass), 0.0
+    for deviation in deviations[:2]:
+        density = stats.norm(scale=deviation).pdf
+        above = integrate.quad(lambda x: x * density(x), at * deviation, 12 * deviation)[0]  # noqa: B023
+        sum_above += above * len(deviations) / 2
+    assert sum_above == pytest.approx(mass, rel=1e-6)
+
+
+def test_the_threshold_is_half_a_deviation_at_least():
+    assert private_evolution.false_mass_threshold([3.0] * 100, 1e6) == 0.5
+
+
+def test_uncertain_counts_are_dropped_and_if_few_are_certain_the_largest_stay():
+    counts, ones = np.array([100.0, 90.0, 80.0, 3.0, -2.0, 0.4]), np.ones(6)
+    assert 0.4 < private_evolution.false_mass_threshold(ones, 1.5) < 3
+    assert quadtree._certain(counts, ones, 1.5, 1).tolist() == [100, 90, 80, 3, 0, 0]
+    assert quadtree._certain(counts, ones, 1.5, 2).tolist() == [100, 90, 80, 3, 0, 0.4]
+    assert quadtree._certain(counts, 60 * ones, 1.5, 1).tolist() == [100, 90, 80, 0, 0, 0]
+
+
+def test_a_count_is_compared_with_its_own_deviation():
+    counts, deviations = np.array([100.0, 90.0, 80.0, 30.0, 30.0]), np.array([1.0, 1, 1, 1, 50])
+    kept = quadtree._certain(counts, deviations, 1.5, 1)
+    assert kept.tolist() == [100, 90, 80, 30, 0]
+
+
+@pytest.mark.parametrize(("n_rows", "mass"), [(50.0, 0.25), (190.0, 0.95), (210, 1.0), (1e5, 1.0)])
+def test_false_mass_is_half_a_percent_or_a_tenth_of_a_deviation_for_each_cluster(n_rows, mass):
+    """5 clusters, noise of 2 records."""
+    assert private_evolution.quadtree_plan(n_rows, 2.0, 5, 2).mass == pytest.approx(mass)
 
 
 @COLUMNS
@@ -111,17 +138,65 @@ def test_the_first_grid_by_hand(signal, k, d, cells):
     assert private_evolution.coarse_bins(3.0 * signal, 3.0, k, d) == bins_for(cells, d)
 
 
+@pytest.mark.parametrize(("n_total", "levels"), [(50.0, 2), (1e4, 3)])
 @pytest.mark.parametrize(("n_bins", "parts"), [(128, 16), (129, 4)])
-def test_a_cell_is_cut_in_sixteen_parts_where_these_are_not_too_many(monkeypatch, n_bins, parts):
+def test_a_cell_is_cut_in_sixteen_parts_where_these_are_not_too_many(
+    monkeypatch, n_bins, parts, n_total, levels
+):
     """In two columns at most 512 intervals per column: four times 128, but not four times 129."""
     monkeypatch.setattr(quadtree, "coarse_bins", lambda *sizes: n_bins)
     assert private_evolution.quadtree.most_bins(2) == 512
     rows = vote_grid(np.full((10_000, 2), 0.01))
-    act = partial(private_evolution.quadtree_votes, rows, 2, mu=1.0, n_total=1e4)
-    first, second = events_of(lambda: act(noise=Noise(0)), exact=True)
-    assert len(first.value) == len(CellGrid.over(2, n_bins).points)
-    assert len(second.value) == len(first.value) + parts - 1
-    assert sorted(second.value)[-1] == 10_000
+    act = partial(private_evolution.quadtree_votes, rows, 2, mu=1.0, n_total=n_total)
+    *earlier, last = events_of(lambda: act(noise=Noise(0)), exact=True)
+    assert len(earlier) == levels - 1
+    assert len(earlier[0].value) == len(CellGrid.over(2, n_bins // (levels - 1)).points)
+    assert len(last.value) == len(earlier[-1].value) + parts - 1
+    assert sorted(last.value)[-1] == 10_000
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "shares", "cuts"), [(1999, (0.5, 0.5), (2, 0)), (2000, (0.1, 0.4, 0.5), (1, 2, 0))]
+)
+@COLUMNS
+def test_clusters_of_twenty_deviations_have_three_histograms(n_rows, shares, cuts, d):
+    """By hand: 5 clusters, noise of 20 records."""
+    plan = private_evolution.quadtree_plan(n_rows, 20.0, 5, d)
+    assert (plan.shares, plan.cuts) == (shares, cuts) and sum(shares) == pytest.approx(1)
+    assert plan.limit == min(n_rows / 400, 5)
+    assert plan.n_bins == private_evolution.coarse_bins(n_rows, 20.0, 5, d) // (len(shares) - 1)
+
+
+@COLUMNS
+@pytest.mark.parametrize("k", [1, 32])
+@pytest.mark.parametrize("signal", [1e-3, 1e2, 1e90])
+def test_the_finest_cells_of_a_plan_are_not_too_many(d, k, signal):
+    plan = private_evolution.quadtree_plan(signal, 1.0, k, d)
+    assert plan.n_bins >= 1 and (plan.n_bins * 2 ** sum(plan.cuts)) ** d <= LARGEST_GRID
+    assert plan.shares[-1] == 0.5 and plan.cuts[-1] == 0  # whose deviation is that of the plan
+
+
+@pytest.mark.parametrize(("n_total", "levels"), [(100.0, 2), (4000.0, 3)])
+def test_the_number_of_histograms_is_told_by_public_numbers(n_total, levels):
+    """Kills a plan that counts the rows: no row, a few, many."""
+    for n in (0, 30, 5000):
+        rows = vote_grid(in_unit_ball(5000, 2)[:n])
+        act = partial(private_evolution.quadtree_votes, rows, 4, mu=1.0, n_total=n_total)
+        found = events_of(lambda act=act: act(noise=Noise(0)))
+        assert len(found) == levels
+
+
+@COLUMNS
+@pytest.mark.parametrize("n_total", [3e4, 1e9])
+def test_memory_is_as_stated_where_every_cell_is_divided(d, n_total):
+    rows = vote_grid(in_unit_ball(600, d))
+    act = partial(private_evolution.quadtree_votes, rows, 4, mu=1.0, n_total=n_total)
+    with watch(lambda event: np.full(len(event.value), 1e13)):
+        tracemalloc.start()
+        act(noise=Noise(0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < quadtree.QUADTREE_BYTES
 
 
 def test_where_a_quadtree_is_too_coarse_candidates_evolve():
@@ -149,38 +224,52 @@ def test_without_noise_every_row_is_counted_once_near_itself(d):
     assert away.max() <= math.sqrt(d) / (2 * n_bins) + 2 * math.sqrt(d) / grid_radius(d)
 
 
-def test_only_full_cells_are_divided():
+@pytest.mark.parametrize(("k", "levels"), [(10, 2), (2, 3)])
+def test_only_full_cells_are_divided(k, levels):
+    """Kills cells divided by a count, or by an estimate with another deviation."""
     X = np.r_[np.full((500, 2), 0.31), np.full((5, 2), -0.4)]
-    first, second = events_of(
-        lambda: private_evolution.quadtree_votes(
-            vote_grid(X), 2, mu=0.5, n_total=505, noise=Noise(0)
-        )
-    )
-    assert first.label == second.label == "counts of cells"
-    deviation = Noise(0).histogram_scale(mu=0.5 / math.sqrt(2))
-    limit = 5 * deviation  # 505 / (4 * 2 deviation) is more than 5
-    once, twice = first.outcome > limit, first.outcome > 4 * limit
-    assert twice.sum() == np.sum(first.value > limit) == 1
-    assert len(second.value) == len(first.value) + 3 * once.sum() + 12 * twice.sum()
+    act = partial(private_evolution.quadtree_votes, vote_grid(X), k, mu=0.5, n_total=505)
+    found = events_of(lambda: act(noise=Noise(0)))
+    assert [event.label for event in found] == ["counts of cells"] * levels
+    plan = private_evolution.quadtree_plan(505, 2 * math.sqrt(2), k, 2)
+    deviation = 2 / math.sqrt(plan.shares[0])
+    once, twice = (found[0].outcome > c * plan.limit * deviation for c in (1, 4))
+    assert twice.sum() == np.sum(found[0].value > plan.limit * deviation) == 1
+    parts = 3 * once.sum() + (12 * twice.sum() if levels == 2 else 0)
+    assert len(found[1].value) == len(found[0].value) + parts
 
 
 def test_a_cell_is_divided_once_or_twice_by_its_count():
     """All cells of one column, by hand: 200, 60 and 8 records with noise of one record."""
     X = np.r_[np.full(200, -0.9), np.full(60, 0.01), np.full(8, 0.7)][:, None]
-    act = partial(private_evolution.quadtree_votes, vote_grid(X), 10, mu=math.sqrt(2))
+    act = partial(private_evolution.quadtree_votes, vote_grid(X), 16, mu=math.sqrt(2))
     found = events_of(lambda: act(n_total=268, noise=Noise(0)), exact=True)
     first, second = (event.value for event in found)
-    limit = max(268 / 40, 2.5)  # in deviations, but at most 5
-    assert limit > 5 and sorted(first[first > 0]) == [8, 60, 200]
-    assert len(second) == len(first) + 3 + 3 + 1  # above 10 in four parts, above 5 in two
+    assert 4 < 268 / 64 < 5  # deviations, by a quarter of a cluster's share
+    assert sorted(first[first > 0]) == [8, 60, 200]
+    assert len(second) == len(first) + 3 + 3 + 1  # above 8.4 in four parts, above 4.2 in two
     assert sorted(second[second > 0]) == [8, 60, 200]
 
 
-@pytest.mark.parametrize(
-    ("n_total", "deviations"), [(160, 4), (100, 2.5), (20, 2.5), (200, 5), (4000, 5)]
-)
+def test_three_levels_by_hand():
+    """One column, 1 cluster; noise of 2.24, 1.12 and 1 record, so the first cells are divided above 11.2 records.
+
+    An estimate has a deviation of 1 in a cell that stayed whole, of 1.02 in a half: divided above 5 in two, above 10 in
+    four parts. Kills counts that are not pooled, and limits in deviations of another level.
+    """
+    sizes = 4, 6, 9, 11, 12
+    X = np.repeat([-0.9, -0.45, 0.05, 0.45, 0.9], sizes)[:, None]
+    act = partial(private_evolution.quadtree_votes, vote_grid(X), 1, mu=math.sqrt(2))
+    found = events_of(lambda: act(n_total=2000.0, noise=Noise(0)), exact=True)
+    first, second, third = (event.value for event in found)
+    assert len(second) == len(first) + 1  # 12
+    assert len(third) == len(second) + 1 + 1 + 3 + 3  # 6, 9, 11, 12
+    assert all(sorted(of[of > 0]) == [*sizes] for of in (first, second, third))
+
+
+@pytest.mark.parametrize(("n_total", "deviations"), [(160, 4), (100, 2.5), (20, 2.5), (120, 3)])
 def test_a_cell_is_divided_above_its_share_of_the_records_in_deviations(n_total, deviations):
-    """A quarter of a cluster's share, n / (4 * 5 * 2) deviations of two records, but at least 2.5 and at most 5."""
+    """A quarter of a cluster's share, n / (4 * 5 * 2) deviations of two records, but at least 2.5."""
     limit = int(2 * deviations)
     sizes = limit, limit + 1, 2 * limit, 2 * limit + 1
     X = np.repeat([-0.9, -0.3, 0.35, 0.9], sizes)[:, None]
@@ -204,8 +293,9 @@ def test_public_centers_are_one_more_start(monkeypatch):
 
 
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize(("mu", "levels"), [(0.5, 2), (3.0, 3)])
 @COLUMNS
-def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, neighboring):
+def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, mu, levels, neighboring):
     X = in_unit_ball(60, d)
     row = np.full((1, d), 0.9 / math.sqrt(d))
     other = np.vstack([X, row]) if neighboring == "add_remove" else np.vstack([row, X[1:]])
@@ -219,8 +309,8 @@ def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, neighbori
         again = first and [event.outcome for event in first]
         with watch(partial(note, to=to, again=again)):
             noise = Noise(0, neighboring=neighboring)
-            private_evolution.quadtree_search(vote_grid(data), 3, mu=2.0, n_total=60.0, noise=noise)
-    assert len(seen[0]) == len(seen[1]) == 2
+            private_evolution.quadtree_search(vote_grid(data), 3, mu=mu, n_total=60.0, noise=noise)
+    assert len(seen[0]) == len(seen[1]) == levels
     for one, two in zip(*seen, strict=True):
         moved = np.linalg.norm((two.value - one.value).astype(float))
         assert one.value.shape == two.value.shape and 0 < moved <= one.sensitivity * (1 + 1e-9)
@@ -232,18 +322,22 @@ def test_a_neighbor_moves_each_histogram_by_its_sensitivity_at_most(d, neighbori
 @pytest.mark.parametrize("make", [PEMeans, HDPEMeans])
 @pytest.mark.parametrize("n_public", [None, 3000])
 @pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+@pytest.mark.parametrize(("k", "shares"), [(30, [0.5, 0.5]), (3, [0.1, 0.4, 0.5])])
 @COLUMNS
-def test_the_receipt_is_the_theorem(make, n_public, neighboring, d):
+def test_the_receipt_is_the_theorem(make, n_public, neighboring, k, shares, d):
     X, options = in_unit_ball(3000, d), dict(PUBLIC, neighboring=neighboring, n_public=n_public)
-    model = make(3, zoom=False, **options).fit(X)
+    model = make(k, zoom=False, **options).fit(X)
     mu = gaussian_mu(1.0, 1e-6)
     assert model.spent_.mu == pytest.approx(mu, rel=1e-12)
-    costs = {r.label: (r.times, r.mu) for r in model.spent_.releases}
+    costs = {}
+    for release in model.spent_.releases:
+        costs.setdefault(release.label, []).extend([release.mu] * release.times)
     rest = mu * math.sqrt(0.99 if "number of rows" in costs else 1.0)
     assert ("number of rows" in costs) == (n_public is None and neighboring == "add_remove")
-    assert "votes" not in costs and costs["counts of cells"][0] == 2
-    assert costs["counts of cells"][1] == pytest.approx(rest * math.sqrt(0.4), rel=1e-9)
-    step = math.hypot(*(costs[name][1] for name in costs if "residuals" in name))
+    assert "votes" not in costs
+    wanted = [rest * math.sqrt(0.8 * share) for share in shares]
+    assert costs["counts of cells"] == pytest.approx(wanted, rel=1e-9)
+    step = math.hypot(*(each for name in costs if "residuals" in name for each in costs[name]))
     assert step == pytest.approx(rest * math.sqrt(0.2), rel=1e-9)
     assert np.isfinite(model.cluster_centers_se_).any()
 
@@ -277,12 +371,24 @@ def test_always_k_centers_in_the_ball(n, k, epsilon, d):
     assert found.shape == (k, d) and np.linalg.norm(found, axis=1).max() <= 1 + 1e-9
 
 
+def mean_loss(X, k, seeds=12, **options):
+    fits = [PEMeans(k, **PUBLIC | options | {"random_state": s}).fit(X) for s in range(seeds)]
+    return np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits])
+
+
 @pytest.mark.parametrize(("d", "epsilon", "most"), [(1, 0.3, 0.98), (2, 0.1, 0.9)])
 def test_the_quadtree_pays(d, epsilon, most):
-    X, lost = in_unit_ball(3000, d, 10, seed=3), []
-    for has in (quadtree.has_quadtree, lambda *sizes: False):
-        with mock.patch.object(kmeans, "has_quadtree", has):
-            public = dict(PUBLIC, epsilon=epsilon, zoom=False)
-            fits = [PEMeans(10, **public | {"random_state": s}).fit(X) for s in range(12)]
-        lost.append(np.mean([kmeans_loss(X, fit.cluster_centers_) for fit in fits]))
-    assert lost[0] < most * lost[1]
+    X, ask = in_unit_ball(3000, d, 10, seed=3), {"epsilon": epsilon, "zoom": False}
+    lost = mean_loss(X, 10, **ask)
+    with mock.patch.object(kmeans, "has_quadtree", lambda *sizes: False):
+        assert lost < most * mean_loss(X, 10, **ask)
+
+
+@COLUMNS
+def test_three_histograms_pay_on_heavy_tails(d):
+    X = np.exp(np.random.default_rng(1000).normal(size=(5000, d)))
+    X = X - X.mean(axis=0)
+    X /= np.linalg.norm(X, axis=1).max()
+    lost = mean_loss(X, 8, zoom=False)
+    with mock.patch.object(quadtree, "ENOUGH", math.inf):
+        assert lost < 0.95 * mean_loss(X, 8, zoom=False)

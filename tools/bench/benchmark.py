@@ -12,7 +12,7 @@ loose [--sets NAME ...]   PEMeans at epsilon 1 on every set, in its ball and in 
                 time, memory, and what the zoom does
 paper-rows [--rows-of NAME ...]   rows of the PE-means paper's table that kmeans does not have: MNIST's features and
                 the scale sets, each made once into DPLIT_DATA (by npm and R, where they are)
-few-columns     PEMeans in one to three columns, with its quadtree and with evolution, compared with EUGkM
+few-columns     PEMeans in one to three columns, also with two histograms or with evolution, compared with EUGkM
 pure            GridKMeans and NoisyLloyd at pure epsilon, compared with diffprivlib and EUGkM
 speed           its time and memory, each method in a fresh process
 max-cover       losses of MaxCoverKMeans, and its speed compared with the published algorithm

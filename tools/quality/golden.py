@@ -193,6 +193,9 @@ def kmeans():
         made = {"bounds": ranges, "radius": None, "neighboring": relation}
         named = f"PEMeans, ranges by name, {relation}"
         yield named, partial(fit, dplit.PEMeans(**ball | made), table)
+    for epsilon in (0.3, 1.0):  # cells of a quadtree, in two and in three histograms
+        few = dplit.PEMeans(**ball | {"epsilon": epsilon})
+        yield f"PEMeans, two columns, epsilon={epsilon}", partial(fit, few, GROUPS[:, :2])
     yield "PEMeans, float32", partial(fit, dplit.PEMeans(**ball), np.asfortranarray(CLOUD, "f4"))
     yield (
         "PEMeans, generator",

@@ -48,10 +48,10 @@ def _refuse_misspelled(names, path):
 def _text_of(path, what):
     """A PUBLIC file's text."""
     try:
-        start = Path(path).read_bytes()[: 2**16]
-        reason = no_text(start, "save its table as CSV in UTF-8")
+        content = Path(path).read_bytes()  # once: it may be a pipe
+        reason = no_text(content[: 2**16], "save its table as CSV in UTF-8")
         if not reason:
-            return Path(path).read_text(encoding="utf-8-sig")
+            return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig").read()
     except FileNotFoundError:
         reason = "there is no such file"
     except IsADirectoryError:

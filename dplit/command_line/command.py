@@ -43,7 +43,7 @@ from ..inputs.doubts import check_work, held_doubts, listed, stopped, worded
 from ..inputs.tables import empty_tables
 from .options import MANY
 from .bounds import read_public
-from .files import _block, lists_in_doubt, read_rows
+from .files import _block, lists_in_doubt, read_rows, require_records
 from .persons import as_charged, check_persons, cost_of, keeping
 from .persons import persons_of, promise_of, settled, unit_in_words
 from .sources import opened
@@ -167,14 +167,14 @@ def _say_cost(options, model, told, budget):
         )
     said += [told.promise] * bool(told.promise)
     said += told.doubts
-    if told.mistakes and not options.accept_doubts:
+    if stops := bool(told.mistakes) and not options.accept_doubts:
         said.append("Without --accept-doubts a run stops there before its charge.")
     say(
         "\n".join(
             [*said, "No row was read; `python -m dplit check` says whether all rows can be read."]
         )
     )
-    return 0
+    return int(stops)
 
 # %% ../../nbs/command_line/command.ipynb #c5667abd
 def _make(folder):
@@ -410,7 +410,7 @@ def _answer(options, source, scaler, model, stop, told, charge=None):
 def cluster(options):
     """`python -m dplit cluster TABLE ...`: from a file to private clusters, with receipt and report.
 
-    Returns 0, or 3 if the result was released and a file is not written: printing, drawing, writing or a
+    Returns 0, 1 for a dry run of what would stop at a doubt, or 3 if the result was released and a file is not written: printing, drawing, writing or a
     signal raises no error after the release. Before it: `BudgetExceeded` if too little is left in the
     ledger (the table is not read, nothing is written); an error if a bound, another PUBLIC parameter, the
     kind of table or the folder is impossible, or in doubt without `--accept-doubts` (no row is read); `ValueError` with one sentence if a row
@@ -431,6 +431,8 @@ def _cluster(options, source, found):
     told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
     if mistakes and not (options.accept_doubts or options.dry_run):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
+    if model.neighboring == "replace" and not options.dry_run:
+        require_records(source)
     with held(model) as stop, _results_in(options.out):
         _try_first(options, source, scaler, model, told)
         stop.check()

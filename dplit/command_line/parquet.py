@@ -204,5 +204,4 @@ def _nearest(name, number):
     half = name in ("float16", "halffloat")
     single = np.float16 if half else np.float32 if name in ("float32", "float") else float
     with np.errstate(over="ignore"):
-        nearest = single(number)
-    return [float(nearest)] + [nearest] * half  # pyarrow may return halves as they are
+        return [float(single(number))]

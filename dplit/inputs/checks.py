@@ -333,6 +333,11 @@ def check_epsilon(epsilon, name, owner):
         raise ValueError(
             f"{name}={epsilon}: {owner} needs at least 1e-100; a smaller budget would release nothing but noise."
         )
+    if number > 1e100:
+        raise ValueError(
+            f"{name}={epsilon}: {owner} needs at most 1e100; beyond 10 it protects little. If you need no privacy "
+            "guarantee, use numpy or scikit-learn directly."
+        )
     if number > 10:
         _warn(
             f"{name}={number:g} protects little: one record may change the probability of a release by a factor of exp({name})."

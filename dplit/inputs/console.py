@@ -57,6 +57,8 @@ def check_folder(folder, room=0):
 # %% ../../nbs/inputs/console.ipynb #9fd6ba3b
 def place_of(path, what):
     """The absolute path of a file; a path that is a folder, or whose folder is missing, is refused with the next step."""
+    if "\0" in str(path):
+        raise ValueError(f"{what}: a path cannot hold the character NUL; name another path.")
     path = Path(path).expanduser().resolve()
     try:
         os.stat(f"{path}{'-' * 40}")  # a file may get others beside it, with longer names

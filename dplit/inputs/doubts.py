@@ -500,7 +500,8 @@ def badly_listed(column):
     )
 
 
-_JOINED = re.compile(r".*\S(\s*[,;|\t]\s*|\s+/\s+)\S.*")
+# a line break in a cell too, and what some keyboards write for , ; | and /
+_JOINED = re.compile(r".*\S(\s*[,;|\t\r\n，、；｜]\s*|\s+[/／]\s+)\S.*", re.DOTALL)
 
 
 def looks_joined(value):
@@ -542,7 +543,8 @@ def as_ends(given, owner="bounds"):
 
 def doubt_pairs(given, name, owner):
     """A doubt about PUBLIC ends of two columns that are ranges in two ways, and written as one writes pairs: as tuples, or in a list."""
-    as_pairs = isinstance(given, list) or all(isinstance(side, tuple) for side in given)
+    kinds = (list, tuple) if isinstance(given, list) else tuple
+    as_pairs = all(isinstance(side, kinds) for side in given)
     if as_pairs and (ends := _as_ends(given)) and (plain := _as_ends(np.transpose(given))):
         one, other = (f"({said})" if name == "bounds" else said for said in (ends, plain))
         doubt(

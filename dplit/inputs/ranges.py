@@ -65,6 +65,11 @@ def _numbers_of(values, name, owner, columns):
 
 def _listed(values, name, owner, columns):
     """The entries of an array, one for each column."""
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(
+            f"{name}: {owner} needs one number for each column in their order, and a {type(values).__name__} has no order; "
+            "pass a list."
+        )
     try:
         found = list(values)
     except Exception:  # not a sequence, or one whose iteration raises anything
@@ -79,6 +84,14 @@ def _listed(values, name, owner, columns):
         )
     check_no_pairs(found, name, owner)
     return found
+
+
+def _swapped_or_pairs(low, high, named, owner):
+    """What may be meant by PUBLIC ends that are no ranges."""
+    swapped = " Every low end is above its high end: were the two swapped?" * bool(
+        np.all(low > high)
+    )
+    return swapped + as_ends([] if named else [low.tolist(), high.tolist()], owner)
 
 # %% ../../nbs/inputs/ranges.ipynb #5ff84598
 class Box(NamedTuple):
@@ -124,7 +137,7 @@ class Box(NamedTuple):
                 raise ValueError(
                     f"column {column!r}: low={least:.17g} must be below high={most:.17g}, here by {width:.2g} or "
                     f"more (1e-12 of the larger end, at least 1e-90): {owner} divides by the width of the range."
-                    + as_ends([] if named else [low.tolist(), high.tolist()], owner)
+                    + _swapped_or_pairs(low, high, named, owner)
                 )
         return cls(low, high)
 

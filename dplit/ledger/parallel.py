@@ -6,6 +6,7 @@
 __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
+import math
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from itertools import chain, combinations, product, starmap
@@ -77,7 +78,47 @@ def _is_same(one, other):
     first, second = _columns_of(one), _columns_of(other)
     alike = [(a, b) for a in first for b in second if a == b or a is None or b is None]
     pairs = (product(_memory_of(first[a]), _memory_of(second[b])) for a, b in alike)
-    return any(starmap(np.shares_memory, chain.from_iterable(pairs)))
+    return _shows_same_rows(one, other) or any(
+        starmap(np.shares_memory, chain.from_iterable(pairs))
+    )
+
+
+def _shows_same_rows(one, other):
+    """Whether two views of one array of numpy show the same rows of it, also in different columns."""
+    if not all(isinstance(table, np.ndarray) and table.ndim == 2 for table in (one, other)):
+        return False
+    base, theirs = _base_of(one), _base_of(other)
+    if base is not theirs or base.ndim != 2:
+        return False
+    return _meet(*(_rows_in(table, base) for table in (one, other)))
+
+
+def _meet(one, other):
+    """Whether two ranges, with steps up or down, have a number in common."""
+    one, other = (rows if rows.step > 0 else rows[::-1] for rows in (one, other))
+    if not (one and other) or (one.start - other.start) % math.gcd(one.step, other.step):
+        return False
+    least, most = max(one[0], other[0]), min(one[-1], other[-1])
+    first = one.start + -(-(least - one.start) // one.step) * one.step
+    # what is common repeats after so many steps
+    return any(row in other for row in range(first, most + 1, one.step)[: other.step])
+
+
+def _base_of(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _rows_in(view, base):
+    """Which rows of its base a view shows, as a range; of a view that is turned, none."""
+    (width, height), step = base.strides, view.strides[0]
+    if width <= 0 or step % width or abs(step) < width or not len(view):
+        return range(0)
+    starts = [array.__array_interface__["data"][0] for array in (view, base)]
+    at = starts[0] - starts[1]
+    at = (at % height if height > width else at) // width  # columns first, or rows first
+    return range(at, at + len(view) * (step // width), step // width)
 
 # %% ../../nbs/ledger/parallel.ipynb #39e00011
 @contextmanager
@@ -123,7 +164,7 @@ def _planned(parts, max_rows_per_person):
     )
     if not (told and parts):
         raise TypeError(
-            'parts: parallel needs a dictionary of disjoint tables, such as {"north": (PEMeans(...), '
+            'parts: parallel needs a dictionary from names, printable words, to disjoint tables, such as {"north": (PEMeans(...), '
             'X_north), "south": (PEMeans(...), X_south)}, each with its own estimator.'
         )
     models = [part[:1] for part in parts.values()]
@@ -195,8 +236,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
         PUBLIC names; for each part its own estimator, with `neighboring="add_remove"`, and the
         arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
         that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
-        views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow) are
-        refused; copies, overlapping slices of a dask array, and lists that share rows are not noticed, since no
+        views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow), or rows of
+        one array of numpy, are refused; copies, overlapping slices of a dask array, and lists that share rows are not noticed, since no
         cell is compared.
     label : str
         PUBLIC, for the ledger.

@@ -223,7 +223,8 @@ class Plan(NamedTuple):
         name, same = costs[0]["name"], ("neighboring", "max_rows_per_person")
         said = {tuple(cost[one] for one in same) for cost in costs}
         if scorer is None and bound is None:
-            bound = _squared_radius(models[0], X)
+            radii = [_squared_radius(model, X) for model in models]
+            bound = None if None in radii else max(radii)
         bound = _check_bound(bound, said, f"search over {name}")
         cost = {
             "epsilon": math.fsum([epsilon, *(cost["epsilon"] for cost in costs)]),
@@ -241,6 +242,7 @@ class Plan(NamedTuple):
         scorer = _check_call(scorer or squared_distances, paid_step(models[0]))
         random_state = check_random_state(getattr(paid_step(estimator), "random_state", None))
         _check_choice(models, settings, epsilon)
+        _check_units(estimator, settings, scorer)
         return cls(models, settings, scorer, bound, epsilon, random_state, cost)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
@@ -257,6 +259,25 @@ def _check_bound(bound, said, owner):
             "columns and the default scorer, the number of columns is such a bound."
         )
     return check_positive(bound, "bound", owner, "the largest loss of a row")
+
+
+def _check_units(estimator, settings, scorer):
+    """A doubt if candidates measure their losses in different units: ranges that clip all rows, or are far too wide, have small ones."""
+    own, paid = "", estimator
+    while isinstance(paid, Pipeline):
+        own, paid = f"{own}{paid.steps[-1][0]}__", paid.steps[-1][1]
+    for key in sorted({key for setting in settings for key in setting}):
+        of_rows = own and not key.startswith(
+            own
+        )  # the scorer gets the rows as the steps pass them on
+        if (of_rows or scorer is squared_distances and key == f"{own}bounds") and len(
+            {repr(setting.get(key)) for setting in settings}
+        ) > 1:
+            doubt(
+                f"grid: the candidates differ in {key!r}, and the loss of each is measured after its own scaling, so the "
+                "losses cannot be compared: ranges that are far too wide, or that clip all rows, make them small. Choose "
+                f"{key!r} by what the columns mean, and search over other parameters."
+            )
 
 
 def _check_call(scorer, model):

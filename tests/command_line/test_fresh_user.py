@@ -2,13 +2,18 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dplit import PrivacyBudget
 from dplit.__main__ import main
-from dplit.command_line import bounds, files, sources
+from dplit.command_line import bounds, files, parquet, sources
 from dplit.command_line.options import number_of
 
 
@@ -290,3 +295,48 @@ def test_a_value_in_two_spellings_is_doubted_where_the_type_makes_them_one(desk,
     for name, lost in (("whole", "'1.0'"), ("float", "'1'"), ("truth", "'true'")):
         assert f"of the values of column '{name}', {lost} cannot occur" in said
     assert "'word'" not in said and "two spellings" in said
+
+
+@pytest.mark.parametrize("values", ["0.1|0.2", "0.5|0.1"])
+@pytest.mark.parametrize("reader", [["pyarrow"], ["polars"], ["polars", "pyarrow"]])
+def test_a_list_that_no_half_precision_cell_equals_is_no_list_of_it(
+    desk, monkeypatch, values, reader
+):
+    """A cell of float16 is 0.0999755859375, and its short text is 0.1: such a fit was charged, and no cell was on the list."""
+    column = pa.array(np.array([0.1, 0.5] * 20, dtype=np.float16))
+    pq.write_table(pa.table({"age": column, "stay": np.ones(40)}), desk / "t.parquet")
+    (desk / "b.csv").write_text(f"column,low,high,values\nage,,,{values}\nstay,0,9,\n")
+    monkeypatch.setattr(parquet, "_READERS", {name: parquet._READERS[name] for name in reader})
+    said = refused("t.parquet")
+    assert "cannot occur" in said or "can occur" in said
+
+
+@pytest.mark.parametrize("kind", ["csv", "blank lines", "parquet"])
+def test_no_records_under_replace_are_refused_before_the_charge(desk, kind):
+    """Their number is public there. Under add_remove such a table is answered."""
+    (desk / "b.csv").write_text("column,low,high\nage,0,9\nstay,0,9\n")
+    name = "t.parquet" if kind == "parquet" else "t.csv"
+    (desk / name).write_text("age,stay\n" + "\n \n" * (kind == "blank lines"))
+    if kind == "parquet":
+        pd.DataFrame({"age": [0.5], "stay": [0.5]}).iloc[:0].to_parquet(desk / name)
+    said = refused(name, "--neighboring", "replace")
+    assert "it has no records" in said and "nothing was charged" in said
+
+
+def test_bounds_are_read_from_a_pipe(desk):
+    """Process substitution of a shell: the pipe was read twice, and empty the second time."""
+    (desk / "t.csv").write_text("age,stay\n1,2\n")
+    read, write = os.pipe()
+    os.write(write, b"column,low,high\nage,0,9\nstay,0,9\n")
+    os.close(write)
+    assert bounds.read_bounds(f"/dev/fd/{read}")["low"] == {"age": 0.0, "stay": 0.0}
+    os.close(read)
+
+
+@pytest.mark.parametrize(
+    "joined", ["north\nsouth", "north\r\nsouth", "north｜south", "north、south", "north ／ south"]
+)
+def test_a_value_that_holds_several_stops_a_charge(desk, joined):
+    (desk / "t.csv").write_text("age,region\n1,north\n")
+    (desk / "b.csv").write_text(f'column,low,high,values\nage,0,9,\nregion,,,"{joined}"\n')
+    assert "in doubt before the charge" in refused("t.csv")

@@ -103,3 +103,31 @@ def test_ranges_that_are_read_in_one_way_are_no_doubt(given):
         warnings.simplefilter("error")
         PEMeans(2, epsilon=1.0, delta=1e-6, bounds=given).privacy_cost()
         BoundedScaler(*given).fit(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize(
+    "ends", [([120, 2e5], [0, 1000]), ((9.0,), (1.0,)), ([5, 6, 7], [1, 2, 3])]
+)
+def test_swapped_ends_are_told(ends):
+    """In two columns they may be pairs too; the message said this alone, which would have declared other ranges."""
+    with pytest.raises(ValueError, match="were the two swapped"):
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=ends).fit(np.zeros((4, len(ends[0]))))
+
+
+@pytest.mark.parametrize("ends", [({18, 0}, {120, 50}), ([0, 18], frozenset({50, 120}))])
+def test_sets_have_no_order_and_are_no_ends(ends):
+    budget = PrivacyBudget(2.0, 1e-5)
+    with pytest.raises(TypeError, match="has no order; pass a list"):
+        budget.fit(PEMeans(2, epsilon=1.0, delta=1e-6, bounds=ends), np.ones((9, 2)))
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("kind", [PEMeans, NoisyLloyd, GridKMeans])
+def test_an_epsilon_that_is_nearly_infinite_is_refused_in_words(kind):
+    """It ended in an error that said it was a bug."""
+    for epsilon in (1.1e100, 1e308):
+        with pytest.raises(ValueError, match="needs at most 1e100"):
+            kind(2, epsilon=epsilon, delta=1e-6, radius=1.0).privacy_cost()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind(2, epsilon=1e100, delta=1e-6, radius=1.0).privacy_cost()

@@ -600,3 +600,46 @@ def test_an_estimator_of_one_relation_is_not_advised_another():
     with pytest.raises(ValueError, match='Fit it with neighboring="add_remove", or keep'):
         budget.search(other, {"n_clusters": [1, 2]}, rows, epsilon=0.1)
     assert len(budget.ledger) == 1
+
+
+# ---------------------------------------------------------------- columns of one table
+
+
+def test_ranges_of_rows_meet_as_sets_do():
+    rng = np.random.default_rng(0)
+    for _ in range(20_000):
+        one, other = (
+            range(*rng.integers(-9, 30, 2).tolist(), int(rng.choice([-5, -3, -2, -1, 1, 2, 3, 6])))
+            for _ in range(2)
+        )
+        assert parallel._meet(one, other) == bool({*one} & {*other}), (one, other)
+
+
+VIEWS = {  # of ten rows: two views, and whether a row is in both
+    "columns": (lambda X: (X[:, :1], X[:, 1:]), True),
+    "halves": (lambda X: (X[:5], X[5:]), False),
+    "every other row": (lambda X: (X[::2], X[1::2]), False),
+    "other columns of halves": (lambda X: (X[:5, :1], X[5:, 1:]), False),
+    "other columns, one row": (lambda X: (X[:5, :1], X[4:, 1:]), True),
+    "backward": (lambda X: (X[::-1][:5, :1], X[:5, 1:]), False),
+    "backward, all": (lambda X: (X[::-1, :1], X[:, 1:]), True),
+    "second and third": (lambda X: (X[::2, :1], X[::3, 1:]), True),
+}
+
+
+@pytest.mark.parametrize("how", VIEWS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_of_one_array_are_not_disjoint(how, order):
+    """Both parts would read every person, for the cost of one."""
+    cut, same = VIEWS[how]
+    given = {
+        name: (NoisyLloyd(1, **SMALL, radius=1.0), view)
+        for name, view in zip("ab", cut(np.full((10, 3), 0.5, order=order)), strict=True)
+    }
+    budget = PrivacyBudget(2.0, 1e-5)
+    if same:
+        with pytest.raises(ValueError, match="two views of one"):
+            budget.parallel(given)
+        assert not budget.ledger
+    else:
+        assert len(budget.parallel(given)) == 2

@@ -14,6 +14,7 @@ from dplit import BoundedScaler, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import DoubtWarning
 from dplit.ledger import choose_n_clusters, penalised_distances, record_wise, squared_distances
 from dplit.ledger.pipelines import n_columns_seen, paid_step, what_is_seen
+from dplit.ledger.search import Plan
 from dplit.mechanisms import watch
 
 RNG = np.random.default_rng(0)
@@ -60,7 +61,9 @@ def test_words_steps_and_a_scorer_of_ones_own():
     assert {*seen} == {(NoisyLloyd, 3)} and len(budget.ledger) == 1
     assert [*found.best_estimator_[0].feature_names_in_] == ["age", "where"]
     steps = {"boundedscaler__weight": [{"where": 0.1}, {"where": 0.3}]}
-    found, _ = searched(make_pipeline(scaler, model), steps, frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtWarning)  # their losses are in different units
+        found, _ = searched(make_pipeline(scaler, model), steps, frame, accept_doubts=True)
     assert found.estimators_[0][0] is not found.estimators_[1][0]
     scorer = partial(penalised_distances, bound=2.0, gain=0.01)
     found, _ = searched(
@@ -397,3 +400,59 @@ def test_a_scorer_with_equal_losses_on_public_rows_is_doubted_and_others_are_not
         lambda model, rows: np.where(rows[:, 0] > 0, -1.0, np.nan),
     ):
         assert asked(scorer) == []
+
+
+IN_OTHER_UNITS = {  # a grid whose candidates measure their losses each in its own units, and the estimator
+    "bounds": (
+        partial(NoisyLloyd, 2, epsilon=0.5, delta=1e-6, bounds=([0, 0], [120, 2e5])),
+        {"bounds": [([0, 0], [1, 1]), ([0, 0], [120, 2e5])]},
+    ),
+    "the ends of a scaler": (
+        lambda: make_pipeline(SCALER(), MODEL(2)),
+        {"boundedscaler__high": [[120, 2e5], [1e6, 1e9]]},
+    ),
+    "a weight": (
+        lambda: make_pipeline(SCALER(), MODEL(2)),
+        {"boundedscaler__weight": [{}, {1: 0.001}], "noisylloyd__n_clusters": [1, 2]},
+    ),
+    "another step": (
+        lambda: make_pipeline(SCALER(), MODEL(2)),
+        {"boundedscaler": [SCALER(), BoundedScaler([0, 0], [240, 2e5])]},
+    ),
+}
+
+
+@pytest.mark.parametrize("how", IN_OTHER_UNITS)
+def test_losses_in_other_units_are_not_compared(how):
+    """The candidate that clips all rows, or has ranges far too wide, has the smallest loss, and was chosen."""
+    make, grid = IN_OTHER_UNITS[how]
+    budget = PrivacyBudget(6.0, 1e-5)
+    with pytest.raises(ValueError, match="the losses cannot be compared"):
+        budget.search(make(), grid, PEOPLE, epsilon=0.5)
+    assert not budget.ledger
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert budget.search(make(), grid, PEOPLE, epsilon=0.5, accept_doubts=True)
+
+
+def test_what_is_measured_in_one_unit_is_compared():
+    """Ranges that are the same for all; other ranges with a scorer of one's own, which gets the rows as they are."""
+    grid = {"n_clusters": [1, 2], "bounds": [([0, 0], [120, 2e5])]}
+    model = NoisyLloyd(epsilon=0.5, delta=1e-6, bounds=([0, 0], [120, 2e5]), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DoubtWarning)
+        searched(model, grid)
+
+        def by_hand(model, rows):
+            away = (rows[:, None] - model.cluster_centers_) / [120, 2e5]
+            return (away**2).sum(axis=2).min(axis=1)
+
+        other = {"bounds": [([0, 0], [120, 2e5]), ([0, 0], [150, 3e5])]}
+        searched(model.set_params(n_clusters=2), other, scorer=by_hand, bound=2.0)
+
+
+def test_the_bound_of_a_loss_is_that_of_the_largest_ball():
+    """It was that of the first candidate."""
+    for radii in ([1.0, 3.0], [3.0, 1.0]):
+        plan = Plan.of(MODEL(2), {"radius": radii}, None, 0.5, None, PEOPLE)
+        assert plan.bound == 9.0

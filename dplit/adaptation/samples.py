@@ -22,7 +22,13 @@ from .discrepancy import _require_public_size
 from ..inputs.contracts import Function, instance, Positive, Radius, Rule, Vector
 from ..inputs.checks import check_memory
 from ..estimators.base import PrivateEstimator
-from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
+from dplit.inputs.foreign import (
+    check_pair,
+    one_column,
+    each_record,
+    is_total,
+    quiet,
+)
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
@@ -470,9 +476,9 @@ class PrivateAdaptation(PrivateEstimator):
         _check_alike(owner, tables, self.radius)
         for d in columns:  # the objective's curvature, and derived matrices
             check_memory(48 * d**2, f"{d} columns", owner)
+        sort, private = (self._sort, owner, getattr(self, "classes", None)), f"y{self.protect[0]}"
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sort = self._sort, owner, getattr(self, "classes", None)
-        sizes = [check_pair(*pair, *sort) for pair in pairs if pair[0] is not None]
+        sizes = [check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None]
         _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)

@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -37,15 +36,22 @@ from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
 from ..inputs.console import check_folder, clock, held, say
 from ..accounting.receipts import total_line, Table
-from .findings import doubts, remarks, Result
+from .findings import _printable, center_errors, doubts, remarks
+from .findings import Result, with_rules_said
 from .reports import _read, centers_in_words, made_by, report, together
 from ..inputs.doubts import check_work, held_doubts, listed, stopped, worded
 from ..inputs.tables import empty_tables
 from .options import MANY
 from .bounds import read_public
-from .files import _block, lists_in_doubt, read_rows, require_records
+from .files import _block, lists_in_doubt, read_rows
 from .persons import as_charged, check_persons, cost_of, keeping
-from .persons import persons_of, promise_of, settled, unit_in_words
+from dplit.command_line.persons import (
+    persons_of,
+    promise_of,
+    require_records,
+    settled,
+    unit_in_words,
+)
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0
@@ -63,7 +69,6 @@ _OPTIONS = {  # options of the command, in place of parameters in messages
     "random_state=": "--seed ",
     "max_rows_per_person=": "--max-rows-per-person ",
 }
-_printable = lambda text: "".join(sign if sign.isprintable() else " " for sign in text)
 _OPTION = re.compile(rf"\b({'|'.join(_OPTIONS)})")
 
 
@@ -233,8 +238,8 @@ def _result(options, source, scaler, model, told, charge=None):
         centers=scaler.in_units(model.cluster_centers_),
         sizes=sizes,
         errors=errors,
-        receipt=_with_rules_said(model.spent_, scaler, persons_of(options), told.promise),
-        center_errors=_center_errors(scaler, model),
+        receipt=with_rules_said(model.spent_, scaler, persons_of(options), told.promise),
+        center_errors=center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
         ledger=_printable(options.ledger.name) if options.ledger else "",
@@ -242,24 +247,6 @@ def _result(options, source, scaler, model, told, charge=None):
         promise=told.promise,
         ledger_id=told.ledger_id,
     )
-
-
-def _with_rules_said(receipt, scaler, persons=None, promise=""):
-    """The receipt with the public rules of the table in its title: missing cells, weights and bounded contributions."""
-    said = ((c, words) for c in scaler.columns_ for words in (c.weighed, c.rule) if words)
-    rules = [f"column {c.name}: {words}" for c, words in said]
-    if persons:
-        rules.append("of each id in column {}, at most {} rows, by a public rule".format(*persons))
-    rules += [promise] * bool(promise)
-    rules = _printable("; ".join(rules))
-    return replace(receipt, title=f"{receipt.title}; {rules}") if rules else receipt
-
-
-def _center_errors(scaler, model):
-    """Standard errors of the centers' noise in the table's units; None if the algorithm states none."""
-    errors = getattr(model, "cluster_centers_se_", None)
-    units = [column.unit for column in scaler.columns_ for _ in column.outputs]
-    return None if errors is None else errors * units
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31d1
 def _lines(result):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['persons_of', 'promise_of', 'check_persons', 'KeptRows', 'as_charged', 'settled', 'cost_of', 'unit_in_words',
-           'keeping']
+           'require_records', 'keeping']
 
 # %% ../../nbs/command_line/persons.ipynb #44736b24
 import re
@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from .files import _carefully, _csv_cells, _parquet, read_names
+from .files import _carefully, _csv_cells, _open_csv, _parquet, read_names
 from .sources import is_parquet
 from ..inputs.checks import column_kind
 from ..inputs.contributions import names_no_person, Persons
@@ -154,6 +154,22 @@ def unit_in_words(options, model, budget):
     )
     if options.neighboring == "add_remove":
         yield "With --person-column ID --max-rows-per-person 1 it would keep one row of each person, and cost what it states."
+
+# %% ../../nbs/command_line/persons.ipynb #4e000005
+def require_records(source):
+    """Refuse a table without records, before a charge, where the number of records is PUBLIC (neighboring="replace")."""
+    if not any(_carefully(_has_record, part) for part in source.parts):
+        raise ValueError(
+            f'{source.name}: it has no records, and under "replace" their number is public; nothing was charged.'
+        )
+
+
+def _has_record(part):
+    if is_parquet(part):
+        return _parquet(part, 3) > 0
+    with _open_csv(part.path) as file:
+        next(file, None)  # the names
+        return any(line.strip() for line in file)
 
 # %% ../../nbs/command_line/persons.ipynb #cbe48729
 def _check_types(source, column):

@@ -156,7 +156,7 @@ def as_float32(values):
     xp = namespace(single)
     return single if xp.all(xp.isfinite(single)) else values
 
-
+# %% ../../nbs/inputs/checks.ipynb #4e000001
 def column_kind(one):
     if infers_its_values(one):  # the type of its values is not PUBLIC
         return "O"

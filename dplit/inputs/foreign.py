@@ -26,7 +26,7 @@ import numpy as np
 from .console import SIGNALS
 from .frames import not_a_table
 from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
-from .checks import column_kind, column_kinds, listed_by_type, shown
+from .checks import column_kind, column_kinds, infers_its_values, listed_by_type, shown
 from .doubts import doubt
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
@@ -344,7 +344,7 @@ def label_places(labels, classes):
     return each_record(found, labels[:, None], -1).astype(np.int64)
 
 
-def check_pair(X, y, name, sort, owner, classes=None):
+def check_pair(X, y, name, sort, owner, classes=None, private=True):
     """Refuse a table and labels that do not belong together, or labels that cannot be classes, by shapes and types alone; the number of rows, or None if only reading would tell."""
     rows, labels = map(_shape, (X, y))
     if labels is not None and not (len(labels) == 1 or labels[1:] == (1,)):
@@ -358,6 +358,8 @@ def check_pair(X, y, name, sort, owner, classes=None):
         raise ValueError(
             f"{name}: its entries are {found}, and {owner} needs {sort}. {_advice(classes, sort)}"
         )
+    if private and sort == "numbers":
+        _doubt_category(y, name, owner)
     if classes is not None and not _may_be(y, classes):
         raise ValueError(
             f"{name}: the list of values that its type declares has none of the classes of {owner}, so every label "
@@ -365,7 +367,7 @@ def check_pair(X, y, name, sort, owner, classes=None):
         )
     return rows[0] if rows else None
 
-
+# %% ../../nbs/inputs/foreign.ipynb #4e000007
 def _sort_by_type(y):
     """What all labels are, by the type of the column in any library; None if only the entries would tell."""
     if isinstance(y, (list, tuple)):
@@ -377,6 +379,16 @@ def _sort_by_type(y):
         kinds = {"O" if kind is None else column_kind(kind)}
     sorts = {"O": None, "": "numbers", "w": "words"} | LABEL_SORTS
     return sorts.get(*kinds, "of another type") if len(kinds) == 1 else None
+
+
+def _doubt_category(y, name, owner):
+    """A doubt about PRIVATE labels that are a category of pandas where numbers are needed: only the cells show whether it holds words."""
+    kinds = getattr(y, "dtypes", getattr(y, "dtype", None))
+    if any(map(infers_its_values, kinds if hasattr(kinds, "__iter__") else [kinds])):
+        doubt(
+            f"{name}: it is a category of pandas, which may hold words, and {owner} needs numbers: only reading it, after a "
+            "charge, would show that. Convert it to numbers first."
+        )
 
 
 def _shape(table):

@@ -62,7 +62,7 @@ def _numbers_of(values, name, owner, columns):
         for value, one in zip(found, called, strict=True)
     ]
 
-
+# %% ../../nbs/inputs/ranges.ipynb #4e000002
 def _listed(values, name, owner, columns):
     """The entries of an array, one for each column."""
     if isinstance(values, (set, frozenset)):

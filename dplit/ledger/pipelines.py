@@ -415,7 +415,7 @@ def _one_record(X):
         "pyarrow."
     )
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #4e000003
 def _made_of(steps, X):
     """A PUBLIC table like the one that the last step will receive, with as many records as X; X itself if no step changes it."""
     if all(_is_named(step, "passthrough") for _, step in steps):

@@ -279,7 +279,7 @@ def _check_units(estimator, settings, scorer):
                 f"{key!r} by what the columns mean, and search over other parameters."
             )
 
-
+# %% ../../nbs/ledger/search.ipynb #4e000004
 def _check_call(scorer, model):
     """The scorer, if its signature accepts a candidate and rows."""
     try:

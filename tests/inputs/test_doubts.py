@@ -102,7 +102,7 @@ def test_two_codes_may_lie_at_both_ends_and_are_named_where_they_lie_at_one():
     assert "'c'" in both and "two codes" not in both and "'a'" not in both
 
 
-BITS = (np.random.default_rng(4).random((3000, 1)) < 0.01).astype(int)
+BITS = (np.random.default_rng(4).random((3000, 1)) < 0.001).astype(int)
 
 
 @pytest.mark.parametrize("share", ["few", "half"])

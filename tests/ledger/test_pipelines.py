@@ -849,15 +849,24 @@ def test_the_type_of_a_category_tells_nothing_about_its_cells(how, accept_doubts
 @pytest.mark.parametrize(
     "cells", [[0, 1, 1], ["x"] * 3, [0, "x", 1j], [pd.Timestamp(0)] * 3, [b"x", 1, 0]]
 )
-def test_labels_of_a_category_are_answered_whatever_they_are(cells):
+def test_labels_of_a_category_are_treated_alike_whatever_they_are(cells):
+    """Where numbers are needed they are a doubt, since they may be words; accepted, each is answered."""
     rng = np.random.default_rng(0)
-    Xs = rng.normal(size=(60, 1))
-    public = {"Xs": Xs, "ys": (Xs[:, 0] > 0).astype(int)}
-    labels = pd.Series(pd.Categorical(cells))
-    told = shown_by(
-        lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), np.zeros((3, 1)), labels, **public)
-    )
-    assert told == ("", [], ["settled"])
+    Xs, labels = rng.normal(size=(60, 1)), pd.Series(pd.Categorical(cells))
+    for classes, stops in ((np.array([0, 1]), True), (np.array(["x", "y"]), False)):
+        public = {"Xs": Xs, "ys": classes[(Xs[:, 0] > 0).astype(int)]}
+        for accepted in (False, True):
+            error, _, states = shown_by(
+                lambda b, public=public, accepted=accepted: b.fit(
+                    LabelShiftClassifier(epsilon=1.0),
+                    np.zeros((3, 1)),
+                    labels,
+                    **public,
+                    accept_doubts=accepted,
+                )
+            )
+            assert ("may hold words" in error) == (stops and not accepted)
+            assert states == ([] if error else ["settled"])
 
 
 @pytest.mark.parametrize("kind", ["dask", "array_api_strict"])

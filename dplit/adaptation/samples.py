@@ -22,13 +22,7 @@ from .discrepancy import _require_public_size
 from ..inputs.contracts import Function, instance, Positive, Radius, Rule, Vector
 from ..inputs.checks import check_memory
 from ..estimators.base import PrivateEstimator
-from dplit.inputs.foreign import (
-    check_pair,
-    one_column,
-    each_record,
-    is_total,
-    quiet,
-)
+from ..inputs.foreign import check_pair, one_column, each_record, is_total, quiet
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of

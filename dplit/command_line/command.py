@@ -45,13 +45,8 @@ from .options import MANY
 from .bounds import read_public
 from .files import _block, lists_in_doubt, read_rows
 from .persons import as_charged, check_persons, cost_of, keeping
-from dplit.command_line.persons import (
-    persons_of,
-    promise_of,
-    require_records,
-    settled,
-    unit_in_words,
-)
+from .persons import persons_of, promise_of, require_records
+from .persons import settled, unit_in_words
 from .sources import opened
 
 # %% ../../nbs/command_line/command.ipynb #919383b0

@@ -237,8 +237,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
         arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
         that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
         views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow), or rows of
-        one array of numpy, are refused; copies, overlapping slices of a dask array, and lists that share rows are not noticed, since no
-        cell is compared.
+        one array of numpy, are refused; copies, other columns of one data frame, overlapping slices of a dask array, and lists that
+        share rows are not noticed, since no cell is compared.
     label : str
         PUBLIC, for the ledger.
     accept_doubts : bool

@@ -142,7 +142,7 @@ def _squared(mu):
 
 
 def _as_gaussian(release):
-    """mu of one release that is no cover, its own delta and failure aside."""
+    """mu of one release that is not a cover, its own delta and failure aside."""
     if release.mu is not None:
         return release.mu
     return pure_mu(release.epsilon or 0.0, _has_bounded_range(release))

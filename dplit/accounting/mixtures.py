@@ -221,7 +221,7 @@ def failure_delta(epsilon: NotNegativeOrInf, failure: Share) -> float:
     return (1 + math.exp(min(epsilon, 700.0))) * failure
 
 # %% ../../nbs/accounting/mixtures.ipynb #c46b1a0f
-Size = Annotated[float, between(1e-3, 25)]  # beyond, exp of a loss is no float
+Size = Annotated[float, between(1e-3, 25)]  # beyond, exp of a loss is not a float
 Rate = Annotated[float, between(1e-9, 1)]
 
 

@@ -455,7 +455,7 @@ class CovariateShift(PrivateEstimator):
         ------
         ValueError, TypeError
             If a public parameter or the source is impossible (the target is not read), or the target
-            is no finite table (nothing is released). Such a fit leaves the estimator as it was; no
+            is not a finite table (nothing is released). Such a fit leaves the estimator as it was; no
             message quotes a record.
 
         Warns

@@ -503,7 +503,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
         ------
         ValueError, TypeError
             If a public parameter or the source is impossible (the target is not read), or the target
-            is no finite table with a label for each row (nothing is released). Such a fit leaves the
+            is not a finite table with a label for each row (nothing is released). Such a fit leaves the
             estimator as it was; no message quotes a record.
 
         Warns

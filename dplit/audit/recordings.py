@@ -17,15 +17,8 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import clone
 
-from dplit.inputs.contracts import (
-    Count,
-    Function,
-    Radius,
-    RandomState,
-    Relation,
-    RowsPerPerson,
-    Rule,
-)
+from ..inputs.contracts import Count, Function, Radius, RandomState
+from ..inputs.contracts import Relation, RowsPerPerson, Rule
 from ..inputs.contracts import whole
 from ..inputs.checks import check_memory
 from ..mechanisms.journal import watch

@@ -14,14 +14,8 @@ import numpy as np
 
 from ..accounting.receipts import Table
 from .bounds import read_public
-from dplit.command_line.files import (
-    _cells_by_name,
-    _HALTS,
-    _is_no_text,
-    _Lines,
-    _numbers,
-    _open_csv,
-)
+from .files import _cells_by_name, _HALTS, _is_no_text, _Lines
+from .files import _numbers, _open_csv
 from .files import _parquet, _words, BLOCK, lists_in_doubt, lists_of_one
 from .persons import check_persons, persons_of
 from .sources import is_parquet, opened

@@ -125,7 +125,7 @@ def _draw_shares(ax, column, shares):
     )
     for text, value in zip(legend.get_texts(), names, strict=True):
         text.set_text(value)
-        text.set_parse_math(False)  # a name is no formula
+        text.set_parse_math(False)  # a name is not a formula
 
 
 def _common_values(values, shares):

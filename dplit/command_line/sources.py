@@ -48,7 +48,7 @@ READABLE = "it must be CSV (UTF-8 text) or Parquet"
 _PACKED = (
     "it is compressed, or its first name looks like it; unpack it first, or rename that column"
 )
-_NO_TEXT = {  # beginnings of files that are no text; {save} is what to do
+_NO_TEXT = {  # beginnings of files that are not text; {save} is what to do
     rb"\x80[\x02-\x05]": "it is a pickle; {save}",
     rb"\x1f\x8b|BZh\d|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|\x04\x22\x4d\x18|\x1f\x9d": _PACKED,
     rb"PK\x03\x04|PK\x05\x06|\xd0\xcf\x11\xe0": "it is a spreadsheet, or compressed; {save}",
@@ -67,7 +67,7 @@ _NO_TABLE = {  # texts that are not CSV
 
 
 def no_text(start, save, kinds=_NO_TEXT):
-    """Why a file is no text, by the beginning of its first line, and what to do (`save`); "" if it may be text."""
+    """Why a file is not text, by the beginning of its first line, and what to do (`save`); "" if it may be text."""
     line = re.split(rb"[\r\n]", start.removeprefix(b"\xef\xbb\xbf"), maxsplit=1)[0]
     return next(
         (why.format(save=save) for begins, why in kinds.items() if re.match(begins, line)), ""
@@ -295,7 +295,7 @@ def _folder(path, name):
     parts = tuple(Part(os.path.join(name, entry.name), entry.path) for entry in entries)
     other = [p for p in parts if not (os.path.isfile(p.path) and is_parquet(p))]
     if other or not parts:
-        odd = f"{Path(other[0].name).name} is no such part" if other else "it is empty"
+        odd = f"{Path(other[0].name).name} is not such a part" if other else "it is empty"
         raise ValueError(
             f"{name}: it is a folder; name one file, or a folder of Parquet parts and nothing else ({odd})."
         )
@@ -372,7 +372,7 @@ def opened(path, most=MOST, names_only=False):
     Raises
     ------
     OSError, ValueError
-        If it is no table, by its kind or its first line. The message says what it is and what to do.
+        If it is not a table, by its kind or its first line. The message says what it is and what to do.
         No row has been used at that point, and nothing has been charged.
     """
     with stopping(), ExitStack() as stack:

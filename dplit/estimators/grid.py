@@ -163,7 +163,7 @@ class CellGrid(NamedTuple):
 
 
 def _met(n_features, n_bins, radius, norm):
-    """Which cells hold a lattice point of the ball: (n_bins,) * n_features truth values, by whole numbers."""
+    """Which cells hold a lattice point of the ball: (n_bins,) * n_features Booleans, by whole numbers."""
     shape, limit = (n_bins,) * n_features, lattice(radius)[1]
     if norm != 2:
         return np.ones(shape, dtype=bool)

@@ -290,7 +290,7 @@ def say_ends(model, X=None):
 
 
 def _said_of_box(model, X, centers, errors):
-    """Of a fit with bounds. A column of truth values lies at the ends of its range, whatever its unit."""
+    """Of a fit with bounds. A column of Booleans lies at the ends of its range, whatever its unit."""
     low, high = model.bounds_.low, model.bounds_.high
     names = getattr(model, "feature_names_in_", range(len(low)))
     kinds, ends = column_types(X, len(low)), ends_of(centers, errors, low, high)

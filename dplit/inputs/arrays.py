@@ -24,7 +24,7 @@ def is_tensor(X):
 
 
 def is_whole_tensor(x, length=None):
-    """Whether x is a one-dimensional tensor of whole numbers or truth values; of this length, if one is given."""
+    """Whether x is a one-dimensional tensor of whole numbers or Booleans; of this length, if one is given."""
     if not is_tensor(x) or x.ndim != 1 or length not in (None, x.shape[0]):
         return False
     return namespace(x).isdtype(x.dtype, ("bool", "integral"))

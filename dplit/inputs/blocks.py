@@ -20,16 +20,8 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from dplit.inputs.arrays import (
-    as_type,
-    doubles,
-    empty,
-    is_tensor,
-    joined,
-    select_rows,
-    side_by_side,
-    to_numpy,
-)
+from .arrays import as_type, doubles, empty, is_tensor, joined
+from .arrays import select_rows, side_by_side, to_numpy
 from .foreign import quiet
 from .numbers import UnreadableRecords
 from . import contracts

@@ -120,7 +120,7 @@ def type_said(one):
 
 
 def is_truth(one):
-    """Whether the PUBLIC type of a column is that of truth values."""
+    """Whether the PUBLIC type of a column is Boolean."""
     return str(one).rpartition(".")[2].lower().startswith("bool")
 
 

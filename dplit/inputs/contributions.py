@@ -184,7 +184,7 @@ _IDS = re.compile(
 
 
 def names_no_person(kind):
-    """The name of a column's PUBLIC type if no cell of it can be an id: truth values, short floats, durations, lists; otherwise ""."""
+    """The name of a column's PUBLIC type if no cell of it can be an id: Booleans, short floats, durations, lists; otherwise ""."""
     name = str(kind).lower()
     if isinstance(kind, np.dtype):
         return "" if kind.kind in "iuOUSTM" or kind in (np.float64, np.longdouble) else name
@@ -202,7 +202,7 @@ def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     ids : array_like of shape (n,)
         PRIVATE: the person of each row. Numbers, words, categories, dates, UUIDs or bytes, or tuples of
         these (hospital and patient, or a MultiIndex of pandas); a column of a data frame. A row whose id
-        is missing (None, NaN, an empty word, a float beyond 2**53, or of another type, such as a truth value, a
+        is missing (None, NaN, an empty word, a float beyond 2**53, or of another type, such as a Boolean, a
         duration or a complex number) is left out.
     max_rows_per_person : int
         PUBLIC m.

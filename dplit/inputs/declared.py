@@ -100,8 +100,8 @@ PARAMETERS = {
     "center": """center : array_like of shape (n_features,), optional
     PUBLIC center of the clipping ball, default the origin.""",
     "bounds": """bounds : tuple (low, high), optional
-    PUBLIC range of each column, in place of `radius` and `center`: all low ends, then all high
-    ends, each a number, an array or a mapping from the columns; see `BoundedScaler`. Columns are
+    PUBLIC range of each column, in place of `radius` and `center`: all lower bounds, then all upper
+    bounds, each a number, an array or a mapping from the columns; see `BoundedScaler`. Columns are
     unweighted; for a `weight` of each, put a `BoundedScaler` in front, with `radius=scaler.radius_`.""",
     "neighboring": """neighboring : {"add_remove", "replace"}
     Which datasets are neighboring: those that differ by adding or removing one record, or by

@@ -515,7 +515,7 @@ def as_one_name(names):
 
 # %% ../../nbs/inputs/doubts.ipynb #43e00013
 def _as_ends(given):
-    """Ranges given as a pair (low, high) for each column, written as ends; "" if they are no such pairs."""
+    """Ranges given as a pair (low, high) for each column, written as ends; "" if they are not such pairs."""
     try:
         names = list(given) if isinstance(given, dict) else []
         ends = [(low, high) for low, high in (given.values() if names else given)]
@@ -535,9 +535,9 @@ def _as_ends(given):
 def as_ends(given, owner="bounds"):
     """A hint (PUBLIC): ranges given as a pair (low, high) for each column, as ends; else an example for bounds, or ""."""
     if ends := _as_ends(given):
-        return f" Ranges are not written as pairs, but as all low ends, then all high ends: {ends}."
+        return f" Ranges are not written as pairs, but as all lower bounds, then all upper bounds: {ends}."
     if owner.startswith("bounds"):
-        return " Bounds are all low ends, then all high ends: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
+        return " Bounds are all lower bounds, then all upper bounds: ([0, 1000], [120, 200000]) is 0 to 120 and 1000 to 200000."
     return ""
 
 
@@ -548,7 +548,7 @@ def doubt_pairs(given, name, owner):
     if as_pairs and (ends := _as_ends(given)) and (plain := _as_ends(np.transpose(given))):
         one, other = (f"({said})" if name == "bounds" else said for said in (ends, plain))
         doubt(
-            f"{name}: {owner} reads all low ends, then all high ends, and these may be a pair (low, high) for each of two "
+            f"{name}: {owner} reads all lower bounds, then all upper bounds, and these may be a pair (low, high) for each of two "
             f"columns. If they are, write {one}; if not, {other}."
         )
 

@@ -87,8 +87,8 @@ def _listed(values, name, owner, columns):
 
 
 def _swapped_or_pairs(low, high, named, owner):
-    """What may be meant by PUBLIC ends that are no ranges."""
-    swapped = " Every low end is above its high end: were the two swapped?" * bool(
+    """What may be meant by PUBLIC ends that are not ranges."""
+    swapped = " Every lower bound is above its upper bound: were the two swapped?" * bool(
         np.all(low > high)
     )
     return swapped + as_ends([] if named else [low.tolist(), high.tolist()], owner)
@@ -121,8 +121,8 @@ class Box(NamedTuple):
         Raises
         ------
         TypeError, ValueError
-            If an end is missing, not a number, not finite, beyond 1e90, or a low end is not below its
-            high end. The message names the column.
+            If an end is missing, not a number, not finite, beyond 1e90, or a lower bound is not below its
+            upper bound. The message names the column.
         """
         known, ends = columns, {}
         named = any(hasattr(values, "items") for values in (low, high))
@@ -180,7 +180,7 @@ class Box(NamedTuple):
 
 # %% ../../nbs/inputs/ranges.ipynb #9d658103
 def check_bounds(bounds, name, owner):
-    """PUBLIC ranges of columns (low ends, high ends: see `Box`), checked as far as possible without a table."""
+    """PUBLIC ranges of columns (lower bounds, upper bounds: see `Box`), checked as far as possible without a table."""
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "
@@ -195,7 +195,7 @@ Bounds = Annotated[
     tuple[ArrayLike, ArrayLike] | None,
     Rule(
         check_bounds,
-        "PUBLIC range of each column: all low ends, then all high ends.",
+        "PUBLIC range of each column: all lower bounds, then all upper bounds.",
         "tuple (low, high)",
         optional=True,
     ),

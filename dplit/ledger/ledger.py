@@ -495,12 +495,12 @@ class PrivacyBudget(Budget):
     Raises
     ------
     TypeError, ValueError
-        If the limit is no possible privacy cost.
+        If the limit is not a possible privacy cost.
 
     Notes
     -----
     `copy` and `clone` return the budget itself. A budget in a file is pickled as the path of
-    its file; one in memory cannot be pickled, because a second copy of a limit is no limit. The
+    its file; one in memory cannot be pickled, because a second copy of a limit is not a limit. The
     attributes of a budget cannot be set. The limit is kept to one part in a billion, which allows for
     rounded decimal fractions.
 
@@ -615,7 +615,7 @@ class PrivacyBudget(Budget):
             If not enough is left; the data are not read.
         TypeError
             If the estimator has no `privacy_cost`: a search fits many times (see `search`), and the
-            `epsilon` of a support vector machine, for example, is no privacy cost. If a step of a pipeline may
+            `epsilon` of a support vector machine, for example, is not a privacy cost. If a step of a pipeline may
             read more than one record. Also if the estimator may cost more than it states, as some
             algorithms do as published.
         ValueError

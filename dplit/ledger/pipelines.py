@@ -59,7 +59,7 @@ def _n_outputs(call, n_columns):
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0009
 class NoNumbers(UnreadableRecords):
-    """Some cell of a PRIVATE table is no number, not even a missing one: one message for all such cells."""
+    """Some cell of a PRIVATE table is not a number, not even a missing one: one message for all such cells."""
 
     def __init__(self):
         super().__init__("X", "record_wise")

@@ -17,14 +17,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from ..accounting.receipts import rounded_up, Table
-from dplit.ledger.admission import (
-    admitted,
-    balance,
-    BudgetExceeded,
-    epsilon_in_words,
-    next_fit,
-    NextFit,
-)
+from .admission import admitted, balance, BudgetExceeded, epsilon_in_words
+from .admission import next_fit, NextFit
 from .admission import Spent
 from .pipelines import _is_named, check_fit
 from ..inputs.checks import is_number

@@ -128,7 +128,7 @@ def declared_cost(estimator):
     Raises
     ------
     TypeError
-        If it states no privacy cost, or one that is no upper bound.
+        If it states no privacy cost, or one that is not an upper bound.
     ValueError
         If the cost is impossible, or infinite.
     """

@@ -83,7 +83,7 @@ def bounded_loss(scorer, model, rows, bound):
 
     The scorer takes a model (a foreign scorer gets a copy) and rows, which it may not change, and returns
     one loss for each row; it must be record-wise. A loss counts as 0 below 0, and as `bound` (PUBLIC)
-    above it, where it is no number, and where the scorer fails on a row.
+    above it, where it is not a number, and where the scorer fails on a row.
     """
     if is_total(scorer):
         losses = scorer(model, rows)

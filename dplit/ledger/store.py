@@ -138,7 +138,7 @@ def _damaged(path, code=sqlite3.SQLITE_CORRUPT):
 
 
 def _check(connection, path, known):
-    """The limits of a file; refuse what is no ledger that this version can read, or another one."""
+    """The limits of a file; refuse what is not a ledger that this version can read, or another one."""
     one = lambda question: (connection.execute(question).fetchone() or [None])[0]
     if one("PRAGMA application_id") != MARK:
         raise _damaged(path, sqlite3.SQLITE_NOTADB)

@@ -27,7 +27,7 @@ class Event:
     label : str
     mechanism : {"gaussian", "laplace", "knorm", "exponential", "monotone", "cover", "sample"}
         "monotone" is the exponential mechanism with scores that move in one direction; "cover" is
-        one choice of a cover; "sample" a secret sample, which is no release.
+        one choice of a cover; "sample" a secret sample, which is not a release.
     value : ndarray or Coverage
         The exact whole numbers (lattice steps) before noise, the scores, or the counts of a cover.
     outcome : ndarray or int

@@ -243,7 +243,7 @@ def audit_explorer(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no such thing.
+        If an argument is not of its type.
     """
     try:
         sides = {str(name): (np.asarray(A), np.asarray(B)) for name, (A, B) in programs.items()}

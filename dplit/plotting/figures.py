@@ -74,7 +74,7 @@ def plot_centers(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no such array, d is not 2 and no basis is given, or the basis is not
+        If an argument is not such an array, d is not 2 and no basis is given, or the basis is not
         orthonormal.
     """
     basis, ax = _plane(basis, centers.shape[1]), axes_for(ax, (4.2, 4.0))
@@ -148,7 +148,7 @@ def plot_images(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no such thing, `shape` does not fit the columns of `images`, or the titles
+        If an argument is not of its type, `shape` does not fit the columns of `images`, or the titles
         do not match in number.
     """
     k, (height, width) = len(images), shape
@@ -268,7 +268,7 @@ def plot_loss_curve(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no such thing, a method's array does not fit `epsilon`, a number is not
+        If an argument is not of its type, a method's array does not fit `epsilon`, a number is not
         finite, or a number cannot be shown on a logarithmic axis.
     """
     _refuse_what_vanishes(epsilon, losses, log)
@@ -348,7 +348,7 @@ def plot_receipt(receipt: _WithReceipt, *, ax: OnAxes | None = None):
     Raises
     ------
     TypeError, ValueError
-        If it is no receipt, or a release has no finite privacy cost.
+        If it is not a receipt, or a release has no finite privacy cost.
 
     Notes
     -----
@@ -454,7 +454,7 @@ def plot_bound(
     Raises
     ------
     TypeError, ValueError
-        If an argument is no such thing, shapes do not fit, a number is not finite, or a number
+        If an argument is not of its type, shapes do not fit, a number is not finite, or a number
         cannot be shown on logarithmic axes.
     """
     measured, ax = _against(x, measured, bound, log), axes_for(ax)

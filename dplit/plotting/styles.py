@@ -119,7 +119,7 @@ def _sharpen(fig):
 def _floats(values, name, owner):
     try:
         array = np.asarray(values)
-    except Exception:  # rows of different lengths, or a cell that is no number
+    except Exception:  # rows of different lengths, or a cell that is not a number
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: {owner} draws an array of numbers, with as many in each row.")

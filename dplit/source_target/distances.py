@@ -226,7 +226,7 @@ _TAKES |= dict.fromkeys(_WEIGHED, ("w",))
 
 
 def check_params(metric, params, n_columns):
-    """Refuse PUBLIC `metric_params` that the metric does not take, or with which it is no distance.
+    """Refuse PUBLIC `metric_params` that the metric does not take, or with which it is not a distance.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def check_params(metric, params, n_columns):
     takes = _TAKES.get(metric, ()) if named else ()
     for name in params:
         if not isinstance(name, str):
-            raise TypeError(f"metric_params: {shown(name)} is no name of a parameter.")
+            raise TypeError(f"metric_params: {shown(name)} is not the name of a parameter.")
         if named and name not in takes:
             known = " and ".join(takes) or "no parameters"
             raise ValueError(f"metric_params: metric={metric!r} takes {known}; leave {name!r} out.")

@@ -299,10 +299,10 @@ def test_a_folder_of_anything_else_is_refused_before_a_charge(tmp_path):
             parts(tmp_path / "a date", good, {"x": np.zeros(9, "M8[s]"), "y": np.zeros(9)}),
             "part-1.parquet: column 'x' is of the type timestamp|part-1.parquet: column 'x' is of the type datetime",
         ),
-        "CSV": (parts(tmp_path / "CSV", good), "notes.csv is no such part"),
+        "CSV": (parts(tmp_path / "CSV", good), "notes.csv is not such a part"),
         "folders": (parts(tmp_path / "folders", good), "a folder of folders"),
         "nothing": (parts(tmp_path / "nothing"), "it is empty"),
-        "a pipe": (parts(tmp_path / "a pipe", good), "pipe.parquet is no such part"),
+        "a pipe": (parts(tmp_path / "a pipe", good), "pipe.parquet is not such a part"),
         "a broken part": (parts(tmp_path / "a broken part", good), "bad.parquet: it cannot be read"),
     }  # fmt: skip
     (tmp_path / "CSV" / "notes.csv").write_text(CSV)

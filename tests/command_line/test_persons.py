@@ -231,7 +231,7 @@ def test_what_is_impossible_is_refused_before_a_row_is_read_or_charged(folder, m
 
 
 TYPES = {
-    "truth values": pl.Series("id", [True, False] * 30),
+    "Booleans": pl.Series("id", [True, False] * 30),
     "short floats": pl.Series("id", [1.0, 2.0] * 30, dtype=pl.Float32),
     "lists": pl.Series("id", [[1], [2]] * 30),
     "structs": pl.Series("id", [{"a": 1}, {"a": 2}] * 30),

@@ -221,10 +221,10 @@ def test_words_of_every_library_give_the_same_rows(name):
 
 
 NO_IDS = {
-    "truth values": np.array([True, False]),
-    "truth values of polars": pl.Series([True, False]),
-    "truth values of pyarrow": pa.array([True, None]),
-    "truth values of pandas": pd.Series([True, None], dtype="boolean"),
+    "Booleans": np.array([True, False]),
+    "Booleans of polars": pl.Series([True, False]),
+    "Booleans of pyarrow": pa.array([True, None]),
+    "Booleans of pandas": pd.Series([True, None], dtype="boolean"),
     "complex": np.array([1j]),
     "short floats": np.ones(3, dtype=np.float32),
     "short floats of polars": pl.Series([1.0], dtype=pl.Float32),
@@ -245,7 +245,7 @@ NO_IDS = {
     "no type of polars": pl.Series([None, None]),
     "maps": pa.array([[("a", 1)]], type=pa.map_(pa.string(), pa.int64())),
     "structs": pl.Series([{"a": 1}]),
-    "a frame of truth values": pd.DataFrame({"id": [True, False]}),
+    "a frame of Booleans": pd.DataFrame({"id": [True, False]}),
     "a table of durations": pa.table({"id": pa.array([1], type=pa.duration("s"))}),
     "nothing": None,
     "a number": 5,

@@ -108,7 +108,7 @@ BITS = (np.random.default_rng(4).random((3000, 1)) < 0.001).astype(int)
 @pytest.mark.parametrize("share", ["few", "half"])
 @pytest.mark.parametrize("kind", [int, float, bool])
 def test_columns_of_0_and_1_are_no_mistake(kind, share):
-    """Mutations: the boundary of the ball is doubted for rows of a scaler; truth values are doubted."""
+    """Mutations: the boundary of the ball is doubted for rows of a scaler; Booleans are doubted."""
     table = (BITS if share == "few" else np.arange(3000)[:, None] % 2).astype(kind)
     cost = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
     scales = BoundedScaler([0], [1]), BoundedScaler(categories={0: [0, 1]})

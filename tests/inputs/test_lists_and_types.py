@@ -103,7 +103,7 @@ CELLS = {
     "whole numbers": [1, 2],
     "one fraction": [1] * (N - 1) + [2.5],
     "one word among numbers": [1] * (N - 1) + ["x"],
-    "truth values": [True, False],
+    "Booleans": [True, False],
 }
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from dplit import GridKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import BoundedScaler
 
-WANTED = "not written as pairs, but as all low ends, then all high ends: {}"
+WANTED = "not written as pairs, but as all lower bounds, then all upper bounds: {}"
 PAIRS = {
     "one column": ([(0, 120)], "[0], [120]."),
     "two columns that begin at 0": ([(0, 120), (0, 9e4)], "[0, 0], [120, 90000]."),

@@ -41,7 +41,6 @@ NAN, INF = float("nan"), float("inf")
 UNREAD = "fit reads no cell; transform refuses it"
 READS_NOTHING = dict.fromkeys(
     [
-        "check_complex_data",
         "check_dtype_object",
         "check_estimators_empty_data_messages",
         "check_estimators_nan_inf",

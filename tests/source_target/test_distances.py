@@ -317,7 +317,7 @@ WRONG_PARAMS = [
     ("minkowski", {"p": True}, "needs p ="),
     ("minkowski", {"p": None}, "needs p ="),
     ("minkowski", {"q": 3}, "takes p and w; leave 'q' out"),
-    ("minkowski", {1: 2}, "1 is no name"),
+    ("minkowski", {1: 2}, "1 is not the name"),
     ("minkowski", {"p": 3, "w": [1, 1]}, "needs w = 3 weights"),
     ("canberra", {"w": [1, -1, 1]}, "needs w = 3 weights"),
     ("hamming", {"w": [0, 0, 0]}, "needs w = 3 weights"),

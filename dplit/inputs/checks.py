@@ -18,6 +18,7 @@ import re
 import sys
 import warnings
 from contextlib import suppress
+from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
 
@@ -41,8 +42,19 @@ class DoubtWarning(UserWarning):
 def shown(value):
     """A wrong argument as a message shows it. It may be private rows, passed by mistake: of a large object only the type is shown."""
     short = value is None or isinstance(value, (bool, int, float, complex, str, np.generic))
-    text = repr(value) if short else ""
+    text = repr(value) if short and not _is_long(value) else ""
     return text if 0 < len(text) <= 60 else f"{type(value).__name__}(...)"
+
+
+def _is_long(value):
+    """Whether an int has too many digits for a message; beyond some thousands Python refuses to write them."""
+    return isinstance(value, int) and abs(value) >= 10**60
+
+
+def _figure(value):
+    """A wrong PUBLIC number as a message shows it: as it was given, or in three digits if it is long."""
+    text = f"{Decimal(value):.3g}" if _is_long(value) else str(value)
+    return text if len(text) <= 60 else shown(value)
 
 
 def did_you_mean(word, known):
@@ -62,10 +74,10 @@ def check_count(value, name, owner, low=1, high=2**53, why=""):
         raise TypeError(f"{name}={shown(value)}: {owner} needs a whole number.")
     value = int(value)
     if value < low:
-        raise ValueError(f"{name}={value}: {owner} needs at least {low}.")
+        raise ValueError(f"{name}={_figure(value)}: {owner} needs at least {low}.")
     if value > high:
         most = "2**53" if high == 2**53 else high
-        raise ValueError(f"{name}={value}: {owner} needs at most {most}{why}.")
+        raise ValueError(f"{name}={_figure(value)}: {owner} needs at most {most}{why}.")
     return value
 
 # %% ../../nbs/inputs/checks.ipynb #0b57ad21
@@ -184,7 +196,7 @@ def check_between(value, name, owner, low, high, ends="[]"):
     above = low <= number if ends[0] == "[" else low < number
     if not (above and (number <= high if ends[1] == "]" else number < high)):
         interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
-        raise ValueError(f"{name}={value}: {owner} needs a number in {interval}.")
+        raise ValueError(f"{name}={_figure(value)}: {owner} needs a number in {interval}.")
     return number
 
 
@@ -326,16 +338,16 @@ def check_epsilon(epsilon, name, owner):
     number = rounded_down(_number(epsilon, name, owner))
     if not (math.isfinite(number) and number > 0):
         raise ValueError(
-            f"{name}={epsilon}: {owner} needs a finite {name} > 0. If you need no privacy guarantee, use "
+            f"{name}={_figure(epsilon)}: {owner} needs a finite {name} > 0. If you need no privacy guarantee, use "
             "numpy or scikit-learn directly."
         )
     if number < 1e-100:
         raise ValueError(
-            f"{name}={epsilon}: {owner} needs at least 1e-100; a smaller budget would release nothing but noise."
+            f"{name}={_figure(epsilon)}: {owner} needs at least 1e-100; a smaller budget would release nothing but noise."
         )
     if number > 1e100:
         raise ValueError(
-            f"{name}={epsilon}: {owner} needs at most 1e100; beyond 10 it protects little. If you need no privacy "
+            f"{name}={_figure(epsilon)}: {owner} needs at most 1e100; beyond 10 it protects little. If you need no privacy "
             "guarantee, use numpy or scikit-learn directly."
         )
     if number > 10:
@@ -350,7 +362,7 @@ def check_delta(delta, name, owner, pure=False):
     number = rounded_down(_number(delta, name, owner))
     if not (0 < number < 1 or (pure and number == 0)):
         raise ValueError(
-            f"{name}={delta}: {owner} needs {'0 <=' if pure else '0 <'} {name} < 1; "
+            f"{name}={_figure(delta)}: {owner} needs {'0 <=' if pure else '0 <'} {name} < 1; "
             "choose it well below one over the number of people."
         )
     if number > 1e-3:
@@ -402,7 +414,7 @@ def check_radius(radius, name, owner):
     number = float_of(radius)
     if not 1e-90 <= number <= 1e90:
         raise ValueError(
-            f"{name}={radius}: {owner} needs a number from 1e-90 to 1e90, in the units of the data."
+            f"{name}={_figure(radius)}: {owner} needs a number from 1e-90 to 1e90, in the units of the data."
         )
     return number
 

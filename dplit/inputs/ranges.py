@@ -71,7 +71,7 @@ def _listed(values, name, owner, columns):
             "pass a list."
         )
     try:
-        found = list(values)
+        found = list(getattr(values, "to_pylist", lambda: values)())  # of pyarrow
     except Exception:  # not a sequence, or one whose iteration raises anything
         found = []
     if not found or isinstance(values, (str, bytes)) or len(found) != len(columns or found):

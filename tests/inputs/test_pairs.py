@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from dplit import GridKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import BoundedScaler
 
+pa = pytest.importorskip("pyarrow")
+
 WANTED = "not written as pairs, but as all lower bounds, then all upper bounds: {}"
 PAIRS = {
     "one column": ([(0, 120)], "[0], [120]."),
@@ -38,11 +40,11 @@ def test_a_scaler_writes_pairs_as_it_wants_them(pairs, written):
 
 @pytest.mark.parametrize("bounds", [
     ([18, 20], [100, 500]), [(18, 100), (20, 500)], (0, [120, 9e4]), ((0, 0, 0), (120, 500, 90)),
-    (np.zeros(3), np.ones(3)),
+    (np.zeros(3), np.ones(3)), (pa.array([18, 20]), pa.chunked_array([[100], [500]])),
 ])  # fmt: skip
 def test_ends_are_read_as_before(bounds):
     """Two columns whose pairs would be ends too cannot be told from ends: they are ends, and a doubt."""
-    low, high = np.broadcast_arrays(*bounds)
+    low, high = np.broadcast_arrays(*(np.asarray(end) for end in bounds))
     scaler = BoundedScaler(*bounds).fit(np.zeros((4, low.size)))
     np.testing.assert_array_equal(scaler.transform(np.atleast_2d(high)), np.ones((1, low.size)))
 

@@ -189,6 +189,25 @@ def test_a_count_is_a_whole_number_or_refused(name, kind):
             model._declared()
 
 
+LONG = {
+    "an int": 10**400,
+    "beyond the digits that Python writes": 10**5000,
+    "and below 0": -(10**5000),
+    "a fraction": Fraction(-(10**300), 3**200),
+}
+
+
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+@every
+def test_a_long_number_is_refused_in_a_short_sentence(name, long):
+    """Mutations: the number is printed in full; Python's limit of digits is met while a message is made."""
+    for parameter in parameters(name, PRICES | BOUNDS | COUNTS):
+        model, _ = make(name, **{parameter: long})
+        with pytest.raises((TypeError, ValueError), match=f"^{parameter}=") as told:
+            model._declared()
+        assert len(str(told.value)) < 250
+
+
 def test_costs_are_rounded_down_whatever_their_type():
     for value in (Fraction(1, 10), np.longdouble("0.1"), Fraction(10**40 + 1, 3 * 10**40), 0.1):
         assert type(rounded_down(value)) is float and rounded_down(value) <= value

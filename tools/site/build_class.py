@@ -6,7 +6,7 @@
                           JupyterLab: to be handed out
     FOLDER/instructor/    the same as they are in the book, the answers to both, and the slides' outlines in the lessons
 
-In a student's copy a question keeps its place and loses its answer; a checker says "right" or "not yet", and no hint; a
+In a student's copy a question keeps its place and loses its folded answer; a checker says "right" or "not yet", and no hint; a
 link to a page that students do not have is plain text. All code runs from top to bottom, with the exercises still open,
 and without a network. The wheel is the newest one of this version in dist/ or wheels/, if no other is named; where there is
 none, README.md installs dplit from a clone, which contains the answers.

@@ -116,11 +116,10 @@ def _listed_for_persons(receipt, m):
 
 def _least_epsilon(receipt, m, delta):
     """The smallest e of one record with S(e) delta(e) <= delta, rounded up: part (a), whose epsilon is m e."""
-    e = receipt.epsilon
-    found = receipt.epsilon_at(delta / group_factor(e, m)) if e < math.inf else e
-    while found > e:  # S grows with e: from below, upwards
+    e, found = 0.0, receipt.epsilon_at(delta / m)  # S(0) = m
+    while e < found < math.inf:  # S grows with e: from below, upwards
         e = found * (1 + 1e-12)
-        found = receipt.epsilon_at(delta / group_factor(e, m)) if e < math.inf else e
+        found = receipt.epsilon_at(delta / group_factor(e, m))
     return found
 
 

@@ -396,7 +396,7 @@ class ReleasedGrid:
         Returns
         -------
         ndarray of shape (n_clusters, n_features)
-            In the units of X; for the `n_clusters` of the fit, `cluster_centers_`.
+            In the units of X; for the `n_clusters` of the fit, `cluster_centers_` up to rounding.
 
         Raises
         ------

@@ -380,7 +380,7 @@ class NoisyLloyd(PrivateKMeans):
             ask = partial(shaped_sums, X, radius=radius, cube=cube, noise=noise, **cost)
         # choose k starting centers
         deviation, error = self._deviations(X.shape[1], noise, cost)
-        centers = self._start(X.shape[1], center, noise.public_rng, ask, error)
+        centers = self._start(X.shape[1], noise.public_rng, ask, error)
         totals = []  # each round's estimate of the number of all rows
         for left in reversed(range(self.n_iter)):  # T rounds, always all of them
             # each row goes to its nearest released center
@@ -415,7 +415,7 @@ class NoisyLloyd(PrivateKMeans):
         spread = n or k * isinstance(self.init, str)
         return packing_steps(spread, n_features) + 2.0 * k * n**2
 
-    def _start(self, d, center, rng, ask, error):
+    def _start(self, d, rng, ask, error):
         """Starting centers in the ball, relative to its center; functions of public and released numbers only."""
         k, radius = self.n_clusters, self.radius
         if isinstance(self.init, str) and self.init == "packing":

@@ -37,6 +37,7 @@ from ..mechanisms.noise import count_weight, mean_in_ball
 from ..inputs.contracts import Positive, RowsPerPerson
 from ..inputs.contracts import Table as Array
 from ..inputs.contracts import Vector, Whole
+from ..inputs.contributions import places_of, splitmix64
 from ..inputs.lattice import lattice, quantize
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #9888b803
@@ -89,23 +90,11 @@ def parts_of(
     if neighboring == "replace":
         return rng.integers(n_parts, size=len(Q))
     key = rng.integers(2**64, dtype=np.uint64)
-    _, first, many = np.unique(Q, axis=0, return_inverse=True, return_counts=True)
-    first = first.ravel()
-    order = np.argsort(first, kind="stable")
-    before = np.empty(len(Q), dtype=np.int64)  # how many equal rows came before
-    before[order] = np.arange(len(Q)) - np.repeat(np.cumsum(many) - many, many)
+    before = places_of(np.unique(Q, axis=0, return_inverse=True)[1].ravel())  # equal rows before
     mixed = np.full(len(Q), key)
     for column in (*Q.T, before):
-        mixed = _mix(mixed ^ column.astype(np.int64).view(np.uint64))
+        mixed = splitmix64(mixed ^ column.astype(np.int64).view(np.uint64))
     return (mixed % np.uint64(n_parts)).astype(np.int64)
-
-
-def _mix(x):
-    """The finalizer of splitmix64: every bit of the input moves every bit of the output."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 # %% ../../nbs/k_tuples/kmeans.ipynb #1a60a2e0
 def tuples_of(

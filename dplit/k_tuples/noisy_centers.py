@@ -204,9 +204,9 @@ class KNoisyCenters(PlannedClusterer):
         PUBLIC Delta >= 6.001. Default: the smallest with noise of a tenth of a tuple's own
         distances, or, for `variant="paper"`, that of its experiments.
     variant : {"extension", "sampled", "paper"}
-        "extension": an H-index in place of the sampled test (from 126 tuples at epsilon 1).
-        "sampled": the paper's test with exact accounting (from 1926). "paper": as published (from
-        4296), including its noise, and therefore NOT private; epsilon <= 1.
+        "extension": an H-index in place of the sampled test (from 70 tuples at epsilon 1,
+        delta 1e-6). "sampled": the paper's test with exact accounting (from 766). "paper": as published
+        (from 1698), including its noise, and therefore NOT private; epsilon <= 1.
 
     Raises
     ------

@@ -428,9 +428,6 @@ def _check_published(given):
         )
 
 # %% ../../nbs/max_cover/kmeans.ipynb #7b6313e7
-Shares = Annotated[tuple[float, ...], Rule(_check_shares, "Four numbers.", "tuple of four floats")]
-
-
 class MaxCoverKMeans(PrivateKMeans):
     """k-means from private covers of a grid: candidates by max cover, their weights, then noisy means.
 

@@ -279,7 +279,7 @@ class Mechanisms(Journal):
         Parameters
         ----------
         value : float or array_like
-            PRIVATE. Entries are first clipped to +-2**32 times the sensitivity; NaN counts as 0.
+            PRIVATE. Entries are first clipped to between 2**31 and 2**32 sensitivities; NaN counts as 0.
         sensitivity : float
             The caller's PUBLIC claim: the L1 sensitivity of the value *as computed*, in the units of
             the value. Rounding to the lattice adds one step per coordinate, which is accounted
@@ -315,7 +315,8 @@ class Mechanisms(Journal):
         Parameters
         ----------
         scores : array_like of shape (m,)
-            PRIVATE scores, larger is better; finite floats, taken as exact numbers.
+            PRIVATE scores, larger is better; floats, taken as exact numbers. That all are finite on every
+            dataset is your promise: a refusal would tell something of this one.
         sensitivity : float
             PUBLIC bound on the change of any score between neighboring datasets.
         epsilon : float

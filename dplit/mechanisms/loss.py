@@ -150,6 +150,7 @@ def loss_interval(
         end if excess(end) <= 0 else brentq(excess, *sorted((middle, end)), xtol=1e-12)
         for end in (0.0, 1.0)
     )
+    # the lattice rounds the loss of a row by less than this share of the bound
     return max(0.0, low - 2.0**-20), min(1.0, high + 2.0**-20)
 
 # %% ../../nbs/mechanisms/loss.ipynb #53f553c1

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ..inputs.arrays import bin_counts, group_sums, is_tensor, like, namespace, to_numpy
+from ..inputs.arrays import bin_counts, group_sums, is_tensor, namespace, to_numpy
 from ..inputs.blocks import in_memory, keep_mapped, map_blocks, MappedRows, unchanged
 from ..inputs.checks import check_between, check_center, check_points, check_radius
 from ..inputs.checks import is_number, shown
@@ -21,7 +21,7 @@ from ..inputs.contracts import Center, Count, Flag, instance, NotNegative, one_o
 from ..inputs.contracts import Relation, Vector, Whole
 from ..inputs.checks import check_memory
 from ..inputs.foreign import check_foreign, each_record, is_total
-from ..inputs.lattice import lattice, lattice_length, quantize, squared_ends
+from ..inputs.lattice import lattice, length_bins, quantize
 from ..inputs.tables import as_table, one_each
 from .discrete import _whole_number, Mechanisms
 
@@ -361,14 +361,8 @@ class Noise(Mechanisms):
             check_radius(radius, "edges", "Noise.lengths")
         if center is not None:
             center = check_center(center, "center", "Noise.lengths", X.shape[1])
-        ends = squared_ends(edges[:-1] / lattice(radius)[0])
-
-        def bins(rows, at):
-            squares = lattice_length(quantize(rows, radius, center), 2)  # whole numbers: exact
-            return namespace(squares).searchsorted(like(ends, squares), squares)
-
         cost = {"mu": mu, "epsilon": epsilon, "label": label}
-        return self.histogram(MappedRows(X, bins, 1), len(edges), **cost)
+        return self.histogram(MappedRows(X, length_bins(edges, center), 1), len(edges), **cost)
 
     def vote(self, bins, n_bins, *, epsilon, label="vote"):
         """The bin with the most votes, by the exponential mechanism on the exact counts.

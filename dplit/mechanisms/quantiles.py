@@ -17,12 +17,12 @@ from scipy.optimize import brentq
 
 from ..accounting.receipts import Receipt
 from ..inputs.blocks import MappedRows
-from ..inputs.checks import check_count, check_numbers, check_points
+from ..inputs.checks import check_count, check_points
 from ..inputs.contracts import between, Center, ChanceOrOne, Count, Epsilon, Finite, Points
 from ..inputs.contracts import Positive, positive, Radius, RandomState, Relation, Rule, Share
 from ..inputs.contracts import whole
 from ..inputs.checks import check_memory
-from ..inputs.lattice import lattice, lattice_length, quantize
+from ..inputs.lattice import lattice, length_bins
 from ..inputs.tables import check_rows, one_each, PartitionedRows
 from .noise import _exact_counts, ANoise, histogram_sensitivity, Noise
 
@@ -33,7 +33,9 @@ PARTS = 2**20  # of a row: gaps are whole numbers of parts, exact in float64 up 
 def _ask_counts(counts, name, owner, axes):
     """Whole numbers of rows; PRIVATE, or released."""
     counts = check_points(counts, name, owner, (None,))
-    return check_numbers(counts, name, owner, -(2**33), 2**33)
+    if not (np.abs(counts) <= 2**33).all():
+        raise ValueError(f"{name}: {owner} needs counts of at most 2**33 rows.")
+    return counts
 
 
 _COUNTS = Annotated[ArrayLike, Rule(_ask_counts, "At most 2**33 each.", "array_like", "m")]
@@ -257,14 +259,7 @@ def radius_cells(X: PartitionedRows, edges: Annotated[Points, "m"], center: Cent
     MappedRows of one column
         PRIVATE. Lengths are those of rows on the lattice of the last edge, exactly.
     """
-    radius = float(edges[-1])
-    step, _ = lattice(radius)
-    inner = edges[:-1] / step
-
-    def find(block, at):
-        return np.searchsorted(inner, np.sqrt(lattice_length(quantize(block, radius, center), 2)))
-
-    return MappedRows(X, find, 1)
+    return MappedRows(X, length_bins(edges, center), 1)
 
 # %% ../../nbs/mechanisms/quantiles.ipynb #114683a3
 def private_radius(

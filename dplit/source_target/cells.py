@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from ..estimators.lloyd import shaped_deviations
 from ..geometry.balls import uniform_in_ball
 from ..geometry.covers import farthest_point_cover
 from ..geometry.neighbors import nearest
@@ -165,7 +166,8 @@ def cylinder_rms(d: Count, epsilon: Positive):
     sum_rms, count_rms : float
         sqrt(d (d + 3)) / epsilon, in cell radii, and sqrt((d + 2) (d + 3) / 3) / epsilon, in rows.
     """
-    return math.sqrt(d * (d + 3)) / epsilon, math.sqrt((d + 2) * (d + 3) / 3) / epsilon
+    of_sum, of_count = shaped_deviations(d, 1.0, epsilon)
+    return math.sqrt(d) * of_sum, of_count
 
 # %% ../../nbs/source_target/cells.ipynb #5bad4b39
 def count_tail(x: Annotated[ArrayLike, numbers(0, math.inf)], d: Whole, epsilon: Positive):

@@ -643,3 +643,25 @@ def test_columns_of_one_array_are_not_disjoint(how, order):
         assert not budget.ledger
     else:
         assert len(budget.parallel(given)) == 2
+
+
+def loaded(table, folder):
+    np.save(folder / "x.npy", table)
+    return np.load(folder / "x.npy")
+
+
+OWNERS = {  # of memory that has no rows of its own
+    "a file": loaded,
+    "one column of memory": lambda table, folder: table.ravel().copy().reshape(table.shape),
+    "a buffer": lambda table, folder: np.frombuffer(table.tobytes()).reshape(table.shape),
+    "three axes": lambda table, folder: table.reshape(2, 5, 3).copy().reshape(10, 3),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("how", VIEWS)
+def test_columns_of_memory_without_rows_are_not_disjoint(owner, how, tmp_path):
+    """Mutation: only an array that owns its memory as a table is looked at. Halves pass, and what cannot be told is refused."""
+    table = OWNERS[owner](np.full((10, 3), 0.5), tmp_path)
+    views = VIEWS[how][0](table)
+    assert parallel._is_same(*views) == (how != "halves")

@@ -94,6 +94,9 @@ def test_an_interval_ends_where_noise_no_longer_explains_the_sums():
             inside = shares[np.abs((1 - shares) * lost - shares * kept) <= allowed]
             if len(inside):
                 assert abs(low - inside.min()) < 3e-4 and abs(high - inside.max()) < 3e-4
+        # without noise, what the lattice rounds is left
+        ends = loss_interval(30.0, 70.0, 1e-12, kind)
+        assert ends == pytest.approx((0.3 - 2**-20, 0.3 + 2**-20), abs=1e-9)
     assert loss_interval(-1.0, 0.5, 1.0, "laplace") == (0.0, 1.0)
 
 

@@ -271,6 +271,9 @@ def test_whichever_noise_is_smaller_pays_for_an_approximate_nas():
             source_target.average_rms(n, 2, mu=gaussian_mu(3.0, 1e-6)),
         )
         assert (sides[0] < sides[1]) == (kind == "knorm")
+        assert source_target.average_rms(1, 1, epsilon=1.0) == pytest.approx(
+            math.sqrt(2)
+        )  # Laplace
         # the claimed size, measured: one table of averages of nobody, so all noise but the dummies
         for cost in ({"epsilon": 3.0}, {"mu": 0.65}):
             buy = partial(source_target.noisy_average_set, Xs[:0], target[:n], 5, radius=4.0)
@@ -646,6 +649,20 @@ def test_one_row_moves_the_table_by_no_more_than_its_body(name, rows, extra):
     assert gauge(moved, first.body).sum() <= 1 + 1e-12 and first.sensitivity == 1
     if name == "NNA":
         assert np.count_nonzero(moved.any(axis=1)) <= 1
+
+
+@pytest.mark.parametrize(
+    "cost", [{"mu": 1.0}, {"epsilon": 1.0, "laplace": True}], ids=["mu", "laplace"]
+)
+def test_a_spread_adds_its_own_sensitivity(cost):
+    """Mutation: the step of its rounding is left out."""
+    seen, n, D = [], len(Xt), 2 * lattice(4.0)[1]
+    with watch(lambda event: seen.append(event) or event.outcome):
+        given = {"radius": 4.0, "noise": Noise(0), "weights": np.ones(n)}
+        source_target.noisy_average_set(Xs, Xt, 7, **given, **cost)
+    gaussian = math.hypot(source_target.nas_sensitivity(n, 1, D), D + 1)
+    pure = n * math.isqrt(2 * D**2) + D + 1
+    assert [event.sensitivity for event in seen] == [gaussian if "mu" in cost else pure]
 
 
 def test_averages_are_of_the_nearest_and_dummies_are_far():

@@ -10,12 +10,11 @@ import copy
 import csv
 import io
 import json
-import os
 import re
 import signal
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +33,7 @@ from ..k_tuples.kmeans import KTupleKMeans
 from ..ledger.charging import charged, require_room
 from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
-from ..inputs.console import check_folder, clock, held, say
+from ..inputs.console import check_folder, clock, held, results_in, say
 from ..accounting.receipts import total_line, Table
 from .findings import _printable, center_errors, doubts, remarks
 from .findings import Result, with_rules_said
@@ -176,32 +175,6 @@ def _say_cost(options, model, told, budget):
     )
     return int(stops)
 
-# %% ../../nbs/command_line/command.ipynb #c5667abd
-def _make(folder):
-    """Make a folder for results; one with earlier results is refused: they spent budget and are not overwritten."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        there = [name for name in FILES if (folder / name).exists()]
-    except OSError as error:
-        raise type(error)(
-            f"{folder} is not a folder, and cannot be made into one ({error.strerror})."
-        ) from None
-    if there:
-        raise FileExistsError(f"{folder} has {there[0]} from an earlier run; name another folder.")
-
-
-@contextmanager
-def _results_in(folder):
-    """Inside, there is a folder for results; those that were made for it and are empty at the end are removed."""
-    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
-    try:
-        _make(folder)
-        yield
-    finally:
-        for one in missing:
-            with suppress(OSError):  # it is not empty, or was never made
-                one.rmdir()
-
 # %% ../../nbs/command_line/command.ipynb #c6cb31c7
 class _Told(NamedTuple):
     """What is PUBLIC about a run before it reads a row."""
@@ -299,7 +272,11 @@ def _write(folder, result, names):
     failed = {}
     for name in names:
         try:
-            (folder / name).write_text(_TEXTS[name](result), encoding="utf-8", newline="")
+            text = _TEXTS[name](result)
+            with (folder / name).open("x", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except FileExistsError:  # of somebody else: neither overwritten nor removed
+            failed[name] = "a file of that name has appeared"
         except (Exception, KeyboardInterrupt) as error:  # the other files must not be lost
             failed[name] = f"{type(error).__name__}: {error}"
             with suppress(OSError):
@@ -415,7 +392,7 @@ def _cluster(options, source, found):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
     if model.neighboring == "replace" and not options.dry_run:
         require_records(source)
-    with held(model) as stop, _results_in(options.out):
+    with held(model) as stop, results_in(options.out, FILES):
         _try_first(options, source, scaler, model, told)
         stop.check()
         if options.dry_run:

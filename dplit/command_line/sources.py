@@ -283,9 +283,34 @@ def _member(path, name, stack):
     )
 
 # %% ../../nbs/command_line/sources.ipynb #6f683c76
+def _require_each_once(name, entries):
+    """Refuse a folder in which a file may lie twice: under two names, or as a copy with another ending, such as .bak."""
+    endings = {os.path.splitext(entry.name)[1].lower(): entry.name for entry in entries}
+    if len(endings) > 1:
+        one, other, *_ = sorted(endings.values())
+        raise ValueError(
+            f"{name}: the names {one!r} and {other!r} end differently, so one may be a copy of another part. Leave only "
+            "the parts of one table there."
+        )
+    known = {}
+    for entry in entries:
+        status = os.stat(entry.path)
+        first = known.setdefault((status.st_dev, status.st_ino), entry.name)
+        if first != entry.name:
+            raise ValueError(
+                f"{name}: {first!r} and {entry.name!r} are one file, whose rows would count twice. Remove one of them."
+            )
+
+
 def _folder(path, name):
     """The parts of a folder of Parquet files."""
     entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+    marks = [entry.name for entry in entries if entry.name[0] in "._" and entry.is_dir()]
+    if marks:  # of Delta Lake, Hudi, or a Spark that has not ended: files may be superseded
+        raise ValueError(
+            f"{name}: its folder {marks[0]!r} belongs to a program that keeps a list of the files that count. "
+            "Let that program write the table as one Parquet file, or remove the folder if all files count."
+        )
     entries = [entry for entry in entries if entry.name[0] not in "._"]
     if any(entry.is_dir() for entry in entries):
         raise ValueError(
@@ -299,6 +324,7 @@ def _folder(path, name):
         raise ValueError(
             f"{name}: it is a folder; name one file, or a folder of Parquet parts and nothing else ({odd})."
         )
+    _require_each_once(name, entries)
     return parts
 
 # %% ../../nbs/command_line/sources.ipynb #a128d148

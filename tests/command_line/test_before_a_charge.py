@@ -304,9 +304,23 @@ def test_a_folder_of_anything_else_is_refused_before_a_charge(tmp_path):
         "nothing": (parts(tmp_path / "nothing"), "it is empty"),
         "a pipe": (parts(tmp_path / "a pipe", good), "pipe.parquet is not such a part"),
         "a broken part": (parts(tmp_path / "a broken part", good), "bad.parquet: it cannot be read"),
+        "Delta": (parts(tmp_path / "Delta", good), "its folder '_delta_log' belongs to a program"),
+        "Hudi": (parts(tmp_path / "Hudi", good), "its folder '.hoodie' belongs to a program"),
+        "Spark": (parts(tmp_path / "Spark", good), "its folder '_temporary' belongs to a program"),
+        "a backup": (parts(tmp_path / "a backup", good), "'part-0.parquet' and 'part-0.parquet.bak' end differently"),
+        "an editor's": (parts(tmp_path / "an editor's", good), "'part-0.parquet' and 'part-0.parquet~' end differently"),
+        "a link": (parts(tmp_path / "a link", good), "'again.parquet' and 'part-0.parquet' are one file"),
+        "a hard link": (parts(tmp_path / "a hard link", good), "'part-0.parquet' and 'part-1.parquet' are one file"),
     }  # fmt: skip
     (tmp_path / "CSV" / "notes.csv").write_text(CSV)
     (tmp_path / "folders" / "year=2020").mkdir()
+    for name, inside in (("Delta", "_delta_log"), ("Hudi", ".hoodie"), ("Spark", "_temporary")):
+        (tmp_path / name / inside).mkdir()
+    for name, ending in (("a backup", ".bak"), ("an editor's", "~")):
+        part = tmp_path / name / "part-0.parquet"
+        part.with_name(part.name + ending).write_bytes(part.read_bytes())
+    (tmp_path / "a link" / "again.parquet").symlink_to("part-0.parquet")
+    os.link(*(tmp_path / "a hard link" / f"part-{i}.parquet" for i in (0, 1)))
     os.mkfifo(tmp_path / "a pipe" / "pipe.parquet")
     (tmp_path / "a broken part" / "bad.parquet").write_bytes(b"PAR1\x15 and no end")
     for name, (folder, told) in kinds.items():

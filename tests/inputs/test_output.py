@@ -158,15 +158,15 @@ def test_a_report_that_cannot_be_drawn_at_all_is_refused_before_the_charge(folde
 
 def test_results_that_cannot_be_written_are_printed(folder, monkeypatch, capsys):
     """As when the disk fills up between the rehearsal and the end of the fit."""
-    write_text, fitted = Path.write_text, []
+    new_file, fitted = Path.open, []
 
     def full(path, *args, **kwargs):
         if path.parent == folder / "out":
             fitted.append(path.name)
             raise OSError(28, "No space left on device")
-        return write_text(path, *args, **kwargs)
+        return new_file(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "open", full)
     assert main(line(folder)) == 3
     said, told = capsys.readouterr()
     assert fitted == [*command_line_command.FILES] and states(folder) == ["settled"]
@@ -176,6 +176,50 @@ def test_results_that_cannot_be_written_are_printed(folder, monkeypatch, capsys)
     receipt, _ = json.JSONDecoder().raw_decode(text)
     assert dplit.accounting.Receipt.from_dict(receipt).epsilon == pytest.approx(1)
     assert "Printed instead of a file: centers.csv, receipt.json" in told and written(folder) == []
+
+
+def test_a_second_run_into_the_same_folder_is_refused_before_its_charge(
+    folder, monkeypatch, capsys
+):
+    """It comes while the first one reads. Mutation: without the mark both are charged, and one overwrites the other."""
+    read, said = command_line_command.read_rows, []
+
+    def meanwhile(*args):
+        monkeypatch.undo()
+        said.append(main(line(folder, "--epsilon", 0.5, "--clusters", 3)))
+        said.append(main(line(folder, "--dry-run")))
+        return read(*args)
+
+    monkeypatch.setattr(command_line_command, "read_rows", meanwhile)
+    assert main(line(folder)) == 0
+    assert all("another run writes its results there" in one for one in said)
+    assert states(folder) == ["settled"] and written(folder) == ALL
+    assert len((folder / "out" / "centers.csv").read_text("utf8").splitlines()) == 3
+    assert "has centers.csv from an earlier run" in main(line(folder))
+
+
+def test_a_file_that_appears_during_a_run_is_not_overwritten(folder, monkeypatch, capsys):
+    read, theirs = command_line_command.read_rows, folder / "out" / "centers.csv"
+
+    def meanwhile(*args):
+        theirs.write_text("theirs")
+        return read(*args)
+
+    monkeypatch.setattr(command_line_command, "read_rows", meanwhile)
+    assert main(line(folder)) == 3
+    said, told = capsys.readouterr()
+    assert theirs.read_text() == "theirs" and f"cluster,{NAMES[0]},{NAMES[1]}" in said
+    assert "centers.csv (a file of that name has appeared)" in told and states(folder) == [
+        "settled"
+    ]
+
+
+def test_a_run_that_was_killed_leaves_its_mark(folder):
+    (folder / "out").mkdir()
+    (folder / "out" / console._MARK).touch()
+    said = main(line(folder))
+    assert "or was killed" in said and "you may remove the file" in said and states(folder) == []
+    assert written(folder) == [console._MARK]
 
 
 def test_a_folder_without_room_is_refused_before_the_charge(folder, monkeypatch):

@@ -10,6 +10,7 @@ import copy
 import csv
 import io
 import json
+import os
 import re
 import signal
 import sys
@@ -390,6 +391,13 @@ def _cluster(options, source, found):
     told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
     if mistakes and not (options.accept_doubts or options.dry_run):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
+    if os.path.isdir(options.table) and options.table.resolve() in (
+        out := options.out.resolve(),
+        *out.parents,
+    ):
+        raise ValueError(
+            f"--out {options.out} lies in the folder of the table, all of whose files are read; name another folder."
+        )
     if model.neighboring == "replace" and not options.dry_run:
         require_records(source)
     with held(model) as stop, results_in(options.out, FILES):

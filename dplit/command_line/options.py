@@ -68,7 +68,8 @@ def _path(text):
         )
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a file or a folder")
-    return Path(text)
+    # a shell expands ~ at the beginning of a word only, which it is not in --out=~/answer
+    return Path(text).expanduser() if text.startswith("~/") else Path(text)
 
 
 def _named_path(text):

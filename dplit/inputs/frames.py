@@ -31,6 +31,12 @@ def not_a_table(X, name, rows="rows"):
         return f"scikit-learn does not accept np.matrix: pass np.asarray({name})."
     if sparse.issparse(X):
         return f"Sparse tables are not supported: pass {name}.toarray(), if it fits in memory."
+    if hasattr(type(X), "__dask_graph__") and not shaped:
+        return f"It is lazy and has no rows yet: pass {name}.compute()."
+    if hasattr(X, "read_all"):
+        return f"It is read only once: pass {name}.read_all()."
+    if hasattr(X, "files") and isinstance(X, Mapping):
+        return f"It may hold several arrays: pass one of them, such as {name}[{name}.files[0]]."
     if hasattr(X, "collect") and not shaped:
         return f"It is lazy and has no rows yet: pass {name}.collect()."
     if hasattr(X, "to_dask_array"):

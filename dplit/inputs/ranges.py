@@ -42,10 +42,12 @@ def _numbers_of(values, name, owner, columns):
     if hasattr(values, "items"):
         given = dict(values.items())
         columns = list(given) if columns is None else columns
+        words = [any(isinstance(one, str) for one in some) for some in (given, columns)]
+        lost = f" The columns of the table have no names: in a pipeline, a step before {owner} may have lost them." * (words == [True, False])  # fmt: skip
         for missing in (column for column in columns if column not in given):
             raise ValueError(
                 f"{name}: column {missing!r} has no bound; {owner} needs a public one for each "
-                "column, or leave the column out of the table."
+                f"column, or leave the column out of the table.{lost}"
             )
         for stranger in (column for column in given if column not in columns):
             raise ValueError(f"{name}: {owner} finds no column {stranger!r} in the table.")
@@ -181,6 +183,8 @@ class Box(NamedTuple):
 # %% ../../nbs/inputs/ranges.ipynb #9d658103
 def check_bounds(bounds, name, owner):
     """PUBLIC ranges of columns (lower bounds, upper bounds: see `Box`), checked as far as possible without a table."""
+    if isinstance(bounds, np.ndarray) and bounds.ndim == 2:
+        bounds = list(bounds)
     if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise TypeError(
             f"{name}: {owner} needs a pair (low, high) of public ends, each a number, an array or a "

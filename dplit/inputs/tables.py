@@ -128,6 +128,9 @@ def refuse_gaps(owner, **tables):
         cells = None
         with suppress(Exception):  # no array: `check_rows` says so
             cells = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+        if name[0] == "y" and np.ndim(cells) == 2 and cells.shape[1] == 1:  # labels in one column
+            cells = cells[:, 0]
+            X = X[:, 0] if isinstance(X, np.ma.MaskedArray) else cells
         wrong = None if cells is None or cells.ndim == 0 else _unusable_cells(X, cells)
         if wrong is not None and len(places := np.argwhere(wrong)):
             row, *column = places[0].tolist()
@@ -233,6 +236,8 @@ def _unusable(name, owner, reason):
     advice = {
         "Expected 2D": "Reshape your data: one row for each record; a single column is X.reshape(-1, 1)",
         "Sparse": "Pass a dense array",
+        "COO matrix": f"Sparse tables are not supported: pass {name}.sparse.to_dense(), if it fits in memory",
+        "128-bit": "Convert such columns to another type of numbers first",
         "0 sample": "Pass at least one record",
         "0 feature": "Pass at least one column",
         "not numbers": "Convert numbers that are stored as text, leave columns of words and dates out, or declare "

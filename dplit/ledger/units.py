@@ -52,7 +52,7 @@ def compare_limits(budget, wanted, neighboring, composition, max_rows_per_person
             f"{limits.delta:g}, not {wanted.epsilon:g} and {wanted.delta:g}. A limit cannot be "
             "changed: open the ledger with its own limit, or begin another ledger for other people."
         )
-    if wanted and composition and composition != budget.composition:
+    if composition not in (None, budget.composition):
         raise ValueError(
             f"ledger {budget.path}: its costs are {budget.composition}, not {composition}; that "
             "was decided when the ledger was created: leave that option out."

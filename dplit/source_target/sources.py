@@ -19,7 +19,7 @@ from ..geometry.balls import clip_to_ball
 from ..inputs.contracts import Center, DeltaOrZero, Epsilon, Flag, Radius, RandomState, Relation
 from ..inputs.contracts import RequiredRadius, Rule, between, one_of, whole, RowsPerPerson
 from ..inputs.declared import ABSENT, PARAMETERS
-from ..inputs.doubts import check_inside, check_reach
+from ..inputs.doubts import check_inside, check_reach, doubt
 from ..estimators.base import PrivateEstimator
 from ..geometry.neighbors import nearest, NearestCenter
 from ..mechanisms.noise import mean_in_ball
@@ -29,6 +29,7 @@ from ..inputs.checks import check_epsilon, check_points
 from ..inputs.checks import rounded_down
 from ..inputs.blocks import MappedRows
 from ..inputs.tables import check_columns, check_rows, check_same_columns, keep_columns
+from ..inputs.tables import refuse_gaps
 from ..inputs.lattice import lattice, quantize
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
@@ -108,6 +109,7 @@ class PrivateSources(PrivateEstimator):
                 f"{owner}.fit takes two tables by name, fit(Xs=..., Xt=...), so that the PRIVATE "
                 "sources and the public target cannot be swapped unnoticed."
             )
+        refuse_gaps(owner, Xt=Xt)
         target = check_points(Xt, "Xt", owner, (None, None))
         n_features = target.shape[1]
         check_center(self.center, "center", owner, n_features)
@@ -117,6 +119,10 @@ class PrivateSources(PrivateEstimator):
                 f"Xs does not have the columns of Xt: {owner} compares rows of the two."
             )
         check_same_columns(owner, Xs=Xs, Xt=Xt)
+        if Xs is Xt:
+            doubt(
+                f"Xs and Xt are one table: {owner} protects Xs, and what it releases depends on Xt without noise."
+            )
         check_reach(Xs, owner, self.radius, self.center)
 
     def _gate(self, *, Xs, Xt):

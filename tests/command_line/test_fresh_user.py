@@ -340,3 +340,21 @@ def test_a_value_that_holds_several_stops_a_charge(desk, joined):
     (desk / "t.csv").write_text("age,region\n1,north\n")
     (desk / "b.csv").write_text(f'column,low,high,values\nage,0,9,\nregion,,,"{joined}"\n')
     assert "in doubt before the charge" in refused("t.csv")
+
+
+@pytest.mark.parametrize("out", ["people", "people/answer", "people/../people/deep/answer"])
+def test_a_result_in_the_folder_of_the_table_is_refused(desk, out):
+    """It would be read as a part of the table the next time."""
+    Path("people").mkdir()
+    pq.write_table(pa.table({"age": [40.0, 41.0]}), "people/part-0.parquet")
+    line = ["cluster", "people", "--bounds", "b.csv", "--clusters", "2", "--epsilon", "1"]
+    said = main([*line, "--delta", "1e-6", "--out", out])
+    assert "lies in the folder of the table" in said and os.listdir("people") == ["part-0.parquet"]
+
+
+def test_a_home_that_the_shell_left_alone_is_found(desk, monkeypatch):
+    monkeypatch.setenv("HOME", str(desk))
+    Path("t.csv").write_text("age\n40\n41\n")
+    line = ["cluster", "~/t.csv", "--bounds", "~/b.csv", "--clusters", "2", "--epsilon", "1"]
+    assert main([*line, "--delta", "1e-6", "--method", "NoisyLloyd", "--out", "~/answer"]) == 0
+    assert (desk / "answer" / "centers.csv").exists() and not Path("~").exists()

@@ -44,7 +44,24 @@ def test_a_target_far_outside_of_the_ball_is_refused_before_the_charge(make):
     assert budget.spent.epsilon == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtWarning)
-        make(center=[48.8, 2.3]).fit(Xs=PARIS, Xt=PARIS)
+        make(center=[48.8, 2.3]).fit(Xs=PARIS, Xt=PARIS.copy())
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_one_table_that_is_private_and_public_is_a_doubt(make):
+    budget = PrivacyBudget(4, 1e-5)
+    with pytest.raises(ValueError, match="in doubt before the charge: Xs and Xt are one table"):
+        budget.fit(make(center=[48.8, 2.3]), Xs=PARIS, Xt=PARIS)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize(("cell", "what"), [(np.nan, "NaN"), ("x", "a word")])
+def test_an_unusable_cell_of_a_public_target_is_named(make, cell, what):
+    bad = PARIS.astype(object)
+    bad[3, 1] = cell
+    with pytest.raises(ValueError, match=rf"Xt: row 3, column 1 \(counted from 0\) .* is {what}"):
+        make().fit(Xs=PARIS, Xt=bad)
 
 
 @pytest.mark.parametrize("make", KINDS)

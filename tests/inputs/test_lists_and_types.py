@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from dplit import BoundedScaler, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit import BoundedScaler, MaxCoverKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.inputs import Column, DoubtWarning, UnreadableRecords, check_rows
 from dplit.inputs.columns import check_values, may_hold
 from dplit.inputs.doubts import said_of_lists
@@ -375,3 +375,75 @@ def test_a_cell_of_a_list_that_is_no_number_is_refused_by_the_same_sentence(cell
     with pytest.raises(UnreadableRecords) as caught:
         check_rows([[other, 1.0], [0.0, cell]], "it")
     assert str(caught.value) == str(UnreadableRecords("X", "it"))
+
+
+# ---------------------------------------------------------------- what to pass instead
+
+
+class Files(dict):
+    """As what numpy.load returns for a file of several arrays."""
+
+    files = ["x"]
+
+
+def lazy():
+    return pytest.importorskip("dask").delayed(np.zeros((4, 2)))
+
+
+def reader():
+    return pytest.importorskip("pyarrow").table({"x": [1.0], "y": [2.0]}).to_reader()
+
+
+def sparse():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0]), "b": pd.arrays.SparseArray([1.0, 1.0], fill_value=1)})  # fmt: skip
+
+
+INSTEAD = {
+    lazy: r"pass X\.compute\(\)",
+    reader: r"pass X\.read_all\(\)",
+    Files: r"X\[X\.files\[0\]\]",
+    sparse: r"X\.sparse\.to_dense\(\)",
+}
+
+
+@pytest.mark.parametrize("make", INSTEAD, ids=lambda make: make.__name__)
+def test_advice_names_what_works(make):
+    budget = PrivacyBudget(2, 1e-5)
+    with pytest.raises((TypeError, ValueError), match=INSTEAD[make]):
+        budget.fit(PEMeans(2, epsilon=1.0, delta=1e-6, radius=1.0), make())
+    assert not budget.ledger
+
+
+def test_bounds_by_name_for_a_table_without_names_say_what_is_missing():
+    """The names may have been lost between two steps of a pipeline."""
+    low, high = {"age": 0, "income": 0}, {"age": 120, "income": 2e5}
+    step = FunctionTransformer(record_wise(np.asarray))
+    frame = pytest.importorskip("pandas").DataFrame({"age": [1.0], "income": [2.0]})
+    model = PEMeans(2, epsilon=1.0, delta=1e-6, radius=2.0)
+    budget = PrivacyBudget(2, 1e-5)
+    for pipe, table in (
+        (make_pipeline(step, BoundedScaler(low, high), model), frame),
+        (make_pipeline(BoundedScaler(low, high), model), np.zeros((3, 2))),
+    ):
+        with pytest.raises(ValueError, match="columns of the table have no names"):
+            budget.fit(pipe, table)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "numpy", "lists"])
+def test_public_labels_of_words_may_be_a_table_of_one_column(library):
+    """As private ones may. Mutation: words in a table of one column are refused as cells."""
+    X = np.linspace(-0.5, 0.5, 40).reshape(-1, 2)
+    y = np.where(X[:, 0] > 0, "a", "b")
+    make = {"numpy": lambda y: y[:, None].astype(object), "lists": lambda y: [[one] for one in y]}
+    wide = make.get(library) or (lambda y: table_in(library)({"y": list(y)}))
+    given = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "radius": 1.0, "weight_radius": 1.0}
+    model = NCnvxAdap(**given, classes=["a", "b"])
+    one, other = (model.fit(X, y, Xs=X.copy(), ys=ys).coef_ for ys in (wide(y), y))
+    assert np.array_equal(one, other)
+
+
+def table_in(library):
+    made = pytest.importorskip(library)
+    return made.table if library == "pyarrow" else made.DataFrame

@@ -49,6 +49,16 @@ def test_ends_are_read_as_before(bounds):
     np.testing.assert_array_equal(scaler.transform(np.atleast_2d(high)), np.ones((1, low.size)))
 
 
+def test_two_rows_of_an_array_are_the_ends():
+    X = np.random.default_rng(0).uniform(0, 9, (50, 3))
+    rows, given = np.array([[0, 0, 0], [9, 10, 11]]), {"epsilon": 1.0, "delta": 1e-6}
+    one, other = (
+        NoisyLloyd(2, **given, bounds=bounds, random_state=0).fit(X).cluster_centers_
+        for bounds in (rows, (rows[0], rows[1]))
+    )
+    assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("bounds", [
     ([0, 0], [0, 90]), ({"a": 0, "b": 120}, {"a": 0, "b": 9e4}), [(9, 1), (2, 3), (4, 5)], "ab", [(0, "x")] * 3,
     ([3, 2], [1, 5]),

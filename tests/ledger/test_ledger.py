@@ -805,10 +805,10 @@ def test_a_cost_in_zcdp_is_charged_at_its_delta():
     rows, budget = np.zeros((9, 2)), PrivacyBudget(10.0, 1e-5)
     model = NoisyAverageSet(t=5, rho=0.1, radius=4.0, delta=1e-7)
     assert declared_cost(model)["epsilon"] == zcdp_epsilon(0.1, 1e-7)
-    budget.fit(model, Xs=rows, Xt=rows)  # its receipt counts, which is below
+    budget.fit(model, Xs=rows, Xt=rows.copy())  # its receipt counts, which is below
     assert budget.ledger[0].epsilon <= zcdp_epsilon(0.1, 1e-7)
     with pytest.raises(ValueError, match="rho needs a delta"):
-        budget.fit(model.set_params(delta=None), Xs=rows, Xt=rows)
+        budget.fit(model.set_params(delta=None), Xs=rows, Xt=rows.copy())
     assert len(budget.ledger) == 1
 
 

@@ -206,3 +206,13 @@ def test_the_help_of_the_command_names_the_shares_of_delta_that_are_used():
         f"and {share_in_words(SHARES.own + SHARES.failure)} for deltas and failures",
     ):
         assert told in said
+
+
+@pytest.mark.parametrize("other", ["composed", "added"])
+def test_another_composition_is_refused_with_and_without_a_limit(other, tmp_path):
+    own = {"composed": "added", "added": "composed"}[other]
+    PrivacyBudget.open(tmp_path / "l", 2.0, 1e-6, composition=own).close()
+    for limit in ((), (2.0, 1e-6)):
+        with pytest.raises(ValueError, match=f"its costs are {own}, not {other}"):
+            PrivacyBudget.open(tmp_path / "l", *limit, composition=other)
+        PrivacyBudget.open(tmp_path / "l", *limit, composition=own).close()

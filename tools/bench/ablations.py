@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.spatial import cKDTree
 
-from bench.source_target import costs, ks_of, mnist_is_there, share_sets
+from bench.source_target import costs, ks_of, mnist_is_there, share_of, share_sets
 from bench.store import Store, table, write
 from dplit import NeighborNoisyAverages, NoisyAverageSet, NoisyLloyd, SourceTargetKMedoids
 from dplit.geometry import clip_to_ball
@@ -67,11 +67,8 @@ def one(bunch, seed, ks):
     return found, len(rows["coreset"])
 
 
-def share_of(gap, won):
-    """Share of the gap, and its standard error over the runs."""
-    share = won.sum() / gap.sum()
-    error = np.std(won - share * gap) / np.sqrt(len(gap)) / gap.mean()
-    return f"{share:.4f}", f"{error:.4f}"
+def _shown_share(gap, won):
+    return (f"{x:.4f}" for x in share_of(gap, won))
 
 
 def measure(name, runs):
@@ -80,7 +77,7 @@ def measure(name, runs):
     fits = [one(draw(seed), seed, ks_of(name)) for seed in range(1000, 1000 + runs)]
     of = {key: np.array([found[key] for found, _ in fits]) for key in fits[0][0]}
     ignored = of["ignored", "whole"][:, 0]
-    share = partial(share_of, ignored - of["open", "whole"][:, 0])
+    share = partial(_shown_share, ignored - of["open", "whole"][:, 0])
     rows = []
     for (method, where), values in of.items():
         cost, release, medoids = values.T
@@ -163,7 +160,7 @@ def plane(folder, seeds):
     for name in sets:
         found = [done.rows[name, seed]["costs"] for seed in seeds]
         of = {m: np.array([cost[m] for cost in found]) for m in found[0]}
-        share = partial(share_of, of["ignored"] - of["open"])
+        share = partial(_shown_share, of["ignored"] - of["open"])
         for method in [m for m in of if " eps " in m]:
             row = {"set": name, "method": method, "runs": len(seeds)}
             row["share"], row["error"] = share(of["ignored"] - of[method])

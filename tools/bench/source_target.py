@@ -291,14 +291,19 @@ def share_sets(mnist):
     return sets
 
 
+def share_of(gap, won):
+    """(share of the gap, its standard error over the runs)"""
+    share = won.sum() / gap.sum()
+    return share, np.std(won - share * gap, ddof=1) / np.sqrt(len(gap)) / gap.mean()
+
+
 def share_rows(name, rows, order):
     """Share of the gap that each method closes on one set, with its standard error over runs; printed too."""
     found, gap = [], np.array([row["ignored"] - row["open"] for row in rows])
     print(f"\n{name}: {len(rows)} runs, k in {ks_of(name)}")
     for method in order:
         won = np.array([row["ignored"] - row[method] for row in rows])
-        share = won.sum() / gap.sum()
-        error = np.std(won - share * gap) / np.sqrt(len(rows)) / gap.mean()
+        share, error = share_of(gap, won)
         print(f"  {method:28s} {share:6.0%} +- {error:.0%}", flush=True)
         row = {"set": name, "method": method, "runs": len(rows)}
         found.append(row | {"share": f"{share:.4f}", "error": f"{error:.4f}"})

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from bench.peers import balcan
-from bench.source_target import digits, synthetic
+from bench.source_target import digits, share_of, synthetic
 from bench.store import BOOK
 from dplit import NeighborNoisyAverages, NoisyAverageSet, NoisyLloyd, SourceTargetKMedoids, datasets
 from dplit.accounting import Table
@@ -95,20 +95,20 @@ def stc_costs(name, seed):
     return found
 
 
-def share_of(draws, way):
+def pooled_share(draws, way):
     """Share of the gap between ignored and open sources that a way closes, pooled over k; its standard error over draws."""
     ignored, opened, private = (
         np.sum([one[w] for one in draws], axis=1) for w in ("ignored", "open", way)
     )
-    gap, won = ignored - opened, ignored - private
-    share = won.sum() / gap.sum()
-    return share, np.std(won - share * gap, ddof=1) / math.sqrt(len(gap)) / gap.mean()
+    return share_of(ignored - opened, ignored - private)
 
 
 def run(asked):
     """Measure what the file lacks, and print shares of the gap in percent."""
     of = {name: [stc_costs(name, FIRST + i) for i in range(asked.runs)] for name in asked.sets}
-    shown = lambda name, way: "{:.0f} +- {:.0f}".format(*(100 * x for x in share_of(of[name], way)))  # noqa: E731
+    shown = lambda name, way: "{:.0f} +- {:.0f}".format(
+        *(100 * x for x in pooled_share(of[name], way))
+    )  # noqa: E731
     ways = [way for way in next(iter(of.values()))[0] if way not in ("ignored", "open")]
     print(f"shares of the gap, %, {asked.runs} draws from {FIRST} on")
     print(Table(["way", *of], [(way, *(shown(name, way) for name in of)) for way in ways]))

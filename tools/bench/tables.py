@@ -13,6 +13,11 @@ from bench.store import read, write
 from dplit.accounting import Table
 
 
+def _spread(found):
+    """Standard deviation over the seeds; 0 of a single one."""
+    return np.std(found, axis=0, ddof=min(1, len(found) - 1))
+
+
 def summary(rows):
     """(AUC rows, curve rows): means and spread over seeds. KMeans: the best of all starts, at every epsilon."""
     losses, shape = defaultdict(dict), {}
@@ -37,10 +42,10 @@ def summary(rows):
             if not found:
                 continue
             areas = [auc(curve) for curve in found]
-            spread = np.std(areas, ddof=1) if len(areas) > 1 else math.nan
+            spread = _spread(areas) if len(areas) > 1 else math.nan
             aucs.append(head | {"seeds": len(seeds), "auc": f"{np.mean(areas):.6g}", "sd": f"{spread:.3g}", "published": public or ""})  # fmt: skip
             if method not in CHECKS:
-                means, sds = np.mean(found, axis=0), np.std(found, axis=0)
+                means, sds = np.mean(found, axis=0), _spread(found)
                 for epsilon, mean, sd in zip(EPSILONS, means, sds, strict=True):
                     curves.append({"dataset": name, "method": method, "epsilon": epsilon, "loss": f"{mean:.6g}", "sd": f"{sd:.3g}"})  # fmt: skip
     return aucs, curves
@@ -58,7 +63,7 @@ def small(rows):
         return SETS.index(key["dataset"]), METHODS.index(key["method"]), float(key["epsilon"])
 
     return [
-        dict(key) | {"seeds": len(v), "loss": f"{np.mean(v):.6g}", "sd": f"{np.std(v):.3g}"}
+        dict(key) | {"seeds": len(v), "loss": f"{np.mean(v):.6g}", "sd": f"{_spread(v):.3g}"}
         for key, v in sorted(losses.items(), key=order)
     ]
 

@@ -106,9 +106,11 @@ def pooled_share(draws, way):
 def run(asked):
     """Measure what the file lacks, and print shares of the gap in percent."""
     of = {name: [stc_costs(name, FIRST + i) for i in range(asked.runs)] for name in asked.sets}
-    shown = lambda name, way: "{:.0f} +- {:.0f}".format(
-        *(100 * x for x in pooled_share(of[name], way))
-    )  # noqa: E731
+
+    def shown(name, way):
+        share, error = pooled_share(of[name], way)
+        return f"{100 * share:.0f} +- {100 * error:.0f}"
+
     ways = [way for way in next(iter(of.values()))[0] if way not in ("ignored", "open")]
     print(f"shares of the gap, %, {asked.runs} draws from {FIRST} on")
     print(Table(["way", *of], [(way, *(shown(name, way) for name in of)) for way in ways]))

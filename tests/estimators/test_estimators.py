@@ -821,7 +821,7 @@ def test_no_row_moves_a_round_farther_than_its_sensitivity(weight):
 def test_rounds_start_around_the_noisy_mean():
     model = NoisyLloyd(3, epsilon=1.0, delta=1e-6, radius=8.0, init="mean")
     bought = np.array([[40.0, -30.0]]), np.array([10.0])  # sums, counts
-    start = model._start(2, None, np.random.default_rng(0), lambda label: bought, 0.0)
+    start = model._start(2, np.random.default_rng(0), lambda label: bought, 0.0)
     assert (np.linalg.norm(start - [4.0, -3.0], axis=1) <= 2.0).all()
 
 

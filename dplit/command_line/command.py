@@ -391,10 +391,8 @@ def _cluster(options, source, found):
     told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
     if mistakes and not (options.accept_doubts or options.dry_run):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
-    if os.path.isdir(options.table) and options.table.resolve() in (
-        out := options.out.resolve(),
-        *out.parents,
-    ):
+    inside = options.out.resolve().is_relative_to(options.table.resolve())
+    if inside and os.path.isdir(options.table):
         raise ValueError(
             f"--out {options.out} lies in the folder of the table, all of whose files are read; name another folder."
         )

@@ -65,15 +65,12 @@ def results_in(folder, names):
     A folder with results of an earlier run, or into which another run will write its own, is refused:
     they spent budget, and are not overwritten.
     """
-    missing, mark = (
-        [one for one in (folder, *folder.parents) if not os.path.lexists(one)],
-        folder / _MARK,
-    )
+    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    mark = folder / _MARK
     with ExitStack() as at_end:
         at_end.callback(_remove_empty, missing)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            there = [name for name in names if (folder / name).exists()]
         except OSError as error:
             raise type(error)(
                 f"{folder} is not a folder, and cannot be made into one ({error.strerror})."
@@ -87,9 +84,7 @@ def results_in(folder, names):
                 f"left, you may remove the file {_MARK!r}.)"
             ) from None
         at_end.callback(mark.unlink, missing_ok=True)
-        # once more: another run may have ended since
-        there = there or [name for name in names if (folder / name).exists()]
-        if there:
+        if there := [name for name in names if (folder / name).exists()]:
             raise FileExistsError(
                 f"{folder} has {there[0]} from an earlier run; name another folder."
             )

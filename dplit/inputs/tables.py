@@ -122,7 +122,7 @@ def require_a_record(X, owner, name="X"):
 
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e50
 def refuse_gaps(owner, **tables):
-    """Refuse PUBLIC tables or labels, given by name, with a cell that cannot be used (NaN, infinity, masked; in a table a word too), by its place; PRIVATE ones must not come here."""
+    """Refuse PUBLIC tables or labels, given by name, with a cell that cannot be used (NaN, infinity, masked; in a table a word too), by its place; PRIVATE ones must not come here. Labels are what begins with y, in one column too."""
     for name, X in tables.items():
         _refuse_ragged(X, name, owner)
         cells = None

@@ -2,8 +2,7 @@
 
 Every table lies in the box [-1, 1]^d, which is public, and all methods get the same epsilon, with delta = 0. diffprivlib 0.6.6 is
 its own code, installed once into DIR in an environment of its own; EUGkM (Su, Cao, Li, Bertino, Jin, CODASPY 2016) is our
-reimplementation: it is told the number of records, takes about (n epsilon / 10)^(2d / (2 + d)) cells, and k-means of the noisy counts
-above 0, with the noise of `Noise.histogram`. Seeds are 1000 to 1009, and the tables are not those on which `grid_cells` was tuned
+reimplementation, that of the few-columns table, and is told the number of records. Seeds are 1000 to 1009, and the tables are not those on which `grid_cells` was tuned
 (36 sets of blobs, seeds 200 to 235).
 """
 
@@ -16,11 +15,10 @@ import numpy as np
 from sklearn import datasets as sk_datasets
 from sklearn.cluster import KMeans
 
+from bench.peers import eugkm
 from bench.peers.library import Library
 from bench.store import Store, write
 from dplit import GridKMeans, NoisyLloyd, PEMeans, datasets
-from dplit.estimators import CellGrid, weighted_centers
-from dplit.mechanisms import Noise
 
 EPSILONS = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
 FIRST = 1000  # of the seeds
@@ -65,22 +63,13 @@ SETS = {
 }
 
 
-def eugkm(X, k, *, epsilon, seed):
-    """EUGkM (our reimplementation): pure epsilon, the number of records public."""
-    n, d = X.shape
-    side = max(round((n * epsilon / 10) ** (2 / (2 + d))), math.ceil(k ** (1 / d)), 2)
-    grid = CellGrid.over(d, side, norm=math.inf)
-    counts = Noise(seed).histogram(grid.cells(X), len(grid.points), epsilon=epsilon)
-    return weighted_centers(grid.points, np.maximum(counts, 0.0), k)
-
-
 def ours(make, X, k, *, epsilon, seed):
     return make(k, epsilon=epsilon, bounds=(-1.0, 1.0), random_state=seed).fit(X).cluster_centers_
 
 
 METHODS = {
     "GridKMeans": partial(ours, GridKMeans),
-    "EUGkM": eugkm,
+    "EUGkM": partial(eugkm.fit, norm=math.inf),
     "NoisyLloyd": partial(ours, partial(NoisyLloyd, delta=0.0)),
     "NoisyLloyd, mean": partial(ours, partial(NoisyLloyd, delta=0.0, init="mean")),
     "diffprivlib": None,

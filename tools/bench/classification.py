@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from bench.peers.library import Library
+from bench.sets import spread
 from bench.store import table
 from dplit import LabelShiftClassifier, NCnvxAdap, adaptation, datasets
 from dplit.adaptation import choose_in_public, kernel_mean_matching
@@ -243,7 +244,7 @@ def measure(name, n, runs, group, folder):
     head, rows = {"set": name, "m": m, "n": n, "d": d}, []
     for method, scores in best.items():
         row = head | {"method": method, "runs": runs, "accuracy": f"{np.mean(scores):.4f}"}
-        rows.append(row | {"sd": f"{np.std(scores):.4f}"})
+        rows.append(row | {"sd": f"{spread(scores):.4f}"})
     return {"rows": rows}
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from bench.peers import eugkm
-from bench.sets import geometric_mean
+from bench.sets import geometric_mean, spread
 from bench.sets import load as load_whole
 from bench.store import table
 from dplit import PEMeans, datasets
@@ -96,7 +96,7 @@ def measure(name, seeds):
         for method in METHODS:
             centers = [fit(method, X, k, epsilon, seed) for seed in range(seeds)]
             losses = np.array([datasets.kmeans_loss(X, c) for c in centers])
-            found = {"loss": f"{losses.mean():.6g}", "sd": f"{losses.std():.3g}"}
+            found = {"loss": f"{losses.mean():.6g}", "sd": f"{spread(losses):.3g}"}
             rows.append(line | {"epsilon": epsilon, "method": method} | found)
     return {"rows": rows}
 

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from bench.peers.meter import measured
-from bench.sets import available, load
+from bench.sets import available, load, spread
 from bench.store import table
 from dplit import PEMeans, datasets
 
@@ -31,7 +31,7 @@ def fits(name, radius, zoom, seeds):
     line = {"dataset": name, "n": n, "d": d, "k": k, "radius": radius, "zoom": zoom, "seeds": seeds}
     line |= {
         "loss": f"{losses.mean():.6g}",
-        "sd": f"{losses.std():.3g}",
+        "sd": f"{spread(losses):.3g}",
         "cpu_s": f"{min(cpu):.3g}",
     }
     return line | {"peak_mb": f"{peak[0]:.0f}" if (radius, zoom) == CASES[0] else ""}

@@ -258,7 +258,7 @@ def loss_row(name, method, X, seeds):
             return [name, "-", "", "", "refused: " + str(error).split(":")[0]]
         losses.append(datasets.kmeans_loss(X, centers))
         cpu.append(seconds)
-    return [name, f"{np.mean(losses):.4g}", f"{np.std(losses, ddof=seeds > 1):.2g}", f"{np.mean(cpu):.2f}", ""]  # fmt: skip
+    return [name, f"{np.mean(losses):.4g}", f"{sets.spread(losses):.2g}", f"{np.mean(cpu):.2f}", ""]  # fmt: skip
 
 
 KEY = {"dataset": str, "k": int, "runs": int}

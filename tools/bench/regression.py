@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from bench.peers import linear
+from bench.sets import spread
 from bench.store import table
 from dplit import CnvxAdap, datasets
 from dplit.accounting import gaussian_mu
@@ -174,7 +175,7 @@ def measure(name, epsilon, runs, draws):
         best[title] = min(best.get(title, values), values, key=np.mean)
     for method, values in best.items():
         row = {"set": name, "epsilon": epsilon, "method": method, "runs": runs}
-        rows.append(row | {"error": f"{np.mean(values):.4g}", "sd": f"{np.std(values):.2g}"})
+        rows.append(row | {"error": f"{np.mean(values):.4g}", "sd": f"{spread(values):.2g}"})
     return {"rows": rows}
 
 

@@ -67,5 +67,10 @@ def auc(curve):
     return float(np.trapezoid(curve, EPSILONS))
 
 
+def spread(values):
+    """Standard deviation over runs, the first axis, with divisor n - 1; 0 of a single one."""
+    return np.std(values, axis=0, ddof=min(1, len(values) - 1))
+
+
 def geometric_mean(values):
     return math.exp(np.mean(np.log(values)))

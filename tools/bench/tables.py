@@ -8,14 +8,9 @@ import numpy as np
 
 from bench.kmeans import CHECKS, METHODS, OURS, PEERS, PUBLISHED, PUBLISHED_METHODS
 from bench.recipes import MADE
-from bench.sets import EPSILONS, SETS, auc, geometric_mean
+from bench.sets import EPSILONS, SETS, auc, geometric_mean, spread
 from bench.store import read, write
 from dplit.accounting import Table
-
-
-def _spread(found):
-    """Standard deviation over the seeds; 0 of a single one."""
-    return np.std(found, axis=0, ddof=min(1, len(found) - 1))
 
 
 def summary(rows):
@@ -42,10 +37,10 @@ def summary(rows):
             if not found:
                 continue
             areas = [auc(curve) for curve in found]
-            spread = _spread(areas) if len(areas) > 1 else math.nan
-            aucs.append(head | {"seeds": len(seeds), "auc": f"{np.mean(areas):.6g}", "sd": f"{spread:.3g}", "published": public or ""})  # fmt: skip
+            apart = spread(areas) if len(areas) > 1 else math.nan
+            aucs.append(head | {"seeds": len(seeds), "auc": f"{np.mean(areas):.6g}", "sd": f"{apart:.3g}", "published": public or ""})  # fmt: skip
             if method not in CHECKS:
-                means, sds = np.mean(found, axis=0), _spread(found)
+                means, sds = np.mean(found, axis=0), spread(found)
                 for epsilon, mean, sd in zip(EPSILONS, means, sds, strict=True):
                     curves.append({"dataset": name, "method": method, "epsilon": epsilon, "loss": f"{mean:.6g}", "sd": f"{sd:.3g}"})  # fmt: skip
     return aucs, curves
@@ -63,7 +58,7 @@ def small(rows):
         return SETS.index(key["dataset"]), METHODS.index(key["method"]), float(key["epsilon"])
 
     return [
-        dict(key) | {"seeds": len(v), "loss": f"{np.mean(v):.6g}", "sd": f"{_spread(v):.3g}"}
+        dict(key) | {"seeds": len(v), "loss": f"{np.mean(v):.6g}", "sd": f"{spread(v):.3g}"}
         for key, v in sorted(losses.items(), key=order)
     ]
 

@@ -171,7 +171,7 @@ def folder(tmp_path_factory):
 
 def must_exist(config, items):
     """A name in long.txt or longest.txt of no case in a file that was collected whole: it was renamed, and runs at once."""
-    if config.getoption("lf") or any("::" in arg for arg in config.args):
+    if config.getoption("lf", default=False) or any("::" in arg for arg in config.args):
         return
     ids, files = {item.nodeid for item in items}, {item.nodeid.split("::")[0] for item in items}
     if stale := sorted(i for i in (LONG | LONGEST) - ids if i.split("::")[0] in files):

@@ -1003,6 +1003,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'dplit/command_line/bounds.py'),
                                            'dplit.command_line.bounds._instead': ( 'command_line/bounds.html#_instead',
                                                                                    'dplit/command_line/bounds.py'),
+                                           'dplit.command_line.bounds._like_a_range': ( 'command_line/bounds.html#_like_a_range',
+                                                                                        'dplit/command_line/bounds.py'),
                                            'dplit.command_line.bounds._listed': ( 'command_line/bounds.html#_listed',
                                                                                   'dplit/command_line/bounds.py'),
                                            'dplit.command_line.bounds._number': ( 'command_line/bounds.html#_number',

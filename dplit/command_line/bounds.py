@@ -27,18 +27,23 @@ from .sources import no_text
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50011
 _PARTS = "column", "low", "high", "values", "missing", "weight"
-_OTHER_WORDS = dict.fromkeys(("min", "minimum", "lo", "lower", "from"), "low")
-_OTHER_WORDS |= dict.fromkeys(("max", "maximum", "hi", "upper", "to"), "high")
+_OTHER_WORDS = {word: part for part, words in {
+    "low": "min minimum lo lower from",
+    "high": "max maximum hi upper to",
+    "values": "value categories category levels level list codes enum options",
+    "missing": "fill fillna miss na nan null default impute imputation if_missing",
+    "weight": "w wt importance",
+}.items() for word in words.split()}  # fmt: skip
 _HEADS = dict.fromkeys("name col columns variable feature field attribute".split(), "column")
-_HEADS |= dict.fromkeys("value categories category levels list".split(), "values") | _OTHER_WORDS
+_HEADS |= _OTHER_WORDS
 
 
 def _refuse_misspelled(names, path):
-    """Refuse a misspelled part of a declaration, or another word for an end that is not there; other names are comments."""
+    """Refuse a misspelled part of a declaration, or another word for a part that is not there; other names are comments."""
     for name in names:
         word = str(name).lower()
         near = get_close_matches(word, _PARTS, 1, cutoff=0.75)
-        near = near or [end for end in (_OTHER_WORDS.get(word),) if end and end not in names]
+        near = near or [part for part in (_OTHER_WORDS.get(word),) if part and part not in names]
         if near and name not in _PARTS:
             raise ValueError(
                 f"{path}: there is no {name!r} in a declaration; did you mean {near[0]!r}?"
@@ -171,9 +176,23 @@ def _from_json(text, path):
                     f"{path}: column {column!r} needs [low, high], or a list of words; write a list of "
                     'numbers that name groups as {"values": [1, 2, 3]}.'
                 )
+            if words and _like_a_range(entry):
+                raise ValueError(
+                    f"{path}: column {column!r} is given two numbers in quotes. If they are the ends of its range, write "
+                    f'[{entry[0]}, {entry[1]}], without quotes; if the column has these two values only, {{"values": {json.dumps(entry)}}}.'
+                )
             entry = {"values": entry} if words else dict(zip(("low", "high"), entry, strict=True))
         _refuse_misspelled(entry if isinstance(entry, dict) else (), path)
         yield column, entry
+
+
+def _like_a_range(words):
+    """Whether these are two numbers as the ends of a range; codes such as 0 and 1, or 1 and 2, are not."""
+    try:
+        low, high = map(number_of, words)
+    except ValueError:  # a word, or not two
+        return False
+    return abs(high - low) not in (0, 1)
 
 
 def _where(text, error):

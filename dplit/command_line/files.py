@@ -14,7 +14,8 @@ import sys
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from itertools import compress, islice
+from itertools import compress, groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -335,24 +336,23 @@ def _refuse_types(part, scaler):
 
 # %% ../../nbs/command_line/files.ipynb #1d39c0e3
 def _lost_values(source, scaler):
-    """(column, its PUBLIC type, the PUBLIC values that no cell of that type has as its text) of each list of a Parquet table."""
+    """(column, part, its PUBLIC type, the PUBLIC values that no cell of that type has as its text) of each list in each part of a Parquet table."""
     parts = [part for part in source.parts if _carefully(is_parquet, part)]
     schemas = [_carefully(lambda part: dict(_parquet(part, 0)), part) for part in parts]
-    for c in (c for c in scaler.columns_ if c.values and schemas):
-        lost = []
-        for value in c.values:
-            likes = [_cells_like(schema[c.name], value) for schema in schemas]
+    for c in (c for c in scaler.columns_ if c.values):
+        for part, schema in zip(parts, schemas, strict=True):
+            likes = {value: _cells_like(schema[c.name], value) for value in c.values}
             # the whole list: another spelling of this value may take its cells
-            if all(cells is not None and value not in _words(cells, c.values) for cells in likes):
-                lost.append(value)
-        yield c, type_said(schemas[0][c.name]).lower(), lost
+            lost = [v for v, cells in likes.items() if cells is not None and v not in _words(cells, c.values)]  # fmt: skip
+            yield c, part, type_said(schema[c.name]).lower(), lost
 
 
 def lists_in_doubt(source, scaler):
     """A sentence (PUBLIC) about each list that looks badly written, or with values that cannot occur in a Parquet column of its type. No row is read."""
     yield from filter(None, map(badly_listed, scaler.columns_))
-    for c, kind, lost in _lost_values(Source.of(source), scaler):
-        if lost:
+    for c, found in groupby(_lost_values(Source.of(source), scaler), itemgetter(0)):
+        (_, _, kind, lost), *others = found
+        if lost := [v for v in lost if all(v in other for *_, other in others)]:
             yield (
                 f"of the values of column {c.name!r}, {listed(map(repr, lost))} cannot occur, since its type is {kind}. "
                 "Is the spelling right, and is no value there in two spellings? Otherwise leave them out."
@@ -433,10 +433,10 @@ def check_table(source, scaler):
     source = Source.of(source)
     for part in source.parts:
         _carefully(lambda part: is_parquet(part) and _refuse_types(part, scaler), part)
-    for c, kind, lost in _lost_values(source, scaler):
+    for c, part, kind, lost in _lost_values(source, scaler):
         if len(lost) == len(c.values):
             raise ValueError(
-                f"{source.name}: column {c.name!r} is of the type {kind}, in which no declared value, such as "
+                f"{part.name}: column {c.name!r} is of the type {kind}, in which no declared value, such as "
                 f"{lost[0]!r}, can occur, so every record would count as none of the values. Declare them as the "
                 "column holds them, or convert the column first; no row was read."
             )

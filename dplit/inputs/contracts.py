@@ -328,8 +328,8 @@ def _binder(signature):
             given = signature.bind(*args, **kwargs)
         except TypeError:
             return None
-        given.apply_defaults()
-        return given.arguments
+        given.apply_defaults()  # 3.13.0 binds f(a, /, **more) called as f(a=1), without a
+        return given.arguments if len(given.arguments) == len(known) else None
 
     return bind if _all_named(signature) else bind_any
 

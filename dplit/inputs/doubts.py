@@ -542,8 +542,8 @@ def as_ends(given, owner="bounds"):
 
 
 def doubt_pairs(given, name, owner):
-    """A doubt about PUBLIC ends of two columns that are ranges in two ways, and written as one writes pairs: as tuples, or in a list."""
-    kinds = (list, tuple) if isinstance(given, list) else tuple
+    """A doubt about PUBLIC ends of two columns that are ranges in two ways, and written as one writes pairs: as tuples, in a list, or as the rows of an array."""
+    kinds = (list, tuple, np.ndarray) if isinstance(given, list) else tuple
     as_pairs = all(isinstance(side, kinds) for side in given)
     if as_pairs and (ends := _as_ends(given)) and (plain := _as_ends(np.transpose(given))):
         one, other = (f"({said})" if name == "bounds" else said for said in (ends, plain))

@@ -224,3 +224,20 @@ def test_check_says_that_records_separate_otherwise(people, capsys):
     with contextlib.chdir(people):
         assert main("check mixed.csv --bounds bounds.csv".split()) == 1
     assert "separated by ','; this line uses another separator" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("entry", "refused"), [
+    ('["0", "120"]', True), ('["120", "0"]', True), ('["1e3", "2e5"]', True), ('["0", "1"]', False), ('["1", "2"]', False),
+    ('["0", "60", "120"]', False), ('["m", "120"]', False), ('{"values": ["0", "120"]}', False), ("[0, 120]", False),
+])  # fmt: skip
+def test_two_numbers_in_quotes_are_refused_as_a_list_unless_it_is_called_one(tmp_path, entry, refused):  # fmt: skip
+    """They became a list of two values, and nearly all cells were none of them."""
+    (tmp_path / "b.json").write_text(f'{{"age": {entry}, "bp": [50, 250]}}')
+    try:
+        read_bounds(tmp_path / "b.json")
+    except ValueError as error:
+        assert refused and "two numbers in quotes" in str(error) and "without quotes" in str(error)
+        (tmp_path / "b.json").write_text('{"age": ' + str(error).rsplit("only, ", 1)[1][:-1] + "}")
+        assert read_bounds(tmp_path / "b.json")["categories"]["age"]
+    else:
+        assert not refused

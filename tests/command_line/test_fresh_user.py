@@ -189,7 +189,7 @@ def test_numbers_that_a_float_represents_are_read_as_before(desk):
 @pytest.mark.parametrize(
     ("text", "place", "why"),
     [
-        ('{"age": [0, 120],\n "n": [0, 1],\n}', "line 3", "a comma too many"),
+        ('{"age": [0, 120],\n "n": [0, 1],\n}', "line (3|2, at character 13)", "a comma too many"),
         ('{"age": [0, 120,]}', "line 1", "a comma too many"),
         ('{"age": [0,, 120]}', "line 1", "a comma too many"),
         ('{"age": [0, 120]\n "n": [0, 1]}', "line 2, at character 2", "a bracket missing"),

@@ -119,6 +119,23 @@ def test_a_list_of_which_no_value_can_occur_is_refused_before_a_charge(tmp_path,
     assert not budget.ledger and not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize(("other", "refused"), [
+    ("int64", True), ("bool", True), ("double", True), ("words", False), ("a dictionary of words", False), ("null", False),
+])  # fmt: skip
+def test_one_part_in_which_no_value_can_occur_is_refused_by_its_name(tmp_path, monkeypatch, other, refused):  # fmt: skip
+    """All its records would count as none of the values. Mutation: parts are looked at together."""
+    source, parts = table(tmp_path, TYPES["words"], ["m", "f"]), tmp_path / "parts"
+    parts.mkdir()
+    (tmp_path / "t.parquet").rename(parts / "a.parquet")
+    cells = pa.nulls(N) if other == "null" else TYPES[other]
+    pq.write_table(pa.table({"age": np.linspace(20, 60, N), "b": cells}), parts / "b.parquet")
+    assert source
+    asked = ["parts", "--bounds", "b.csv"]
+    for words in (["cluster", *asked, *ASK, "--dry-run"], ["check", *asked]):
+        said = str(here(tmp_path, monkeypatch, *words))
+        assert ("b.parquet: column 'b'" in said and "no declared value, such as 'm'" in said) is refused, said  # fmt: skip
+
+
 def test_a_list_of_which_some_values_can_occur_is_doubted_before_a_charge(tmp_path, monkeypatch, capsys):  # fmt: skip
     table(tmp_path, TYPES["int64"], ["1", "x", "2.5"])
     asked = ["t.parquet", "--bounds", "b.csv"]
@@ -146,10 +163,10 @@ def test_a_value_that_can_occur_in_one_part_is_not_lost(tmp_path):
     for name, kind in (("one", "int64"), ("two", "words")):
         part = {"age": np.linspace(20, 60, N), "b": TYPES[kind]}
         pq.write_table(pa.table(part), tmp_path / "parts" / f"{name}.parquet")
-    table(tmp_path, TYPES["int64"], ["m", "f"])
+    table(tmp_path, TYPES["int64"], ["m", "f", "7"])
     scaler = _scaler(read_bounds(tmp_path / "b.csv"), ["age", "b"])
     one = Source.of(tmp_path / "parts" / "one.parquet")
     both = one._replace(parts=one.parts + Source.of(tmp_path / "parts" / "two.parquet").parts)
     files.check_table(both, scaler)
-    with pytest.raises(ValueError, match="every record"):
-        files.check_table(one, scaler)
+    assert not [*files.lists_in_doubt(both, scaler)]
+    assert "'m' and 'f' cannot occur" in "".join(files.lists_in_doubt(one, scaler))

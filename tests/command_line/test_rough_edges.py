@@ -279,7 +279,17 @@ def test_another_file_than_that_of_bounds_is_told(desk, capsys, name, told):
 
 @pytest.mark.parametrize(
     ("head", "near"),
-    [("wieght", "weight"), ("mising", "missing"), ("Weight", "weight"), ("value", "values")],
+    [
+        ("wieght", "weight"),
+        ("mising", "missing"),
+        ("Weight", "weight"),
+        ("value", "values"),
+        ("fill", "missing"),
+        ("NA", "missing"),
+        ("default", "missing"),
+        ("levels", "values"),
+        ("w", "weight"),
+    ],
 )
 def test_a_misspelled_part_of_a_declaration_is_refused(desk, capsys, head, near):
     """It would have been ignored, and a hole in the table would have been charged."""

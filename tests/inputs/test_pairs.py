@@ -74,6 +74,9 @@ BOTH_WAYS = [
     ((18, 1000), (90, 2e5)),
     [[0, 1000], [120, 2e5]],
     [(0.0, 1), [0.5, 2]],
+    np.array([[0, 120], [50, 250]]),
+    np.column_stack([[0, 50], [120, 250]]),
+    [np.array([0, 120]), np.array([50, 250])],
 ]
 ONE_WAY = [
     ([0, 1000], [120, 2e5]),
@@ -82,6 +85,8 @@ ONE_WAY = [
     ((5, 0), (9, 9)),
     (0, 1),
     [0, 1],
+    np.array([[0, 0], [120, 90]]),
+    (np.array([0, 50]), np.array([120, 250])),
 ]
 
 
@@ -102,7 +107,7 @@ def test_ranges_of_two_columns_that_may_be_pairs_stop_a_charge(given, scaled):
     ) as said:
         budget.fit(model, np.ones((9, 2)))
     assert not budget.ledger
-    ends = [f"{list(side)}" for side in zip(*given, strict=True)]
+    ends = [f"{list(side)}" for side in zip(*np.asarray(given).tolist(), strict=True)]
     assert ", ".join(ends).replace("200000.0", "200000").replace(".0", "") in str(said.value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

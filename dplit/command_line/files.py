@@ -327,10 +327,12 @@ def _refuse_types(part, scaler):
     except _HALTS:
         raise
     except BaseException as error:
+        lacking = [reader for reader in ("polars", "pyarrow") if find_spec(reader) is None]
+        install = f"Install {' and '.join(lacking)}, or convert " if lacking else "Convert "
         problem = ValueError(
             f"{part.name}: none of the installed Parquet readers can read columns of the types "
             f"{', '.join({type_said(kinds[c.name]): 0 for c in scaler.columns_})} ({type(error).__name__}). "
-            "Install polars and pyarrow, or convert them to floats or words; no row was read."
+            f"{install}them to floats or words; no row was read."
         )
     raise problem
 

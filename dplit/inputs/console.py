@@ -84,7 +84,7 @@ def results_in(folder, names):
                 f"left, you may remove the file {_MARK!r}.)"
             ) from None
         at_end.callback(mark.unlink, missing_ok=True)
-        if there := [name for name in names if (folder / name).exists()]:
+        if there := [name for name in names if os.path.lexists(folder / name)]:  # a broken link too
             raise FileExistsError(
                 f"{folder} has {there[0]} from an earlier run; name another folder."
             )

@@ -170,3 +170,14 @@ def test_a_value_that_can_occur_in_one_part_is_not_lost(tmp_path):
     files.check_table(both, scaler)
     assert not [*files.lists_in_doubt(both, scaler)]
     assert "'m' and 'f' cannot occur" in "".join(files.lists_in_doubt(one, scaler))
+
+
+def test_a_type_that_no_reader_reads_is_to_be_converted_not_installed_for(tmp_path, monkeypatch):
+    polars = pytest.importorskip("polars")
+    table(tmp_path, TYPES["words"], ["m"])
+    ages = polars.Series("age", [40] * N, dtype=polars.Int128)
+    polars.DataFrame([ages, polars.Series("b", ["m"] * N)]).write_parquet(tmp_path / "t.parquet")
+    said = here(
+        tmp_path, monkeypatch, "cluster", "t.parquet", "--bounds", "b.csv", *ASK, "--dry-run"
+    )
+    assert "Install" not in said and "convert" in said.lower(), said

@@ -198,6 +198,13 @@ def test_a_second_run_into_the_same_folder_is_refused_before_its_charge(
     assert "has centers.csv from an earlier run" in main(line(folder))
 
 
+def test_a_broken_link_under_the_name_of_a_result_is_seen_before_the_charge(folder):
+    """It was noticed when the result was written. Mutation: exists in place of lexists."""
+    (folder / "out").mkdir()
+    (folder / "out" / "centers.csv").symlink_to(folder / "nowhere")
+    assert "has centers.csv from an earlier run" in main(line(folder)) and not states(folder)
+
+
 def test_a_file_that_appears_during_a_run_is_not_overwritten(folder, monkeypatch, capsys):
     read, theirs = command_line_command.read_rows, folder / "out" / "centers.csv"
 

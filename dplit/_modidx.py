@@ -2000,6 +2000,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'dplit.inputs.console.check_folder': ('inputs/console.html#check_folder', 'dplit/inputs/console.py'),
                                       'dplit.inputs.console.clock': ('inputs/console.html#clock', 'dplit/inputs/console.py'),
                                       'dplit.inputs.console.drain': ('inputs/console.html#drain', 'dplit/inputs/console.py'),
+                                      'dplit.inputs.console.for_screen': ('inputs/console.html#for_screen', 'dplit/inputs/console.py'),
                                       'dplit.inputs.console.held': ('inputs/console.html#held', 'dplit/inputs/console.py'),
                                       'dplit.inputs.console.place_of': ('inputs/console.html#place_of', 'dplit/inputs/console.py'),
                                       'dplit.inputs.console.printable': ('inputs/console.html#printable', 'dplit/inputs/console.py'),

@@ -24,8 +24,6 @@ from ..inputs.console import printable
 
 # %% ../../nbs/command_line/reports.ipynb #c27c5081
 MOST_CLUSTERS = 60  # lines of a panel; a reader cannot distinguish more
-# inches that a panel is high, without title, ticks and legend: 120 pixels of a page
-LEAST_PANEL = 1.2
 
 
 @style()
@@ -65,6 +63,10 @@ def _largest(result):
     first = np.arange(k) if result.sizes is None else np.argsort(-result.sizes, kind="stable")
     return np.sort(first[:MOST_CLUSTERS])
 
+# %% ../../nbs/command_line/reports.ipynb #c27c5084
+# inches that a panel is high, without title, ticks and legend: 120 pixels of a page
+LEAST_PANEL = 1.2
+
 
 def _fitted(fig, least, k):
     """The figure, in a size with room for k lines in each panel and for its title and legend around it: they take nothing from the panel.
@@ -74,7 +76,7 @@ def _fitted(fig, least, k):
     grid = np.array(fig.axes[0].get_subplotspec().get_gridspec().get_geometry()[::-1])
     height = max(LEAST_PANEL, 0.35 + (0.26 if k <= 24 else 0.17) * k)
     fig.set_size_inches(grid * (least + 6, height + 6))  # nothing is squeezed there
-    fig.draw_without_rendering()
+    fig.get_layout_engine().execute(fig)
     inches = lambda artist: np.array(artist.get_window_extent().size) / fig.dpi
     around = [part for ax in fig.axes for part in (ax.title, ax.get_legend()) if part]
     wanted = max(least, *(inches(part)[0] for part in around)), height

@@ -217,7 +217,7 @@ def test_every_panel_keeps_a_readable_size(k):
     assert (panels_of(reports.plot_sizes(made_up(k))) > (150, 119)).all()
 
 
-@pytest.mark.parametrize("k, sign", zip((3, 1, 30, 3, 1), SIGNS, strict=True))
+@pytest.mark.parametrize("k, sign", [*zip((3, 1, 30, 3, 1), SIGNS, strict=True)])
 def test_a_legend_stays_below_its_panel_and_beside_no_other(k, sign):
     """Mutation: legends that are wider than their panels."""
     figure = reports.plot_columns(drawn(k, 0, 4, 12, 40, sign))
@@ -228,6 +228,16 @@ def test_a_legend_stays_below_its_panel_and_beside_no_other(k, sign):
         assert box.y1 <= ax.get_window_extent().y0 and page.y0 <= box.y0
         assert page.x0 <= box.x0 and box.x1 <= page.x1
         assert sum(box.overlaps(other) for other in legends) == 1  # itself
+
+
+@pytest.mark.parametrize("ranges", [1, 3, 10])
+@pytest.mark.parametrize("sign", ["W", "a", "long words "])
+def test_a_title_is_no_wider_than_its_panel(ranges, sign):
+    """Mutation: a width that counts no title: the panels lose theirs to it."""
+    figure = reports.plot_columns(drawn(3, ranges, 0, 0, 90, sign))
+    sizes = panels_of(figure)
+    for ax, (width, _) in zip(figure.axes, sizes, strict=False):
+        assert ax.title.get_window_extent().width <= width + 8 and width > 160
 
 
 def test_long_values_that_begin_alike_are_told_apart():

@@ -34,11 +34,11 @@ from ..k_tuples.kmeans import KTupleKMeans
 from ..ledger.charging import charged, require_room
 from ..ledger.ledger import PrivacyBudget
 from ..mechanisms.noise import Noise
-from ..inputs.console import check_folder, clock, held, results_in, say
+from ..inputs.console import check_folder, clock, held, printable, results_in, say
 from ..accounting.receipts import total_line, Table
-from .findings import _printable, center_errors, doubts, remarks
-from .findings import Result, with_rules_said
-from .reports import _read, centers_in_words, made_by, report, together
+from .findings import _read, center_errors, centers_in_words, doubts
+from .findings import half_intervals, remarks, Result, with_rules_said
+from .reports import made_by, report, together
 from ..inputs.doubts import check_work, held_doubts, listed, stopped, worded
 from ..inputs.tables import empty_tables
 from .options import MANY
@@ -211,10 +211,11 @@ def _result(options, source, scaler, model, told, charge=None):
         center_errors=center_errors(scaler, model),
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
-        ledger=_printable(options.ledger.name) if options.ledger else "",
+        ledger=printable(options.ledger.name) if options.ledger else "",
         charge=charge,
         promise=told.promise,
         ledger_id=told.ledger_id,
+        half_intervals=half_intervals(scaler, model),
     )
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31d1
@@ -295,7 +296,7 @@ def _try_first(options, source, scaler, model, told):
     made_up.cluster_centers_ = np.zeros(shape)
     made_up.cluster_sizes_, made_up.cluster_sizes_se_ = np.zeros(k), np.ones(k)
     made_up.cluster_centers_se_ = np.ones(shape)
-    made_up.n_rows_, made_up.n_rows_se_ = 0.0, 1.0
+    made_up.n_rows_, made_up.n_rows_se_, made_up.n_bins_, made_up.grid_radius_ = 0.0, 1.0, 1, 1.0
     _rehearse_reading(source, scaler)
     result = _result(options, source, scaler, made_up, told, charge=0)
     parts = ("centers", "sizes", "errors", "center_errors")

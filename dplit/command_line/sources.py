@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .options import MOST
-from ..inputs.console import say, stopping
+from ..inputs.console import printable, say, stopping
 
 # %% ../../nbs/command_line/sources.ipynb #a1db67cd
 class Part(NamedTuple):
@@ -409,8 +409,7 @@ def opened(path, most=MOST, names_only=False):
                 if folder
                 else _plain(path, stack, most, names_only)
             )
-            label = "".join(sign if sign.isprintable() else " " for sign in source.label)
-            source = source._replace(label=label, most=most)
+            source = source._replace(label=printable(source.label), most=most)
             for part in source.parts:
                 check_source(part)
             problem = None

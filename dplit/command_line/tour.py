@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..ledger.ledger import PrivacyBudget
 from ..ledger.store import LedgerError
-from ..inputs.console import check_folder, drain, place_of, say
+from ..inputs.console import check_folder, drain, for_screen, place_of, say
 from ..inputs.checks import AbstainedWarning, PrivacyWarning
 from ..accounting.receipts import Table
 
@@ -185,7 +185,7 @@ def run(options):
             warnings.showwarning = _said_once()
             return _program(options.program)(options) or 0
     except (ValueError, TypeError, OSError, LedgerError) as problem:
-        return "\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())])
+        return for_screen("\n".join([f"dplit: {problem}", *getattr(problem, "__notes__", ())]))
     except KeyboardInterrupt as stop:
         say("\n".join(["dplit: interrupted.", *getattr(stop, "__notes__", ())]), sys.stderr)
         return 128 + getattr(stop, "number", signal.SIGINT)

@@ -474,6 +474,10 @@ class GridKMeans(ReleasedGrid, PrivateKMeans):
     `neighboring` datasets of at least one record, if no parameter was chosen by looking at X. All
     else is post-processing: `centers_for` and `loss_curve` cost no additional privacy.
 
+    Centers are means of the middles of cells. Besides the noise, which is all that `cluster_centers_se_` describes,
+    each coordinate may be off by up to about half an interval: `grid_radius_ / n_bins_` (with `bounds`, in
+    the cube [-1, 1]^d).
+
     Parameters
     ----------
     delta : float

@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 
 from .checks import DoubtWarning, is_number, users_level
+from .console import printable
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70006
 _ASK = {True: "Check the unit, or declare a center.", False: "Check the unit."}
@@ -147,7 +148,7 @@ def say_again(heard):
 # %% ../../nbs/inputs/doubts.ipynb #d0b70018
 def listed(items, most=6):
     """PUBLIC items in a sentence: "1, 2 and 3"; of many items the first few, and the number of the others."""
-    said = [str(item) for item in items] or [""]
+    said = [printable(str(item)) for item in items] or [""]
     if len(said) > most + 1:
         said = [*said[:most], f"{len(said) - most} more"]
     *first, last = said

@@ -14,6 +14,7 @@ from dplit import PrivacyBudget, SourceTargetKMedoids
 from dplit.__main__ import main
 from dplit.command_line import bounds, command, files, options
 from dplit.estimators import kmeans
+from dplit.inputs.doubts import listed
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = "sklearn.cluster", "matplotlib"
@@ -313,3 +314,37 @@ def test_haversine_says_which_columns_it_needs(width):
     target = np.full((9, width), 0.3)
     with pytest.raises(ValueError, match="needs two columns, latitude and longitude in radians"):
         SourceTargetKMedoids(2, metric="haversine").fit(Xt=target)
+
+
+# ---------------------------------------------------------------- what steers a terminal
+
+STEERING = "\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x08\x7f", "\u202e"
+
+
+@pytest.mark.parametrize("sign", STEERING)
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["check"], ["--seed", "x"], ["nowhere"]])
+def test_no_name_steers_the_terminal(desk, capsys, sign, more):
+    """Names of columns, of the table and of the folder. Mutation: `say` that prints them as they are, or an error that does."""
+    names = f"age,income,red{sign},{sign}" if more != ["--seed", "x"] else f"age{sign},income"
+    table = f"t{sign}.csv".replace("/", "")
+    Path(table).write_text(names + "\n" + "30,40000,1,1\n70,60000,1,1\n" * 20)
+    line = [*asked(table=table)[:-1], f"out{sign}", "--seed", "0"]
+    if more == ["check"]:
+        line = ["check", table, "--bounds", "b.csv"]
+    elif more == ["nowhere"]:
+        line[1] = f"none{sign}"
+    elif more == ["--dry-run"]:
+        line += more
+    elif more:
+        Path("b.csv").write_text(f"column,low,high\nage{sign},0,120\nelse{sign},0,1\n")
+    ended = main(line)
+    printed = capsys.readouterr()
+    said = f"{printed.out}{printed.err}{'' if isinstance(ended, int) else ended}"
+    assert said and not [one for one in said if not one.isprintable() and one != "\n"]
+    if not more:
+        assert "left out, because no range is declared: red" in said
+
+
+def test_names_in_a_sentence_begin_no_line():
+    """Mutation: `listed` that takes a line break for a part of a name."""
+    assert listed(["a", "b\nwritten: nothing", "c\rd"]) == "a, b written: nothing and c d"

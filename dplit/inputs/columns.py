@@ -74,7 +74,8 @@ class Column(NamedTuple):
     def ends(self):
         """The two numbers between which each scaled column lies."""
         s, a = stretch(len(self.values)) if self.values else (2.0, 0.5)
-        return [(-self.weight * s * a, self.weight * s * (1 - a))] * len(self.outputs)
+        low, high = sorted((-self.weight * s * a, self.weight * s * (1 - a)))
+        return [(low, high)] * len(self.outputs)
 
     @property
     def unit(self):

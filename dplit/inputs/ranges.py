@@ -22,7 +22,7 @@ from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import as_ends, badly_listed, check_no_pairs, doubt
-from .doubts import doubt_pairs, Reach, remember
+from .doubts import doubt_pairs, known_of, Reach, remember
 from .foreign import quiet
 from .numbers import as_float64, cells_of, cells_of_records, is_masked
 from .numbers import number_or_nan, UnreadableRecords
@@ -549,7 +549,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = _with_columns(X, self._owner, fitted.categories, fitted.missing)
         check_fitted_columns(fitted, X)
         rows = _scaled_table(X, fitted.columns_, self._owner)
-        return remember(rows, Reach.of(fitted.columns_))
+        return remember(rows, Reach.of(fitted.columns_), known_of(X).bounded_at)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

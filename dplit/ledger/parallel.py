@@ -17,7 +17,7 @@ import numpy as np
 
 from ..accounting.receipts import Line
 from ..inputs.contracts import Flag
-from ..inputs.doubts import refuse_doubts, said_once
+from ..inputs.doubts import counting, refuse_doubts, said_once
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, receipt_of
 from .units import receipt_in_unit, require_unit
@@ -268,7 +268,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
     keeps the receipts of the parts that were fitted before. A part without records is answered like any other.
     """
     accepted = partial(refuse_doubts, accept_doubts, "call parallel(..., accept_doubts=True)")
-    with said_once():
+    with said_once(), counting(self.max_rows_per_person):
         with accepted():
             plan, costs = _planned(parts, self.max_rows_per_person)
         for cost in costs:

@@ -29,7 +29,7 @@ from ..inputs.arrays import is_tensor
 from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number
 from ..inputs.checks import listed_by_type, shown
 from ..inputs.contracts import Function, numbers
-from ..inputs.doubts import advise, Reach, reach_of, remember, say_again
+from ..inputs.doubts import advise, known_of, Reach, reach_of, remember, say_again
 from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
 from ..inputs.foreign import found_on_public, TRIED, try_on
 from ..inputs.numbers import as_float64, UnreadableRecords
@@ -445,22 +445,37 @@ def _made_of(steps, X):
     say_again(heard)
     if isinstance(one, np.ndarray):
         check_images(one, "a pipeline in a budget: its steps")
-        reach = reach_of(one) or _reach_of_columns(fitted.steps)
-        return remember(np.broadcast_to(one, (X.shape[0], one.shape[1])), reach)
-    many = np.zeros(X.shape[0], dtype=np.int64)
-    return one.iloc[many] if hasattr(one, "iloc") else one[many]
+        made, reach = np.broadcast_to(one, (X.shape[0], one.shape[1])), _reach_of(fitted, one)
+    else:
+        many, reach = np.zeros(X.shape[0], dtype=np.int64), None
+        made = one.iloc[many] if hasattr(one, "iloc") else one[many]
+    return remember(made, reach, known_of(X).bounded_at)
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e001a
-def _reach_of_columns(steps):
-    """The `Reach` of a ColumnTransformer at the end, if all its columns come from scalers; otherwise None."""
-    kept = [step for _, step in steps if not _is_named(step, "passthrough")]
-    if type(kept[-1]) is not ColumnTransformer:
+def _reach_of(step, one):
+    """The `Reach` of what a fitted step made, if all its columns come from scalers; otherwise None."""
+    if (reach := reach_of(one)) is not None:
+        return reach
+    columns = _scaled_columns(step)
+    return Reach.of(columns, joined=True) if columns else None
+
+
+def _scaled_columns(step):
+    """The columns that a fitted step returns, with all weights on their way, if each comes from a scaler; otherwise None."""
+    if type(step) is BoundedScaler:
+        return getattr(step, "columns_", ())  # that of no column is not fitted
+    if type(step) is Pipeline:
+        kept = [one for _, one in step.steps if not _is_named(one, "passthrough")]
+        return _scaled_columns(kept[-1]) if kept else None
+    if type(step) is not ColumnTransformer:
         return None
-    parts = [step for _, step, _ in kept[-1].transformers_ if not _is_named(step, "drop")]
-    scaled = all(type(step) is BoundedScaler for step in parts)
-    # a scaler of no column is not fitted
-    columns = [column for step in parts for column in getattr(step, "columns_", ())]
-    return Reach.of(columns) if scaled else None
+    weights, found = step.transformer_weights or {}, []
+    for name, part, _ in getattr(step, "transformers_", ()):
+        columns = () if _is_named(part, "drop") else _scaled_columns(part)
+        if columns is None:
+            return None
+        found += (c._replace(weight=c.weight * weights.get(name, 1.0)) for c in columns)
+    return found
 
 
 def what_is_seen(estimator, X):

@@ -521,7 +521,7 @@ def test_a_budget_for_persons_counts_their_rows_whatever_the_estimator_states():
             assert len(doubts_of_rows(lambda: call(budget, table))) == many  # noqa: B023
     grid = {"n_iter": [1, 2]}
     with pytest.raises(ValueError, match="kept up to 4 rows"):
-        budget.search(PEMeans(2, max_rows_per_person=3, **BOUNDS), grid, table, epsilon=0.1)
+        budget.search(NoisyLloyd(2, max_rows_per_person=3, **BOUNDS), grid, table, epsilon=0.1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,7 @@ from .checks import column_types, shown, type_said
 from .contracts import RowsPerPerson
 from .doubts import reach_of, remember
 from .frames import not_a_table
-from .numbers import cells_of
+from .numbers import cells_of, OF_A_CELL
 
 # %% ../../nbs/inputs/contributions.ipynb #a63a57e6
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # what a missing neighbor adds to a 1
@@ -74,7 +74,7 @@ def person_of(cell):
             if _POWER.match(text) and abs(float(text)) >= 2.0**53:
                 return None
             return None if text.lower() in _MISSING else text
-    except Exception:  # a cell may be any object
+    except OF_A_CELL:  # a cell may be any object
         pass
     return None
 
@@ -155,7 +155,7 @@ class Persons:
             if (code := self._known.get(key)) is None:
                 code = self._known[key] = self._new(cell)
             return code
-        except Exception:  # not hashable, or its comparison raises an error
+        except OF_A_CELL:  # not hashable, or its comparison raises an error
             return self._new(cell)
 
     def _new(self, cell):

@@ -34,7 +34,7 @@ from ..geometry.neighbors import nearest_distance
 from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Flag, Function, positive
-from ..inputs.doubts import counting, doubt, refuse_doubts, said_once
+from ..inputs.doubts import doubt, refuse_doubts, said_once
 from ..inputs.tables import check_columns, check_rows, empty_tables, RowsOrNone
 from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
 
@@ -477,7 +477,7 @@ def search_among(
             "epsilon=None: search needs the privacy cost of the choice, in addition to that of each fit, such as "
             "epsilon=0.5."
         )
-    with said_once(), counting(self.max_rows_per_person):
+    with said_once():
         with refuse_doubts(accept_doubts, "call search(..., accept_doubts=True)"):
             plan = Plan.of(estimator, grid, scorer, epsilon, bound, X)
             require_room(self, Row.for_cost(**plan.cost))

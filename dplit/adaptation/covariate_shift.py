@@ -32,7 +32,7 @@ from ..inputs.contracts import Chance, Count, NotNegative, one_of, OpenShare, Ro
 from ..inputs.contracts import Positive, RandomState, Relation, RequiredDelta
 from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
 from ..inputs.declared import as_of_now, PARAMETERS, RELEASED
-from ..inputs.foreign import one_column
+from ..inputs.foreign import check_pair, one_column, refuse_words
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns, keep_columns
 from ..mechanisms.noise import mean_in_ball
@@ -528,6 +528,12 @@ class CovariateShiftRegressor(RegressorMixin, CovariateShift):
 
     _gaussian_only = True
     _fixed_cost = True  # one release, whose cost public numbers alone decide
+
+    def _check_tables(self, Xt, yt=None, *, Xs, ys):
+        sort, owner = "numbers", type(self).__name__
+        check_pair(Xs, ys, "ys", sort, owner, private=False)
+        refuse_words(ys, "ys", sort, owner)
+        super()._check_tables(Xt, yt, Xs=Xs, ys=ys)
 
     def _read_labels(self, ys, m):
         owner = type(self).__name__

@@ -240,6 +240,7 @@ class DroppingScaler(BoundedScaler):
         self.neighboring = neighboring
 
     _owner = "dplit"  # named in messages about a file of bounds
+    _offered = *BoundedScaler._offered, "drop"
 
     def _doubt_lists(self, columns):
         """The command states its doubts about lists itself, also in the report."""

@@ -22,7 +22,7 @@ from ..accounting.groups import receipt_for_persons, record_budget
 from ..mechanisms.noise import Noise
 from ..inputs.console import say
 from ..inputs.checks import check_flag
-from ..inputs.doubts import A_ROUND, check_work
+from ..inputs.doubts import A_ROUND, check_bounded, check_work
 from ..inputs.numbers import UnreadableRecords
 from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
@@ -181,6 +181,11 @@ class PrivateEstimator(BaseEstimator):
     def _check_tables(self, *tables, **named):
         """Refuse tables passed to `fit` for reasons that are PUBLIC."""
 
+    def _check_bounded(self, *tables):
+        """Doubt tables that were bounded at more rows of each person than a private fit counts."""
+        if getattr(self, "private", True):
+            check_bounded(tables, type(self).__name__, rows_per_person(self))
+
     _private_tables = "X", "T", "Xt", "yt"  # of those that `fit` takes
 
     def _gate(self, *tables, **named):
@@ -210,6 +215,7 @@ class PrivateEstimator(BaseEstimator):
                 given._check_common()
                 if tables or named:
                     given._check_tables(*tables, **named)
+                    given._check_bounded(*tables, *named.values())
             except ValueError as error:
                 if given is stated or not ("epsilon=" in str(error) or "rho=" in str(error)):
                     raise

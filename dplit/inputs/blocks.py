@@ -23,7 +23,7 @@ from threadpoolctl import ThreadpoolController
 from .arrays import as_type, doubles, empty, is_tensor, joined
 from .arrays import select_rows, side_by_side, to_numpy
 from .foreign import quiet
-from .numbers import UnreadableRecords
+from .numbers import OF_A_CELL, UnreadableRecords
 from . import contracts
 from .checks import check_callable, check_count
 from .contracts import Count, Rule
@@ -162,7 +162,7 @@ def _by_place(X):
     """A table whose slices select rows by position: those of a data frame may use its labels."""
     if isinstance(getattr(X, "dtype", None), np.dtype) or is_tensor(X):
         return X
-    with suppress(Exception):  # its message may quote a cell
+    with suppress(*OF_A_CELL):  # its message may quote a cell
         return np.asarray(X)
     raise UnreadableRecords("X", "Noise")
 
@@ -184,13 +184,13 @@ def _map_first(change, function, start, rows):
 def _map_partitions(function, X, block_rows, reduce):
     from dask import compute, delayed  # a caller with a dask array has it
 
-    work = delayed((function, block_rows, reduce), traverse=False)  # sent once
+    work = delayed((function, block_rows, reduce, X.shape[1]), traverse=False)  # sent once
     starts = np.cumsum([0, *X.chunks[0]]).tolist()
     parts = X.to_delayed().ravel()
     tasks = [delayed(_on_partition)(work, i, part) for i, part in zip(starts, parts, strict=False)]
     try:
         results = compute(*tasks)
-    except Exception:  # from the owner's graph or the cluster: its message may quote records
+    except OF_A_CELL:  # from the owner's graph or the cluster: its message may quote records
         results = [None]
     if any(result is None for result in results):
         raise ValueError(
@@ -205,13 +205,15 @@ def _map_partitions(function, X, block_rows, reduce):
 @one_thread
 def _on_partition(work, first, rows):
     """The results of `map_blocks` for one partition; None in place of an error."""
-    function, size, reduce = work
+    function, size, reduce, d = work
     try:
+        if rows.shape[1:] != (d,):  # one that is narrower would be broadcast
+            return None
         blocks = [slice(i, i + size) for i in range(0, len(rows), size)]
         with np.errstate(all="ignore"):
             results = [function(first + at.start, _doubles(rows[at])) for at in blocks]
         return [reduce(results)] if reduce and results else results
-    except Exception:  # a scheduler would log it, with the records that it quotes
+    except OF_A_CELL:  # a scheduler would log it, with the records that it quotes
         return None
 
 # %% ../../nbs/inputs/blocks.ipynb #0097be38

@@ -419,6 +419,22 @@ def check_radius(radius, name, owner):
     return number
 
 # %% ../../nbs/inputs/checks.ipynb #2a14d888
+def _not_points(points, array, fits):
+    """What is wrong with PUBLIC points, and what to do."""
+    kind = array.dtype.kind
+    if np.ma.is_masked(points):
+        return "Some entries are masked: fill them, or leave their rows out."
+    if kind in "US" or kind == "O" and any(isinstance(cell, str) for cell in array.ravel()):
+        return "Some entries are text: convert it to numbers, for example by numpy.asarray(..., dtype=float)."
+    if kind not in "fiu" and array.size:
+        return f"Its entries are of the type {array.dtype}: convert them to numbers."
+    if kind == "O":
+        return "Its rows have different lengths."
+    if not fits or not array.size:
+        return f"The one that was given has shape {array.shape}."
+    return "Some entries are NaN or infinite: replace them, or leave their rows out."
+
+
 def check_points(points, name, owner, shape):
     """A PUBLIC array of finite unmasked numbers as a read-only float64 copy; None in `shape` allows any length."""
     try:
@@ -429,7 +445,7 @@ def check_points(points, name, owner, shape):
     fits = array.ndim == len(shape) and all(
         [want in (None, got) for want, got in zip(shape, array.shape, strict=True)]
     )
-    good = fits and array.size and array.dtype.kind in "fiu" and not masked
+    good, given = fits and array.size and array.dtype.kind in "fiu" and not masked, array
     with np.errstate(over="ignore"):
         array = np.array(array, dtype=float) if good else np.array([np.nan])
     if not np.isfinite(array).all():
@@ -440,7 +456,7 @@ def check_points(points, name, owner, shape):
         shape += "," if "," not in shape else ""
         raise ValueError(
             f"{name}: {owner} needs an array of finite public numbers of shape ({shape}), "
-            "in the units of X."
+            f"in the units of X. {_not_points(points, given, fits)}"
         )
     array.flags.writeable = False
     return array

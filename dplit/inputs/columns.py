@@ -74,7 +74,8 @@ class Column(NamedTuple):
     def ends(self):
         """The two numbers between which each scaled column lies."""
         s, a = stretch(len(self.values)) if self.values else (2.0, 0.5)
-        return [(-self.weight * s * a, self.weight * s * (1 - a))] * len(self.outputs)
+        low, high = sorted((-self.weight * s * a, self.weight * s * (1 - a)))
+        return [(low, high)] * len(self.outputs)
 
     @property
     def unit(self):
@@ -201,6 +202,22 @@ def refuse_both(ends, categories, owner):
             )
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10037
+def _not_listed(values):
+    """Why an object is no list of words and numbers, without quoting it; "" if it is one."""
+    if not isinstance(values, (list, tuple, np.ndarray, range)):
+        return f"this is of the type {type(values).__name__}"
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        return f"this array has {values.ndim} axes, and a list has one"
+    for place, value in enumerate(values):
+        if not isinstance(value, (str, Real)) or value != value:
+            kind = "NaN" if isinstance(value, Real) else f"of the type {type(value).__name__}"
+            return (
+                f"entry {place} of this one (counted from 0) is {kind}. Leave it out: a cell that is missing, or not "
+                "on the list, counts as none of the values"
+            )
+    return "" if len(values) else "this one is empty"
+
+
 def check_categories(given, owner, columns):
     """{column: tuple of PUBLIC values}, checked."""
     if given is None:
@@ -209,13 +226,12 @@ def check_categories(given, owner, columns):
     for column, values in given.items():
         if column not in columns:
             raise ValueError(f"categories: {owner} finds no column {column!r} in the table.")
-        listed = isinstance(values, (list, tuple, np.ndarray, range))
-        values = tuple(values) if listed and np.ndim(values) == 1 else ()
-        if not (values and all(isinstance(v, (str, Real)) and v == v for v in values)):
+        if wrong := _not_listed(values):
             raise ValueError(
                 f"categories of column {column!r}: {owner} needs a list of its public values, words or numbers, "
-                f"and not read from the table, as in ['north', 'south']; this is of the type {type(given[column]).__name__}."
+                f"and not read from the table, as in ['north', 'south']; {wrong}."
             )
+        values = tuple(values)
         first = {value: place for place, value in reversed([*enumerate(values)])}
         if again := [value for place, value in enumerate(values) if first[value] != place]:
             raise ValueError(

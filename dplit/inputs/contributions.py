@@ -20,8 +20,9 @@ import numpy as np
 
 from .checks import column_types, shown, type_said
 from .contracts import RowsPerPerson
+from .doubts import reach_of, remember
 from .frames import not_a_table
-from .numbers import cells_of
+from .numbers import cells_of, OF_A_CELL
 
 # %% ../../nbs/inputs/contributions.ipynb #a63a57e6
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # what a missing neighbor adds to a 1
@@ -73,7 +74,7 @@ def person_of(cell):
             if _POWER.match(text) and abs(float(text)) >= 2.0**53:
                 return None
             return None if text.lower() in _MISSING else text
-    except Exception:  # a cell may be any object
+    except OF_A_CELL:  # a cell may be any object
         pass
     return None
 
@@ -154,7 +155,7 @@ class Persons:
             if (code := self._known.get(key)) is None:
                 code = self._known[key] = self._new(cell)
             return code
-        except Exception:  # not hashable, or its comparison raises an error
+        except OF_A_CELL:  # not hashable, or its comparison raises an error
             return self._new(cell)
 
     def _new(self, cell):
@@ -252,7 +253,9 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
     """Contribution bounding: the same table with at most m rows of each person, chosen by a public rule from that person's rows alone.
 
     The result is a private table, and its number of rows is PRIVATE too. Fit it with
-    `neighboring="add_remove"` and `max_rows_per_person=m`.
+    `neighboring="add_remove"` and `max_rows_per_person=m`. A fit of the result, or of what a
+    `BoundedScaler` makes of it, that counts fewer rows of a person is in doubt; of copies and selections of
+    columns, and of lists, nothing is known.
 
     Parameters
     ----------
@@ -294,6 +297,11 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         name = ' If this is the name of a column, pass it alone: ids="name".' * (len(mask) == 1)
         raise ValueError(f"ids: bound_contributions needs one id for each row of the table.{name}")
     places = np.flatnonzero(mask)
+    return remember(_rows_at(table, places), reach_of(table), max_rows_per_person)
+
+
+def _rows_at(table, places):
+    """The table with these rows only."""
     if hasattr(table, "iloc"):
         return table.iloc[places]
     if hasattr(table, "take") and hasattr(table, "column_names"):

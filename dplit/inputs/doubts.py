@@ -5,18 +5,20 @@
 # %% auto #0
 __all__ = ['advise', 'A_MINUTE', 'A_DAY', 'A_ROUND', 'SEPARATORS', 'check_inside', 'said_once', 'held_doubts', 'refuse_doubts',
            'stopped', 'worded', 'doubt', 'say_again', 'listed', 'check_start', 'check_start_in', 'check_radians',
-           'Reach', 'remember', 'reach_of', 'check_reach', 'check_lists', 'check_reach_in', 'check_work', 'ends_of',
-           'on_boundary', 'said_of_ends', 'deciding', 'said_of_lists', 'said_of_deciding', 'of_one_value',
-           'badly_listed', 'looks_joined', 'as_one_name', 'as_ends', 'doubt_pairs', 'check_no_pairs']
+           'Reach', 'Known', 'remember', 'known_of', 'reach_of', 'check_reach', 'check_lists', 'check_reach_in',
+           'counting', 'check_bounded', 'check_work', 'ends_of', 'on_boundary', 'said_of_ends', 'deciding',
+           'said_of_lists', 'said_of_deciding', 'of_one_value', 'badly_listed', 'looks_joined', 'as_one_name',
+           'as_ends', 'doubt_pairs', 'check_no_pairs']
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70003
 import math
 import re
 import warnings
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -207,15 +209,18 @@ def check_radians(points, name):
             return
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b7001e
-_REACHES = {}  # id of an array from a scaler: (weak reference to it, its Reach)
+_KNOWN = {}  # id of a table: (weak reference to it, what is known of it)
 
 
 class Reach:
-    """PUBLIC output range of a scaler: a ball of `radius` around the origin, the ends of each output, and its columns."""
+    """PUBLIC output range of a scaler: a ball of `radius` around the origin, the ends of each output, and its columns.
 
-    def __init__(self, radius, low, high, columns=()):
+    `joined`: the columns of several scalers, next to each other; no single scaler has this radius.
+    """
+
+    def __init__(self, radius, low, high, columns=(), joined=False):
         self.radius, self.low, self.high = radius, np.asarray(low), np.asarray(high)
-        self.columns = tuple(columns)
+        self.columns, self.joined = tuple(columns), joined
 
     @property
     def lists(self):
@@ -223,29 +228,47 @@ class Reach:
         return [column for column in self.columns if column.values]
 
     @classmethod
-    def of(cls, columns):
+    def of(cls, columns, joined=False):
         """The output range of PUBLIC columns.
 
         Parameters
         ----------
         columns : sequence of Column
+        joined : bool
         """
         low, high = zip(*(ends for column in columns for ends in column.ends), strict=True)
-        return cls(math.sqrt(math.fsum(column.radius**2 for column in columns)), low, high, columns)
+        squares = (column.radius * column.radius for column in columns)  # of far weights, infinity
+        return cls(math.sqrt(math.fsum(squares)), low, high, columns, joined)
 
 
-def remember(rows, reach):
-    """The same array; while it exists, `reach_of` knows from which scaler it came. No cell is read."""
-    if type(rows) is np.ndarray:
-        key = id(rows)
-        _REACHES[key] = weakref.ref(rows, lambda _: _REACHES.pop(key, None)), reach
-    return rows
+class Known(NamedTuple):
+    """What PUBLIC steps made a table: the `Reach` of its scaler, or None, and the number of rows of each person at which it was bounded, or 0."""
+
+    reach: Reach | None = None
+    bounded_at: int = 0
+
+
+def remember(table, reach=None, bounded_at=0):
+    """The same table; while it exists, `known_of` returns these two. No cell is read, and nothing is kept alive.
+
+    A list, to which there are no weak references, is not remembered.
+    """
+    with suppress(TypeError):
+        key = id(table)
+        there = weakref.ref(table, lambda _: _KNOWN.pop(key, None))
+        _KNOWN[key] = there, Known(reach, bounded_at)
+    return table
+
+
+def known_of(table):
+    """What is `Known` of a table that was remembered."""
+    there, known = _KNOWN.get(id(table), (None, None))
+    return known if there is not None and there() is table else Known()
 
 
 def reach_of(rows):
-    """The `Reach` of an array that was remembered, or None."""
-    there, reach = _REACHES.get(id(rows), (None, None))
-    return reach if there is not None and there() is rows else None
+    """The `Reach` of rows that were remembered, or None."""
+    return known_of(rows).reach
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70020
 def check_reach(rows, owner, radius, center=None):
@@ -265,10 +288,12 @@ def check_reach(rows, owner, radius, center=None):
     small = radius < 0.99 * reach.radius or away > radius
     if small or radius > 1.5 * (reach.radius + away):
         then = "moves rows outside of it" if small else "adds the noise of a larger ball"
+        come, use = "a BoundedScaler whose radius_ is", "scaler.radius_"
+        if reach.joined:
+            come, use = "steps with BoundedScaler that map them into a ball of radius", reach.radius
         doubt(
-            f"{owner}: the rows come from a BoundedScaler whose radius_ is {reach.radius:.6g}, and this fit clips "
-            f"them to {_ball(radius, center)}, which {then}. Use radius=scaler.radius_ and no center, unless this "
-            "is intended."
+            f"{owner}: the rows come from {come} {reach.radius:.6g}, and this fit clips them to "
+            f"{_ball(radius, center)}, which {then}. Use radius={use} and no center, unless this is intended."
         )
 
 
@@ -296,6 +321,41 @@ def check_reach_in(rows, owner, low, high):
             f"{owner}: the rows come from a BoundedScaler, whose output lies in other ranges than these bounds "
             f"(such as {reach.low[0]:.4g} to {reach.high[0]:.4g}). Leave the scaler out, or use "
             "radius=scaler.radius_ in place of bounds."
+        )
+
+# %% ../../nbs/inputs/doubts.ipynb #d0b70052
+_COUNTED = ContextVar("_COUNTED", default=1)  # rows of a person in the budget of the current fit
+
+
+@contextmanager
+def counting(max_rows_per_person):
+    """Inside, a budget counts so many rows of each person, whatever the estimator states."""
+    token = _COUNTED.set(max_rows_per_person)
+    try:
+        yield
+    finally:
+        _COUNTED.reset(token)
+
+
+def check_bounded(tables, owner, max_rows_per_person):
+    """A `DoubtWarning` if a table was bounded at more rows of each person than the fit, or its budget, counts: PUBLIC numbers.
+
+    Parameters
+    ----------
+    tables : sequence
+        No cell is read; the question is only whether they come from `bound_contributions`.
+    owner : str
+    max_rows_per_person : int
+        Of the estimator.
+    """
+    m = max(max_rows_per_person, _COUNTED.get())
+    bound = max((known_of(table).bounded_at for table in tables), default=0)
+    if bound > m:
+        unit = "single rows" if m == 1 else f"persons with at most {m} rows each"
+        doubt(
+            f"{owner}: bound_contributions kept up to {bound} rows of each person in this table, and the privacy cost of "
+            f"this fit is stated for {unit}; for a person with {bound} rows it is larger. Bound the table at {m}, or "
+            f"state max_rows_per_person={bound} for the estimator and its budget."
         )
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70044

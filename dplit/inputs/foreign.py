@@ -25,7 +25,14 @@ import numpy as np
 
 from .console import SIGNALS
 from .frames import not_a_table
-from .numbers import as_float64, as_number, cells_of, is_masked, UnreadableRecords
+from dplit.inputs.numbers import (
+    as_float64,
+    as_number,
+    cells_of,
+    is_masked,
+    OF_A_CELL,
+    UnreadableRecords,
+)
 from .checks import column_kind, column_kinds, infers_its_values, listed_by_type, shown
 from .doubts import doubt
 
@@ -231,7 +238,7 @@ def one_column(y, name, owner):
         return np.fromiter(map(_single, y), dtype=object, count=len(y))
     try:
         array = cells_of(y)
-    except Exception:  # raised below, so that the quoting error does not travel along
+    except OF_A_CELL:  # raised below, so that the quoting error does not travel along
         array = np.empty((0, 0))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.ravel()

@@ -22,10 +22,10 @@ from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
 from .doubts import as_ends, badly_listed, check_no_pairs, doubt
-from .doubts import doubt_pairs, Reach, remember
+from .doubts import doubt_pairs, known_of, Reach, remember
 from .foreign import quiet
 from .numbers import as_float64, cells_of, cells_of_records, is_masked
-from .numbers import number_or_nan, UnreadableRecords
+from .numbers import number_or_nan, OF_A_CELL, UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_points
 from .checks import column_types, shown
 from .frames import column_names
@@ -237,7 +237,7 @@ _rows_of = partial(check_rows, ensure_min_samples=0)  # a table without records 
 
 def _as_objects(X, owner):
     """An array of the cells as objects, none of them read; a list that is not a table is refused like unreadable cells."""
-    with suppress(Exception):  # records of different lengths, or one that raises anything
+    with suppress(*OF_A_CELL):  # records of different lengths, too
         if not is_masked(X):
             listed = isinstance(X, (list, tuple))
             return cells_of_records(X) if listed else np.asarray(X, dtype=object)
@@ -277,7 +277,7 @@ def _one_hot(cells, values):
     def find(cell):
         try:
             return place.get(cell, -1)
-        except Exception:  # the comparison of a cell may raise anything
+        except OF_A_CELL:  # in its comparison
             return -1
 
     found = np.fromiter(map(find, cells), dtype=np.int64, count=len(cells))
@@ -287,16 +287,16 @@ def _one_hot(cells, values):
 _RULES = "low", "high", "middle", "drop"
 
 
-def _with_rules(columns, missing, owner):
-    """The columns with their PUBLIC rules for missing cells, checked."""
+def _with_rules(columns, missing, owner, offered=_RULES):
+    """The columns with their PUBLIC rules for missing cells, checked; the message about another rule names those that are offered."""
     named = hasattr(missing, "items")
     rules = dict(missing.items()) if named else {c.name: missing for c in columns if not c.values}
     for stranger in set(rules).difference(c.name for c in columns):
         raise ValueError(f"missing: {owner} finds no column {stranger!r} in the table.")
-    return tuple(_with_rule(c, rules.get(c.name), owner) for c in columns)
+    return tuple(_with_rule(c, rules.get(c.name), owner, offered) for c in columns)
 
 
-def _with_rule(column, rule, owner):
+def _with_rule(column, rule, owner, offered):
     """One column with its rule: a number of its range, or "drop"."""
     if rule is None:
         return column
@@ -313,7 +313,7 @@ def _with_rule(column, rule, owner):
         or not (isinstance(rule, str) or is_number(rule))
     ):
         raise ValueError(
-            f"{name}: {owner} needs a number in the range, or one of {', '.join(_RULES)}, not {shown(rule)}."
+            f"{name}: {owner} needs a number in the range, or one of {', '.join(offered)}, not {shown(rule)}."
         )
     if not isinstance(rule, str):
         rule = check_between(rule, name, owner, column.low, column.high)
@@ -470,6 +470,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.missing = missing
         self.weight = weight
 
+    _offered = "low", "high", "middle"  # rules for missing cells
+
     @property
     def _owner(self):
         """The name of the scaler, for messages."""
@@ -501,7 +503,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
         columns = with_weights(columns, self.weight, owner)
         check_values(columns, column_types(X, len(columns)), owner)
-        given.columns_ = _with_rules(columns, self.missing, owner)
+        given.columns_ = _with_rules(columns, self.missing, owner, self._offered)
         if any(c.missing == "drop" for c in given.columns_):
             self._refuse_to_drop()
         self._doubt_lists(given.columns_)
@@ -549,7 +551,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = _with_columns(X, self._owner, fitted.categories, fitted.missing)
         check_fitted_columns(fitted, X)
         rows = _scaled_table(X, fitted.columns_, self._owner)
-        return remember(rows, Reach.of(fitted.columns_))
+        return remember(rows, Reach.of(fitted.columns_), known_of(X).bounded_at)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

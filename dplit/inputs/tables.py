@@ -25,7 +25,7 @@ from sklearn.utils.validation import validate_data
 
 from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
 from .numbers import array_of, as_float64, as_number, cells_of, is_masked, number_or_nan
-from .numbers import UnreadableRecords
+from .numbers import OF_A_CELL, UnreadableRecords
 from .foreign import quiet
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, map_blocks, MovedRows
@@ -207,7 +207,7 @@ def _numbers(X):
             rows = array_of(X if isinstance(X, (list, tuple)) else check_array(X, **options))
             if rows.dtype == object or rows.dtype.itemsize > 8:
                 rows = as_float64(rows)
-    except Exception:  # the conversion of a cell may raise anything
+    except OF_A_CELL:
         return None
     return rows if rows.dtype.kind in "fiub" and rows.ndim == 2 and rows.shape[1] else None
 
@@ -393,7 +393,7 @@ def as_table(X):
 
 def floats_of(values, name):
     """Numbers as float64, or an error that quotes no cell."""
-    with suppress(Exception):  # the conversion of a cell may raise anything
+    with suppress(*OF_A_CELL):
         if not is_masked(values):
             return as_float64(values)
     # raised out here, so that the quoting error does not travel along
@@ -416,7 +416,7 @@ def one_each(values, name, whole=False, length=None, owner="Noise"):
         raise UnreadableRecords(name, owner)
     if column.dtype != object:
         return column if column.dtype.kind != "f" else as_float64(column)
-    with suppress(Exception):  # the conversion of a cell may raise anything
+    with suppress(*OF_A_CELL):
         read, kind = (_whole, np.int64) if whole else (as_number, float)
         # text + 0 raises an error
         return np.array([read(cell + 0) for cell in column.tolist()], dtype=kind)

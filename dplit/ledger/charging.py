@@ -11,12 +11,13 @@ import os
 import sqlite3
 from contextlib import suppress
 from functools import partial
+from numbers import Integral
 from typing import TypeVar
 from collections.abc import Callable
 
 from ..accounting.filters import Spending
 from ..accounting.receipts import Line
-from ..inputs.checks import PrivacyWarning, warn_after_charge
+from ..inputs.checks import PrivacyWarning, shown, warn_after_charge
 from ..inputs.contracts import contract
 from ..inputs.tables import empty_tables
 from .admission import admitted, BudgetExceeded, closing
@@ -73,8 +74,19 @@ def _reserve(budget, row, final=False):
     return entry
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a08
+def _entry_of(entry):
+    """The number of an entry as an int; SQLite would take other things for it, which then do not fit the seal."""
+    whole = isinstance(entry, Integral) and not isinstance(entry, bool)
+    if not (whole and 0 < entry < 2**63):
+        raise ValueError(
+            f"entry {shown(entry)} is not open: an entry is the whole number that `reserve` returned."
+        )
+    return int(entry)
+
+
 def close_with(budget, entry, event, counted=None):
     """Write how a charge ended; `counted` maps the reserved row to the row that counts from now on."""
+    entry = _entry_of(entry)
     with budget._book.lock:
         with budget._book.transaction() as connection:
             state = budget._read(connection)

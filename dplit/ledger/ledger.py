@@ -24,7 +24,7 @@ from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
 from ..inputs.console import place_of
-from ..inputs.doubts import refuse_doubts, said_once
+from ..inputs.doubts import counting, refuse_doubts, said_once
 from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
@@ -629,7 +629,7 @@ class PrivacyBudget(Budget):
         -----
         Any other error comes from the fit; its notes say what was charged.
         """
-        with said_once():
+        with said_once(), counting(self.max_rows_per_person):
             with refuse_doubts(accept_doubts, "call fit(..., accept_doubts=True)"):
                 cost = cost_for(estimator, self.max_rows_per_person)
                 before = receipt_of(estimator)

@@ -7,6 +7,7 @@ __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
 import math
+import os
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from itertools import chain, combinations, product, starmap
@@ -17,7 +18,7 @@ import numpy as np
 
 from ..accounting.receipts import Line
 from ..inputs.contracts import Flag
-from ..inputs.doubts import refuse_doubts, said_once
+from ..inputs.doubts import counting, refuse_doubts, said_once
 from .charging import charged, close_with, method_of_budget, noted, require_room
 from .pipelines import check_fit, receipt_of
 from .units import receipt_in_unit, require_unit
@@ -78,17 +79,19 @@ def _is_same(one, other):
     first, second = _columns_of(one), _columns_of(other)
     alike = [(a, b) for a in first for b in second if a == b or a is None or b is None]
     pairs = (product(_memory_of(first[a]), _memory_of(second[b])) for a, b in alike)
-    return _shows_same_rows(one, other) or any(
-        starmap(np.shares_memory, chain.from_iterable(pairs))
-    )
+    return _shows_same_rows(one, other) or any(starmap(_shares_memory, chain.from_iterable(pairs)))
+
+
+def _shares_memory(one, other):
+    return np.shares_memory(*_in_one_file(one, other)[:2])
 
 
 def _shows_same_rows(one, other):
-    """Whether two views of one array of numpy show the same rows of it, also in different columns."""
+    """Whether two views of one array of numpy, or of one file, show the same rows of it, also in different columns."""
     if not all(isinstance(table, np.ndarray) and table.ndim == 2 for table in (one, other)):
         return False
-    base, theirs = _base_of(one), _base_of(other)
-    if base is not theirs:
+    one, other, base = _in_one_file(one, other)
+    if base is None:
         return False
     if base.ndim != 2:  # what a row of it is, is not known: only whole rows in their order pass
         return any(t.strides != (t.shape[1] * t.itemsize, t.itemsize) for t in (one, other))
@@ -117,10 +120,44 @@ def _rows_in(view, base):
     (width, height), step = base.strides, view.strides[0]
     if width <= 0 or step % width or abs(step) < width or not len(view):
         return range(0)
-    starts = [array.__array_interface__["data"][0] for array in (view, base)]
-    at = starts[0] - starts[1]
+    at = _address(view) - _address(base)
     at = (at % height if height > width else at) // width  # columns first, or rows first
     return range(at, at + len(view) * (step // width), step // width)
+
+# %% ../../nbs/ledger/parallel.ipynb #9a4a1222
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
+def _in_one_file(one, other):
+    """(two arrays, the array of which both are views, or None); maps of one file become views of one map. No cell is read."""
+    maps = [_base_of(array) for array in (one, other)]
+    if maps[0] is maps[1]:
+        return one, other, maps[0]
+    names = [each.filename if isinstance(each, np.memmap) else None for each in maps]
+    if None in names or not _is_one_file(*names):
+        return one, other, None
+    first, second = sorted(maps, key=lambda each: each.offset)
+    try:
+        base = np.memmap(first.filename, np.uint8, "r")
+        one, other = (
+            np.ndarray(a.shape, a.dtype, base, m.offset + _address(a) - _address(m), a.strides)
+            for a, m in zip((one, other), maps, strict=True)
+        )
+    except (OSError, ValueError):  # it is gone, or cut: what the two show cannot be told apart
+        return one, one, maps[0]
+    # rows of one kind, at whole steps from each other, are rows of one table
+    alike = first.ndim == 2 and (first.strides, first.dtype) == (second.strides, second.dtype)
+    if alike and (second.offset - first.offset) % (first.strides[0] or 1) == 0:
+        base = np.ndarray(first.shape, first.dtype, base, first.offset, first.strides)
+    return one, other, base
+
+
+def _is_one_file(one, other):
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # it is gone, and the maps are still there
+        return one == other
 
 # %% ../../nbs/ledger/parallel.ipynb #39e00011
 @contextmanager
@@ -239,7 +276,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
         arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
         that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
         views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow), or rows of
-        one array of numpy, are refused; copies, other columns of one data frame, overlapping slices of a dask array, and lists that
+        one array of numpy or of one file that `np.memmap` maps, are refused; copies, other columns of one data frame, overlapping slices of a dask array, and lists that
         share rows are not noticed, since no cell is compared.
     label : str
         PUBLIC, for the ledger.
@@ -268,7 +305,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
     keeps the receipts of the parts that were fitted before. A part without records is answered like any other.
     """
     accepted = partial(refuse_doubts, accept_doubts, "call parallel(..., accept_doubts=True)")
-    with said_once():
+    with said_once(), counting(self.max_rows_per_person):
         with accepted():
             plan, costs = _planned(parts, self.max_rows_per_person)
         for cost in costs:

@@ -7,11 +7,9 @@ __all__ = ['Otherwise', 'NoNumbers', 'RecordWise', 'record_wise', 'check_form', 
            'n_columns_seen', 'check_fit']
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0002
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -26,12 +24,12 @@ from sklearn.preprocessing import FunctionTransformer
 
 from ..accounting.receipts import Receipt
 from ..inputs.arrays import is_tensor
-from ..inputs.checks import column_kind, column_kinds, infers_its_values, is_number
-from ..inputs.checks import listed_by_type, shown
+from ..inputs.checks import column_kinds, is_number, shown
 from ..inputs.contracts import Function, numbers
-from ..inputs.doubts import advise, Reach, reach_of, remember, say_again
+from ..inputs.doubts import advise, known_of, Reach, reach_of, remember, say_again
 from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
 from ..inputs.foreign import found_on_public, TRIED, try_on
+from ..inputs.frames import one_record
 from ..inputs.numbers import as_float64, UnreadableRecords
 from ..inputs.ranges import BoundedScaler
 from ..inputs.tables import check_columns, check_rows
@@ -366,55 +364,6 @@ def receipt_of(estimator, before=None):
     fresh = isinstance(receipt, Receipt) and receipt is not before
     return receipt if fresh else None
 
-# %% ../../nbs/ledger/pipelines.ipynb #9a1e0f12
-def _refuse_sparse(names, types):
-    """Refuse sparse columns of pandas, by their PUBLIC type: whether a step accepts one may depend on its cells."""
-    for name, one in zip(names, types, strict=True):
-        if "Sparse" in type(one).__name__:
-            raise TypeError(
-                f"X: column {name!r} is sparse: make it dense, X[{name!r}].sparse.to_dense()."
-            )
-
-
-def _typed(one, names, types):
-    """One PUBLIC record in columns of the types of the table, as far as its library makes such columns."""
-    for j, (name, kind) in enumerate(zip(names, types, strict=True)):
-        kind = np.dtype(object) if infers_its_values(kind) else kind  # as `column_kind` has it
-        if listed := listed_by_type(kind):  # an Enum of polars, whose cells are never empty words
-            one = one.with_columns(one[name].clear(1).fill_null(min(listed)).cast(kind))
-            continue
-        values = getattr(kind, "categories", None)
-        kind = getattr(values, "dtype", getattr(kind, "value_type", kind))
-        with suppress(Exception):  # a library may refuse to make a column of this type
-            if hasattr(one, "column_names"):
-                one = one.set_column(j, name, one.column(j).cast(kind))
-            elif hasattr(one, "with_columns"):
-                one = one.with_columns(one[name].cast(kind))
-            else:
-                one[name] = one[name].astype("string" if column_kind(kind) == "w" else kind)
-    return one
-
-# %% ../../nbs/ledger/pipelines.ipynb #9a1e0012
-def _one_record(X):
-    """A table with the columns of X and one PUBLIC record of zeros and empty strings; no cell of X is read."""
-    if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
-        kind = getattr(X, "dtype", None)  # a list of values has to be one that this type can hold
-        return np.zeros((1, X.shape[1]), kind if isinstance(kind, np.dtype) else float)
-    arrow = hasattr(X, "column_names")
-    names, types = (X.schema.names, X.schema.types) if arrow else (list(X.columns), X.dtypes)
-    _refuse_sparse(names, types)
-    kinds = zip(names, types, strict=True)
-    cells = {name: [""] if column_kind(one) == "w" else [0.0] for name, one in kinds}
-    for base in type(X).__mro__:
-        library = sys.modules.get(base.__module__.partition(".")[0])
-        if library is not None and library.__name__ in ("pandas", "polars", "pyarrow"):
-            made = library.table(cells) if arrow else library.DataFrame(cells)
-            return _typed(made, names, types)
-    raise TypeError(
-        f"X is a {type(X).__name__}: a pipeline in a budget takes an array, or a frame of pandas, polars or "
-        "pyarrow."
-    )
-
 # %% ../../nbs/ledger/pipelines.ipynb #4e000003
 def _made_of(steps, X):
     """A PUBLIC table like the one that the last step will receive, with as many records as X; X itself if no step changes it."""
@@ -439,30 +388,45 @@ def _made_of(steps, X):
     try:
         with warnings.catch_warnings(record=True, action="always") as heard:
             fitted = clone(Pipeline(steps))
-            one = fitted.fit_transform(_one_record(X))
+            one = fitted.fit_transform(one_record(X))
     except Exception as error:
         raise found_on_public(error, "a pipeline in a budget: its steps") from None
     say_again(heard)
     if isinstance(one, np.ndarray):
         check_images(one, "a pipeline in a budget: its steps")
-        reach = reach_of(one) or _reach_of_columns(fitted.steps)
-        return remember(np.broadcast_to(one, (X.shape[0], one.shape[1])), reach)
-    many = np.zeros(X.shape[0], dtype=np.int64)
-    return one.iloc[many] if hasattr(one, "iloc") else one[many]
+        made, reach = np.broadcast_to(one, (X.shape[0], one.shape[1])), _reach_of(fitted, one)
+    else:
+        many, reach = np.zeros(X.shape[0], dtype=np.int64), None
+        made = one.iloc[many] if hasattr(one, "iloc") else one[many]
+    return remember(made, reach, known_of(X).bounded_at)
+
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0222
+def _reach_of(step, one):
+    """The `Reach` of what a fitted step made, if all its columns come from scalers; otherwise None."""
+    if (reach := reach_of(one)) is not None:
+        return reach
+    columns = _scaled_columns(step)
+    return Reach.of(columns, joined=True) if columns else None
+
+
+def _scaled_columns(step):
+    """The columns that a fitted step returns, with all weights on their way, if each comes from a scaler; otherwise None."""
+    if type(step) is BoundedScaler:
+        return getattr(step, "columns_", ())  # that of no column is not fitted
+    if type(step) is Pipeline:
+        kept = [one for _, one in step.steps if not _is_named(one, "passthrough")]
+        return _scaled_columns(kept[-1]) if kept else None
+    if type(step) is not ColumnTransformer:
+        return None
+    weights, found = step.transformer_weights or {}, []
+    for name, part, _ in getattr(step, "transformers_", ()):
+        columns = () if _is_named(part, "drop") else _scaled_columns(part)
+        if columns is None:
+            return None
+        found += (c._replace(weight=c.weight * weights.get(name, 1.0)) for c in columns)
+    return found
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e001a
-def _reach_of_columns(steps):
-    """The `Reach` of a ColumnTransformer at the end, if all its columns come from scalers; otherwise None."""
-    kept = [step for _, step in steps if not _is_named(step, "passthrough")]
-    if type(kept[-1]) is not ColumnTransformer:
-        return None
-    parts = [step for _, step, _ in kept[-1].transformers_ if not _is_named(step, "drop")]
-    scaled = all(type(step) is BoundedScaler for step in parts)
-    # a scaler of no column is not fitted
-    columns = [column for step in parts for column in getattr(step, "columns_", ())]
-    return Reach.of(columns) if scaled else None
-
-
 def what_is_seen(estimator, X):
     """The PRIVATE records as the charged estimator sees them: X, transformed by the fitted steps before it.
 

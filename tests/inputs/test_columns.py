@@ -203,6 +203,32 @@ def test_what_is_no_list_of_values_is_named_and_never_quoted(kind):
     assert str(caught.value) == said
 
 
+UNLISTED = {
+    "None": (["m", None], "entry 1 of this one (counted from 0) is of the type NoneType"),
+    "NaN": (["m", "f", float("nan")], "entry 2 of this one (counted from 0) is NaN"),
+    "NA": ((pd.NA, "m"), "entry 0 of this one (counted from 0) is of the type NAType"),
+    "bytes": ([b"m"], "is of the type bytes"),
+    "a list in a list": ([["m"], ["f", "x"]], "entry 0 of this one (counted from 0) is of the type list"),
+    "an array of two axes": (np.array([["m"], ["f"]]), "this array has 2 axes"),
+    "an array of none": (np.array("m"), "this array has 0 axes"),
+    "an empty list": ([], "this one is empty"),
+    "an empty array": (np.array([]), "this one is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNLISTED)
+def test_a_list_with_a_wrong_entry_is_not_called_a_wrong_type(name):
+    """Mutation: the message names the type of the list, which is right."""
+    given, words = UNLISTED[name]
+    with pytest.raises(ValueError, match="needs a list of its public values") as caught:
+        BoundedScaler(categories={"sex": given}).fit(pd.DataFrame({"sex": ["m", "f"]}))
+    said = str(caught.value)
+    assert words in said and "this is of the type" not in said and "'m'" not in said
+    assert ("Leave it out: a cell that is missing" in said) == (
+        "entry" in words or "bytes" in words
+    )
+
+
 @pytest.mark.parametrize("model", [PEMeans, GridKMeans, MaxCoverKMeans, NoisyLloyd])
 def test_without_a_ball_the_ranges_are_named_too(model):
     with pytest.raises(ValueError, match=r"radius=None: .* Or give public ranges .*bounds=\("):

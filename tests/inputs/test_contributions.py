@@ -4,11 +4,13 @@ import datetime
 import decimal
 import enum
 import fractions
+import gc
 import hashlib
 import itertools
 import math
 import uuid
 import warnings
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -17,9 +19,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from dplit.inputs import bound_contributions, contribution_mask
+from dplit import BoundedScaler, CnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit.inputs import DoubtWarning, bound_contributions, contribution_mask
 from dplit.inputs.contributions import Persons, names_no_person, person_of
+from dplit.inputs.doubts import _KNOWN, known_of
+from dplit.ledger import record_wise
 
 NAN = float("nan")
 
@@ -436,3 +443,98 @@ def test_ids_belong_to_rows_by_position_whatever_labels_say(kind, labels):
     bounded = bound_contributions(frame, ids, 1)
     plain = bound_contributions(frame.to_numpy(), ["ann", "ann", "bob", "bob"], 1)
     assert np.array_equal(bounded.to_numpy(), plain) and len(plain) == 2
+
+
+# ---------------------------------------------------------------- a fit that counts fewer rows
+
+VISITS = np.random.default_rng(1).uniform(0, 1, (90, 2))
+PERSONS = np.arange(90) % 20
+KINDS = {
+    "an array": np.asarray,
+    "pandas": lambda X: pd.DataFrame(X, columns=["a", "b"]),
+    "polars": lambda X: pl.DataFrame(X, schema=["a", "b"]),
+    "pyarrow": lambda X: pa.table({"a": X[:, 0], "b": X[:, 1]}),
+}
+SMALL = {"epsilon": 0.5, "delta": 1e-6}
+BOUNDS = {"bounds": (0, 1), **SMALL}
+SCALED = {"radius": 2**0.5, **SMALL}
+MODELS = {
+    "an estimator": lambda m: PEMeans(2, max_rows_per_person=m, **BOUNDS),
+    "after a scaler": lambda m: make_pipeline(
+        BoundedScaler([0, 0], [1, 1]), NoisyLloyd(2, max_rows_per_person=m, **SCALED)
+    ),
+    "after a function": lambda m: make_pipeline(
+        FunctionTransformer(record_wise(np.sqrt)), PEMeans(2, max_rows_per_person=m, **BOUNDS)
+    ),
+}
+
+
+def doubts_of_rows(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    said = [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
+    return [one for one in said if "bound_contributions" in one]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_table_bounded_at_more_rows_stops_a_fit_before_the_charge(kind, model):
+    """Mutations: nothing is remembered; a scaler, or a pipeline, forgets it; the smaller number is doubted."""
+    for m, bound in ((1, 2), (2, 3), (2, 2), (3, 1)):
+        table = bound_contributions(KINDS[kind](VISITS), PERSONS, bound)
+        budget = PrivacyBudget(4.0, 1e-4, max_rows_per_person=m)
+        fit = lambda **more: budget.fit(MODELS[model](m), table, **more)  # noqa: B023, E731
+        if bound <= m:
+            assert not doubts_of_rows(fit) and len(budget.ledger) == 1
+            continue
+        with pytest.raises(ValueError, match=f"kept up to {bound} rows.*Bound the table at {m}"):
+            fit()
+        assert not budget.ledger
+        assert len(doubts_of_rows(lambda: fit(accept_doubts=True))) == 1  # noqa: B023
+
+
+def test_a_fit_without_a_budget_says_it_and_one_without_privacy_does_not():
+    table = bound_contributions(VISITS, PERSONS, 3)
+    [said] = doubts_of_rows(lambda: MODELS["an estimator"](2).fit(table))
+    assert said.startswith("in doubt: PEMeans: ") and "persons with at most 2 rows" in said
+    scaled = BoundedScaler([0, 0], [1, 1]).fit_transform(table)
+    [said] = doubts_of_rows(lambda: NoisyLloyd(2, **SCALED).fit(scaled))
+    assert "single rows" in said
+    again = bound_contributions(scaled, PERSONS[:60], 1)
+    assert known_of(again).bounded_at == 1 and known_of(again).reach.radius == 2**0.5
+    assert not doubts_of_rows(lambda: NoisyLloyd(2, **SCALED).fit(again))
+    ask = {"radius": 2.0, "weight_radius": 1.0, "target_bound": 1.0}
+    plain = CnvxAdap(epsilon=None, private=False, **ask)
+    assert not doubts_of_rows(lambda: plain.fit(table, table[:, 0].copy()))
+
+
+def test_a_budget_for_persons_counts_their_rows_whatever_the_estimator_states():
+    """Mutation: only the estimator's own number is compared. A Gaussian cost of single rows is converted to that of persons."""
+    for bound, many in ((3, 0), (4, 1)):
+        table = bound_contributions(VISITS, PERSONS, bound)
+        for call in (
+            lambda b, X: b.fit(NoisyLloyd(2, **BOUNDS), X, accept_doubts=True),
+            lambda b, X: b.parallel({"a": (NoisyLloyd(2, **BOUNDS), X)}, accept_doubts=True),
+        ):
+            budget = PrivacyBudget(9.0, 1e-3, max_rows_per_person=3)
+            assert len(doubts_of_rows(lambda: call(budget, table))) == many  # noqa: B023
+    grid = {"n_iter": [1, 2]}
+    with pytest.raises(ValueError, match="kept up to 4 rows"):
+        budget.search(NoisyLloyd(2, max_rows_per_person=3, **BOUNDS), grid, table, epsilon=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_remembering_holds_no_table(kind):
+    """Mutation: a strong reference. A list has no weak references, and is not remembered."""
+    gc.collect()
+    before = len(_KNOWN)
+    table = bound_contributions(KINDS[kind](VISITS), PERSONS, 2)
+    alive = weakref.ref(table)
+    assert known_of(table).bounded_at == 2 and len(_KNOWN) == before + 1
+    assert not any(isinstance(part, type(table)) for part in known_of(table))
+    del table
+    gc.collect()
+    assert alive() is None and len(_KNOWN) == before
+    listed = bound_contributions(VISITS.tolist(), PERSONS.tolist(), 2)
+    assert known_of(listed).bounded_at == 0 and len(_KNOWN) == before

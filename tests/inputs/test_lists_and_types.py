@@ -9,7 +9,16 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from dplit import BoundedScaler, MaxCoverKMeans, NCnvxAdap, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit import (
+    BoundedScaler,
+    CnvxAdap,
+    CovariateShiftRegressor,
+    MaxCoverKMeans,
+    NCnvxAdap,
+    NoisyLloyd,
+    PEMeans,
+    PrivacyBudget,
+)
 from dplit.inputs import Column, DoubtWarning, UnreadableRecords, check_rows
 from dplit.inputs.columns import check_values, may_hold
 from dplit.inputs.doubts import said_of_lists
@@ -447,3 +456,96 @@ def test_public_labels_of_words_may_be_a_table_of_one_column(library):
 def table_in(library):
     made = pytest.importorskip(library)
     return made.table if library == "pyarrow" else made.DataFrame
+
+
+# ---------------------------------------------------------------- cells that exit
+
+
+def cell_that(method, error):
+    """An object of which one method raises."""
+
+    def fail(self, *arguments):
+        raise error
+
+    made = {method: fail} | ({"__hash__": object.__hash__} if method == "__eq__" else {})
+    return type("Cell", (), made)()
+
+
+def with_cell(cell):
+    rows = np.full((N, 2), 0.5, dtype=object)
+    rows[-1, 0] = cell
+    return rows
+
+
+IN_A_BALL = {"radius": 2**0.5}
+EXITING = {  # where a cell may stand: (model, table, labels)
+    "a list": lambda cell: (PEMeans(2, **IN_A_BALL, **COST), with_cell(cell).tolist(), None),
+    "an array": lambda cell: (NoisyLloyd(2, **IN_A_BALL, **COST), with_cell(cell), None),
+    "a frame": lambda cell: (PEMeans(2, **IN_A_BALL, **COST), pd.DataFrame(with_cell(cell)), None),
+    "a scaler": lambda cell: (make_pipeline(BoundedScaler([0, 0], [1, 1]), PEMeans(2, **IN_A_BALL, **COST)), with_cell(cell), None),
+    "a rule": lambda cell: (make_pipeline(BoundedScaler([0, 0], [1, 1], missing=0.5), PEMeans(2, **IN_A_BALL, **COST)), with_cell(cell), None),
+    "a number as label": lambda cell: (CnvxAdap(weight_radius=1.0, target_bound=1.0, **IN_A_BALL, **COST), np.zeros((N, 2)), [0.5] * (N - 1) + [cell]),
+    "a class as label": lambda cell: (NCnvxAdap(weight_radius=1.0, alpha=0.0, classes=["a", "b"], **IN_A_BALL, **COST), np.zeros((N, 2)), ["a"] * (N - 1) + [cell]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", EXITING)
+@pytest.mark.parametrize(
+    "method", ["__float__", "__len__", "__array__", "__iter__", "__eq__", "__hash__"]
+)
+def test_a_cell_that_exits_ends_no_program(where, method):
+    """Mutation: only an `Exception` is caught. The ledger and the answer are those of a cell that is no number."""
+    ends = set()
+    for error in (SystemExit(3), ValueError("of a cell"), TypeError()):
+        budget = PrivacyBudget(4.0, 1e-4)
+        try:
+            budget.fit(*EXITING[where](cell_that(method, error)), accept_doubts=True)
+            ends.add("an answer")
+        except UnreadableRecords as told:
+            ends.add(str(told))
+        assert len(budget.ledger) == 1
+    assert len(ends) == 1
+
+
+def test_a_user_may_still_interrupt():
+    with pytest.raises(KeyboardInterrupt):
+        check_rows(with_cell(cell_that("__float__", KeyboardInterrupt())), "here")
+
+
+def test_private_labels_are_not_sent_to_a_scaler():
+    """Mutation: one sentence for tables and labels; a scaler takes no labels."""
+    model = CnvxAdap(weight_radius=1.0, target_bound=1.0, **IN_A_BALL, **COST)
+    with pytest.raises(UnreadableRecords, match="yt cannot be used: .*one label for each row") as y:
+        model.fit(np.zeros((N, 2)), [0.5] * (N - 1) + [None])
+    with pytest.raises(UnreadableRecords, match="Xt cannot be used: .*BoundedScaler") as X:
+        model.fit(with_cell(None), [0.5] * N)
+    assert "BoundedScaler" not in str(y.value) and "says no more" in str(y.value)
+    assert "says no more" in str(X.value)
+
+
+PUBLIC_LABELS = {
+    "a list": ["a", "b"] * HALF,
+    "one word": [0.5] * (N - 1) + ["b"],
+    "an array": np.array(["a", "b"] * HALF),
+    "objects": np.array(["a", 0.5] * HALF, dtype=object),
+    "a column": pd.Series(["a", "b"] * HALF),
+    "a table of one column": pd.DataFrame({"y": ["a", "b"] * HALF}),
+    "NaN": [0.5] * (N - 1) + [np.nan],
+    "too few": [0.5] * (N - 1),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC_LABELS)
+def test_all_regressors_say_the_same_of_public_labels(name):
+    """Mutation: one of them answers with the sentence that protects private records."""
+    rows, said = np.zeros((N, 2)), set()
+    for model, yt in (
+        (CnvxAdap(weight_radius=1.0, target_bound=1.0, **IN_A_BALL, **COST), np.zeros(N)),
+        (CovariateShiftRegressor(**COST), None),
+    ):
+        budget = PrivacyBudget(4.0, 1e-4)
+        with pytest.raises(ValueError, match="ys") as told:
+            budget.fit(model, rows, yt, Xs=rows, ys=PUBLIC_LABELS[name])
+        assert not budget.ledger and "says no more" not in str(told.value)
+        said.add(str(told.value).replace(type(model).__name__, "it"))
+    assert len(said) == 1

@@ -136,7 +136,7 @@ def test_without_a_rule_nothing_changes_and_a_column_without_one_is_refused():
 @pytest.mark.parametrize(
     ("missing", "told"),
     [
-        ("mean", "missing of column 0: .* one of low, high, middle, drop, not 'mean'"),
+        ("mean", "missing of column 0: .* one of low, high, middle, not 'mean'"),
         ("LOW", "not 'LOW'"),
         (9, r"missing of column 0=9: .* a number in \[0, 8\]"),
         (NAN, "missing of column 0"),

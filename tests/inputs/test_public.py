@@ -779,3 +779,29 @@ def test_a_seed_is_checked_without_a_change_and_only_generators_advance(name):
     if "sequence" in name:
         assert seed.n_children_spawned == 0
         assert np.array_equal(a, NoisyLloyd(**BALL | {"random_state": 7}).fit(X).cluster_centers_)
+
+
+POINTS = {
+    "text": (np.array([["1", "2"]]), "Some entries are text: convert it"),
+    "one word in a list": ([[1.0, "a"]], "Some entries are text"),
+    "words as objects": (np.array([["a", "b"]], dtype=object), "Some entries are text"),
+    "complex": (np.array([[1j, 2]]), "are of the type complex128"),
+    "yes and no": (np.array([[True, False]]), "are of the type bool"),
+    "objects": (np.array([[1, 2]], dtype=object), "are of the type object"),
+    "another shape": (np.zeros(2), "has shape (2,)"),
+    "other columns": (np.zeros((1, 3)), "has shape (1, 3)"),
+    "no rows": (np.zeros((0, 2)), "has shape (0, 2)"),
+    "rows of different lengths": ([[1.0, 2.0], [3.0]], "Its rows have different lengths"),
+    "NaN": ([[1.0, np.nan]], "Some entries are NaN or infinite"),
+    "infinity": ([[1.0, np.inf]], "Some entries are NaN or infinite"),
+    "masked": (np.ma.array([[1.0, 2.0]], mask=[[1, 0]]), "Some entries are masked"),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_public_points_say_what_is_wrong_with_them(name):
+    """Mutation: one sentence for all. They are public, so what is wrong may be said."""
+    given, words = POINTS[name]
+    with pytest.raises(ValueError, match="init: PEMeans needs an array of finite public") as told:
+        check_points(given, "init", "PEMeans", (None, 2))
+    assert words in str(told.value) and "in the units of X. " in str(told.value)

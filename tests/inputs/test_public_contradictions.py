@@ -6,13 +6,13 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dplit import BoundedScaler, CnvxAdap, PEMeans, PrivacyBudget, SourceTargetKMedoids
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
-from dplit.inputs.doubts import _REACHES, Reach, check_reach, listed, reach_of, remember
+from dplit.inputs.doubts import _KNOWN, Reach, check_reach, listed, reach_of, remember
 from dplit.ledger import choose_n_clusters, record_wise
 from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet, source_distance
 
@@ -110,6 +110,70 @@ def test_weights_and_lists_change_the_ball():
         assert len(doubts(lambda: budget.fit(pipe, frame, accept_doubts=True))) == many  # noqa: B023
 
 
+AGE, INCOME = ("a", BoundedScaler(0, 120), [0]), ("b", BoundedScaler(0, 2e5), [1])
+
+
+def joined(weights, *parts):
+    return ColumnTransformer([*parts] or [AGE, INCOME], transformer_weights=weights)
+
+
+WEIGHTED = {  # steps, and the radius of the smallest ball that holds what they make
+    "one larger": (joined({"a": 2}), 5**0.5),
+    "both smaller": (joined({"a": 0.5, "b": 0.5}), 0.5**0.5),
+    "negative": (joined({"a": -2, "b": 1}), 5**0.5),
+    "zero": (joined({"a": 0, "b": 3}), 3.0),
+    "none": (joined(None), 2**0.5),
+    "a dropped column": (joined({"a": 2, "b": 9}, AGE, ("b", "drop", [1])), 2.0),
+    "of a scaler's own weight": (joined({"a": 3}, ("a", BoundedScaler(0, 120, weight=0.5), [0]), INCOME), 3.25**0.5),
+    "nested": (joined({"in": 2}, ("in", joined({"a": 3}), [0, 1])), 40**0.5),
+    "in a pipeline": (joined({"in": 2}, ("in", make_pipeline("passthrough", joined({"a": 3})), [0, 1])), 40**0.5),
+    "a pipeline": (make_pipeline(joined({"a": 2}), "passthrough"), 5**0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_the_ball_of_joined_columns_has_their_weights(name):
+    """Mutations: the weights of a ColumnTransformer are ignored, or those of the inner one, or their sign counts."""
+    steps, radius = WEIGHTED[name]
+    corners = np.array([[0.0, 0.0], [120.0, 2e5], [0.0, 2e5]])
+    farthest = np.hypot.reduce(steps.fit_transform(corners), axis=1).max()
+    assert farthest == pytest.approx(radius)
+    for factor, words in ((1.0, ""), (0.9, "moves rows outside"), (1.6, "noise of a larger ball")):
+        pipe = make_pipeline(steps, PEMeans(2, radius=factor * radius, **COST))
+        budget = PrivacyBudget(4.0, 1e-4)
+        said = doubts(lambda: budget.fit(pipe, PEOPLE, accept_doubts=True))  # noqa: B023
+        assert len(said) == bool(words) and words in "".join(said)
+        if words:
+            assert f"a ball of radius {radius:.6g}" in said[0]
+            assert float(said[0].split("Use radius=")[1].split()[0]) == pytest.approx(radius)
+            costs_nothing(lambda budget: budget.fit(pipe, PEOPLE))  # noqa: B023
+
+
+def test_the_ends_of_a_list_with_a_negative_weight_are_in_order():
+    """Mutation: they are multiplied, and not sorted."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": PEOPLE[:, 0], "where": ["a", "b", "c"] * 100})
+    lists = BoundedScaler(categories={"where": ["a", "b", "c"]}, weight=1.0)
+    parts = ("a", BoundedScaler(0, 120), ["age"]), ("w", lists, ["where"])
+    steps = joined({"w": -1.0}, *parts)
+    made = steps.fit_transform(frame)
+    low, high = made.min(axis=0), made.max(axis=0)
+    low[0], high[0] = -1, 1
+    for ends, many in (((low, high), 0), ((-high, -low), 1)):
+        pipe = make_pipeline(steps, PEMeans(2, bounds=ends, **COST))
+        budget = PrivacyBudget(4.0, 1e-4)
+        assert len(doubts(lambda: budget.fit(pipe, frame, accept_doubts=True))) == many  # noqa: B023
+
+
+def test_a_union_of_features_is_refused_with_its_weights():
+    """It is no step of a pipeline in a budget, so its weights need no ball."""
+    union = FeatureUnion([("a", BoundedScaler(0, 1))], transformer_weights={"a": 2})
+    budget = PrivacyBudget(4.0, 1e-4)
+    with pytest.raises(TypeError, match="FeatureUnion"):
+        budget.fit(make_pipeline(union, PEMeans(2, radius=2.0, **COST)), PEOPLE)
+    assert not budget.ledger
+
+
 @pytest.mark.parametrize("kind", [PEMeans, GridKMeans], ids=lambda kind: kind.__name__)
 def test_bounds_of_rows_that_were_scaled_already(kind):
     cost = {"epsilon": 0.5, "random_state": 0} | ({} if kind is GridKMeans else {"delta": 1e-6})
@@ -150,12 +214,12 @@ def test_other_estimators_that_clip_rows_say_it_too():
 
 def test_an_array_is_forgotten_when_it_dies():
     gc.collect()
-    before = len(_REACHES)
+    before = len(_KNOWN)
     rows = scaler().fit_transform(PEOPLE)
-    assert reach_of(rows).radius == 2**0.5 and len(_REACHES) == before + 1
+    assert reach_of(rows).radius == 2**0.5 and len(_KNOWN) == before + 1
     del rows
     gc.collect()
-    assert len(_REACHES) == before
+    assert len(_KNOWN) == before
     assert remember([[1.0]], Reach(1.0, [-1], [1])) == [[1.0]]  # what is no array is not remembered
 
 

@@ -237,6 +237,30 @@ def test_an_error_in_a_partition_quotes_no_row_here(da):
     assert not [s for s in sentences(caught.value) if quotes(s, X)]
 
 
+NARROW = {  # blocks that have other columns than their array declares
+    "one in place of five": lambda rows: rows[:, :1],
+    "four": lambda rows: rows[:, :4],
+    "six": lambda rows: np.column_stack([rows, rows[:, 0]]),
+    "none": lambda rows: rows[:, :0],
+    "one axis": lambda rows: rows[:, 0],
+}
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("private", [False, True])
+def test_a_block_of_other_columns_is_refused_like_any_broken_block(kind, private, da):
+    """Mutation: a block of one column is broadcast to all. Whether every block, or one that holds a certain record, plays no part."""
+    dask = pytest.importorskip("dask")
+    cut = lambda rows: NARROW[kind](rows) if not private or (rows == X[5]).any() else rows  # noqa: E731
+    said = set()
+    for broken in (cut, explode):
+        rows = da.from_array(X, chunks=(100, 5)).map_blocks(broken, meta=X[:0], dtype=X.dtype)
+        with dask.config.set(scheduler="threads"), pytest.raises(ValueError) as caught:
+            ESTIMATORS["NoisyLloyd"]().fit(rows)
+        said.add((type(caught.value), str(caught.value)))
+    assert len(said) == 1 and "cannot be computed" in str(said)
+
+
 @pytest.mark.parametrize("value", [np.nan, "text"])
 def test_an_error_in_a_worker_quotes_no_row_in_any_log(value, cluster, da, caplog):
     """A worker logs the arguments of a task that failed: so ours must not fail."""

@@ -59,6 +59,7 @@ from dplit.accounting import (
     zcdp_epsilon,
 )
 from dplit.accounting.filters import Sums, exact_sum
+from dplit.inputs.checks import shown
 from dplit.ledger import (
     choose_n_clusters,
     declared_cost,
@@ -239,7 +240,7 @@ def test_reserve_and_settle_by_hand():
     assert budget.ledger[0].state == "unsettled"
     budget.settle(entry, sum(gaussians(0.05) for _ in range(8)))
     assert budget.ledger[0].state == "settled" and len(budget.receipts[0].releases) == 8
-    for wrong in (entry, entry + 1, 99, 0, None):
+    for wrong in (entry, entry + 1, 99, 0, 2**63, None):
         with pytest.raises(ValueError, match="is not open"):
             budget.settle(wrong)
     budget.charge(receipt=gaussians(0.1), name="outside")
@@ -247,6 +248,20 @@ def test_reserve_and_settle_by_hand():
     with pytest.raises(BudgetExceeded):
         budget.charge(receipt=gaussians(2.0), fixed=True)
     assert len(budget.ledger) == 2
+
+
+@everywhere
+@pytest.mark.parametrize("entry", ["1", "01", 1.0, True, b"1", [1], None, "one"], ids=repr)
+def test_what_is_no_number_of_an_entry_settles_nothing(make, entry, tmp_path):
+    """Mutation: SQLite compares "1" with 1, and the ledger no longer fits its seal."""
+    budget = make(tmp_path)
+    budget.reserve(0.1, 1e-7)
+    with pytest.raises(ValueError, match="is not open: an entry is the whole number that") as told:
+        budget.settle(entry)
+    assert str(told.value).startswith(f"entry {shown(entry)} ")
+    assert [one.state for one in budget.ledger] == ["unsettled"]
+    budget.settle(np.int64(1))
+    assert [one.state for one in budget.ledger] == ["settled"]
 
 
 @pytest.mark.parametrize(

@@ -665,3 +665,75 @@ def test_columns_of_memory_without_rows_are_not_disjoint(owner, how, tmp_path):
     table = OWNERS[owner](np.full((10, 3), 0.5), tmp_path)
     views = VIEWS[how][0](table)
     assert parallel._is_same(*views) == (how != "halves")
+
+
+# ---------------------------------------------------------------- maps of one file
+
+
+def two_maps(table, folder, order="C"):
+    np.save(folder / "x.npy", np.asarray(table, order=order))
+    return [np.load(folder / "x.npy", mmap_mode="r") for _ in range(2)]
+
+
+@pytest.mark.parametrize("how", VIEWS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_two_maps_of_one_file_are_two_views_of_one_table(how, order, tmp_path):
+    """Mutation: only addresses in memory are compared, which differ."""
+    one, other = two_maps(np.full((10, 3), 0.5), tmp_path, order)
+    cut, same = VIEWS[how]
+    first, second = cut(one)[0], cut(other)[1]
+    assert not np.shares_memory(first, second)
+    given = {name: (NoisyLloyd(1, **SMALL, radius=1.0), X) for name, X in zip("ab", (first, second), strict=True)}  # fmt: skip
+    budget = PrivacyBudget(2.0, 1e-5)
+    if same:
+        with pytest.raises(ValueError, match="two views of one"):
+            budget.parallel(given)
+        assert not budget.ledger
+    else:
+        assert len(budget.parallel(given)) == 2
+
+
+def at_offset(folder, row, n, columns=3, dtype=float):
+    return np.memmap(folder / "x", dtype, "r", offset=row * 24, shape=(n, columns))
+
+
+MAPS = {  # of ten rows of a raw file: two maps, and whether a row is in both
+    "rows in both": (lambda at: (at(0, 6), at(5, 5)), True),
+    "disjoint rows": (lambda at: (at(0, 5), at(5, 5)), False),
+    "disjoint, the later first": (lambda at: (at(5, 5), at(0, 5)), False),
+    "other columns of rows in both": (lambda at: (at(0, 6)[:, :1], at(5, 5)[:, 1:]), True),
+    "other columns of disjoint rows": (lambda at: (at(0, 5)[:, :1], at(5, 5)[:, 1:]), False),
+    "a slice that is disjoint": (lambda at: (at(0, 8)[:4], at(4, 6)), False),
+    "every other row": (lambda at: (at(0, 10)[::2], at(1, 9)[::2]), False),
+    "every other row, backward": (lambda at: (at(0, 10)[::-2], at(1, 9)[::2]), True),
+    "another type": (lambda at: (at(0, 6), at(5, 5, 6, np.float32)), True),
+    "another type of disjoint rows": (lambda at: (at(0, 5), at(5, 5, 6, np.float32)), False),
+    "another width": (lambda at: (at(0, 5)[:, :1], at(0, 5, 6, np.float32)[:, 4:]), True),
+    "as an array": (lambda at: (np.asarray(at(0, 6)), at(5, 5)), True),
+    "labels": (lambda at: (at(0, 10)[:, 0], at(9, 1)), True),
+    "a frame": (lambda at: (pd.DataFrame(at(0, 6), copy=False), at(5, 5)), True),
+    "frames of disjoint rows": (lambda at: (pd.DataFrame(at(0, 5), copy=False), at(5, 5)), False),
+    "a copy": (lambda at: (at(0, 6).copy(), at(5, 5)), False),
+}
+
+
+@pytest.mark.parametrize("how", MAPS)
+def test_maps_are_compared_by_their_place_in_the_file(how, tmp_path):
+    """Mutations: the offset of a map is forgotten, or that of a view in its map; only arrays themselves, and not frames, are compared."""
+    np.arange(30.0).tofile(tmp_path / "x")
+    make, same = MAPS[how]
+    assert parallel._is_same(*make(partial(at_offset, tmp_path))) == same
+
+
+def test_a_file_is_known_by_other_names_and_another_file_is_another(tmp_path):
+    np.arange(30.0).tofile(tmp_path / "x")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    (tmp_path / "hard").hardlink_to(tmp_path / "x")
+    (tmp_path / "other").write_bytes((tmp_path / "x").read_bytes())
+    one = at_offset(tmp_path, 0, 10)
+    for name, same in (("link", True), ("hard", True), ("other", False)):
+        assert parallel._is_same(one, np.memmap(tmp_path / name, float, "r", shape=(10, 3))) == same
+    two = at_offset(tmp_path, 5, 5)
+    (tmp_path / "x").unlink()
+    # what a name that is gone stood for cannot be told
+    assert parallel._is_same(one[:5], two)

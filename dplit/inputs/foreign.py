@@ -25,14 +25,8 @@ import numpy as np
 
 from .console import SIGNALS
 from .frames import not_a_table
-from dplit.inputs.numbers import (
-    as_float64,
-    as_number,
-    cells_of,
-    is_masked,
-    OF_A_CELL,
-    UnreadableRecords,
-)
+from .numbers import as_float64, as_number, cells_of, is_masked
+from .numbers import OF_A_CELL, UnreadableRecords
 from .checks import column_kind, column_kinds, infers_its_values, listed_by_type, shown
 from .doubts import doubt
 

@@ -194,7 +194,7 @@ def _like_a_range(words):
         return False
     return abs(high - low) not in (0, 1)
 
-
+# %% ../../nbs/command_line/bounds.ipynb #a795cf50
 def _where(text, error):
     """Where a text stops to be JSON, and the usual mistake there; no part of it is quoted."""
     comma = text[: error.pos].rstrip().endswith(",") or text[error.pos : error.pos + 1] == ","

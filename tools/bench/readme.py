@@ -41,8 +41,8 @@ def other_programs():
     best, worst, *_ = [r for r in store.book("programs") if r["part"] == "k-means, loss"]
     cells, costs = best["data"].split(", ")
     lower, of = map(int, re.search(r"below 1 in (\d+) of (\d+)", best["what"]).groups())
-    assert of - lower == 1 and worst["ratio"] == "1.00"  # or the sentence is another one
-    return f"{best['ratio']} in geometric mean over {cells} ({costs}); lower loss in {lower}, a tie in one, on {worst['data']} (run once)"
+    assert of - lower == 2 and worst["ratio"] == "1.00"  # or the sentence is another one
+    return f"{best['ratio']} in geometric mean over {cells} ({costs}); lower loss in {lower}, a tie within half a percent in two, on {worst['data']} (run once)"
 
 
 def kmeans_part():

@@ -70,7 +70,7 @@ ALL, ARRAYS = tuple(bh.CONTAINERS), ("array",)
 WITHOUT_COLUMNS = "list", "fractions"
 IN_MEMORY = tuple(name for name in ALL if name != "dask")
 RADIUS = 1.0
-FEW, PAIRS, MANY = 20, 500, 10_000
+FEW, SOME, PAIRS, MANY = 20, 100, 500, 10_000
 
 
 def fits(made, columns, relations=BOTH, containers=ARRAYS, fit=None):
@@ -522,6 +522,11 @@ def differences(name, relation, n_pairs, seed=0):
 @pytest.mark.parametrize(("name", "relation"), FUNCTION_CASES)
 def test_one_record_changes_nothing_but_released_outcomes(name, relation):
     assert not differences(name, relation, FEW // len(TARGETS[name][2]), seed=10**7)
+
+
+@pytest.mark.parametrize(("name", "relation"), FUNCTION_CASES)
+def test_one_record_changes_nothing_in_a_hundred_pairs(name, relation):
+    assert not differences(name, relation, SOME // len(TARGETS[name][2]), seed=2 * 10**7)
 
 
 @pytest.mark.parametrize(("name", "relation"), FUNCTION_CASES)

@@ -184,7 +184,7 @@ class PrivateEstimator(BaseEstimator):
     def _check_bounded(self, *tables):
         """Doubt tables that were bounded at more rows of each person than a private fit counts."""
         if getattr(self, "private", True):
-            check_bounded(tables, type(self).__name__, rows_per_person(self))
+            check_bounded(tables, type(self).__name__, rows_per_person(self), self.neighboring)
 
     _private_tables = "X", "T", "Xt", "yt"  # of those that `fit` takes
 

@@ -337,8 +337,8 @@ def counting(max_rows_per_person):
         _COUNTED.reset(token)
 
 
-def check_bounded(tables, owner, max_rows_per_person):
-    """A `DoubtWarning` if a table was bounded at more rows of each person than the fit, or its budget, counts: PUBLIC numbers.
+def check_bounded(tables, owner, max_rows_per_person, neighboring="add_remove"):
+    """A `DoubtWarning` if a table was bounded at more rows of each person than the fit, or its budget, counts, or its number of rows counts as public: PUBLIC facts.
 
     Parameters
     ----------
@@ -347,9 +347,17 @@ def check_bounded(tables, owner, max_rows_per_person):
     owner : str
     max_rows_per_person : int
         Of the estimator.
+    neighboring : {"add_remove", "replace"}
+        Of the estimator.
     """
     m = max(max_rows_per_person, _COUNTED.get())
     bound = max((known_of(table).bounded_at for table in tables), default=0)
+    if bound and neighboring == "replace":
+        doubt(
+            f"{owner}: bound_contributions chooses rows by the ids of each person, so the number of rows of this table is private, "
+            "and where neighboring datasets replace a record it counts as public: the guarantee does not cover it. Use "
+            'an estimator with neighboring="add_remove".'
+        )
     if bound > m:
         unit = "single rows" if m == 1 else f"persons with at most {m} rows each"
         doubt(

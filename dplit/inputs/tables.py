@@ -28,7 +28,7 @@ from .numbers import array_of, as_float64, as_number, cells_of, is_masked, numbe
 from .numbers import OF_A_CELL, UnreadableRecords
 from .foreign import quiet
 from .frames import column_names, not_a_table, without_rows
-from .blocks import _is_partitioned, map_blocks, MovedRows
+from .blocks import _is_partitioned, BrokenPartition, map_blocks, MovedRows
 from .checks import _fields, column_kind, infers_its_values, type_said
 from .doubts import doubt
 from .contracts import Flag, Rule, Text, Whole
@@ -85,11 +85,28 @@ def check_rows(
         rows = X
     else:
         rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
-    if rows is None or ensure_all_finite and not all(map_blocks(_all_finite, rows, reduce=all)):
-        raise UnreadableRecords(name, owner)
+    try:
+        usable = rows is not None
+        if usable and ensure_all_finite:
+            usable = all(map_blocks(_all_finite, rows, reduce=all))
+    except BrokenPartition:  # by a cell, perhaps: the sentence of every other cell
+        usable = False
+    if not usable:
+        raise _unreadable(X, name, owner)
     if rows.shape[0] < ensure_min_samples:
         _refuse_empty(rows.shape[1], owner, name)
     return rows
+
+
+def _unreadable(X, name, owner):
+    """The error for cells that cannot be used; for a dask array with what else may be the reason."""
+    error = UnreadableRecords(name, owner)
+    if _is_partitioned(X):
+        error.add_note(
+            "If all cells are finite numbers: dplit must be installed on every worker; X.sum().compute() shows an "
+            "error of the graph itself, which only its owner may see."
+        )
+    return error
 
 
 def _refuse_empty(n_columns, owner, name):

@@ -538,3 +538,18 @@ def test_remembering_holds_no_table(kind):
     assert alive() is None and len(_KNOWN) == before
     listed = bound_contributions(VISITS.tolist(), PERSONS.tolist(), 2)
     assert known_of(listed).bounded_at == 0 and len(_KNOWN) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bounded_table_has_a_private_number_of_rows(kind):
+    """A fit in which records are replaced states it as public, and told two neighbors apart. Mutation: only m is compared."""
+    table = bound_contributions(KINDS[kind](VISITS), PERSONS, 1)
+    for relation, stopped in (("replace", True), ("add_remove", False)):
+        budget = PrivacyBudget(4.0, 1e-4, neighboring=relation)
+        model = PEMeans(2, neighboring=relation, **BOUNDS)
+        if stopped:
+            with pytest.raises(ValueError, match="number of rows of this table is private"):
+                budget.fit(model, table)
+        else:
+            budget.fit(model, table)
+        assert len(budget.ledger) == (not stopped)

@@ -353,3 +353,31 @@ def test_lists_in_sentences():
     assert listed([]) == "" and listed([1]) == "1" and listed([1, 2]) == "1 and 2"
     assert listed(range(7)) == "0, 1, 2, 3, 4, 5 and 6"
     assert listed(range(100)) == "0, 1, 2, 3, 4, 5 and 94 more"
+
+
+LISTED = {  # parameters that no list of records can satisfy, whatever its cells
+    "names": ({"bounds": ({"a": 0, "b": 0}, {"a": 1, "b": 1})}, "column 0 has no bound"),
+    "places from 1": ({"bounds": ({1: 0, 2: 0}, {1: 1, 2: 1})}, "column 0 has no bound"),
+    "a wide init": ({"bounds": ([0, 0], [1, 1]), "init": np.zeros((2, 3))}, "shape .2, 2."),
+    "a wide center": ({"radius": 2.0, "center": [0, 0, 0], "init": np.zeros((2, 2))}, "shape .2, 3."),
+    "an init outside": ({"bounds": ([0, 0], [1, 1]), "init": np.full((2, 2), 9.0)}, "outside the bounds"),
+    "outside of one range": ({"bounds": (0, 1), "init": np.full((2, 2), 9.0)}, "outside the bounds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_parameters_that_contradict_each_other_are_refused_for_a_list_too(name):
+    """Its cells alone tell its columns, so nothing was compared, and a fit was charged. Mutation: a list is left out."""
+    given, said = LISTED[name]
+    rows = np.random.default_rng(0).uniform(size=(60, 2)).tolist()
+    for table in (rows, tuple(map(tuple, rows))):
+        budget = PrivacyBudget(4.0, 1e-4)
+        with pytest.raises(ValueError, match=said):
+            budget.fit(NoisyLloyd(2, **COST, **given), table)
+        assert not budget.ledger
+    for fine in (
+        {"bounds": ({0: 0, 1: 0}, {0: 1, 1: 1})},
+        {"bounds": ([0, 0], [1, 1])},
+        {"radius": 2.0},
+    ):
+        budget.fit(NoisyLloyd(2, **COST, **fine), rows)

@@ -21,7 +21,7 @@ from dplit import (
     PEMeans,
     PrivacyBudget,
 )
-from dplit.inputs import MappedRows, blocks, check_rows, map_blocks
+from dplit.inputs import MappedRows, UnreadableRecords, blocks, check_rows, map_blocks
 from dplit.mechanisms import Noise
 
 COMMON = {"n_clusters": 3, "radius": 4.0, "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -231,10 +231,11 @@ def test_an_error_in_a_partition_quotes_no_row_here(da):
     dask = pytest.importorskip("dask")
     with (
         dask.config.set(scheduler="threads"),
-        pytest.raises(ValueError, match="cannot be computed") as caught,
+        pytest.raises(UnreadableRecords, match="^X cannot be used") as caught,
     ):
         ESTIMATORS["NoisyLloyd"]().fit(rows)
     assert not [s for s in sentences(caught.value) if quotes(s, X)]
+    assert "installed on every worker" in caught.value.__notes__[0]
 
 
 NARROW = {  # blocks that have other columns than their array declares
@@ -253,12 +254,13 @@ def test_a_block_of_other_columns_is_refused_like_any_broken_block(kind, private
     dask = pytest.importorskip("dask")
     cut = lambda rows: NARROW[kind](rows) if not private or (rows == X[5]).any() else rows  # noqa: E731
     said = set()
-    for broken in (cut, explode):
+    spoiled = lambda rows: np.where(rows == X[5], np.nan, rows)  # noqa: E731
+    for broken in (cut, explode, spoiled):
         rows = da.from_array(X, chunks=(100, 5)).map_blocks(broken, meta=X[:0], dtype=X.dtype)
         with dask.config.set(scheduler="threads"), pytest.raises(ValueError) as caught:
             ESTIMATORS["NoisyLloyd"]().fit(rows)
         said.add((type(caught.value), str(caught.value)))
-    assert len(said) == 1 and "cannot be computed" in str(said)
+    assert len(said) == 1 and UnreadableRecords in next(iter(said))
 
 
 @pytest.mark.parametrize("value", [np.nan, "text"])

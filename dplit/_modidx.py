@@ -2274,6 +2274,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dplit.inputs.ranges.instead_of_bounds': ( 'inputs/ranges.html#instead_of_bounds',
                                                                                 'dplit/inputs/ranges.py')},
             'dplit.inputs.tables': { 'dplit.inputs.tables._all_finite': ('inputs/tables.html#_all_finite', 'dplit/inputs/tables.py'),
+                                     'dplit.inputs.tables._are_finite': ('inputs/tables.html#_are_finite', 'dplit/inputs/tables.py'),
                                      'dplit.inputs.tables._ask_rows': ('inputs/tables.html#_ask_rows', 'dplit/inputs/tables.py'),
                                      'dplit.inputs.tables._check_partitions': ( 'inputs/tables.html#_check_partitions',
                                                                                 'dplit/inputs/tables.py'),

@@ -3,7 +3,7 @@
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
 function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
 of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
-stands in FILES, in WHOLE, in IN_TURN or in long.txt, every chapter that takes longer than CHAPTER seconds by seconds.txt, the lessons,
+stands in FILES, WHOLE, IN_TURN or long.txt, every chapter that takes longer than CHAPTER seconds by seconds.txt, the lessons,
 every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
 one part of them in eight, which the name of the commit draws (DPLIT_TURN), and all of WHOLE. `slow` is for hours, by hand: what is left of
 the grids and of the answers, and what takes minutes by itself.
@@ -91,8 +91,8 @@ REPLAYS = {
 # of these, every change must pass all cases: what one record may decide is found in a hundred pairs
 WHOLE = {"test_one_record_changes_nothing_in_a_hundred_pairs"}
 IN_TURN = {"test_one_record_changes_nothing_in_five_hundred_pairs"}
-# cases of more than one second, but the shortest of what would not run at once else, by pytest -m "not slow" --durations=0 --durations-min=1 tests; and
-# of more than about five, where a shorter one beside them asks the same
+# cases of more than one second, by pytest -m "not slow" --durations=0 --durations-min=1 tests, except the shortest
+# of a function none of whose cases would run at once; and of more than about five, where a shorter one asks the same
 LONG, LONGEST = (
     set((Path(__file__).parent / name).read_text("utf8").splitlines())
     for name in ("long.txt", "longest.txt")

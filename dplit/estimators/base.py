@@ -182,7 +182,7 @@ class PrivateEstimator(BaseEstimator):
         """Refuse tables passed to `fit` for reasons that are PUBLIC."""
 
     def _check_bounded(self, *tables):
-        """Doubt tables that were bounded at more rows of each person than a private fit counts."""
+        """Doubt tables that were bounded at more rows of each person than a private fit counts, or whose number of rows it counts as public."""
         if getattr(self, "private", True):
             check_bounded(tables, type(self).__name__, rows_per_person(self), self.neighboring)
 

@@ -37,7 +37,7 @@ from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_o
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
-from ..inputs.ranges import Bounds, Box, box_of, instead_of_bounds
+from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 
 # %% ../../nbs/estimators/kmeans.ipynb #858b5c9e
 class CenterDistances(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -471,13 +471,13 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         columns = check_columns(X, type(self).__name__, partitions=True)
         if self.neighboring == "replace":  # then the number of records is PUBLIC
             require_a_record(X, type(self).__name__)
-        listed = columns is None  # a list of records, whose cells alone tell its columns
-        columns = _columns_of_parameters(self) if listed else columns
+        shown = X
+        if columns is None and (columns := _columns_of_parameters(self)) is not None:
+            shown = np.empty((0, columns))  # in place of a list, whose cells alone tell its columns
         if columns is not None:
             self._check_shape(columns)
         self._check_sizes(columns)
-        box = None if columns is None else self._box(None if listed else X, range(columns))
-        say_contradictions(self, X, box)
+        say_contradictions(self, X, None if columns is None else self._box(shown))
 
     def _gate(self, X):
         read = {"partitions": True, "tensors": self._where_they_lie}
@@ -503,14 +503,10 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
             found["cluster_centers_"] = as_float32(found["cluster_centers_"])
         return found
 
-    def _box(self, X, columns=()):
-        """The PUBLIC ranges of the columns of X, of which only the names are read, or of these columns without names; None if there is a ball."""
-        if (bounds := getattr(self, "bounds", None)) is None:
-            return None
-        owner = type(self).__name__
-        if X is None:
-            return Box.of(*bounds, f"bounds of {owner}", list(columns))
-        return box_of(bounds, X, owner)
+    def _box(self, X):
+        """The PUBLIC ranges of the columns of X, of which only the names are read; None if there is a ball."""
+        bounds = getattr(self, "bounds", None)
+        return None if bounds is None else box_of(bounds, X, type(self).__name__)
 
     def _enter(self, box):
         """Compute in the cube from here on: points among the parameters are scaled too."""

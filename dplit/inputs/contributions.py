@@ -254,8 +254,8 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
 
     The result is a private table, and its number of rows is PRIVATE too. Fit it with
     `neighboring="add_remove"` and `max_rows_per_person=m`. A fit of the result, or of what a
-    `BoundedScaler` makes of it, that counts fewer rows of a person is in doubt; of copies and selections of
-    columns, and of lists, nothing is known.
+    `BoundedScaler` makes of it, that counts fewer rows of a person or takes replaced records as neighbors is in
+    doubt; of copies and selections of columns, and of lists, nothing is known.
 
     Parameters
     ----------

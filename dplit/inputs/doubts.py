@@ -329,7 +329,7 @@ _COUNTED = ContextVar("_COUNTED", default=1)  # rows of a person in the budget o
 
 @contextmanager
 def counting(max_rows_per_person):
-    """Inside, a budget counts so many rows of each person, whatever the estimator states."""
+    """Inside, a budget counts so many rows of each person, even if the estimator states fewer."""
     token = _COUNTED.set(max_rows_per_person)
     try:
         yield
@@ -337,7 +337,7 @@ def counting(max_rows_per_person):
         _COUNTED.reset(token)
 
 
-def check_bounded(tables, owner, max_rows_per_person, neighboring="add_remove"):
+def check_bounded(tables, owner, max_rows_per_person, neighboring):
     """A `DoubtWarning` if a table was bounded at more rows of each person than the fit, or its budget, counts, or its number of rows counts as public: PUBLIC facts.
 
     Parameters
@@ -345,9 +345,7 @@ def check_bounded(tables, owner, max_rows_per_person, neighboring="add_remove"):
     tables : sequence
         No cell is read; the question is only whether they come from `bound_contributions`.
     owner : str
-    max_rows_per_person : int
-        Of the estimator.
-    neighboring : {"add_remove", "replace"}
+    max_rows_per_person, neighboring
         Of the estimator.
     """
     m = max(max_rows_per_person, _COUNTED.get())

@@ -29,6 +29,7 @@ from .numbers import OF_A_CELL, UnreadableRecords
 from .foreign import quiet
 from .frames import column_names, not_a_table, without_rows
 from .blocks import _is_partitioned, BrokenPartition, map_blocks, MovedRows
+from .blocks import ON_WORKERS
 from .checks import _fields, column_kind, infers_its_values, type_said
 from .doubts import doubt
 from .contracts import Flag, Rule, Text, Whole
@@ -85,27 +86,26 @@ def check_rows(
         rows = X
     else:
         rows = _whole_rows(X, owner, name) if _is_partitioned(X) else _numbers(X)
-    try:
-        usable = rows is not None
-        if usable and ensure_all_finite:
-            usable = all(map_blocks(_all_finite, rows, reduce=all))
-    except BrokenPartition:  # by a cell, perhaps: the sentence of every other cell
-        usable = False
-    if not usable:
+    if rows is None or ensure_all_finite and not _are_finite(rows):
         raise _unreadable(X, name, owner)
     if rows.shape[0] < ensure_min_samples:
         _refuse_empty(rows.shape[1], owner, name)
     return rows
 
 
+def _are_finite(rows):
+    """Whether all cells are finite. A partition that cannot be computed has none: a cell may be the reason."""
+    try:
+        return all(map_blocks(_all_finite, rows, reduce=all))
+    except BrokenPartition:
+        return False
+
+
 def _unreadable(X, name, owner):
     """The error for cells that cannot be used; for a dask array with what else may be the reason."""
     error = UnreadableRecords(name, owner)
     if _is_partitioned(X):
-        error.add_note(
-            "If all cells are finite numbers: dplit must be installed on every worker; X.sum().compute() shows an "
-            "error of the graph itself, which only its owner may see."
-        )
+        error.add_note(f"If all its cells are finite numbers: {ON_WORKERS}")
     return error
 
 

@@ -2,8 +2,8 @@
 
 Every table lies in the box [-1, 1]^d, which is public, and all methods get the same epsilon, with delta = 0. diffprivlib 0.6.6 is
 its own code, installed once into DIR in an environment of its own; EUGkM (Su, Cao, Li, Bertino, Jin, CODASPY 2016) is our
-reimplementation, that of the few-columns table, and is told the number of records. Seeds are 1000 to 1009, and the tables are not those on which `grid_cells` was tuned
-(36 sets of blobs, seeds 200 to 235).
+reimplementation, that of the few-columns table, and is told the number of records. Seeds are 1000 to 1009, and the tables are not
+those on which `grid_cells` was tuned (36 sets of blobs, seeds 200 to 235).
 """
 
 import math

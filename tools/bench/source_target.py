@@ -238,7 +238,7 @@ def ways(Xs, Xt, radius, center, seed):
             NoisyLloyd(100, **both, **ball).fit(Xs).cluster_centers_
         ),
         "100 true sources, open": lambda: few,
-        "100 k-means centres, open": lambda: centers_of(Xs, seed),
+        "100 k-means centers, open": lambda: centers_of(Xs, seed),
         "100 kernel draws, open": lambda: kernel_draws(Xs, seed),
         "one Gaussian, open": lambda: gaussian_sample(rng, Xs.mean(axis=0), np.cov(Xs.T), 100),
         "one Gaussian": lambda: one_gaussian(*at),

@@ -15,4 +15,11 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    import signal
+
+    from dplit.inputs.console import SIGNALS
+
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # the return code is known: nothing is left to stop
+    sys.exit(code)

@@ -405,6 +405,15 @@ def _check_regression(given):
     _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
 
 
+def _doubt_empty(name, owner):
+    """A doubt about a PUBLIC sample without records, from which nothing can be learned."""
+    what, other = {"yt": ("target", "source"), "ys": ("source", "target")}[name]
+    doubt(
+        f"X{name[1]}: the public {what} has no records, so {owner} would learn from the {other} alone. "
+        + ("Was everything filtered out?" if name == "yt" else "If so, leave out Xs and ys.")
+    )
+
+
 def _numbers(y, name, owner):
     """Labels as a column of finite numbers, or one fixed error message for every invalid label."""
     with quiet():  # a label may print or warn anything when converted
@@ -472,8 +481,10 @@ class PrivateAdaptation(PrivateEstimator):
             check_memory(48 * d**2, f"{d} columns", owner)
         sort, private = (self._sort, owner, getattr(self, "classes", None)), f"y{self.protect[0]}"
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None]
-        _check_any(owner, *sizes)
+        sizes = {p[2]: check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None}
+        _check_any(owner, *sizes.values())
+        for empty in [name for name, size in sizes.items() if size == 0 and name != private]:
+            _doubt_empty(empty, owner)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None

@@ -19,6 +19,7 @@ from pathlib import Path
 from ..ledger.ledger import PrivacyBudget
 from ..ledger.store import LedgerError
 from ..inputs.console import check_folder, drain, for_screen, place_of, say
+from ..inputs.console import stopping
 from ..inputs.checks import AbstainedWarning, PrivacyWarning
 from ..accounting.receipts import Table
 
@@ -177,6 +178,12 @@ def run(options):
     0 on success, a message if it failed (return code 1), 128 + n if signal n stopped it (Ctrl-C: 130); see
     `cluster` for 3.
     """
+    with stopping():
+        return _told(options)
+
+
+def _told(options):
+    """What `run` returns; errors and signals are told in sentences."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other libraries, which may speak of rows

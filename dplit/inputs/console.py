@@ -164,6 +164,9 @@ SIGNALS = [
 ]
 
 
+_DEFAULT = signal.SIG_DFL, signal.default_int_handler
+
+
 class Stopped(KeyboardInterrupt):
     """A signal ended a command before it released anything; the command returns 128 + its number, as shells do."""
 
@@ -178,14 +181,15 @@ def _stop(number, frame):
 
 @contextmanager
 def stopping():
-    """Inside, SIGTERM and SIGHUP raise an error, as Ctrl-C does, so that temporary files are removed.
+    """Inside, Ctrl-C, SIGTERM and SIGHUP raise `Stopped`, so that temporary files are removed.
 
-    Only in the main thread, and only for signals with their default handler. Inside `held`, that takes over.
+    Only in the main thread, and only for signals with their default handler. Inside `held`, that takes
+    over, and once a result is released, to the end of the outermost `stopping`.
     """
     before = {}
     try:
         for number in SIGNALS if current_thread() is main_thread() else ():
-            if signal.getsignal(number) is signal.SIG_DFL:
+            if signal.getsignal(number) in _DEFAULT:
                 before[number] = signal.signal(number, _stop)
         yield
     finally:
@@ -227,14 +231,15 @@ def held(model):
     Only in the main thread, and only for signals with their default handler or that of `stopping`: `nohup`
     keeps its effect. It yields an object whose `came` is the first signal, or None. Until the model is
     fitted (has `spent_`), `check()` raises `Stopped` if a signal arrived; inside `with stop.stoppable():` a
-    signal raises it at once.
+    signal raises it at once. Inside `stopping`, signals of a fitted model are held back until that ends.
     """
     stop, before = _Held(model), {}
     try:
         for number in SIGNALS if current_thread() is main_thread() else ():
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _stop):
+            if signal.getsignal(number) in (*_DEFAULT, _stop):
                 before[number] = signal.signal(number, stop.note)
         yield stop
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if not (handler is _stop and hasattr(model, "spent_")):  # there is nothing left to stop
+                signal.signal(number, handler)

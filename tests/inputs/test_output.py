@@ -272,11 +272,10 @@ def test_an_interrupt_before_anything_was_released_stops(folder, monkeypatch, ca
 SIGNALS = [getattr(signal, name, signal.SIGINT) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
 # Runs commands, each in a process and on a terminal of its own; at each stop sends a signal.
 TERMINALS = """
-import json, os, pty, sys
+import json, os, pty, runpy, sys
 from dplit import PrivacyBudget
 from dplit.ledger import charging
-from dplit.command_line import command as commands
-from dplit.__main__ import main
+from dplit.command_line import command as commands, tour
 from dplit.estimators import NoisyLloyd
 from dplit.accounting import Receipt
 
@@ -289,6 +288,9 @@ STEPS = {  # (owner, function, which of its calls, whether after it)
     "fitted": (NoisyLloyd, "fit", 1, True),
     "centers written": (Receipt, "to_dict", 2, False),
     "both written": (PrivacyBudget, "settle", 1, False),
+    "summary printed": (commands, "_finish", 1, True),
+    "table closed": (tour, "drain", 1, False),
+    "leaving": (sys, "exit", 1, False),
 }
 
 
@@ -315,7 +317,8 @@ for asked in sys.stdin:
     if child == 0:
         for (step, _), ((_, there), (go, _)) in zip(stops, pipes):
             wait_at(step, there, go)
-        sys.exit(main(argv))
+        sys.argv = ["dplit", *argv]
+        runpy.run_module("dplit", run_name="__main__")
     for (_, number), ((arrived, there), (_, let_go)) in zip(stops, pipes):
         os.close(there)
         assert os.read(arrived, 1)
@@ -365,6 +368,16 @@ def test_a_signal_after_the_release_waits_for_centers_receipt_and_ledger(
     receipt = json.loads((folder / "out" / "receipt.json").read_text())
     assert dplit.accounting.Receipt.from_dict(receipt).epsilon == pytest.approx(1)
     assert len((folder / "out" / "centers.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("step", ["summary printed", "table closed", "leaving"])
+def test_a_signal_after_all_is_written_does_not_turn_a_result_into_a_failure(
+    folder, terminals, step, number
+):
+    """A supervisor would run it again, and pay again. Mutations: handlers restored with `held`, or with `stopping`."""
+    assert terminals([(step, number)], line(folder)) == 0
+    assert states(folder) == ["settled"] and written(folder) == ALL
 
 
 def test_a_second_signal_stops_neither_the_note_of_a_failure_nor_the_last_file(folder, terminals):

@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dplit import BoundedScaler, CnvxAdap, PEMeans, PrivacyBudget, SourceTargetKMedoids
+from dplit import BoundedScaler, CnvxAdap, NCnvxAdap, PEMeans, PrivacyBudget, SourceTargetKMedoids
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
 from dplit.inputs.doubts import _KNOWN, Reach, check_reach, listed, reach_of, remember
@@ -301,6 +301,36 @@ def test_degrees_where_radians_are_asked_for(sources):
 def test_private_sources_are_not_looked_at():
     """Of `source_distance` the sources may be private: only the target is."""
     assert not doubts(lambda: source_distance(np.radians(PARIS), PARIS, metric="haversine"))
+
+
+# ---------------------------------------------------------------- a public sample without records
+
+BALLS = {"epsilon": 1.0, "delta": 1e-6, "radius": 1.0, "weight_radius": 1.0}
+ADAPT = {
+    "regression": lambda **more: CnvxAdap(**BALLS, target_bound=1.0, **more),
+    "classification": lambda **more: NCnvxAdap(**BALLS, classes=(0, 1), **more),
+}
+
+
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+@pytest.mark.parametrize("empty", [[], np.zeros((0, 2))], ids=["list", "array"])
+def test_a_public_sample_without_records_is_doubted_and_a_private_one_is_not(make, empty):
+    """Its filter left nothing; the sizes of both are public, but only a private one may be empty by chance."""
+    X = RNG.uniform(-0.5, 0.5, (40, 2))
+    y = (X[:, 0] > 0) * 1
+    for protect, other in ("target", "source"), ("source", "target"):
+        letter = other[0]
+        given = {"Xt": X, "yt": y, "Xs": X, "ys": y, f"X{letter}": empty, f"y{letter}": []}
+        said = costs_nothing(
+            lambda budget, given=given, p=protect: budget.fit(make(protect=p), **given)
+        )
+        assert f"X{letter}: the public {other} has no records" in said
+        model = make(protect=protect, random_state=0)
+        assert len(doubts(lambda model=model, given=given: model.fit(**given))) == 1
+        assert model.learned_from_ == protect
+        # the other sample may be empty, and so may a source that is left out
+        assert not doubts(lambda given=given, p=other: make(protect=p, random_state=0).fit(**given))
+    assert not doubts(lambda: make(random_state=0).fit(X, y))
 
 
 # ---------------------------------------------------------------- once

@@ -157,7 +157,7 @@ class Tests:
                     self.lines[function][line].add(name)
 
     def _recorded(self, names):
-        return self.fork(lambda say: self._record(say, names), patience=45.0)
+        return self.fork(lambda say: self._record(say, names), patience=120.0)
 
     def _record(self, say, names):
         from coverage import Coverage

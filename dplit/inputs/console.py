@@ -123,6 +123,8 @@ def place_of(path, what):
         ) from None
     if os.path.isdir(path):
         raise IsADirectoryError(f"{what} {path}: it is a folder; name a file in it.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{what} {path}: it is a pipe or a device; name a file.")
     if not os.path.isdir(path.parent):
         raise FileNotFoundError(
             f"{what} {path}: the folder {path.parent} does not exist; create it first, or name another path."

@@ -6,6 +6,7 @@
 __all__ = ['not_a_table', 'without_rows', 'column_names', 'one_record']
 
 # %% ../../nbs/inputs/frames.ipynb #60198faf
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Set
@@ -26,7 +27,7 @@ def not_a_table(X, name, rows="rows"):
         return f"Pass the {rows}."
     if isinstance(X, type):
         return f"It is the class {X.__name__}, not an object: pass the {rows}."
-    if isinstance(X, (str, bytes, os.PathLike)):
+    if isinstance(X, (str, bytes, os.PathLike, io.IOBase)):
         command = " Or run python -m dplit cluster." if rows == "rows" else ""
         return f"Read the file first: pandas.read_csv({name}).{command}"
     if isinstance(X, np.matrix):

@@ -126,7 +126,8 @@ def create(path, limits):
         raise LedgerError(f"ledger {path}: it cannot be created ({error.strerror}).") from error
     finally:
         for tail in ("", "-wal", "-shm"):
-            Path(f"{draft}{tail}").unlink(missing_ok=True)
+            with suppress(OSError):  # it was never made, or the disk may only be read
+                os.unlink(f"{draft}{tail}")
     if os.name == "posix":  # the name itself must outlive a power cut
         folder = os.open(path.parent, os.O_RDONLY)
         os.fsync(folder)

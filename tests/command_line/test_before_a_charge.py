@@ -4,6 +4,7 @@ import array
 import csv
 import datetime
 import decimal
+import errno
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import pickle
 import random
 import signal
 import socket
+import sqlite3
 import stat
 import sys
 import tarfile
@@ -37,6 +39,7 @@ from dplit import (
 from dplit.__main__ import main
 from dplit.command_line import files, sources
 from dplit.inputs import BoundedScaler
+from dplit.ledger import LedgerError
 
 N = 300
 X = np.random.default_rng(0).uniform(0, 9, size=(N, 2))
@@ -718,6 +721,7 @@ def test_a_search_refuses_the_same_kinds_before_it_charges(make):
             "people.csv",
             r"\(it is a str\): HDPEMeans needs a table of finite numbers. Read the file first",
         ),
+        (io.StringIO("1,2"), "it is a StringIO.*Read the file first: pandas.read_csv"),
         ({"x": [1]}, "it is a dict.*pandas.DataFrame"),
         (iter([[1.0]]), "it is a list_iterator.*all rows at once"),
         (sparse.eye_array(3), "it is a dia_array.*X.toarray()"),
@@ -869,12 +873,27 @@ def test_a_frame_whose_names_are_of_several_kinds_is_refused_before_a_charge(nam
         assert not budget.ledger
 
 
+def test_a_disk_that_may_only_be_read_is_told_and_not_the_draft(tmp_path, monkeypatch):
+    """There even a file that is not there cannot be removed. Mutation: the error of `unlink` is not suppressed."""
+
+    def read_only(path, *_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    cannot = sqlite3.OperationalError("unable to open database file")
+    monkeypatch.setattr("dplit.ledger.store.sqlite3.connect", mock.Mock(side_effect=cannot))
+    monkeypatch.setattr(os, "unlink", read_only)
+    with pytest.raises(LedgerError, match=r"ledger .*/l: .*Nothing was written\.$"):
+        PrivacyBudget.open(tmp_path / "l", 1.0, 1e-5)
+
+
 def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(tmp_path):
     for more in ((), (1.0, 1e-5)):
         with pytest.raises(FileNotFoundError, match="none does not exist; create it first"):
             PrivacyBudget.open(tmp_path / "none" / "l", *more)
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
             PrivacyBudget.open(tmp_path, *more)
+        with pytest.raises(OSError, match=r"ledger .*: it is a pipe or a device; name a file\."):
+            PrivacyBudget.open(os.devnull, *more)
     assert "does not exist" in main(
         ["ledger", str(tmp_path / "none" / "l"), "--begin", "1", "1e-5"]
     )

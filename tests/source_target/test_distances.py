@@ -1,5 +1,6 @@
 """k-medoids by any metric: against every choice of medoids, an integer program, FasterPAM, and the same target in other words."""
 
+import io
 import itertools
 import re
 import tracemalloc
@@ -400,6 +401,7 @@ BAD_TABLES = {
     "no rows": (np.ones((0, 2)), "at least one row|0 sample"),
     "an iterator": (iter([[1.0]]), "Pass all rows at once"),
     "a file": ("table.csv", "Read the file first"),
+    "an open file": (io.StringIO("1,2"), "Read the file first"),
     "a mapping": ({"a": [1.0]}, "Make it a data frame first"),
 }  # fmt: skip
 

@@ -811,8 +811,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'dplit/adaptation/samples.py'),
                                           'dplit.adaptation.samples._check_sizes': ( 'adaptation/samples.html#_check_sizes',
                                                                                      'dplit/adaptation/samples.py'),
-                                          'dplit.adaptation.samples._doubt_empty': ( 'adaptation/samples.html#_doubt_empty',
-                                                                                     'dplit/adaptation/samples.py'),
                                           'dplit.adaptation.samples._is_empty': ( 'adaptation/samples.html#_is_empty',
                                                                                   'dplit/adaptation/samples.py'),
                                           'dplit.adaptation.samples._noisy_gradient': ( 'adaptation/samples.html#_noisy_gradient',

@@ -370,9 +370,14 @@ def _check_ends(given, owner):
 
 
 def _refuse_public(X, y, name, sort, owner, classes):
-    """Refuse words and missing cells of a PUBLIC sample."""
+    """Refuse words and missing cells of a PUBLIC sample, and doubt one without records."""
     refuse_words(y, f"y{name[0]}", sort, owner, classes)
     refuse_gaps(owner, **{f"X{name[0]}": X, f"y{name[0]}": y})
+    if X is not None and np.shape(y)[:1] == (0,):
+        doubt(
+            f"X{name[0]}: the public {name} has no records, so {owner} would learn from the other sample "
+            "alone. Was everything filtered out?"
+        )
 
 
 def _check_alike(owner, tables, radius):
@@ -403,15 +408,6 @@ def _check_regression(given):
         more = 0.0 if isinstance(given.discrepancy, (str, type(None))) else given.discrepancy
         sizes["loss"] = residual * residual + more
     _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
-
-
-def _doubt_empty(name, owner):
-    """A doubt about a PUBLIC sample without records, from which nothing can be learned."""
-    what, other = {"yt": ("target", "source"), "ys": ("source", "target")}[name]
-    doubt(
-        f"X{name[1]}: the public {what} has no records, so {owner} would learn from the {other} alone. "
-        + ("Was everything filtered out?" if name == "yt" else "If so, leave out Xs and ys.")
-    )
 
 
 def _numbers(y, name, owner):
@@ -481,10 +477,8 @@ class PrivateAdaptation(PrivateEstimator):
             check_memory(48 * d**2, f"{d} columns", owner)
         sort, private = (self._sort, owner, getattr(self, "classes", None)), f"y{self.protect[0]}"
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = {p[2]: check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None}
-        _check_any(owner, *sizes.values())
-        for empty in [name for name, size in sizes.items() if size == 0 and name != private]:
-            _doubt_empty(empty, owner)
+        sizes = [check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None]
+        _check_any(owner, *sizes)
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None

@@ -1,14 +1,15 @@
 """Which cases run when.
 
 A promise is asked of every estimator, every relation and every planted bug, and some of these grids take long. Of a
-function in SWEEPS, one case in k runs at once: those whose positions in their lists of parameters sum to a multiple
-of k, so that estimators and bugs take turns. `rest` is one in four of the others (one in eight of those in REPLAYS), what
+function in SWEEPS or SHARED, one case in k runs at once: those whose positions in their lists of parameters sum to a
+multiple of k, so that estimators and bugs take turns. `rest` is all others of SHARED, one in four of those of SWEEPS (one in eight of those in REPLAYS), what
 stands in FILES, WHOLE, IN_TURN or long.txt, every chapter that takes longer than CHAPTER seconds by seconds.txt, the lessons,
 every fourth file of answers and the homework. `pytest -m rest` runs them; what every change must pass (.ci/run) takes
 one part of them in eight, which the name of the commit draws (DPLIT_TURN), and all of WHOLE. `slow` is for hours, by hand: what is left of
 the grids and of the answers, and what takes minutes by itself.
 """
 
+import gc
 import importlib.util
 import os
 import subprocess
@@ -81,6 +82,25 @@ SWEEPS = {
     "test_the_failure_of_hidden_balls_is_paid_at_the_epsilon_that_is_quoted": 4,
     "test_an_interrupted_fit_leaves_the_results_of_the_one_before": 4,
 }
+# grids that are short enough to be run whole in eight changes
+SHARED = {
+    "test_one_record_changes_nothing_but_released_outcomes": 4,  # a hundred pairs are in WHOLE
+    "test_a_table_without_records_is_a_neighbor_too": 4,
+    "test_a_bug_that_shows_on_one_record_is_found_in_a_hundred_pairs": 4,
+    "test_no_error_state_of_numpy_changes_a_fit": 4,
+    "test_neighbors_get_the_same_text_receipt_and_shapes": 3,
+    "test_a_type_of_parquet_is_answered_or_refused_before_a_charge": 4,
+    "test_a_kind_of_file_is_answered_or_refused_before_a_charge": 3,
+    "test_as_many_fit_as_can_be_charged": 4,
+    "test_a_signal_before_the_release_is_an_error_that_the_ledger_notes": 3,
+    "test_a_signal_after_the_release_waits_for_centers_receipt_and_ledger": 4,
+    "test_a_signal_after_all_is_written_does_not_turn_a_result_into_a_failure": 4,
+    "test_a_run_that_keeps_fewer_rows_than_the_ledger_counts_costs_what_it_states": 4,
+    "test_a_list_that_looks_badly_written_stops_the_run_unless_it_is_accepted": 4,
+    "test_a_report_that_cannot_be_drawn_loses_nothing": 3,
+    "test_a_grid_of_few_records_has_room_for_the_clusters_and_no_more": 3,
+    "test_no_name_steers_the_terminal": 4,
+}
 # the longest: of the rest, one in eight in place of four
 REPLAYS = {
     "test_every_injected_bug_is_caught",
@@ -133,6 +153,8 @@ def when(item, long):
     name, turn = item.originalname, place(item)
     if name in SWEEPS and turn % SWEEPS[name]:
         return "slow" if (turn - 1) % (8 if name in REPLAYS else 4) else "rest"
+    if turn % SHARED.get(name, 1):
+        return "rest"
     later = item.path.stem in FILES or item.nodeid in LONG or name in WHOLE | IN_TURN
     return "rest" if later else ""
 
@@ -202,3 +224,9 @@ def pytest_collection_modifyitems(config, items):
     left = {item for item in later if unit(item) not in now}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=[*left])
+
+
+def pytest_collection_finish():
+    """The tens of thousands of cases live to the end: what looks for garbage need not look at them each time."""
+    gc.collect()
+    gc.freeze()

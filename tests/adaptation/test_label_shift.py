@@ -305,6 +305,36 @@ def test_a_single_class_is_weighed_by_hand():
     assert found == pytest.approx(chi2.sf(by_hand, 1), rel=1e-3)
 
 
+@pytest.mark.parametrize(("apart", "n"), [(1.0, 1e6), (1e4, 1e14)])
+def test_the_statistic_of_moments_is_the_least_over_all_proportions(apart, n):
+    """Two classes, by a search over one number. Mutation: where classes are far apart, proportions need not sum to 1."""
+    from scipy.optimize import minimize_scalar
+    from scipy.stats import chi2
+
+    rng = np.random.default_rng(5)
+    codes = np.repeat([0, 1], 40_000)
+    features = rng.normal(size=(80_000, 3)) + apart * (1 + codes[:, None] * [0.0, 1.0, 0.0])
+    ends = [features[codes == k] for k in (0, 1)]
+    means, spreads = (
+        np.array([part.mean(axis=0) for part in ends]),
+        [np.cov(part.T) for part in ends],
+    )
+    floor = 1e-9 * features.var(axis=0).mean()  # of the variance, against rounding
+    moment = means.T @ [0.7, 0.3] + np.array([3 * math.sqrt(floor + 2e-5), 0.0, 0.0])
+
+    def statistic(b):
+        off = means - [1 - b, b] @ means
+        V = (off.T * [1 - b, b]) @ off / n + floor * np.eye(3)
+        for share, spread in zip((1 - b, b), spreads, strict=True):
+            V += spread * (share / n + share**2 / 40_000)
+        rest = moment - [1 - b, b] @ means
+        return rest @ np.linalg.solve(V, rest)
+
+    least = minimize_scalar(statistic, bounds=(0.29, 0.31), options={"xatol": 1e-13}).fun
+    found = adaptation.moments_p_value(features, codes, moment, n, 0.0)
+    assert 1e-7 < found < 0.9 and found == pytest.approx(chi2.sf(least, 2), rel=0.02)
+
+
 WARNING = "released counts contradict label shift"
 
 

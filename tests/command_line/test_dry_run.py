@@ -1,6 +1,8 @@
 """`--dry-run`: what a run would cost and what would be left, without reading a row; and how a ledger is begun."""
 
+import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,6 +49,37 @@ def test_a_dry_run_says_the_cost_and_touches_nothing(folder, capsys, monkeypatch
     assert files(folder) == before == {"people.csv", "bounds.csv"}
     with PrivacyBudget.open("ledger") as budget:
         assert budget.to_dict()["seal"] == seal and not budget.ledger
+
+
+class Endless(io.RawIOBase):
+    """A pipe whose writer waits after the first lines, as one that asks before it continues."""
+
+    def __init__(self, *blocks):
+        self.blocks = list(blocks)
+
+    def readable(self):
+        return True
+
+    def readinto(self, room):
+        assert self.blocks, "more was read than the first line"
+        block = self.blocks.pop(0)
+        room[: len(block)] = block
+        return len(block)
+
+
+@pytest.mark.parametrize(
+    "blocks", [[b"age,income\n"], [b"age,income\n40,1\n41"], [b"age,in", b"come\r\n"]]
+)
+def test_of_a_piped_csv_table_only_the_first_line_is_waited_for(
+    folder, capsys, monkeypatch, blocks
+):
+    """Mutation: the copy is made in whole blocks."""
+    pipe = Endless(*blocks)
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=io.BufferedReader(pipe), isatty=lambda: False)
+    )
+    assert main(["cluster", "-", "--bounds", "bounds.csv", *ASKED, "--dry-run"]) == 0
+    assert "No row was read" in capsys.readouterr().out and not pipe.blocks
 
 
 def test_a_dry_run_without_a_ledger(folder, capsys):

@@ -876,6 +876,33 @@ def test_exact_blocks_are_decided_where_the_bits_to_come_cannot_matter(columns):
             assert samplers._round_blocks(logs, [few], [1.0], n_bits) is None
 
 
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_exact_blocks_decide_only_what_every_further_bit_leaves_as_it_is(columns):
+    """Of whole numbers of few bits, extended in all ways at the ends and at random. Mutation: the reach of an error is 1."""
+    rng, n_bits, more, decided, open_ = np.random.default_rng(columns), 13, 40, 0, 0
+    ends = [np.zeros, lambda n: np.full(n, 2.0**more - 1)] + [
+        lambda n: rng.integers(2**more, size=n)
+    ] * 4
+    for _ in range(150):
+        known = rng.integers(2**6, 2 ** (n_bits - 1), 2 * columns + 2).tolist()
+        scale = float(rng.choice([0.1, 1.0, 10.0]))
+
+        def rounded(numbers, bits, scale=scale):
+            logs, block = numbers[: columns + 1], numbers[columns + 1 :]
+            with samplers.decimal.localcontext(samplers._EXACT):
+                return samplers._round_blocks(logs, [block], [scale], bits)
+
+        found = rounded(known, n_bits)
+        decided, open_ = decided + (found is not None), open_ + (found is None)
+        for fill in ends if found is not None else ():
+            longer = [
+                (number << more) + int(low)
+                for number, low in zip(known, fill(len(known)), strict=True)
+            ]
+            assert rounded(longer, n_bits + more) in (found, None)
+    assert decided > 5 and open_ > 5
+
+
 def test_doubles_decide_nearly_always(monkeypatch):
     asked = []
     for name in ("_exact_gaussian", "_exact_geometric"):

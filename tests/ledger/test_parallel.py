@@ -652,6 +652,12 @@ def loaded(table, folder):
     return np.load(folder / "x.npy")
 
 
+def test_rows_that_are_one_row_of_memory_are_not_disjoint():
+    """Mutation: a width of 0 is divided by."""
+    table = np.lib.stride_tricks.as_strided(np.full(3, 0.5), (10, 3), (0, 0))
+    check_charged_unless(True, table[:5], table[5:])
+
+
 OWNERS = {  # of memory that has no rows of its own
     "a file": loaded,
     "one column of memory": lambda table, folder: table.ravel().copy().reshape(table.shape),

@@ -1375,3 +1375,13 @@ def test_a_printed_average_lies_around_its_center(n):
         X, radius=1.0, center=center, epsilon=5.0, delta=1e-6, noise=Noise(0)
     )
     assert np.linalg.norm(found - center) <= (0.1 if n else 1.0)
+
+
+def test_each_release_has_the_label_it_was_given():
+    """Mutation: `sum` passes its label on to nobody."""
+    noise, X, ball = mechanisms.Noise(0), np.zeros((3, 2)), {"radius": 1.0, "mu": 0.5}
+    noise.sum(X, label="a", **ball)
+    noise.sums(X, label="b", **ball)
+    noise.mean(X, label="c", **ball)
+    noise.count(np.ones(3), mu=0.5, label="d")
+    assert [release.label for release in noise.receipt().releases] == ["a", "b", "c", "d"]

@@ -217,6 +217,24 @@ def test_a_quantile_is_near_whatever_the_rows_are_and_none_are_refused():
     assert 0 <= nobody.value <= 1 and nobody.spent_.epsilon == 1.0
 
 
+@pytest.mark.parametrize(("smallest", "ratio"), [(0.5, 2.0), (0.5, 3.0), (4.0, 2.0), (0.01, 1.05)])
+def test_the_cells_of_a_radius_end_at_it_once(monkeypatch, smallest, ratio):
+    """Mutation: a last cell without width, which may be chosen too."""
+    asked = []
+
+    def chosen(bins, edges, *_):
+        asked.append(edges)
+        return (edges[0], edges[1]), 0, None
+
+    monkeypatch.setattr("dplit.mechanisms.quantiles._chosen", chosen)
+    private_radius(np.zeros((3, 2)), radius=4.0, epsilon=1.0, smallest=smallest, ratio=ratio)
+    [edges] = asked
+    assert edges[:2].tolist() == [0.0, smallest] and edges[-1] == 4.0
+    steps = edges[2:] / edges[1:-1]
+    assert np.all(np.diff(edges) > 0) and np.all(steps <= ratio * (1 + 1e-12))
+    assert steps[:-1] == pytest.approx(ratio)
+
+
 def test_the_cell_of_a_row_does_not_depend_on_its_company():
     X = np.random.default_rng(5).normal(size=(1000, 4))
     edges = np.geomspace(0.1, 6.0, 200)

@@ -753,3 +753,16 @@ def test_lists_and_numpy_numbers_pass_the_face_and_the_results_are_those_of_arra
     plain = kmeans.step_error(*arrays, 4, 6.0, 0.5)
     asked = private_evolution.step_error(counts, lengths, radii, np.int64(4), 6, np.float64(0.5))
     assert np.array_equal(plain, asked)
+
+
+@pytest.mark.parametrize("variant", ["paper", "extension"])
+def test_rounds_that_leave_each_less_than_the_lattice_holds_are_refused(variant):
+    """Each of n rounds has mu / sqrt(n). Mutation: a product in place of the quotient."""
+    ask = {"epsilon": 1e-6, "delta": 1e-9, "radius": 1.0, "n_public": 1000, "variant": variant}
+    for n_votes, refused in ((100, False), (1000, True)):
+        model = PEMeans(2, n_votes=n_votes, **ask)
+        if refused:
+            with pytest.raises(ValueError, match="millions of times.*fewer rounds"):
+                model.fit(np.zeros((3, 2)))
+        else:
+            assert model._smallest_mu() >= 2.0**-26

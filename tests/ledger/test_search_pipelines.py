@@ -15,7 +15,7 @@ from dplit.inputs import DoubtWarning
 from dplit.ledger import choose_n_clusters, penalised_distances, record_wise, squared_distances
 from dplit.ledger.pipelines import n_columns_seen, paid_step, what_is_seen
 from dplit.ledger.search import Plan
-from dplit.mechanisms import watch
+from dplit.mechanisms import Noise, watch
 
 RNG = np.random.default_rng(0)
 PEOPLE = np.column_stack([RNG.uniform(18, 90, 400), RNG.normal(5e4, 1e4, 400)])
@@ -456,3 +456,24 @@ def test_the_bound_of_a_loss_is_that_of_the_largest_ball():
     for radii in ([1.0, 3.0], [3.0, 1.0]):
         plan = Plan.of(MODEL(2), {"radius": radii}, None, 0.5, None, PEOPLE)
         assert plan.bound == 9.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_the_choice_is_sharper_where_a_record_moves_all_losses_in_one_direction(
+    monkeypatch, relation
+):
+    """Sums of nonnegative losses: under add/remove the mechanism needs half the noise. Mutation: it is not told."""
+    asked, draw = [], Noise.exponential
+
+    def noted(*args, **given):
+        asked.append(given)
+        return draw(*args, **given)
+
+    monkeypatch.setattr(Noise, "exponential", noted)
+    PrivacyBudget(6.0, 1e-4, neighboring=relation).search(
+        NoisyLloyd(epsilon=0.5, delta=1e-6, radius=1.0, neighboring=relation),
+        {"n_clusters": [1, 2]},
+        np.full((30, 2), 0.5),
+        epsilon=0.5,
+    )
+    assert [given["monotone"] for given in asked] == [relation == "add_remove"]

@@ -46,7 +46,7 @@ def _of_call(call):
         yield "call dropped", call.args[0]
     if len(call.args) > 1:
         yield "argument dropped", ast.Call(call.func, call.args[:-1], call.keywords)
-    for i in range(len(call.keywords)):
+    for i in [i for i, given in enumerate(call.keywords) if given.arg != "strict"]:
         keywords = call.keywords[:i] + call.keywords[i + 1 :]
         yield "argument dropped", ast.Call(call.func, call.args, keywords)
 
@@ -94,12 +94,16 @@ def _children(node):
 
 
 def _sites(node, path):
-    """(path, node) of all that may be changed below a node; texts, defaults and annotations are left alone."""
+    """(path, node) of all that may be changed below a node; texts, defaults and annotations are left alone.
+
+    So is `strict` of zip: what is zipped has one length by construction.
+    """
     aside = (
         () if isinstance(node, ast.Call) else ("decorator_list", "args", "annotation", "returns")
     )
     for step, child in _children(node):
-        if step[0] not in aside and not isinstance(child, ast.JoinedStr):
+        alone = isinstance(child, ast.JoinedStr) or getattr(child, "arg", "") == "strict"
+        if step[0] not in aside and not alone:
             yield (*path, step), child
             if not (isinstance(child, ast.Raise) or getattr(child, "func", 0) and _called(child) == "warn"):  # fmt: skip
                 yield from _sites(child, (*path, step))

@@ -19,6 +19,7 @@ from scipy import linalg
 from scipy.optimize import nnls
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +32,8 @@ from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import refuse_no_classes, refuse_no_labels
 from ..inputs.foreign import check_foreign, each_record
-from ..inputs.checks import shown, warn_after_charge
+from ..inputs.checks import is_number, shown, warn_after_charge
+from ..inputs.doubts import doubt
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns
 from ..inputs.tables import keep_columns
@@ -289,6 +291,22 @@ def _check_source_model(model, name, owner):
     return model
 
 
+_PRIORS = "class_weight", "scale_pos_weight", "priors", "class_prior", "fit_prior"
+
+
+def _doubt_weights(model, owner):
+    """A doubt about a PUBLIC classifier whose posterior is not that of the source, unless it is calibrated afterwards."""
+    if isinstance(model, CalibratedClassifierCV) or not hasattr(model, "get_params"):
+        return
+    for name, value in model.get_params().items():
+        usual = value is None or value is True or is_number(value) and value == 1
+        if name.rpartition("__")[2] in _PRIORS and not usual:
+            doubt(
+                f"estimator: its parameter {name} changes the proportions of the classes, and {owner} corrects those "
+                "of the source as it is. Leave it out, or pass CalibratedClassifierCV(estimator)."
+            )
+
+
 def _source_classes(ys, n, owner):
     """(classes, index of each label among them) of a PUBLIC source."""
     refuse_no_labels(ys, "ys", owner)
@@ -415,6 +433,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             )
         model = self.estimator
         model = LogisticRegression(max_iter=1000) if model is None else clone(model)
+        _doubt_weights(model, owner)
         # here, where no private cell is read: a source that the model cannot learn has no privacy cost
         model.fit(source, classes[codes])
         self.estimator_ = model

@@ -29,7 +29,7 @@ from ..inputs.declared import PARAMETERS, RELEASED, rules_of
 from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
-from ..inputs.checks import check_kind, check_numbers
+from ..inputs.checks import check_kind, check_numbers, is_number
 from ..inputs.checks import check_positive, check_radius
 from ..inputs.checks import warn_after_charge
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
@@ -304,7 +304,7 @@ def _check_row_bound(radius, name, owner):
 
 def _check_kappa_1(kappa_1, name, owner):
     """The PUBLIC loss above which a record gets less weight; infinite, or None for a default."""
-    if kappa_1 is None or kappa_1 == math.inf:
+    if kappa_1 is None or is_number(kappa_1) and kappa_1 == math.inf:
         return kappa_1
     return check_positive(kappa_1, name, owner, "the loss beyond which a record counts less")
 

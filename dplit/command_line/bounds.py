@@ -338,6 +338,8 @@ def _refuse_other(declared, path, table, names):
             near = "there, upper and lower case differ."
         if missing in map(str.strip, names):
             near = "there, it has spaces around it, which bounds in JSON can name."
+        if missing.strip() in names:
+            near = "there, it has no spaces around it."
         raise ValueError(
             f"{path}: column {missing!r} is not among the {len(names)} names in {table}; {near}{as_one_name(names)}"
         )

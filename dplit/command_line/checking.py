@@ -104,7 +104,7 @@ def lines_of(tallied):
     if tallied.unlisted:
         yield f"column {name}: cells that are not on its list, which count as none of its values: {tallied.beyond}"
         yield from [*tallied.unlisted, *more(tallied.beyond - len(tallied.unlisted))]
-    if tallied.n and tallied.beyond >= MOSTLY * (tallied.n - tallied.lost) > 0:
+    if tallied.n and tallied.beyond > MOSTLY * (tallied.n - tallied.lost) > 0:
         if tallied.column.values:
             most = ", ".join(
                 f"{_shortened(w)} ({n} times)" for w, n in tallied.others.most_common(FEW)

@@ -20,6 +20,7 @@ from ..inputs.console import printable
 from ..estimators.grid import GridKMeans, said_of_cells
 from ..inputs.doubts import deciding, ends_of, listed, of_one_value, Reach, said_of_deciding
 from ..inputs.doubts import said_of_ends, worded
+from ..inputs.columns import said_of_unlisted
 
 # %% ../../nbs/command_line/findings.ipynb #5e71485c
 class Result(NamedTuple):
@@ -174,21 +175,9 @@ def _of_cells(result):
 # %% ../../nbs/command_line/findings.ipynb #f1d000a2
 def _empty_lists(result):
     """Columns with a list whose values surely make up less than half of every cluster that surely has rows: by two standard errors, if they are known."""
-    sure = ~_maybe_empty(result)
-    noise = np.zeros_like(result.centers) if result.center_errors is None else result.center_errors
-    most = lambda own: (
-        result.centers[sure][:, own].sum(axis=1) + 2 * np.linalg.norm(noise[sure][:, own], axis=1)
-    ).max()
-    found = [
-        repr(column.name)
-        for column, own in _places(result)
-        if column.values and sure.any() and most(own) < 0.5
-    ]
-    if found:
-        yield (
-            f"In column{'s' * (len(found) > 1)} {listed(found)} most rows of every cluster have none of the "
-            "declared values: does upper or lower case, or the spelling, differ?"
-        )
+    sure, errors = ~_maybe_empty(result), result.center_errors
+    errors = None if errors is None else errors[sure]
+    yield from filter(None, [said_of_unlisted(result.centers[sure], errors, result.columns)])
 
 
 def _noisy_shares(result):

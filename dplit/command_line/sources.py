@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from .options import MOST
 from ..inputs.console import printable, say, stopping
+from ..inputs.doubts import SEPARATORS
 
 # %% ../../nbs/command_line/sources.ipynb #a1db67cd
 class Part(NamedTuple):
@@ -88,6 +89,15 @@ def _no_table(start):
     return "" if start[:4] == b"PAR1" else no_text(start, save, _NO_TEXT | _NO_TABLE)
 
 
+def _tie(line, name):
+    """The two separators that a first line of CSV has most of, outside of double quotes, if they are equally many; otherwise ""."""
+    bare = b"".join(line.split(b'"')[::2]).decode(errors="replace")
+    if line[:4] == b"PAR1" or suffix(name) in (".tsv", ".tab"):
+        return ""
+    most, other = sorted(SEPARATORS, key=bare.count, reverse=True)[:2]
+    return most + other if bare.count(most) == bare.count(other) > 0 else ""
+
+
 def check_source(part):
     """Refuse a file that is neither CSV nor Parquet, by its kind and its first line.
 
@@ -115,6 +125,11 @@ def check_source(part):
         raise ValueError(f"{part.name}: it is empty; {READABLE}.")
     if why := _no_table(line):
         raise ValueError(f"{part.name}: {why}.")
+    if two := _tie(line, part.name):
+        raise ValueError(
+            f"{part.name}: its first line has as many {two[0]!r} as {two[1]!r}, so it does not tell what separates the "
+            "cells. Put names that hold such a sign in double quotes."
+        )
     if _says_parquet(part.name) and not is_parquet(part):
         raise ValueError(
             f"{part.name}: its name says Parquet, and its content does not; {READABLE}."

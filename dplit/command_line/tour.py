@@ -144,7 +144,8 @@ def ledger(options):
         )
     given["max_rows_per_person"] = options.max_rows_per_person
     with _opened(options, given) as budget:
-        printed = say(json.dumps(budget.to_dict(), indent=1) if options.json else budget)
+        told = json.dumps(budget.to_dict(), indent=1) if options.json else str(budget)
+    printed = say(told)
     if not (printed or options.begin):
         raise OSError(f"ledger {options.file}: it could not be printed.")
 

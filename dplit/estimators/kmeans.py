@@ -33,7 +33,9 @@ from ..inputs.checks import check_radius, column_types, DoubtWarning, is_number,
 from ..inputs.checks import warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import check_work
-from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists, worded
+from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
+from ..inputs.columns import said_of_unlisted
+from ..inputs.doubts import worded
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
@@ -271,7 +273,7 @@ def _columns_of_parameters(given):
     declared = given.center, *(getattr(given, "bounds", None) or ()), *starts
     return next((len(one) for one in declared if one is not None and not is_number(one)), None)
 
-
+# %% ../../nbs/estimators/kmeans.ipynb #7e5c56b2
 def say_ends(model, X=None):
     """Warn if all RELEASED centers lie at an end of a PUBLIC range or on the boundary of the PUBLIC ball, or if they differ in lists of values alone: post-processing.
 
@@ -319,6 +321,8 @@ def _said_of_ball(model, X, centers, errors):
         columns = [column for column in reach.columns for _ in column.outputs]
         ends = zip(columns, ends_of(centers, errors, reach.low, reach.high), strict=True)
         yield from said_of_ends((c.name, end, c.high - c.low) for c, end in ends if not c.values)
+        of = centers, errors, reach.columns, reach.low, reach.high
+        yield from filter(None, [said_of_unlisted(*of)])
     yield from filter(None, [said_of_lists(centers, reach.columns)])
 
 # %% ../../nbs/estimators/kmeans.ipynb #5827e8d0

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights']
+           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights', 'said_of_unlisted']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
 import math
@@ -295,3 +295,33 @@ def _weight_of(value, name, owner):
             "the table."
         )
     return check_between(value, f"weight of column {name!r}", owner, *WEIGHTS)
+
+# %% ../../nbs/inputs/columns.ipynb #b7c1f031
+def said_of_unlisted(centers, errors, columns, low=0.0, high=1.0):
+    """A sentence about lists whose values surely make up less than half of every cluster; otherwise "".
+
+    Parameters
+    ----------
+    centers : ndarray of shape (k, outputs)
+        RELEASED, without clusters that may be empty.
+    errors : ndarray of shape (k, outputs), or None
+        Standard errors of their noise. Within two of them nothing is sure; unknown ones count as zero.
+    columns : sequence of Column
+    low, high : float or ndarray of shape (outputs,)
+        What outputs of lists are for no row and for all rows of a cluster.
+    """
+    shares = (centers - low) / (high - low)
+    noise = np.zeros_like(shares) if errors is None else errors / (high - low)
+    most = lambda own: (
+        shares[:, own].sum(axis=1) + 2 * np.linalg.norm(noise[:, own], axis=1)
+    ).max()
+    stops = np.cumsum([len(column.outputs) for column in columns])
+    own = [slice(stop - len(c.outputs), stop) for stop, c in zip(stops, columns, strict=True)]
+    parts = zip(columns, own, strict=True) if len(centers) else ()
+    found = [repr(column.name) for column, own in parts if column.values and most(own) < 0.5]
+    if not found:
+        return ""
+    return (
+        f"In column{'s' * (len(found) > 1)} {listed(found)} most rows of every cluster have none of the "
+        "declared values: does upper or lower case, or the spelling, differ?"
+    )

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Model', 'ADDED', 'BudgetExceeded', 'Spent', 'NextFit', 'closing', 'Rule', 'next_fit', 'balance', 'epsilon_in_words',
-           'admitted']
+           'late_in_words', 'admitted']
 
 # %% ../../nbs/ledger/admission.ipynb #ad315502
 import math
@@ -227,7 +227,7 @@ def epsilon_in_words(epsilon):
 
 
 def _two_totals(rule, total, epsilon, delta):
-    """What a total costs at the limit's delta: by composition, and by plain addition of what was stated (epsilon, delta)."""
+    """What a total costs at the limit's delta: by composition, and by plain addition (epsilon, delta)."""
     shares = SHARES if rule.composition == "added" else rule.shares
     room, own = rule.delta * (1 + _HAIR), total.own + total.failure
     composed = epsilon_in_words(total.epsilon_at(rule.delta, shares)) + " by composition"
@@ -240,6 +240,17 @@ def _two_totals(rule, total, epsilon, delta):
     if delta > room:
         added += f" (all deltas add up to {rounded_up(delta)})"
     return f"{composed} and {added}"
+
+
+def late_in_words(late):
+    """Why some charges count more than was stated: so many receipts came after their fits."""
+    if not late:
+        return ""
+    return (
+        f" {late} of the charges came as receipts after their fits, so each of their releases counts as a fit of "
+        "its own. They would count less if the cost had been reserved before the fit and settled with the receipt, "
+        "or with fixed=True for an estimator whose privacy_cost().fixed is True."
+    )
 
 
 def _way_out(rule, epsilon, delta):
@@ -257,7 +268,7 @@ def _way_out(rule, epsilon, delta):
 def admitted(rule, state, row, stated):
     """The row as it is counted; ValueError for another neighboring relation, BudgetExceeded if too little is left.
 
-    `stated` returns the sums of all stated epsilons and deltas, for the error message.
+    `stated` returns what all charges cost by plain addition, for the error message: (epsilon, delta, late receipts).
     """
     relation, rule = state.sums.neighboring, rule.after(state.first)
     row = rule.counted(row, relation, state.total())
@@ -278,9 +289,10 @@ def admitted(rule, state, row, stated):
         return row
     if row.tells:
         raise BudgetExceeded(_closed_by(name, rule))
-    epsilon, delta = map(math.fsum, zip(stated(), (row.epsilon, row.delta), strict=True))
+    *before, late = stated()
+    epsilon, delta = map(math.fsum, zip(before, (row.epsilon, row.delta), strict=True))
     raise BudgetExceeded(
         f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: at delta = {rule.delta:g}, all charges "
         f"together would cost {_two_totals(rule, total, epsilon, delta)}, and the limit is "
-        f"{rule.epsilon:g}; {_refused(row)}{_way_out(rule, epsilon, delta)} Now {balance(rule, state)}."
+        f"{rule.epsilon:g}; {_refused(row)}{_way_out(rule, epsilon, delta)}{late_in_words(late)} Now {balance(rule, state)}."
     )

@@ -7,6 +7,7 @@ __all__ = ['Method', 'method_of_budget', 'require_room', 'close_with', 'charged'
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a02
 import json
+import math
 import os
 import sqlite3
 from contextlib import suppress
@@ -15,7 +16,7 @@ from numbers import Integral
 from typing import TypeVar
 from collections.abc import Callable
 
-from ..accounting.filters import Spending
+from ..accounting.filters import Spending, spending_of
 from ..accounting.receipts import Line
 from ..inputs.checks import PrivacyWarning, shown, warn_after_charge
 from ..inputs.contracts import contract
@@ -25,10 +26,16 @@ from .rules import problem, Row
 from .store import _append, LedgerError, _open_charge
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a04
+_LATE = "promise = '' AND receipt <> ''"  # a receipt that came after its fit
+
+
 def _stated(connection):
-    """Sums of the epsilons and deltas that were stated for all charges (plain addition)."""
-    sums = "SELECT total(epsilon), total(delta) FROM events WHERE event = 'reserve'"
-    return connection.execute(sums).fetchone()
+    """(epsilon, delta, number of late receipts): plain addition of what was stated for all charges; of a late receipt, of its releases."""
+    of = lambda what, which: f"SELECT {what} FROM events WHERE event = 'reserve' AND {which}"
+    stated = connection.execute(of("total(epsilon), total(delta)", f"NOT ({_LATE})")).fetchone()
+    late = [spending_of(counts) for (counts,) in connection.execute(of("counts", _LATE))]
+    late = [(one.epsilon, one.delta) for one in late if one.fits]  # others count nothing
+    return *map(math.fsum, zip(stated, *late, strict=True)), len(late)
 
 
 Method = TypeVar("Method", bound=Callable)

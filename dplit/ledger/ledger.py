@@ -12,14 +12,14 @@ import os
 import uuid
 from typing import Annotated, Any, Self
 
-from .charging import charged, _close, require_room, _reserve
+from .charging import charged, _close, require_room, _reserve, _stated
 from .parallel import fit_in_parallel
 from .planning import quote_fits
-from .admission import ADDED, balance, epsilon_in_words, Model, next_fit, NextFit, Rule
-from .admission import Spent
+from .admission import ADDED, balance, epsilon_in_words, late_in_words, Model, next_fit
+from .admission import NextFit, Rule, Spent
 from .rules import Asked, Charge, gaussian_bound, cost_for
 from .rules import _like, Cost, CostDelta, Row, SomeReceipt, _told, _user
-from ..accounting.filters import SHARES, spending_of, sum_up
+from ..accounting.filters import SHARES, spending_of
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
 from .pipelines import check_fit, receipt_of
@@ -70,8 +70,9 @@ def _heading(ledger):
 
 
 def _total_line(ledger):
-    spent, rows = ledger.spent, ledger.ledger
-    epsilon, delta = sum_up(r.epsilon for r in rows), sum_up(r.delta for r in rows)
+    spent = ledger.spent
+    with ledger._book.transaction("DEFERRED") as connection:
+        epsilon, delta, late = _stated(connection)
     settled = [r for r in ledger.receipts if r and 0 < r.epsilon < math.inf]
     more = f"; or {ledger.fits(receipt=settled[-1])} more like the last settled" if settled else ""
     adds = ledger._now()[0].in_force.basic == 1
@@ -89,7 +90,7 @@ def _total_line(ledger):
         )
     return (
         f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger._balance()}{squares}{more}"
+        f"left: {ledger._balance()}{squares}{more}" + late_in_words(late).replace(" ", "\n", 1)
     )
 
 

@@ -183,7 +183,7 @@ def quote_fits(self, *fits: Any) -> Quote:
         if counted is not None:
             n += 1
             state = state.planned(counted.promise, counted.counts)
-            stated = stated[0] + counted.epsilon, stated[1] + counted.delta
+            stated = stated[0] + counted.epsilon, stated[1] + counted.delta, *stated[2:]
     rule, total = self._rule.after(state.first), state.total()
     left = rule.spent(total), next_fit(rule, total)
-    return Quote(tuple(named), n, refusal, *left, Spent(*stated), balance(self._rule, state))
+    return Quote(tuple(named), n, refusal, *left, Spent(*stated[:2]), balance(self._rule, state))

@@ -276,6 +276,19 @@ class NoisyAverageSet(PrivateSources):
         self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
+    def _check_tables(self, *tables, Xs=ABSENT, Xt=ABSENT):
+        super()._check_tables(*tables, Xs=Xs, Xt=Xt)
+        target = check_points(Xt, "Xt", type(self).__name__, (None, None))
+        extent = np.linalg.norm(target - target.mean(axis=0), axis=1).max()
+        costs = [self._cost(), *([{"epsilon": self.epsilon}] if self.rho is None else [])]
+        least = min(average_rms(1, target.shape[1], **cost) for cost in costs)
+        if (noise := 2 * self.radius / self.t * least) > 10 * extent > 0:
+            doubt(
+                f"radius={self.radius:g}: the noise of one average has a length of about {noise:.3g} at least, and "
+                f"all of Xt lies within {extent:.3g} of its mean, so the averages would not tell where sources "
+                "are near Xt. Choose a smaller ball around Xt (radius and center), a larger t or a larger budget."
+            )
+
     def _release(self, Xs, Xt, noise):
         paper, pure = self.variant == "paper", {"epsilon": self.epsilon}
         cost = self._cost()

@@ -773,9 +773,9 @@ def test_the_ends_of_the_bounds():
     assert np.isclose(adaptation.gradient_diameter(1.0, 1e200, 1.0) / 1e200, 2.0)
     assert adaptation.gradient_diameter(1.0, 0.0, 1e200) == 4e200
     for bound in (adaptation.gradient_bound, adaptation.gradient_diameter):
-        for given in ((1.0, 1e201, 1.0), (1.0, 1.0, 1e201)):
+        for sizes in ((1.0, 1e201, 1.0), (1.0, 1.0, 1e201)):
             with pytest.raises(ValueError, match="that nothing overflows; choose other units"):
-                bound(*given)
+                bound(*sizes)
     with pytest.raises(ValueError, match="1e49"):
         CnvxAdap(**PRICE, **BOUNDS | {"weight_radius": 1e60}).fit(Untouchable(), Untouchable())
     with pytest.raises(ValueError, match="CnvxAdap"):

@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 from scipy import optimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -35,7 +36,7 @@ from test_estimators import listen as listen_to
 from dplit import BudgetExceeded, LabelShiftClassifier, NCnvxAdap, PrivacyBudget, adaptation, audit
 from dplit.adaptation import label_shift
 from dplit.audit import FAULTS
-from dplit.inputs import foreign
+from dplit.inputs import DoubtWarning, foreign
 from dplit.mechanisms import Noise, watch
 
 rng = np.random.default_rng(0)
@@ -913,3 +914,39 @@ def test_private_labels_in_place_of_classes_are_not_quoted(rows):
     with pytest.raises(ValueError, match="^classes: ") as told:
         model.check_tables(np.zeros((2, 2)), [0, 1])
     assert "secret" not in str(told.value)
+
+
+WEIGHTED = {
+    "balanced": (LogisticRegression(class_weight="balanced"), "class_weight"),
+    "weights": (LogisticRegression(class_weight={0: 1, 1: 3}), "class_weight"),
+    "in a pipeline": (
+        make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced")),
+        "logisticregression__class_weight",
+    ),
+    "priors": (GaussianNB(priors=[0.5, 0.5]), "priors"),
+    "no prior": (BernoulliNB(fit_prior=False), "fit_prior"),
+    "plain": (LogisticRegression(), ""),
+    "a prior": (BernoulliNB(), ""),
+    "calibrated": (CalibratedClassifierCV(LogisticRegression(class_weight="balanced")), ""),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_a_model_with_weights_of_classes_is_doubted_before_the_charge(kind):
+    """Its posterior is not that of the source, and was corrected twice."""
+    model, named = WEIGHTED[kind]
+    rng = np.random.default_rng(0)
+    y = (rng.random(300) < 0.2) * 1
+    X, budget = rng.normal(size=(300, 2)) + y[:, None], PrivacyBudget(4.0, 1e-5)
+    fit = partial(budget.fit, LabelShiftClassifier(model, epsilon=1.0), X, Xs=X.copy(), ys=y)
+    if named:
+        with pytest.raises(
+            ValueError, match=f"in doubt before the charge: estimator: its parameter {named} "
+        ):
+            fit()
+        assert not budget.ledger
+        fit(accept_doubts=True)
+    else:
+        with warnings.catch_warnings(action="error", category=DoubtWarning):
+            fit()
+    assert len(budget.ledger) == 1

@@ -27,7 +27,7 @@ from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet
 rng = np.random.default_rng(0)
 PARIS = np.array([48.8, 2.3]) + rng.normal(0, 0.1, (60, 2))
 KINDS = (
-    lambda **more: NoisyAverageSet(t=5, epsilon=1.0, radius=8.0, random_state=0, **more),
+    lambda **more: NoisyAverageSet(t=50, epsilon=1.0, radius=8.0, random_state=0, **more),
     lambda **more: NeighborNoisyAverages(epsilon=1.0, radius=8.0, random_state=0, **more),
 )
 

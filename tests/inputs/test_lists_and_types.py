@@ -549,3 +549,25 @@ def test_all_regressors_say_the_same_of_public_labels(name):
         assert not budget.ledger and "says no more" not in str(told.value)
         said.add(str(told.value).replace(type(model).__name__, "it"))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("make", [PEMeans, NoisyLloyd])
+def test_a_misspelled_list_is_told_after_a_fit_in_python_too(library, make):
+    """The command said it; a pipeline released centers of which every one is none of the values, without a word."""
+    kind = pd.DataFrame if library == "pandas" else pl.DataFrame
+    table = kind({"age": AGES, "region": ["north", "south"] * HALF})
+    for values, told in (
+        (["North", "South"], True),
+        (["north", "south"], False),
+        (["north", "West"], False),
+    ):
+        scaler = BoundedScaler({"age": 0}, {"age": 120}, categories={"region": values})
+        radius = scaler.fit(table).radius_
+        model = make(2, epsilon=4.0, delta=1e-4, radius=radius, random_state=0)
+        with warnings.catch_warnings(record=True, action="always") as heard:
+            PrivacyBudget(9.0, 1e-3).fit(make_pipeline(scaler, model), table)
+        said = " ".join(str(one.message) for one in heard)
+        assert (
+            "In column 'region' most rows of every cluster have none of the declared" in said
+        ) == told

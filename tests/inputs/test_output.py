@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -509,3 +510,18 @@ class TestWarningsAsErrors:
                     return
                 budget.fit(made, table, y, Xs=table * far, ys=y)
         assert [row.state for row in budget.ledger] == ["settled"]
+
+
+@pytest.mark.parametrize("begin", [[], ["--begin", "4", "1e-5"], ["--json"]])
+def test_a_ledger_that_cannot_be_read_says_why(tmp_path, begin):
+    """The reason was lost in what could not be printed, and --begin returned 0."""
+    path = tmp_path / "l"
+    with dplit.PrivacyBudget.open(path, 4.0, 1e-5) as budget:
+        budget.charge(1.0)
+    os.link(path, tmp_path / "other")
+    assert "second name" in main(["ledger", str(path), *begin])
+    (tmp_path / "other").unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER events_stay")
+        connection.execute("UPDATE events SET epsilon = 0.5 WHERE number = 1")
+    assert "damaged" in main(["ledger", str(path), *begin])

@@ -205,7 +205,7 @@ def test_a_step_after_the_scaler_hides_it_and_nothing_is_said():
 def test_other_estimators_that_clip_rows_say_it_too():
     rows, y = scaler().fit_transform(PEOPLE), RNG.uniform(-1, 1, 300)
     for call in (
-        lambda: NoisyAverageSet(t=3, epsilon=1.0, radius=8.0, random_state=0).fit(Xs=rows, Xt=rows[:9].copy()),
+        lambda: NoisyAverageSet(t=30, epsilon=1.0, radius=8.0, random_state=0).fit(Xs=rows, Xt=rows[:9].copy()),
         lambda: NeighborNoisyAverages(epsilon=1.0, radius=8.0, random_state=0).fit(Xs=rows, Xt=rows[:9].copy()),
         lambda: CnvxAdap(epsilon=1.0, delta=1e-5, radius=8.0, weight_radius=1.0, target_bound=1.0, random_state=0).fit(rows, y),
     ):  # fmt: skip

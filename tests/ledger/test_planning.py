@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import special
+from sklearn.base import clone
 
-from dplit import BudgetExceeded, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
+from dplit import BudgetExceeded, GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import (
     Receipt,
     Release,
@@ -18,6 +19,7 @@ from dplit.accounting import (
     worst_adaptive_delta,
 )
 from dplit.accounting.filters import SHARES
+from dplit.accounting.receipts import rounded_up
 from dplit.ledger import LedgerError
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import Row, gaussian_bound, quoted_at
@@ -497,3 +499,30 @@ def test_a_ledger_keeps_the_shares_it_was_opened_with(tmp_path, monkeypatch):
     rule = Rule(2.0, 1e-3, BEFORE)
     menu = items(rule, np.random.default_rng(0))
     assert worst_adaptive_delta(menu, cache(rule.admits), 2.0, 3) <= 1e-3
+
+
+def test_receipts_that_come_after_their_fits_are_added_as_they_count_and_the_ledger_says_why():
+    """Each of their releases counts as a fit: "spent" was above its own plain addition, and a refusal named ways out that were none."""
+    X, bounds = np.random.default_rng(0).normal(size=(300, 2)), ([-8.0, -4.0], [8.0, 4.0])
+    pure, mixed = (
+        GridKMeans(2, epsilon=1.0, bounds=bounds),
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=bounds),
+    )
+    receipts = [model.fit(X).spent_ for model in (pure, mixed)]
+    late, early = PrivacyBudget(4.0, 1e-5), PrivacyBudget(4.0, 1e-5)
+    for receipt in receipts:
+        late.charge(receipt=receipt)
+        early.charge(receipt=receipt, fixed=True)
+    added = math.fsum(row.epsilon for row in late.spendings)
+    assert added > 3 and f"(by plain addition: epsilon = {rounded_up(added)} at" in str(late)
+    why = "2 of the charges came as receipts after their fits"
+    assert why in str(late) and "fixed=True" in str(late) and why not in str(early)
+    quote = late.quote(pure)
+    for refused in (quote.refusal, str(pytest.raises(BudgetExceeded, late.fit, pure, X).value)):
+        assert why in refused and f"epsilon = {rounded_up(added + 1)} by plain addition" in refused
+        assert "Ways out" not in refused  # by addition too it is beyond the limit
+    assert quote.added.epsilon == pytest.approx(added)
+    assert why in str(
+        pytest.raises(BudgetExceeded, late.fit, clone(pure).set_params(epsilon=0.6), X).value
+    )
+    early.fit(pure, X)

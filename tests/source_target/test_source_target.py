@@ -1506,9 +1506,41 @@ def test_a_ball_far_larger_than_the_target_is_in_doubt(model):
     Xt, Xs = np.random.default_rng(0).uniform(-2, 2, (30, 2)), np.zeros((50, 2))
     with pytest.warns(DoubtWarning, match="Xt: all of its public rows lie within a thousandth"):
         model(epsilon=1.0, radius=1e6, random_state=0).fit(Xs=Xs, Xt=Xt)
-    for radius, target in ((100.0, Xt), (1e6, np.zeros((1, 2)))):
+    for radius, target in ((25.0, Xt), (1e6, np.zeros((1, 2)))):
         with warnings.catch_warnings(action="error"):
             model(epsilon=1.0, radius=radius, random_state=0).fit(Xs=Xs, Xt=target)
+
+
+@pytest.mark.parametrize("variant", ["tight", "paper"])
+@pytest.mark.parametrize(
+    "cost", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.5, "delta": 1e-6}]
+)
+def test_noise_far_beyond_the_target_is_in_doubt(cost, variant):
+    """Averages of t sources say nothing where their noise is ten times the extent of the target. Mutations: without t; the diameter once."""
+    rng = np.random.default_rng(0)
+    Xt, Xs = rng.normal(0, 0.05, (40, 2)) + [48.85, 2.35], np.full((90, 2), [48.85, 2.35])
+    extent = np.linalg.norm(Xt - Xt.mean(axis=0), axis=1).max()
+    if "rho" in cost:
+        least = math.sqrt(2 / (2 * cost["rho"]))
+    else:  # K-norm noise, or Gaussian
+        least = math.sqrt(3 * 4 * 2 / 4) / cost["epsilon"]
+        if "delta" in cost:
+            least = min(least, math.sqrt(2) / gaussian_mu(1.0, 1e-6))
+    for t, factor in itertools.product((10, 200), (0.9, 1.1)):
+        radius = factor * 10 * extent * t / (2 * least)  # a little below and above
+        model = NoisyAverageSet(
+            t=t, radius=radius, center=[48.85, 2.35], variant=variant, random_state=0, **cost
+        )
+        budget = PrivacyBudget(9.0, 1e-3)
+        if factor < 1:
+            with warnings.catch_warnings(action="error", category=DoubtWarning):
+                budget.fit(model, Xs=Xs, Xt=Xt)
+        else:
+            with pytest.raises(
+                ValueError, match="in doubt before the charge: radius=.*: the noise of one average"
+            ):
+                budget.fit(model, Xs=Xs, Xt=Xt)
+            assert not budget.ledger
 
 
 def test_distances_to_oneself_and_too_many_medoids_are_in_doubt():

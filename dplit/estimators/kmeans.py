@@ -273,7 +273,7 @@ def _columns_of_parameters(given):
     declared = given.center, *(getattr(given, "bounds", None) or ()), *starts
     return next((len(one) for one in declared if one is not None and not is_number(one)), None)
 
-# %% ../../nbs/estimators/kmeans.ipynb #7e5c56b2
+# %% ../../nbs/estimators/kmeans.ipynb #7e5c56f2
 def say_ends(model, X=None):
     """Warn if all RELEASED centers lie at an end of a PUBLIC range or on the boundary of the PUBLIC ball, or if they differ in lists of values alone: post-processing.
 

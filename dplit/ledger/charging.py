@@ -30,12 +30,13 @@ _LATE = "promise = '' AND receipt <> ''"  # a receipt that came after its fit
 
 
 def _stated(connection):
-    """(epsilon, delta, number of late receipts): plain addition of what was stated for all charges; of a late receipt, of its releases."""
+    """(epsilon, delta, number of late receipts of several releases): plain addition of what was stated for all charges; of a late receipt, of its releases."""
     of = lambda what, which: f"SELECT {what} FROM events WHERE event = 'reserve' AND {which}"
     stated = connection.execute(of("total(epsilon), total(delta)", f"NOT ({_LATE})")).fetchone()
     late = [spending_of(counts) for (counts,) in connection.execute(of("counts", _LATE))]
-    late = [(one.epsilon, one.delta) for one in late if one.fits]  # others count nothing
-    return *map(math.fsum, zip(stated, *late, strict=True)), len(late)
+    pairs = [(one.epsilon, one.delta) for one in late if one.fits]  # others count nothing
+    sums = map(math.fsum, zip(stated, *pairs, strict=True))
+    return *sums, sum(one.fits > 1 for one in late)
 
 
 Method = TypeVar("Method", bound=Callable)

@@ -201,7 +201,11 @@ def piped(path, content):
     return writer
 
 
-@pytest.mark.parametrize("content", [CSV.encode(), compressed("gzip"), zipped({"t.csv": CSV})])
+@pytest.mark.parametrize(
+    "content",
+    [CSV.encode(), compressed("gzip"), zipped({"t.csv": CSV})],
+    ids=["plain", "gzip", "zip"],
+)
 def test_a_pipe_is_copied_before_a_charge_and_the_copy_is_gone_afterwards(
     tmp_path, monkeypatch, content
 ):

@@ -291,7 +291,8 @@ def _check_source_model(model, name, owner):
     return model
 
 
-_PRIORS = "class_weight", "scale_pos_weight", "priors", "class_prior", "fit_prior"
+_PRIORS = "class_weight", "class_weights", "auto_class_weights", "scale_pos_weight"
+_PRIORS += "priors", "class_prior", "fit_prior"
 
 
 def _doubt_weights(model, owner):

@@ -280,6 +280,7 @@ class NoisyAverageSet(PrivateSources):
         super()._check_tables(*tables, Xs=Xs, Xt=Xt)
         target = check_points(Xt, "Xt", type(self).__name__, (None, None))
         extent = np.linalg.norm(target - target.mean(axis=0), axis=1).max()
+        # even the average of a single cell, which has the least noise
         costs = [self._cost(), *([{"epsilon": self.epsilon}] if self.rho is None else [])]
         least = min(average_rms(1, target.shape[1], **cost) for cost in costs)
         if (noise := 2 * self.radius / self.t * least) > 10 * extent > 0:

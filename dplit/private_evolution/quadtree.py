@@ -122,9 +122,8 @@ def coarse_bins(n_rows: Positive, deviation: Positive, n_clusters: Count, n_feat
         At least 3; twice as many have at most `LARGEST_GRID` cells.
     """
     k, d = n_clusters, n_features
-    few = max(2 * k, 3**d)
     many = CELLS * min(n_rows / deviation, 1e9) ** (2 * d / (d + 2))
-    return min(bins_for(math.ceil(max(many, few)), d), most_bins(d) // 2)
+    return min(bins_for(math.ceil(max(many, 2 * k)), d), most_bins(d) // 2)
 
 # %% ../../nbs/private_evolution/quadtree.ipynb #7a115001
 class QuadtreePlan(NamedTuple):

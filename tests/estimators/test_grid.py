@@ -253,6 +253,9 @@ def test_sizes_and_errors_of_cells_by_hand():
     assert sizes.tolist() == [40, 1] and np.allclose(errors, [2 * math.sqrt(2), 2])
     # squared distances of a column, summed over the cells: 1 + 1 and 0 + 1
     assert np.allclose(scale[0], [2 / 40 * math.sqrt(2), 2 / 40]) and np.all(scale[1] == np.inf)
+    # the last center may have no cell
+    sizes, errors, scale = _of_cells(points, counts, np.array([[3.0, 0.0], [99.0, 0.0]]), 2.0)
+    assert sizes.tolist() == [41, 0] and errors[1] == 0 and np.all(scale[1] == np.inf)
 
 
 def test_the_bound_by_hand():

@@ -714,6 +714,15 @@ def test_advised_radii_and_dimensions_fit(d, n_public):
     assert refused or d < 3
 
 
+@pytest.mark.parametrize(("ratio", "most"), [(0.5, 6), (1.0, 7), (3.0, 9)])
+def test_columns_up_to_which_a_stencil_is_listed(ratio, most):
+    """A ball of radius sqrt(d) (1 + 1 / ratio) has at most 2**20 unit cubes. Mutations: another radius."""
+    for d, listed in ((most, True), (most + 1, False)):
+        log_volume = d / 2 * math.log(math.pi * d * (1 + 1 / ratio) ** 2) - math.lgamma(d / 2 + 1)
+        assert (log_volume <= 20 * math.log(2)) == listed
+        assert (max_cover_grid._offsets(d, ratio, True) is not None) == listed
+
+
 @pytest.mark.parametrize(("d", "ratio"), [(8, 1.0), (7, 0.5), (9, 1.0), (20, 1.0), (500, 1.0)])
 def test_a_refusal_lists_no_stencil_too_large_for_memory(d, ratio):
     def guarded(e, ratio, snap, honest=max_cover_grid.stencil):

@@ -19,6 +19,7 @@ from dplit.accounting import (
     gaussian_mu,
     group_cost,
     group_factor,
+    groups,
     receipt_for_persons,
     record_budget,
 )
@@ -230,3 +231,18 @@ def test_branches_with_the_rows_of_a_person_cost_no_more_than_one_with_all():
     person = receipt_for_persons(noise.receipt(1e-6), m, 1e-6)
     assert person.mu == pytest.approx(m * mu * math.sqrt(2))
     assert person.epsilon == pytest.approx(gaussian_epsilon(1e-6, m * mu * math.sqrt(2)))
+
+
+@pytest.mark.parametrize("m", [2, 5])
+@pytest.mark.parametrize("delta", [0.3, 0.45])
+def test_the_least_epsilon_of_one_record_is_that_of_a_search_at_large_deltas_too(m, delta):
+    """S(e) delta(e) <= delta, by a grid. Mutation: a start at m deltas, which may exceed 1."""
+    receipt = Receipt(
+        [Release("a", "gaussian", mu=0.4), Release("b", "laplace", epsilon=0.1)],
+        "add_remove",
+        delta,
+    )
+    found = groups._least_epsilon(receipt, m, delta)
+    grid = np.linspace(0, 1, 2001)
+    fits = [e for e in grid if receipt.delta_at(e) * group_factor(e, m) <= delta]
+    assert fits[0] - 1e-3 <= found <= fits[0] + 1e-6

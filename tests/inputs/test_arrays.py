@@ -16,7 +16,7 @@ from dplit import GridKMeans, HDPEMeans, KTupleKMeans, MaxCoverKMeans, NoisyLloy
 from dplit.geometry import balls
 from dplit.inputs import MovedRows, UnreadableRecords, arrays, blocks, check_rows, quantize
 from dplit.inputs.lattice import squared_ends
-from dplit.inputs.numbers import LARGEST
+from dplit.inputs.numbers import LARGEST, as_float64
 from dplit.mechanisms import Noise
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -382,3 +382,12 @@ def test_memory_beyond_the_rows_is_a_block_and_what_is_kept(kept):
             tracemalloc.stop()
     more, whole = peaks[1] - peaks[0], 2**17 * 256 * 4
     assert more < 1.1 * whole * kept + 2**21
+
+
+def test_long_doubles_are_narrowed_to_the_largest_float_and_no_further():
+    cells = np.array([[0.1, 1e308, -2.5]], np.longdouble)
+    far = np.array([[np.longdouble("1e4000"), -np.longdouble("1e4000"), 1]], np.longdouble)
+    assert as_float64(cells).tolist() == [[0.1, 1e308, -2.5]]
+    if np.isfinite(far).all():  # where they are longer
+        assert as_float64(far).tolist() == [[LARGEST, -LARGEST, 1.0]]
+    assert np.isinf(as_float64(np.array([np.inf], np.longdouble))).all()

@@ -14,7 +14,7 @@ from unittest import mock
 import mpmath
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_estimators import (
@@ -1707,3 +1707,19 @@ def test_a_table_of_another_type_is_refused_as_every_estimator_refuses_it(kind, 
     with pytest.raises(ValueError, match="T cannot be used") as caught:
         model.fit(words)
     assert str(caught.value) == str(usual.value).replace("X", "T", 1)
+
+
+@pytest.mark.parametrize(("k", "distances"), [(2, 1), (3, 3), (7, 7)])
+def test_the_factor_of_the_noise_is_the_least_over_all_splits(k, distances):
+    """Each of the distances fails with eta over their number. Mutations: without a union bound; two centers have two distances."""
+    shift, stretch, mu, eta = 0.01, 0.02, 0.3, 1e-4
+    z = stats.norm.isf(eta / distances) * stretch * math.sqrt(distances)
+
+    def factor(angle):
+        spread = z / (mu * math.sin(angle))
+        return shift * math.sqrt(k) / (mu * math.cos(angle)) * math.exp(spread)
+
+    least = optimize.minimize_scalar(factor, bounds=(0.01, 1.56), method="bounded").fun
+    found, mu_scales, mu_centers = k_tuples_scales.noise_factor(shift, stretch, k, mu, eta)
+    assert least * (1 - 1e-9) <= found <= 1.001 * least
+    assert math.hypot(mu_scales, mu_centers) == pytest.approx(mu)

@@ -652,6 +652,13 @@ def loaded(table, folder):
     return np.load(folder / "x.npy")
 
 
+def test_a_part_without_rows_shares_none():
+    """Mutation: what shows no row is said to show the first."""
+    table = np.full((10, 3), 0.5)
+    check_charged_unless(False, table[:0], table[:5, :2])
+    check_charged_unless(False, table[:5], table[:0, 1:])
+
+
 def test_rows_that_are_one_row_of_memory_are_not_disjoint():
     """Mutation: a width of 0 is divided by."""
     table = np.lib.stride_tricks.as_strided(np.full(3, 0.5), (10, 3), (0, 0))

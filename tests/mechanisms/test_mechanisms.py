@@ -1385,3 +1385,29 @@ def test_each_release_has_the_label_it_was_given():
     noise.mean(X, label="c", **ball)
     noise.count(np.ones(3), mu=0.5, label="d")
     assert [release.label for release in noise.receipt().releases] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(("norm", "d"), [(1, 2), (np.inf, 2), (np.inf, 3), (2, 1)])
+@pytest.mark.parametrize(("neighboring", "n_groups", "branched"), [
+    ("add_remove", 0, False), ("add_remove", 3, True), ("replace", 0, False), ("replace", 0, True),
+    ("replace", 1, False), ("replace", 2, False), ("replace", 3, True),
+])  # fmt: skip
+@pytest.mark.parametrize(("limit", "share"), [(3, 0), (3, 2), (2, 9)])
+def test_sensitivities_of_sums_and_counts_are_those_of_all_changes_of_a_record(
+    norm, d, neighboring, n_groups, branched, limit, share
+):
+    """A record is added, changes in its group, moves to another group or leaves, for another branch or for none of the groups."""
+    found = mechanisms.noise.sum_sensitivity(limit, share, d, norm, n_groups, neighboring, branched)
+    grid = itertools.product(range(-limit, limit + 1), repeat=d)
+    rows = [np.array(row) for row in grid if np.linalg.norm(row, norm) <= limit]
+    gone, here = np.zeros(d + 1), [np.append(row, share) for row in rows]
+    changes = [(new - old, gone) for old, new in itertools.product(here, repeat=2)]
+    moves = [(-old, new) for old, new in itertools.product(here, repeat=2)]
+    leaves = [(new, gone) for new in here]
+    if neighboring == "add_remove":
+        changes = leaves
+    else:
+        changes += moves * (n_groups > 1) + leaves * (n_groups > 0 or branched)
+    flat = np.array([np.concatenate(change) for change in changes])
+    assert found[0] == np.abs(flat).sum(axis=1).max()
+    assert found[1] == pytest.approx(np.linalg.norm(flat, axis=1).max())

@@ -766,3 +766,11 @@ def test_rounds_that_leave_each_less_than_the_lattice_holds_are_refused(variant)
                 model.fit(np.zeros((3, 2)))
         else:
             assert model._smallest_mu() >= 2.0**-26
+
+
+def test_the_smallest_cost_of_a_release_is_below_all_and_nearly_reached():
+    """By a tiny cluster, at which the search looks most often. Mutation: what the looks cost is forgotten."""
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * 1e-3
+    model = PEMeans(3, epsilon=0.5, delta=1e-6, radius=1.0, random_state=0).fit(X)
+    least = min(release.mu for release in model.spent_.releases if release.mu)
+    assert model._smallest_mu() <= least <= 1.01 * model._smallest_mu()

@@ -1723,3 +1723,12 @@ def test_the_factor_of_the_noise_is_the_least_over_all_splits(k, distances):
     found, mu_scales, mu_centers = k_tuples_scales.noise_factor(shift, stretch, k, mu, eta)
     assert least * (1 - 1e-9) <= found <= 1.001 * least
     assert math.hypot(mu_scales, mu_centers) == pytest.approx(mu)
+
+
+def test_the_memory_of_many_centers_counts_their_distances():
+    """Each to each, three numbers of eight bytes. Mutation: divided by the square of their number."""
+    for k in (10, 1000):
+        assert (
+            k_tuples.KTupleKMeans(k, epsilon=1.0, delta=1e-6, radius=1.0, n_tuples=50)._memory(2)
+            > 24 * k**2
+        )

@@ -200,7 +200,9 @@ def _beyond(rows, kind):
 
 
 def _mapped(rows):
-    """A memory map of a file that is deleted with the map."""
+    """A memory map of a file that is deleted with the map; no rows are an array, since numpy before 2.2 maps no empty file."""
+    if not rows.size:
+        return rows
     with TemporaryFile() as file:
         found = np.memmap(file, dtype=float, mode="w+", shape=rows.shape)
     found[:] = rows

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -73,6 +74,8 @@ def test_a_list_that_a_column_cannot_hold_is_refused_before_the_charge(case, kin
     budget = PrivacyBudget(4.0, 1e-4)
     model = PEMeans(2, radius=1.05, **COST)
     assert words in refused(budget, make_pipeline(scaler(values), model), table)
+    if kind == "polars" and sklearn.__version__ < "1.9":
+        return  # whose ColumnTransformer cannot select columns of a frame of polars without rows
     parts = [("all", scaler(values), ["a", "b"])]
     assert words in refused(budget, make_pipeline(ColumnTransformer(parts), model), table)
 

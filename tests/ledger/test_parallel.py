@@ -679,7 +679,8 @@ def test_columns_of_memory_without_rows_are_not_disjoint(owner, how, tmp_path):
     """Mutation: only an array that owns its memory as a table is looked at. Halves pass, and what cannot be told is refused."""
     table = OWNERS[owner](np.full((10, 3), 0.5), tmp_path)
     views = VIEWS[how][0](table)
-    assert parallel._is_same(*views) == (how != "halves")
+    has_rows = parallel._base_of(table).ndim == 2  # of a file too, before numpy 2.1
+    assert parallel._is_same(*views) == (VIEWS[how][1] if has_rows else how != "halves")
 
 
 # ---------------------------------------------------------------- maps of one file

@@ -22,7 +22,7 @@ from .convex import _BORROWED, algorithm_1, default_alpha, profile_weights
 from .convex import profiled_sensitivity
 from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
 from .discrepancy import private_second_moment, trust_region_max
-from .samples import _check_regression, _noisy_gradient, _numbers
+from .samples import _check_regression, _noisy_gradient, _numbers, doubt_bound
 from .samples import _require_columns, _require_run, ASample, on_lattice
 from .samples import PrivateAdaptation, Samples, squared_errors
 from ..inputs.declared import as_of_now
@@ -490,7 +490,7 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
     def _warn_of_source(self, Xs, ys):
         super()._warn_of_source(Xs, ys)
         sizes = np.abs(np.asarray(ys, dtype=float).ravel())
-        self._warn_if_most_exceed(sizes, "target_bound", "numbers of ys")
+        doubt_bound(self, "target_bound", sizes, "numbers of ys")
 
     def _bounds(self):
         """r, Lambda and Y, rounded to the lattices: at most one step longer than given."""

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Long', 'ASample', 'Samples', 'AnyRows', 'RowBound', 'PredictorBound', 'Kappa1', 'Variant', 'Protect', 'Sample',
-           'on_lattice', 'squared_errors', 'noisy_gradient', 'PrivateAdaptation']
+           'on_lattice', 'squared_errors', 'noisy_gradient', 'doubt_bound', 'PrivateAdaptation']
 
 # %% ../../nbs/adaptation/samples.ipynb #83745186
 import math
@@ -410,6 +410,21 @@ def _check_regression(given):
     _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
 
 
+def doubt_bound(given, name, sizes, what):
+    """A doubt if a PUBLIC bound is exceeded by most of some PUBLIC sizes, or is a hundred times the largest: noise is proportional to it."""
+    bound, owner = getattr(given, name), type(given).__name__
+    if len(sizes) and np.median(sizes) > (1 + 1e-6) * bound:
+        doubt(
+            f"{name}={bound!r}: most of the public {what} exceed it, and are cut to "
+            f"it. {owner} will learn little of their sizes; is the unit right?"
+        )
+    if len(sizes) and given.private and 0 < max(sizes) < bound / 100:
+        doubt(
+            f"{name}={bound!r}: none of the public {what} exceeds {max(sizes):.3g}, and the noise of {owner} is "
+            "proportional to this bound. Choose a smaller one; is the unit right?"
+        )
+
+
 def _numbers(y, name, owner):
     """Labels as a column of finite numbers, or one fixed error message for every invalid label."""
     with quiet():  # a label may print or warn anything when converted
@@ -502,16 +517,9 @@ class PrivateAdaptation(PrivateEstimator):
         return Sample(quantize(X, self.radius), labels, lattice(self.radius)[0])
 
     def _warn_of_source(self, Xs, ys):
-        """Warn if most of a PUBLIC source lies outside the bounds."""
+        """Doubt bounds that most of a PUBLIC source exceeds, or that are far too large for it."""
         lengths = np.hypot.reduce(np.asarray(Xs, dtype=float), axis=1)
-        self._warn_if_most_exceed(lengths, "radius", "rows of Xs")
-
-    def _warn_if_most_exceed(self, sizes, name, what):
-        if len(sizes) and np.median(sizes) > (1 + 1e-6) * getattr(self, name):
-            doubt(
-                f"{name}={getattr(self, name)!r}: most of the public {what} exceed it, and are cut to "
-                f"it. {type(self).__name__} will learn little of their sizes; is the unit right?"
-            )
+        doubt_bound(self, "radius", lengths, "rows of Xs")
 
     def _gate(self, Xt, yt, *, Xs, ys):
         if _is_empty(Xt) and Xs is not None:

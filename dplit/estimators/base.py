@@ -24,6 +24,7 @@ from ..inputs.console import say
 from ..inputs.checks import check_flag
 from ..inputs.doubts import A_ROUND, check_bounded, check_work
 from ..inputs.numbers import UnreadableRecords
+from ..inputs.tables import check_point_names
 from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
 
@@ -214,6 +215,8 @@ class PrivateEstimator(BaseEstimator):
                 given._check_public()
                 given._check_common()
                 if tables or named:
+                    points = {name: getattr(self, name, None) for name in ("center", "init")}
+                    check_point_names(type(self).__name__, points, (*tables, *named.values()))
                     given._check_tables(*tables, **named)
                     given._check_bounded(*tables, *named.values())
             except ValueError as error:

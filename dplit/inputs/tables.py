@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Rows', 'RowsOrNone', 'PartitionedRows', 'check_rows', 'empty_tables', 'fewest_records', 'require_a_record',
-           'refuse_gaps', 'check_types', 'check_columns', 'check_same_columns', 'keep_columns', 'check_fitted_columns',
-           'as_table', 'floats_of', 'one_each']
+           'refuse_gaps', 'check_types', 'check_columns', 'check_same_columns', 'check_point_names', 'keep_columns',
+           'check_fitted_columns', 'as_table', 'floats_of', 'one_each']
 
 # %% ../../nbs/inputs/tables.ipynb #764060a6
 import math
@@ -340,6 +340,28 @@ def check_same_columns(owner, **tables):
                 f"{first} and {second} do not have the same columns in the same order: {owner} matches "
                 f"columns by position. Pass both in one order, for example {second}[list({first}.columns)]."
             )
+
+# %% ../../nbs/inputs/tables.ipynb #a749f002
+def check_point_names(owner, points, tables):
+    """Refuse PUBLIC points whose names are not the columns of the first table with names, in their order: they are matched by position. No cell is read."""
+    named = {name: names for name, point in points.items() if (names := _names_of(point))}
+    known = (column_names(X) for X in tables if named and not isinstance(X, type))
+    columns = next((names for names in known if names is not None), None)
+    for name, names in named.items() if columns is not None else ():
+        if list(names) != list(columns):
+            raise ValueError(
+                f"{name}: its names are not those of the table's columns in their order, and {owner} matches them by "
+                f"position. Pass {name}[list(X.columns)], or its values alone."
+            )
+
+
+def _names_of(point):
+    """The names that a Series or a frame gives its numbers; empty if it has none."""
+    if hasattr(point, "iloc") and not hasattr(point, "columns"):
+        names = list(point.index)
+        return names if any(isinstance(name, str) for name in names) else []
+    names = None if isinstance(point, type) else column_names(point)
+    return [] if names is None else list(names)
 
 # %% ../../nbs/inputs/tables.ipynb #7ab1e002
 def _ask_rows(value, name, owner, axes, **options):

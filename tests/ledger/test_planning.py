@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import special
-from sklearn.base import clone
 
 from dplit import BudgetExceeded, GridKMeans, MaxCoverKMeans, NoisyLloyd, PEMeans, PrivacyBudget
 from dplit.accounting import (
@@ -505,8 +504,8 @@ def test_receipts_that_come_after_their_fits_are_added_as_they_count_and_the_led
     """Each of their releases counts as a fit: "spent" was above its own plain addition, and a refusal named ways out that were none."""
     X, bounds = np.random.default_rng(0).normal(size=(300, 2)), ([-8.0, -4.0], [8.0, 4.0])
     pure, mixed = (
-        GridKMeans(2, epsilon=1.0, bounds=bounds),
-        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=bounds),
+        GridKMeans(2, epsilon=1.0, bounds=bounds, random_state=0),
+        PEMeans(2, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0),
     )
     receipts = [model.fit(X).spent_ for model in (pure, mixed)]
     late, early = PrivacyBudget(4.0, 1e-5), PrivacyBudget(4.0, 1e-5)
@@ -522,7 +521,4 @@ def test_receipts_that_come_after_their_fits_are_added_as_they_count_and_the_led
         assert why in refused and f"epsilon = {rounded_up(added + 1)} by plain addition" in refused
         assert "Ways out" not in refused  # by addition too it is beyond the limit
     assert quote.added.epsilon == pytest.approx(added)
-    assert why in str(
-        pytest.raises(BudgetExceeded, late.fit, clone(pure).set_params(epsilon=0.6), X).value
-    )
     early.fit(pure, X)

@@ -2695,6 +2695,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel._shows_same_rows': ( 'ledger/parallel.html#_shows_same_rows',
                                                                                    'dplit/ledger/parallel.py'),
+                                       'dplit.ledger.parallel.doubt_one_table': ( 'ledger/parallel.html#doubt_one_table',
+                                                                                  'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel.fit_in_parallel': ( 'ledger/parallel.html#fit_in_parallel',
                                                                                   'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel.joint_cost': ('ledger/parallel.html#joint_cost', 'dplit/ledger/parallel.py')},

@@ -503,12 +503,12 @@ class TestWarningsAsErrors:
                 warnings.filterwarnings("default", ".* is large", PrivacyWarning)
                 if far > 1:  # by the public rows alone: before the charge
                     with pytest.raises(ValueError, match="most of the public rows"):
-                        budget.fit(made, table, y, Xs=table * far, ys=y)
+                        budget.fit(made, table, y, Xs=table * far, ys=y.copy())
                     with pytest.raises(DoubtWarning, match="most of the public rows"):
-                        budget.fit(made, table, y, Xs=table * far, ys=y, accept_doubts=True)
+                        budget.fit(made, table, y, Xs=table * far, ys=y.copy(), accept_doubts=True)
                     assert not budget.ledger
                     return
-                budget.fit(made, table, y, Xs=table * far, ys=y)
+                budget.fit(made, table, y, Xs=table * far, ys=y.copy())
         assert [row.state for row in budget.ledger] == ["settled"]
 
 

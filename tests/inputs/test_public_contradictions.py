@@ -4,12 +4,25 @@ import gc
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dplit import BoundedScaler, CnvxAdap, NCnvxAdap, PEMeans, PrivacyBudget, SourceTargetKMedoids
+from dplit import (
+    BoundedScaler,
+    CnvxAdap,
+    CovariateShiftClassifier,
+    LabelShiftClassifier,
+    NCnvxAdap,
+    PEMeans,
+    PrivacyBudget,
+    SourceTargetKMedoids,
+)
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
 from dplit.inputs.doubts import _KNOWN, Reach, check_reach, listed, reach_of, remember
@@ -35,14 +48,14 @@ def doubts(call):
     return [str(said.message) for said in caught]
 
 
-def costs_nothing(fit):
-    """A doubt stops a fit before the charge; advice does if warnings are errors."""
+def costs_nothing(fit, kind=None):
+    """A doubt stops a fit before the charge, as a mistake of another kind does; advice does if warnings are errors."""
     budget = PrivacyBudget(4.0, 1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DoubtWarning)
         with pytest.raises((DoubtWarning, ValueError)) as caught:
             fit(budget)
-    if caught.type is ValueError:
+    if caught.type is ValueError and kind is None:
         assert "in doubt before the charge" in str(caught.value)
         assert "accept_doubts=True" in str(caught.value)
     assert not budget.ledger
@@ -411,3 +424,89 @@ def test_parameters_that_contradict_each_other_are_refused_for_a_list_too(name):
         {"radius": 2.0},
     ):
         budget.fit(NoisyLloyd(2, **COST, **fine), rows)
+
+
+CUT = {
+    "itself": lambda Z: (Z, Z),
+    "a view": lambda Z: (Z, Z[:40]),
+    "a view in other columns": lambda Z: (Z[:, ::-1], Z),
+    "a frame": lambda Z: (pd.DataFrame(Z, columns=["a", "b"], copy=False), Z[:40]),
+}
+
+
+@pytest.mark.parametrize("cut", CUT.values(), ids=CUT)
+def test_a_private_table_that_is_public_too_is_doubted_before_the_charge(cut):
+    """What is released depends on it without noise; only NAS and NNA noticed, and only the same object."""
+    Z = RNG.uniform(-0.5, 0.5, (80, 2))
+    y = (Z[:, 0] > 0) * 1
+    one, two = cut(Z)
+    tables = {"Xt": one, "yt": y[: len(one)], "Xs": two, "ys": y[: len(two)].copy()}
+    asked = [(ADAPT[kind](), tables) for kind in ADAPT] + [
+        (LabelShiftClassifier(epsilon=1.0), tables),
+        (
+            CovariateShiftClassifier(epsilon=1.0, delta=1e-6),
+            {k: v for k, v in tables.items() if k != "yt"},
+        ),
+        (NeighborNoisyAverages(epsilon=1.0, radius=1.0), {"Xs": one, "Xt": two}),
+        (NoisyAverageSet(t=30, epsilon=1.0, radius=1.0), {"Xs": one, "Xt": two}),
+        (NoisyLloyd(2, init=np.asarray(two)[:2], radius=1.0, **COST), {"X": one}),
+    ]
+    for model, given in asked:
+        said = costs_nothing(lambda budget, model=model, given=given: budget.fit(model, **given))
+        assert "one table" in said and "without noise" in said, type(model).__name__
+        copies = {name: np.array(table) for name, table in given.items()}
+        if isinstance(model, NoisyLloyd):
+            copies["X"] = copies["X"].copy()
+        assert not doubts(
+            lambda model=model, copies=copies: PrivacyBudget(9.0, 1e-3).fit(clone(model), **copies)
+        )
+
+
+@pytest.mark.parametrize("parameter", ["center", "init"])
+def test_points_whose_names_are_in_another_order_are_refused(parameter):
+    """They were matched by position, charged, and the centers were those of other columns."""
+    X = pd.DataFrame({"a": RNG.normal(50, 1, 90), "b": RNG.normal(0, 1, 90)})
+
+    def by(*names):
+        if parameter == "center":
+            return pd.Series([0.0, 50.0], names)
+        return pd.DataFrame([[0.0, 50.0]] * 2, columns=names)
+
+    for names, fine in (
+        (("b", "a"), False),
+        (("lat", "lon"), False),
+        (("a", "b"), True),
+        ((0, 1), True),
+    ):
+        for table in (X, pl.from_pandas(X), pa.table(X)):
+            model = NoisyLloyd(2, radius=90.0, **{parameter: by(*names)}, **COST)
+            if fine:
+                assert PrivacyBudget(9.0, 1e-3).fit(model, table).spent_
+            else:
+                said = costs_nothing(
+                    lambda budget, model=model, table=table: budget.fit(model, table), ValueError
+                )
+                assert said.startswith(
+                    f"{parameter}: its names are not those of the table's columns"
+                )
+        assert (
+            NoisyLloyd(2, radius=90.0, **{parameter: by(*names)}, **COST).fit(X.to_numpy()).spent_
+        )
+
+
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+def test_a_bound_far_too_large_for_the_public_source_is_doubted(make):
+    X = RNG.uniform(-0.5, 0.5, (40, 2))
+    y, longest = (X[:, 0] > 0) * 1, np.linalg.norm(X, axis=1).max()
+    for factor, stops in ((99, False), (101, True)):
+        model = make(random_state=0).set_params(radius=factor * longest)
+        said = doubts(lambda model=model: model.fit(X.copy(), y, Xs=X, ys=y.copy()))
+        assert [one.startswith("in doubt: radius=") for one in said] == [True] * stops
+    if "target_bound" in make().get_params():
+        model = make(
+            random_state=0,
+        ).set_params(target_bound=101.0)
+        [said] = doubts(lambda: model.fit(X.copy(), y, Xs=X, ys=y.copy()))
+        assert said.startswith(
+            "in doubt: target_bound=101.0: none of the public numbers of ys exceeds 1"
+        )

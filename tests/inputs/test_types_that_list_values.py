@@ -102,7 +102,7 @@ def test_labels_whose_type_lists_no_class_are_refused_before_the_charge(form):
     said = refused(model, rows, labels(ENUM), Xs=rows, ys=words)
     assert "none of the classes" in said and said.startswith("yt")
     known = pl.Enum(["secret", "north", "west"])
-    PrivacyBudget(4.0, 1e-4).fit(model, rows, labels(known), Xs=rows, ys=words)
+    PrivacyBudget(4.0, 1e-4).fit(model, rows, labels(known), Xs=rows.copy(), ys=words)
 
 
 def run(folder, monkeypatch, values, *words):

@@ -360,9 +360,9 @@ GAUSSIANS = {
 
 def fitted_under(budget, model, rows):
     if isinstance(model, (NoisyAverageSet, NeighborNoisyAverages)):
-        return budget.fit(model, Xs=rows, Xt=SAMPLES[:20])
+        return budget.fit(model, Xs=rows, Xt=SAMPLES[:20].copy())
     if isinstance(model, (CnvxAdap, NCnvxAdap)):
-        return budget.fit(model, rows, LABELS, Xs=SAMPLES, ys=LABELS)
+        return budget.fit(model, rows, LABELS, Xs=SAMPLES.copy(), ys=LABELS.copy())
     return budget.fit(model, rows)
 
 

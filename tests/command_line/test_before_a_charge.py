@@ -768,7 +768,7 @@ def adapted(name, y, ys=None):
     budget = PrivacyBudget(9.0, 1e-3)
     model = make(epsilon=1.0, delta=1e-6, radius=20.0, n_iter=2, random_state=0, **own)
     try:
-        given = dict(Xs=X, ys=known if ys is None else ys)
+        given = dict(Xs=X.copy(), ys=1 - known if ys is None else ys)
         budget.fit(model, X, known if y is None else y, **given)
     except Exception as error:
         return error, [row.state for row in budget.ledger]

@@ -33,9 +33,9 @@ from ..inputs.checks import check_radius, column_types, DoubtWarning, is_number,
 from ..inputs.checks import warn_after_charge
 from ..inputs.doubts import check_reach, check_reach_in, check_start, check_start_in
 from ..inputs.doubts import check_work
-from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends, said_of_lists
+from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends
+from ..inputs.doubts import said_of_lists, worded
 from ..inputs.columns import said_of_unlisted
-from ..inputs.doubts import worded
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows

@@ -247,7 +247,7 @@ def late_in_words(late):
     if not late:
         return ""
     return (
-        f" {late} of the charges came as receipts after their fits, so each of their releases counts as a fit of "
+        f"{late} of the charges came as receipts after their fits, so each of their releases counts as a fit of "
         "its own. They would count less if the cost had been reserved before the fit and settled with the receipt, "
         "or with fixed=True for an estimator whose privacy_cost().fixed is True."
     )
@@ -290,9 +290,10 @@ def admitted(rule, state, row, stated):
     if row.tells:
         raise BudgetExceeded(_closed_by(name, rule))
     *before, late = stated()
+    why = f" {words}" if (words := late_in_words(late)) else ""
     epsilon, delta = map(math.fsum, zip(before, (row.epsilon, row.delta), strict=True))
     raise BudgetExceeded(
         f"{name} needs epsilon = {row.epsilon:g}, delta = {row.delta:g}: at delta = {rule.delta:g}, all charges "
         f"together would cost {_two_totals(rule, total, epsilon, delta)}, and the limit is "
-        f"{rule.epsilon:g}; {_refused(row)}{_way_out(rule, epsilon, delta)}{late_in_words(late)} Now {balance(rule, state)}."
+        f"{rule.epsilon:g}; {_refused(row)}{_way_out(rule, epsilon, delta)}{why} Now {balance(rule, state)}."
     )

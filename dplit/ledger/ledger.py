@@ -88,10 +88,12 @@ def _total_line(ledger):
             f"charges composed at {share_in_words(ledger._rule.shares.gaussian)} of delta, the rest is kept for addition "
             f"and for deltas (by plain addition: epsilon = {rounded_up(epsilon)} at delta = {rounded_up(delta)})"
         )
-    return (
-        f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}\n"
-        f"left: {ledger._balance()}{squares}{more}" + late_in_words(late).replace(" ", "\n", 1)
+    lines = (
+        f"{total}; neighboring: {ledger.neighboring or 'not yet named'}{unit_of_privacy(ledger)}",
+        f"left: {ledger._balance()}{squares}{more}",
+        late_in_words(late),
     )
+    return "\n".join(filter(None, lines))
 
 
 def _as_dict(ledger):

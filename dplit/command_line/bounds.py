@@ -22,8 +22,8 @@ from ..inputs.checks import float_of, is_number
 from ..inputs.doubts import as_one_name, SEPARATORS
 from ..inputs.ranges import BoundedScaler
 from .options import number_of
-from .files import _Block, _separator, check_table, read_names
-from .sources import no_text
+from .files import _Block, check_table, read_names
+from .sources import no_text, separators
 
 # %% ../../nbs/command_line/bounds.ipynb #b0d50011
 _PARTS = "column", "low", "high", "values", "missing", "weight"
@@ -113,7 +113,7 @@ def _from_csv(text, path):
             f"{path}: it is empty; a file of bounds begins with the line column,low,high."
         )
     lines = io.StringIO(text, newline="")  # a name may hold a line break
-    separator = _separator(lines.readline())
+    separator = separators(lines.readline())[0]
     lines.seek(0)
     reader = csv.DictReader(lines, delimiter=separator)
     reader.fieldnames = [name.strip() for name in reader.fieldnames]

@@ -21,7 +21,7 @@ import numpy as np
 
 from .options import SIGNS
 from .parquet import _cells_like, _HALTS, _parquet, BLOCK
-from .sources import check_source, is_parquet, Source, suffix, unreadable
+from .sources import check_source, is_parquet, separators, Source, unreadable
 from ..inputs.foreign import quiet
 from ..inputs.checks import column_kind, memory_of_machine, type_said
 from ..inputs.columns import refuse_unreadable
@@ -126,23 +126,15 @@ HEAD = 2**24  # bytes of a first line, at most
 LONGEST = 2**28  # characters; a longer record is malformed
 _CELL = {  # quoted or not, up to a separator or the end of a record
     s: re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|((?!")[^{s}]*+))(?=[{s}]|\Z)', re.DOTALL)
-    for s in ",;\t|"
+    for s in SEPARATORS
 }
 _INSIDE = re.compile(r'[^"]*+(?:""[^"]*+)*+')  # of a quoted cell
 _open_csv = partial(open, newline="", encoding="utf-8-sig", errors="surrogateescape")
 
 
-def _separator(head, name=""):
-    """The separator of cells, by the names of the columns; a quoted name may contain any character."""
-    bare = "".join(head.split('"')[::2])
-    if suffix(name) in (".tsv", ".tab") and "\t" in bare:
-        return "\t"
-    return max(_CELL, key=bare.count)
-
-
 def _head(first, name=""):
     """(names of the columns, separator) from a CSV file's first line."""
-    separator = _separator(first, name)
+    separator = separators(first, name)[0]
     return [name.strip() for name in _cells(first, separator)], separator
 
 # %% ../../nbs/command_line/files.ipynb #1ca865f9

@@ -13,7 +13,7 @@ import uuid
 from typing import Annotated, Any, Self
 
 from .charging import charged, _close, require_room, _reserve, _stated
-from .parallel import doubt_one_table, fit_in_parallel
+from .parallel import fit_in_parallel
 from .planning import quote_fits
 from .admission import ADDED, balance, epsilon_in_words, late_in_words, Model, next_fit
 from .admission import NextFit, Rule, Spent
@@ -638,7 +638,6 @@ class PrivacyBudget(Budget):
                 before = receipt_of(estimator)
                 require_room(self, Row.for_cost(**cost))  # before a table is looked at
                 check_fit(estimator, args, kwargs)
-                doubt_one_table(estimator, args, kwargs)
 
             def work():
                 fitted = estimator.fit(*args, **kwargs)

@@ -31,6 +31,7 @@ from ..inputs.foreign import check_images, constant_on, doubt_constant, each_rec
 from ..inputs.foreign import found_on_public, TRIED, try_on
 from ..inputs.frames import one_record
 from ..inputs.numbers import as_float64, UnreadableRecords
+from ..inputs.overlap import doubt_one_table
 from ..inputs.ranges import BoundedScaler
 from ..inputs.tables import check_columns, check_rows
 
@@ -491,6 +492,7 @@ def check_fit(estimator, args, kwargs):
             f"as {name}__Xs=..., without metadata routing."
         )
     check_fit(last, (_made_of(steps, X), y), own)
+    doubt_one_table(last, (X, y), own)  # what the steps make of a table is another one
 
 
 def _handed_over(X, y=None, **given):

@@ -35,6 +35,7 @@ from ..mechanisms.noise import Noise
 from ..accounting.receipts import Line, Receipt
 from ..inputs.contracts import Flag, Function, positive
 from ..inputs.doubts import doubt, refuse_doubts, said_once
+from ..inputs.overlap import doubt_starts
 from ..inputs.tables import check_columns, check_rows, empty_tables, RowsOrNone
 from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
 
@@ -217,7 +218,6 @@ class Plan(NamedTuple):
                 f"grid: it has {len(settings):,} candidates, more than {most:,}, and each is a fit at its full privacy "
                 "cost: choose a few."
             )
-        settings = tuple(settings)
         models = tuple(_candidate(estimator, setting) for setting in settings)
         costs = [declared_cost(paid_step(model)) for model in models]
         name, same = costs[0]["name"], ("neighboring", "max_rows_per_person")
@@ -243,7 +243,8 @@ class Plan(NamedTuple):
         random_state = check_random_state(getattr(paid_step(estimator), "random_state", None))
         _check_choice(models, settings, epsilon)
         _check_units(estimator, settings, scorer)
-        return cls(models, settings, scorer, bound, epsilon, random_state, cost)
+        doubt_starts(paid_step(estimator), settings, X)
+        return cls(models, tuple(settings), scorer, bound, epsilon, random_state, cost)
 
 # %% ../../nbs/ledger/search.ipynb #f5c82b1c
 def _check_bound(bound, said, owner):

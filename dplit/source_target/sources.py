@@ -119,11 +119,11 @@ class PrivateSources(PrivateEstimator):
                 f"Xs does not have the columns of Xt: {owner} compares rows of the two."
             )
         check_same_columns(owner, Xs=Xs, Xt=Xt)
-        if Xs is Xt:
-            doubt(
-                f"Xs and Xt are one table: {owner} protects Xs, and what it releases depends on Xt without noise."
-            )
         check_reach(Xs, owner, self.radius, self.center)
+        self._doubt_target(target)
+
+    def _doubt_target(self, target):
+        """Doubt what the PUBLIC target, as numbers, says about the parameters."""
 
     def _gate(self, *, Xs, Xt):
         owner = type(self).__name__
@@ -276,9 +276,7 @@ class NoisyAverageSet(PrivateSources):
         self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
-    def _check_tables(self, *tables, Xs=ABSENT, Xt=ABSENT):
-        super()._check_tables(*tables, Xs=Xs, Xt=Xt)
-        target = check_points(Xt, "Xt", type(self).__name__, (None, None))
+    def _doubt_target(self, target):
         extent = np.linalg.norm(target - target.mean(axis=0), axis=1).max()
         # even the average of a single cell, which has the least noise
         costs = [self._cost(), *([{"epsilon": self.epsilon}] if self.rho is None else [])]

@@ -454,12 +454,31 @@ def test_a_private_table_that_is_public_too_is_doubted_before_the_charge(cut):
     for model, given in asked:
         said = costs_nothing(lambda budget, model=model, given=given: budget.fit(model, **given))
         assert "one table" in said and "without noise" in said, type(model).__name__
+        (alone,) = doubts(lambda model=model, given=given: model.fit(**given))
+        assert "one table" in alone, type(model).__name__
         copies = {name: np.array(table) for name, table in given.items()}
         if isinstance(model, NoisyLloyd):
             copies["X"] = copies["X"].copy()
         assert not doubts(
             lambda model=model, copies=copies: PrivacyBudget(9.0, 1e-3).fit(clone(model), **copies)
         )
+
+
+def test_a_private_table_that_is_public_too_is_doubted_by_every_door():
+    """Only `PrivacyBudget.fit` did, and not for a pipeline."""
+    Z = RNG.uniform(-0.5, 0.5, (80, 2))
+    y = (Z[:, 0] > 0) * 1
+    start = lambda table: NoisyLloyd(2, init=table[:2], radius=1.0, **COST)  # noqa: E731
+    piped = lambda model: make_pipeline(FunctionTransformer(record_wise(np.negative)), model)  # noqa: E731
+    source = {"ncnvxadap__Xs": Z[:9], "ncnvxadap__ys": y[:9].copy()}
+    asked = {
+        "search": lambda b: b.search(start(Z), {"n_iter": [1, 2]}, Z, epsilon=0.1),
+        "parallel": lambda b: b.parallel({"a": (start(Z), Z), "b": (start(Z.copy()), Z.copy())}),
+        "pipeline": lambda b: b.fit(piped(start(Z)), Z),
+        "a source": lambda b: b.fit(piped(ADAPT["classification"]()), Z, y, **source),
+    }  # fmt: skip
+    for name, call in asked.items():
+        assert "one table" in costs_nothing(call), name
 
 
 @pytest.mark.parametrize("parameter", ["center", "init"])

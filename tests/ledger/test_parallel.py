@@ -35,6 +35,8 @@ from dplit import (
     PrivacyBudget,
 )
 from dplit.accounting import Receipt, Release, Spending, gaussian_delta, gaussian_mu, pure_mu
+from dplit.inputs import overlap
+from dplit.inputs.overlap import share_records
 from dplit.ledger import parallel, penalised_distances, record_wise
 from dplit.ledger.admission import Rule
 from dplit.ledger.rules import _like, replaced, replaced_pair
@@ -549,7 +551,7 @@ LIBRARIES = "pandas", "pandas, masked", "pandas, arrow", "polars", "pyarrow"
 def test_views_that_overlap_are_refused_and_halves_are_not(library, words):
     """By addresses alone: what the buffers hold plays no part."""
     table, cut = frames(library, words)
-    same = lambda *two: parallel._is_same(*two)  # noqa: E731
+    same = lambda *two: share_records(*two)  # noqa: E731
     assert same(cut(table, 0, 31), cut(table, 30, 60)) and same(table, cut(table, 59, 60))
     assert not same(cut(table, 0, 30), cut(table, 30, 60))
     assert not same(cut(table, 0, 0), table) and not same(table, frames(library, words)[0])
@@ -561,8 +563,8 @@ def test_views_that_overlap_are_refused_and_halves_are_not(library, words):
 
 def test_views_are_recognized_between_libraries_and_as_labels():
     table, _ = frames("polars")
-    assert parallel._is_same(table, table["x"].to_numpy()[:, None])
-    assert parallel._is_same(table["x"][:9], table[8:]) and not parallel._is_same(table["x"][:8], table[8:])  # fmt: skip
+    assert share_records(table, table["x"].to_numpy()[:, None])
+    assert share_records(table["x"][:9], table[8:]) and not share_records(table["x"][:8], table[8:])  # fmt: skip
     parts = {"a": (Gaussian(), [1], table["x"][:9]), "b": (Gaussian(), [2], table["x"][8:])}
     budget = PrivacyBudget(**LIMITS)
     with pytest.raises(ValueError, match="one table twice, or two views of one"):
@@ -576,11 +578,11 @@ def test_views_are_recognized_between_libraries_and_as_labels():
 
 def test_what_a_library_does_not_show_is_not_compared():
     lists = pl.DataFrame({"x": [[1], [2]]})
-    assert not parallel._is_same(lists, lists.clone())
+    assert not share_records(lists, lists.clone())
     with warnings.catch_warnings(action="error"):  # no schema of a lazy frame is resolved
-        assert not parallel._is_same(pl.LazyFrame({"x": [1]}), pl.LazyFrame({"x": [1]}))
+        assert not share_records(pl.LazyFrame({"x": [1]}), pl.LazyFrame({"x": [1]}))
     bits = pl.DataFrame({"x": [True, False] * 9})
-    assert not parallel._is_same(bits[:9], bits[9:])  # they share a byte, and no record
+    assert not share_records(bits[:9], bits[9:])  # they share a byte, and no record
 
 
 def test_an_estimator_of_one_relation_is_not_advised_another():
@@ -612,7 +614,7 @@ def test_ranges_of_rows_meet_as_sets_do():
             range(*rng.integers(-9, 30, 2).tolist(), int(rng.choice([-5, -3, -2, -1, 1, 2, 3, 6])))
             for _ in range(2)
         )
-        assert parallel._meet(one, other) == bool({*one} & {*other}), (one, other)
+        assert overlap._meet(one, other) == bool({*one} & {*other}), (one, other)
 
 
 VIEWS = {  # of ten rows: two views, and whether a row is in both
@@ -679,8 +681,8 @@ def test_columns_of_memory_without_rows_are_not_disjoint(owner, how, tmp_path):
     """Mutation: only an array that owns its memory as a table is looked at. Halves pass, and what cannot be told is refused."""
     table = OWNERS[owner](np.full((10, 3), 0.5), tmp_path)
     views = VIEWS[how][0](table)
-    has_rows = parallel._base_of(table).ndim == 2  # of a file too, before numpy 2.1
-    assert parallel._is_same(*views) == (VIEWS[how][1] if has_rows else how != "halves")
+    has_rows = overlap._base_of(table).ndim == 2  # of a file too, before numpy 2.1
+    assert share_records(*views) == (VIEWS[how][1] if has_rows else how != "halves")
 
 
 # ---------------------------------------------------------------- maps of one file
@@ -731,7 +733,7 @@ def test_maps_are_compared_by_their_place_in_the_file(how, tmp_path):
     """Mutations: the offset of a map is forgotten, or that of a view in its map; only arrays themselves, and not frames, are compared."""
     np.arange(30.0).tofile(tmp_path / "x")
     make, same = MAPS[how]
-    assert parallel._is_same(*make(partial(at_offset, tmp_path))) == same
+    assert share_records(*make(partial(at_offset, tmp_path))) == same
 
 
 def test_a_file_is_known_by_other_names_and_another_file_is_another(tmp_path):
@@ -741,8 +743,8 @@ def test_a_file_is_known_by_other_names_and_another_file_is_another(tmp_path):
     (tmp_path / "other").write_bytes((tmp_path / "x").read_bytes())
     one = at_offset(tmp_path, 0, 10)
     for name, same in (("link", True), ("hard", True), ("other", False)):
-        assert parallel._is_same(one, np.memmap(tmp_path / name, float, "r", shape=(10, 3))) == same
+        assert share_records(one, np.memmap(tmp_path / name, float, "r", shape=(10, 3))) == same
     two = at_offset(tmp_path, 5, 5)
     (tmp_path / "x").unlink()
     # what a name that is gone stood for cannot be told
-    assert parallel._is_same(one[:5], two)
+    assert share_records(one[:5], two)

@@ -179,7 +179,7 @@ def test_usual_sizes_are_not_doubted():
         for k in (1, 8, 20):
             KTupleKMeans(k, **COST).check_tables(np.zeros((1, 10)))
         NoisyLloyd(500, init="cells", **COST).check_tables(X)
-        NoisyLloyd(3, init=X[:3], **COST).check_tables(X)
+        NoisyLloyd(3, init=X[:3].copy(), **COST).check_tables(X)
         GridKMeans(1000, **GRID).check_tables(X)
         PEMeans(8, population=10**6, n_public=1000, n_votes=2, **COST).check_tables(X)
 

@@ -117,7 +117,7 @@ def pairs_of(neighboring):
         across = [("across", np.vstack([row, crowd]), np.vstack([-row, crowd])) for row in Xt[3:5]]
         return across + audit.neighbors(2, RADIUS, neighboring="replace", n_random=8)
     beside = [("at a cell", crowd, np.vstack([crowd, row])) for row in Xt[3:5]]
-    nobody = [("nobody", np.zeros((0, 2)), Xt[:1])]
+    nobody = [("nobody", np.zeros((0, 2)), Xt[:1].copy().copy())]
     return nobody + beside + audit.neighbors(2, RADIUS, n_random=8)
 
 

@@ -179,8 +179,9 @@ def doubt_one_table(estimator, args, kwargs):
     """
     names, owner = getattr(estimator, "_private_tables", ()), type(estimator).__name__
     given = inspect.signature(estimator.fit).bind(*args, **kwargs).arguments if names else {}
-    private = [(name, table) for name, table in given.items() if name in names]
-    public = [(name, table) for name, table in given.items() if name not in (*names, "y")]
+    tables = [item for item in given.items() if item[0][0] != "y"]  # labels have the rows of these
+    private = [item for item in tables if item[0] in names]
+    public = [item for item in tables if item[0] not in names]
     public += [(name, getattr(estimator, name, None)) for name in _STARTS]
     _doubt_shared(owner, private, public)
 

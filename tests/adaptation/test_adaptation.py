@@ -1162,7 +1162,10 @@ def test_no_record_decides_whether_there_is_an_answer_at_the_ends_of_the_ranges(
         data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape))), shape
     )
     X, y = some(2, 2), some(2)
-    other, source = (np.vstack([some(1, 2), X[1:]]), np.r_[some(1), y[1:]]), {"Xs": X, "ys": y}
+    other, source = (
+        (np.vstack([some(1, 2), X[1:]]), np.r_[some(1), y[1:]]),
+        {"Xs": X.copy(), "ys": y},
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -15,6 +15,7 @@ from itertools import chain, product, starmap
 import numpy as np
 
 from .doubts import doubt
+from .tables import LABELS
 
 # %% ../../nbs/inputs/overlap.ipynb #9a4a1201
 def _columns_of(table):
@@ -179,7 +180,9 @@ def doubt_one_table(estimator, args, kwargs):
     """
     names, owner = getattr(estimator, "_private_tables", ()), type(estimator).__name__
     given = inspect.signature(estimator.fit).bind(*args, **kwargs).arguments if names else {}
-    tables = [item for item in given.items() if item[0][0] != "y"]  # labels have the rows of these
+    tables = [
+        item for item in given.items() if item[0] not in LABELS
+    ]  # labels have the rows of these
     private = [item for item in tables if item[0] in names]
     public = [item for item in tables if item[0] not in names]
     public += [(name, getattr(estimator, name, None)) for name in _STARTS]

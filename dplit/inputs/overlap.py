@@ -180,9 +180,8 @@ def doubt_one_table(estimator, args, kwargs):
     """
     names, owner = getattr(estimator, "_private_tables", ()), type(estimator).__name__
     given = inspect.signature(estimator.fit).bind(*args, **kwargs).arguments if names else {}
-    tables = [
-        item for item in given.items() if item[0] not in LABELS
-    ]  # labels have the rows of these
+    # labels have the rows of their table
+    tables = [item for item in given.items() if item[0] not in LABELS]
     private = [item for item in tables if item[0] in names]
     public = [item for item in tables if item[0] not in names]
     public += [(name, getattr(estimator, name, None)) for name in _STARTS]

@@ -65,13 +65,15 @@ def _bytes_of(chunk):
     return cells[chunk.offset * width : (chunk.offset + len(chunk)) * width]
 
 
-def share_records(one, other):
+def share_records(one, other, *, unknown=True):
     """Whether two tables are one object, or views of one memory or file that show some record of it both. No cell is read.
 
     Parameters
     ----------
     one, other : array_like
         Of any library; a table whose memory is not shown shares no record.
+    unknown : bool
+        What to answer where it is not known which bytes are one row.
 
     Returns
     -------
@@ -84,14 +86,16 @@ def share_records(one, other):
     arrays = None in first or None in second  # an array may hold any column of a frame
     alike = product(first, second) if arrays else [(a, a) for a in first if a in second]
     pairs = (product(_memory_of(first[a]), _memory_of(second[b])) for a, b in alike)
-    return _shows_same_rows(one, other) or any(starmap(_shares_memory, chain.from_iterable(pairs)))
+    return _shows_same_rows(one, other, unknown) or any(
+        starmap(_shares_memory, chain.from_iterable(pairs))
+    )
 
 
 def _shares_memory(one, other):
     return np.shares_memory(*_in_one_file(one, other)[:2])
 
 
-def _shows_same_rows(one, other):
+def _shows_same_rows(one, other, unknown):
     """Whether two views of one array of numpy, or of one file, show the same rows of it, also in different columns."""
     if not all(isinstance(table, np.ndarray) and table.ndim == 2 for table in (one, other)):
         return False
@@ -99,7 +103,9 @@ def _shows_same_rows(one, other):
     if base is None:
         return False
     if base.ndim != 2:  # what a row of it is, is not known: only whole rows in their order pass
-        return any(t.strides != (t.shape[1] * t.itemsize, t.itemsize) for t in (one, other))
+        return unknown and any(
+            t.strides != (t.shape[1] * t.itemsize, t.itemsize) for t in (one, other)
+        )
     return _meet(*(_rows_in(table, base) for table in (one, other)))
 
 
@@ -208,7 +214,7 @@ def _doubt_shared(owner, private, public):
     """A doubt if one of some PUBLIC tables is a PRIVATE one or shows rows of it; both are pairs (name, table)."""
     for (mine, one), (other, two) in product(private, public):
         told = one is not None and two is not None and not isinstance(two, str)
-        if told and share_records(one, two):
+        if told and share_records(one, two, unknown=False):
             what = "are" if one is two else "show rows of"
             doubt(
                 f"{mine} and {other} {what} one table: {owner} protects {mine}, and what it releases depends on "

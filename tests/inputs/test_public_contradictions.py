@@ -481,6 +481,17 @@ def test_a_private_table_that_is_public_too_is_doubted_by_every_door():
         assert "one table" in costs_nothing(call), name
 
 
+def test_halves_of_one_file_are_two_tables(tmp_path):
+    """Without a column, which of its bytes are one row is not known; that was said to be one table."""
+    np.save(tmp_path / "x.npy", RNG.uniform(-0.5, 0.5, (80, 3)))
+    Z = np.load(tmp_path / "x.npy")
+    y = (Z[:, 2] > 0) * 1
+    fit = lambda Xt, Xs: ADAPT["classification"]().fit(Xt, y[:40], Xs=Xs, ys=y[40:])  # noqa: E731
+    assert not doubts(lambda: fit(Z[:40, :2], Z[40:, :2]))
+    (said,) = doubts(lambda: fit(Z[:40, :2], Z[:40, :2]))
+    assert "Xt and Xs show rows of one table" in said
+
+
 @pytest.mark.parametrize("parameter", ["center", "init"])
 def test_points_whose_names_are_in_another_order_are_refused(parameter):
     """They were matched by position, charged, and the centers were those of other columns."""

@@ -108,7 +108,7 @@ def _shows_same_rows(one, other, unknown):
         )
     return _meet(*(_rows_in(table, base) for table in (one, other)))
 
-
+# %% ../../nbs/inputs/overlap.ipynb #9a4a1213
 def _meet(one, other):
     """Whether two ranges, with steps up or down, have a number in common."""
     one, other = (rows if rows.step > 0 else rows[::-1] for rows in (one, other))

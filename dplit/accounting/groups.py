@@ -82,7 +82,7 @@ def record_budget(
     Raises
     ------
     ValueError
-        If the delta of one record is too small to compute with, as for an epsilon in the hundreds.
+        If the delta of one record is too small to compute with, as for an epsilon in the hundreds (Gaussian noise: in the thousands).
     """
     m = max_rows_per_person
     if m == 1:
@@ -91,11 +91,14 @@ def record_budget(
     if not delta:
         return each, 0.0
     if gaussian:
-        return each, gaussian_delta(each, gaussian_mu(epsilon, delta) / m * (1 - 1e-9))
-    if not (part := delta / group_factor(each, m) * (1 - 1e-12)) > 1e-300:
+        part = gaussian_delta(each, gaussian_mu(epsilon, delta) / m * (1 - 1e-9))
+    else:
+        part = delta / group_factor(each, m) * (1 - 1e-12)
+    if not part > 1e-300:  # below, a float has few digits, and then none
+        other = "" if gaussian else ", or an estimator with Gaussian noise only"
         raise ValueError(
             f"epsilon={epsilon:g}, max_rows_per_person={m}: the delta of one row would be below 1e-300; "
-            "choose a smaller epsilon, or an estimator with Gaussian noise only."
+            f"choose a smaller epsilon{other}."
         )
     return each, part
 

@@ -487,10 +487,10 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         bound = self.target_bound
         return quantize(_numbers(y, name, "CnvxAdap"), bound)[:, 0] * lattice(bound)[0]
 
-    def _warn_of_source(self, Xs, ys):
-        super()._warn_of_source(Xs, ys)
-        sizes = np.abs(np.asarray(ys, dtype=float).ravel())
-        doubt_bound(self, "target_bound", sizes, "numbers of ys")
+    def _doubt_bounds(self, X, y, letter):
+        super()._doubt_bounds(X, y, letter)
+        sizes = np.abs(np.asarray(y, dtype=float).ravel())
+        doubt_bound(self, "target_bound", sizes, f"numbers of y{letter}")
 
     def _bounds(self):
         """r, Lambda and Y, rounded to the lattices: at most one step longer than given."""

@@ -497,8 +497,8 @@ class PrivateAdaptation(PrivateEstimator):
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
-        if public and name == "source":
-            self._warn_of_source(Xs, ys)  # before a charge
+        if public:
+            self._doubt_bounds(X, y, name[0])  # before a charge
         for d in [public.X.shape[1]] if public else columns:
             self._check_model(d, public)
 
@@ -516,10 +516,10 @@ class PrivateAdaptation(PrivateEstimator):
         labels = self._labels(y, f"y{letter}")
         return Sample(quantize(X, self.radius), labels, lattice(self.radius)[0])
 
-    def _warn_of_source(self, Xs, ys):
-        """Doubt bounds that most of a PUBLIC source exceeds, or that are far too large for it."""
-        lengths = np.hypot.reduce(np.asarray(Xs, dtype=float), axis=1)
-        doubt_bound(self, "radius", lengths, "rows of Xs")
+    def _doubt_bounds(self, X, y, letter):
+        """Doubt bounds that most of a PUBLIC sample exceeds, or that are far too large for it."""
+        lengths = np.hypot.reduce(np.asarray(X, dtype=float), axis=1)
+        doubt_bound(self, "radius", lengths, f"rows of X{letter}")
 
     def _gate(self, Xt, yt, *, Xs, ys):
         if _is_empty(Xt) and Xs is not None:
@@ -599,7 +599,7 @@ class PrivateAdaptation(PrivateEstimator):
         Warns
         -----
         DoubtWarning
-            If most rows or labels of a PUBLIC source exceed the bounds, before a budget is charged: a
+            If most rows or labels of the PUBLIC sample exceed the bounds, before a budget is charged: a
             unit may be wrong.
         PrivacyWarning
             If delta is above one over the number of private records.

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,10 +145,14 @@ def _till(options, model):
     return budget
 
 # %% ../../nbs/command_line/command.ipynb #957af04b
+def _clusters(options):
+    return f"{options.clusters} cluster{'s' * (options.clusters > 1)}"
+
+
 def _say_cost(options, model, told, budget):
     """Print what a run would cost and what would be left, from PUBLIC facts alone: `--dry-run`."""
     cost = declared_cost(model)
-    said = [f"{options.clusters} clusters by {cost['name']}, because {told.why}"]
+    said = [f"{_clusters(options)} by {cost['name']}, because {told.why}"]
     if told.left_out:
         said.append(f"left out, because no range is declared: {listed(told.left_out, 12)}")
     said += (
@@ -219,17 +224,27 @@ def _result(options, source, scaler, model, told, charge=None):
     )
 
 # %% ../../nbs/command_line/command.ipynb #c6cb31d1
+def _apart(names, taken):
+    """Names that are not taken yet, and then are: as they are, called ours, or numbered."""
+    for name in names:
+        numbered = (f"{name} ({number})" for number in count(2))
+        name = next(one for one in chain([name, f"{name} (ours)"], numbered) if one not in taken)
+        taken.add(name)
+        yield name
+
+
 def _lines(result):
     """Head and rows of centers.csv."""
-    names = [name for column in result.columns for name in column.outputs]
-    errors = [f"{name}_standard_error" for name in names]
-    ours = lambda *mine: [f"{name} (ours)" if name in {*names, *errors} else name for name in mine]
-    head, parts = [*ours("cluster"), *names], [result.centers]
+    taken = set()
+    names = [*_apart([n for column in result.columns for n in column.outputs], taken)]
+    errors = [*_apart([f"{name}_standard_error" for name in names], taken)]
+    cluster, *sizes = _apart(["cluster", "size", "size_standard_error"], taken)
+    head, parts = [cluster, *names], [result.centers]
     if result.sizes is not None:
-        head += ours("size", "size_standard_error")
+        head += sizes
         parts.append(np.column_stack([result.sizes, result.errors]))
     if result.center_errors is not None:
-        head += [f"{name} (ours)" if name in names else name for name in errors]
+        head += errors
         parts.append(result.center_errors)
     numbers = np.column_stack(parts)
     return head, [[i, *(f"{x:.10g}" for x in row)] for i, row in enumerate(numbers, 1)]
@@ -361,7 +376,7 @@ def _answer(options, source, scaler, model, stop, told, charge=None):
             say("keeping at most {1} rows of each id in column {0} ...".format(*persons))
         with clock("reading"):
             rows = read_rows(source, scaler, keeping(persons))
-        say(f"{options.clusters} clusters by {type(model).__name__}, because {told.why} ...")
+        say(f"{_clusters(options)} by {type(model).__name__}, because {told.why} ...")
         with clock("clustering"), empty_tables():
             model.fit(rows)
     result = _result(options, source, scaler, model, told, charge)
@@ -392,8 +407,8 @@ def _cluster(options, source, found):
     told = _Told(*said, *ends, mistakes, tuple(remarks(scaler, model)))
     if mistakes and not (options.accept_doubts or options.dry_run):
         raise ValueError(stopped(mistakes, "add --accept-doubts"))
-    inside = options.out.resolve().is_relative_to(options.table.resolve())
-    if inside and os.path.isdir(options.table):
+    out, table = map(Path, map(os.path.realpath, (options.out, options.table)))
+    if out.is_relative_to(table) and os.path.isdir(options.table):
         raise ValueError(
             f"--out {options.out} lies in the folder of the table, all of whose files are read; name another folder."
         )

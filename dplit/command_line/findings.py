@@ -20,7 +20,7 @@ from ..inputs.console import printable
 from ..estimators.grid import GridKMeans, said_of_cells
 from ..inputs.doubts import deciding, ends_of, listed, of_one_value, Reach, said_of_deciding
 from ..inputs.doubts import said_of_ends, worded
-from ..inputs.columns import said_of_unlisted
+from ..inputs.columns import said_of_missing, said_of_unlisted
 
 # %% ../../nbs/command_line/findings.ipynb #5e71485c
 class Result(NamedTuple):
@@ -140,10 +140,10 @@ def doubts(result):
     """Sentences (PUBLIC) about possible mistakes, from declared and released values alone, after the first word of what stops no run; or "".
 
     Clusters that may be empty, centers that are means of middles of cells, lists whose values hardly any row has,
-    shares with much noise, lists of one value, columns in which every cluster lies at an end of the range, and a column that alone
+    shares with much noise, lists of one value, columns in which every cluster lies at an end of the range or at what stands for missing cells, and a column that alone
     distinguishes the clusters.
     """
-    lists = chain(_empty_lists(result), _noisy_shares(result))
+    lists = chain(_empty_lists(result), _noisy_shares(result), _mostly_missing(result))
     single = filter(None, map(of_one_value, result.columns))
     found = _empty_clusters(result), _of_cells(result), lists, single, _ends(result), _alone(result)
     said = " ".join(chain(*found))
@@ -178,6 +178,17 @@ def _empty_lists(result):
     sure, errors = ~_maybe_empty(result), result.center_errors
     errors = None if errors is None else errors[sure]
     yield from filter(None, [said_of_unlisted(result.centers[sure], errors, result.columns)])
+
+
+def _mostly_missing(result):
+    """Columns in which every cluster that surely has rows lies at what a missing cell counts as."""
+    sure, errors = ~_maybe_empty(result), result.center_errors
+    errors = None if errors is None else errors[sure]
+    ranges = [
+        (0.0, 1.0) if c.values else (c.low, c.high) for c in result.columns for _ in c.outputs
+    ]
+    of = result.centers[sure], errors, result.columns, *np.transpose(ranges)
+    yield from filter(None, [said_of_missing(*of)])
 
 
 def _noisy_shares(result):

@@ -263,7 +263,7 @@ def _sentences(result):
         else f"with {unit['others']}"
     )
     yield (
-        f"The table was clustered into {k} groups by {result.method}, with random noise that hides "
+        f"The table was clustered into {k} group{'s' * (k > 1)} by {result.method}, with random noise that hides "
         f"{unit['hidden']}. The guarantee compares the table {relation}."
     )
     if result.why:
@@ -451,7 +451,8 @@ def _made_by_words(result):
 # %% ../../nbs/command_line/reports.ipynb #b47be79b
 def report(result):
     """The report: one HTML file that loads nothing else. PUBLIC, as is everything on it."""
-    title = html.escape(f"{result.source}: {len(result.centers)} groups, found privately")
+    k = len(result.centers)
+    title = html.escape(f"{result.source}: {k} group{'s' * (k > 1)}, found privately")
     left = ", ".join(map(str, result.left_out))
     left = f"Left out, because no range was declared: {left}." if left else ""
     warn = (
@@ -459,7 +460,7 @@ def report(result):
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in _sentences(result))
     items = "".join(f"<li>{html.escape(text)}</li>" for text in _not_protected(result))
-    return "\n".join(
+    page = "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -473,3 +474,4 @@ def report(result):
             f"<p><small>{html.escape(_made_by_words(result))}</small></p></body></html>",
         ]
     )
+    return printable(page, also="\n\t")

@@ -35,7 +35,7 @@ from ..inputs.doubts import check_reach, check_reach_in, check_start, check_star
 from ..inputs.doubts import check_work
 from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends
 from ..inputs.doubts import said_of_lists, worded
-from ..inputs.columns import said_of_unlisted
+from ..inputs.columns import said_of_missing, said_of_unlisted
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
 from ..inputs.tables import fewest_records, keep_columns, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
@@ -322,7 +322,7 @@ def _said_of_ball(model, X, centers, errors):
         ends = zip(columns, ends_of(centers, errors, reach.low, reach.high), strict=True)
         yield from said_of_ends((c.name, end, c.high - c.low) for c, end in ends if not c.values)
         of = centers, errors, reach.columns, reach.low, reach.high
-        yield from filter(None, [said_of_unlisted(*of)])
+        yield from filter(None, [said_of_unlisted(*of), said_of_missing(*of)])
     yield from filter(None, [said_of_lists(centers, reach.columns)])
 
 # %% ../../nbs/estimators/kmeans.ipynb #5827e8d0

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights', 'said_of_unlisted']
+           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights', 'said_of_unlisted',
+           'said_of_missing']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
 import math
@@ -324,4 +325,33 @@ def said_of_unlisted(centers, errors, columns, low=0.0, high=1.0):
     return (
         f"In column{'s' * (len(found) > 1)} {listed(found)} most rows of every cluster have none of the "
         "declared values: does upper or lower case, or the spelling, differ?"
+    )
+
+
+def said_of_missing(centers, errors, columns, low, high):
+    """A sentence about ranges in which all clusters lie at what a missing cell counts as; otherwise "".
+
+    Parameters
+    ----------
+    centers, errors, columns
+        As for `said_of_unlisted`. Where errors are unknown, or above a hundredth of the range, nothing is said.
+    low, high : ndarray of shape (outputs,)
+        Ends of the outputs.
+    """
+    if errors is None or len(centers) < 2:
+        return ""
+    place, found = 0, []
+    for column in columns:
+        if not column.values and column.missing not in (None, "drop", column.low, column.high):
+            share = (column.missing - column.low) / (column.high - column.low)
+            wide = high[place] - low[place]
+            away, error = centers[:, place] - (low[place] + share * wide), errors[:, place]
+            if (np.abs(away) <= 0.01 * wide + 2 * error).all() and error.max() <= wide / 100:
+                found.append(f"{column.name!r} ({column.missing:g})")
+        place += len(column.outputs)
+    if not found:
+        return ""
+    return (
+        f"In column{'s' * (len(found) > 1)} {listed(found)} every cluster lies at what a missing or unreadable cell "
+        "counts as: are most cells of it missing or unreadable?"
     )

@@ -112,15 +112,16 @@ def place_of(path, what):
     """The absolute path of a file; a path that is a folder, or whose folder is missing, is refused with the next step."""
     if "\0" in str(path):
         raise ValueError(f"{what}: a path cannot hold the character NUL; name another path.")
-    path = Path(path).expanduser().resolve()
-    try:
-        os.stat(f"{path}{'-' * 40}")  # a file may get others beside it, with longer names
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as error:  # such as: File name too long
-        raise type(error)(
-            f"{what} {path}: it cannot be used ({error.strerror}); name another path."
-        ) from None
+    path = Path(os.path.realpath(Path(path).expanduser()))
+    for one in (path, f"{path}{'-' * 40}"):  # a file may get others beside it, with longer names
+        try:
+            os.stat(one)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:  # such as: File name too long
+            raise type(error)(
+                f"{what} {path}: it cannot be used ({error.strerror}); name another path."
+            ) from None
     if os.path.isdir(path):
         raise IsADirectoryError(f"{what} {path}: it is a folder; name a file in it.")
     if os.path.exists(path) and not os.path.isfile(path):

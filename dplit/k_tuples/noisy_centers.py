@@ -289,6 +289,11 @@ class KNoisyCenters(PlannedClusterer):
             return
         test, own, mu, eta = self._cost(self._sampled_plan(n))
         if self.variant == "extension":
+            if test < 2.0**-29:  # its noise has to fit on the lattice
+                raise ValueError(
+                    f"epsilon={self.epsilon:g}: the test of {type(self).__name__} would add noise of hundreds of millions "
+                    "of tuples, and its lattice ends there; choose a larger one."
+                )
             short = majority(n) + math.log(1 / (2 * own * _HAIR)) / test - n
             chance = laplace_tail(short, 1 / test)
             self._check_chance(chance, n, partial(self.min_tuples, *self._numbers()))

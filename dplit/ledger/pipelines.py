@@ -482,14 +482,14 @@ def check_fit(estimator, args, kwargs):
     except TypeError:
         raise TypeError(
             "a pipeline in a budget is fitted to one table X and, where its last step needs them, labels y. Pass "
-            f"further tables by name, such as {name}__Xs=..."
+            f"further tables by name, such as {name}__Xs=..., prepared as the steps prepare X."
         ) from None
     own = {key.removeprefix(f"{name}__"): value for key, value in given.items()}
     strange = [key for key in given if not key.startswith(f"{name}__")]
     if strange or given and get_config()["enable_metadata_routing"]:
         raise TypeError(
             f"{', '.join(strange or given)}: a pipeline in a budget passes further tables to its last step only, "
-            f"as {name}__Xs=..., without metadata routing."
+            f"as {name}__Xs=..., prepared as the steps prepare X, without metadata routing."
         )
     check_fit(last, (_made_of(steps, X), y), own)
     doubt_one_table(last, (X, y), own)  # what the steps make of a table is another one

@@ -402,6 +402,15 @@ def _check_budget(cost):
         )
 
 
+def _check_reach(radius):
+    """Refuse a ball whose rows may lie at a distance from each other that noise on a lattice cannot count."""
+    if radius > 5e89:
+        raise ValueError(
+            f"radius={radius:g}: MaxCoverKMeans counts distances of up to twice the radius, and needs at most 5e89; "
+            "choose other units."
+        )
+
+
 def _check_published(given):
     """Refuse what the published algorithm cannot do."""
     if given.init is not None:
@@ -561,6 +570,7 @@ class MaxCoverKMeans(PrivateKMeans):
             _check_published(self)
         else:
             _check_budget(budget_of(self))
+            _check_reach(self.radius)
         c = self._covers()
         check_grid(c.d, c.finest, c.ratio, c.snap, self.n_public, "MaxCoverKMeans")
 

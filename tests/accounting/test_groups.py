@@ -142,8 +142,25 @@ def test_the_budget_of_a_row_is_the_largest(epsilon, delta, m):
 def test_a_budget_of_one_row_is_itself_and_an_impossible_one_is_refused():
     assert record_budget(0.7, 1e-7, 1) == record_budget(0.7, 1e-7, 1, gaussian=True) == (0.7, 1e-7)
     assert record_budget(1.0, 0.0, 4)[0] <= 0.25
-    with pytest.raises(ValueError, match="below 1e-300"):
+    with pytest.raises(
+        ValueError, match="below 1e-300.*, or an estimator with Gaussian noise only"
+    ):
         record_budget(800.0, 1e-6, 2)
+
+
+@pytest.mark.parametrize("m", [2, 3, 10, 1000])
+def test_a_delta_with_few_digits_is_refused_with_gaussian_noise_too(m):
+    """It was rounded up to 5e-324, and a receipt stated more than was charged."""
+    refused = 0
+    for epsilon in np.geomspace(1000, 20000, 60):
+        try:
+            each, part = record_budget(epsilon, 1e-6, m, gaussian=True)
+        except ValueError as error:
+            refused += 1
+            assert str(error).endswith("below 1e-300; choose a smaller epsilon.")
+            continue
+        assert not refused and m * gaussian_mu(each, part) <= gaussian_mu(epsilon, 1e-6)
+    assert 0 < refused < 60
 
 
 # ---------------------------------------------------------------- receipts

@@ -348,3 +348,47 @@ def test_no_name_steers_the_terminal(desk, capsys, sign, more):
 def test_names_in_a_sentence_begin_no_line():
     """Mutation: `listed` that takes a line break for a part of a name."""
     assert listed(["a", "b\nwritten: nothing", "c\rd"]) == "a, b written: nothing and c d"
+
+
+# ---------------------------------------------------------------- names that meet
+
+
+def test_no_two_columns_of_the_result_have_one_name(desk):
+    """A column may have the name that a number of ours, or an error of another column, would have."""
+    head = "size,size_standard_error,cluster,cluster_standard_error,reg=north,reg\n"
+    rows = "".join(f"{i % 7},{i % 5},{i % 3},{i % 2},{i % 4},{['north', 'south'][i % 2]}\n" for i in range(300))  # fmt: skip
+    Path("t.csv").write_text(head + rows)
+    ranges = "".join(f"{name},0,7,\n" for name in head.strip().split(",")[:-1])
+    Path("b.csv").write_text("column,low,high,values\n" + ranges + "reg,,,north|south\n")
+    assert main(asked("--accept-doubts")) == 0
+    names = Path("out/centers.csv").read_text().split("\n")[0].split(",")
+    assert len({*names}) == len(names) == 1 + 2 * 7 + 2
+    # the columns of the table keep their names
+    assert names[1:6] == head.split(",")[:5] and names[6] == "reg=north (ours)"
+
+
+@pytest.mark.parametrize("name", ["ledger", "table", "out"])
+def test_a_link_to_itself_is_told(desk, capsys, name):
+    Path("loop").symlink_to("loop")
+    line = asked(table="loop") if name == "table" else asked()
+    line = ["loop" if word == {"ledger": "ledger.db"}.get(name, name) else word for word in line]
+    said = refused(capsys, line)
+    assert "loop" in said and "Traceback" not in said
+    if name == "ledger":
+        assert "it cannot be used (Too many levels of symbolic links)" in said
+
+
+def test_one_cluster_is_one(desk, capsys):
+    line = [word if word != "2" else "1" for word in asked()]
+    assert main(line) == 0
+    said = capsys.readouterr().out + Path("out/report.html").read_text()
+    assert "1 cluster by" in said and "clustered into 1 group by" in said
+    assert not any(wrong in said for wrong in ("1 clusters", "1 groups"))
+
+
+def test_no_name_steers_what_shows_a_report(desk):
+    Path("t.csv").write_text(Path("t.csv").read_text().replace("age", "a\x1b[31m\u202ege\x07"))
+    Path("b.csv").write_text(Path("b.csv").read_text().replace("age", "a\x1b[31m\u202ege\x07"))
+    assert main(asked("--accept-doubts")) == 0
+    page = Path("out/report.html").read_text()
+    assert not any(sign in page for sign in "\x1b\u202e\x07") and "[31m" in page

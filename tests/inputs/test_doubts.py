@@ -3,13 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from dplit import BoundedScaler, PEMeans, PrivacyBudget
 from dplit.audit.observations import fitting, observe
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning
-from dplit.inputs.columns import Column
+from dplit.inputs.columns import Column, said_of_missing
 from dplit.inputs.doubts import (
     advise,
     check_inside,
@@ -117,6 +119,50 @@ def test_two_codes_may_lie_at_both_ends_and_are_named_where_they_lie_at_one():
     assert "column 'b' every cluster lies at the low end" in low and "two codes" in low
     assert "'d'" in high and "two codes" not in high
     assert "'c'" in both and "two codes" not in both and "'a'" not in both
+
+
+def test_a_column_at_what_a_missing_cell_counts_as_is_told():
+    """Mutations: ends are told twice, one cluster or an unknown error tells it, an output of a list moves the places."""
+    columns = [
+        Column("where", values=("a", "b")),
+        Column("x", 0.0, 100.0, missing=40.0),
+        Column("y", 0.0, 10.0, missing="drop"),
+        Column("z", 5.0, 9.0, missing=5.0),
+        Column("w", -1.0, 1.0),
+    ]
+    low, high = np.array([0, 0, 0, 0, 5, -1.0]), np.array([1, 1, 100, 10, 9, 1.0])
+    at = np.array([[0.3, 0.7, 40, 5, 5, 0.0], [0.4, 0.6, 40.5, 5, 5, 0]])
+    sharp = 0.001 * (high - low) * np.ones((2, 1))
+    said = said_of_missing(at, sharp, columns, low, high)
+    assert said.startswith("In column 'x' (40) every cluster lies at what a missing")
+    half = low + (at - low) / 2  # scaled otherwise
+    assert said_of_missing(half, sharp / 2, columns, low, (low + high) / 2) == said
+    for other in (
+        (at[:1], sharp[:1]),
+        (at, None),
+        (at, sharp * 11),
+        (at + [[0, 0, 5, 0, 0, 0], [0] * 6], sharp),
+    ):
+        assert said_of_missing(*other, columns, low, high) == ""
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_pipeline_tells_that_most_cells_counted_as_missing(share):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 90, 4000), "income": rng.uniform(0, 8e4, 4000)})
+    table.loc[rng.random(4000) < share, "income"] = np.nan
+    ends = {"age": 0, "income": 0}, {"age": 120, "income": 2e5}
+    pipe = make_pipeline(
+        BoundedScaler(*ends, missing={"income": "middle"}),
+        NoisyLloyd(3, epsilon=4.0, delta=1e-6, radius=2**0.5, random_state=0),
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pipe.fit(table)
+    told = [
+        str(said.message) for said in caught if "missing or unreadable cell" in str(said.message)
+    ]
+    assert len(told) == share
 
 
 BITS = (np.random.default_rng(4).random((3000, 1)) < 0.001).astype(int)

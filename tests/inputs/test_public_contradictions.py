@@ -346,6 +346,34 @@ def test_a_public_sample_without_records_is_doubted_and_a_private_one_is_not(mak
     assert not doubts(lambda: make(random_state=0).fit(X, y))
 
 
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+@pytest.mark.parametrize("protect", ["target", "source"])
+@pytest.mark.parametrize(("factor", "said"), [(1e3, "most of the public rows of X{} exceed it"), (1e-5, "none of the public rows of X{} exceeds")])  # fmt: skip
+def test_a_public_sample_in_another_unit_than_the_radius_is_doubted(make, protect, factor, said):
+    """That of the target was not, if the source is protected."""
+    other = {"target": "s", "source": "t"}[protect]
+    X = RNG.uniform(-0.5, 0.5, (60, 2))
+    y = (X[:, 0] > 0) * 1
+    given = {"Xt": X[:30], "yt": y[:30], "Xs": X[30:], "ys": y[30:]}
+    model = make(protect=protect, random_state=0)
+    assert not doubts(lambda: clone(model).fit(**given))
+    wrong = given | {f"X{other}": given[f"X{other}"] * factor}
+    assert said.format(other) in costs_nothing(lambda budget: budget.fit(clone(model), **wrong))
+    private = "ts".replace(other, "")
+    secret = given | {f"X{private}": given[f"X{private}"] * factor}
+    assert not doubts(lambda: clone(model).fit(**secret))
+
+
+def test_public_numbers_beyond_their_bound_are_doubted_on_either_side():
+    X = RNG.uniform(-0.5, 0.5, (60, 2))
+    for protect, other in (("target", "s"), ("source", "t")):
+        given = {"Xt": X[:30], "yt": X[:30, 0], "Xs": X[30:], "ys": X[30:, 0]}
+        given[f"y{other}"] = given[f"y{other}"] * 1e4
+        model = ADAPT["regression"](protect=protect)
+        said = costs_nothing(lambda budget, m=model, g=given: budget.fit(m, **g))
+        assert f"most of the public numbers of y{other} exceed it" in said
+
+
 # ---------------------------------------------------------------- once
 
 

@@ -1732,3 +1732,18 @@ def test_the_memory_of_many_centers_counts_their_distances():
             k_tuples.KTupleKMeans(k, epsilon=1.0, delta=1e-6, radius=1.0, n_tuples=50)._memory(2)
             > 24 * k**2
         )
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.1, 0.5])
+def test_a_test_whose_noise_no_lattice_holds_is_refused_before_the_tuples_are_read(delta):
+    T = np.array([[0, 0], [50, 50.0]]) + np.random.default_rng(0).normal(
+        scale=0.01, size=(400, 2, 2)
+    )
+    for epsilon in (1e-12, 1e-9, 2.0**-28 * 0.999):
+        with pytest.raises(
+            ValueError, match="the test of KNoisyCenters would add noise of hundreds"
+        ):
+            KNoisyCenters(epsilon=epsilon, delta=delta).check_tables(T)
+    model = KNoisyCenters(epsilon=2.0**-28, delta=delta, random_state=0)
+    model.check_tables(T)
+    assert model.fit(T).spent_.epsilon_at(delta) <= 2.0**-28

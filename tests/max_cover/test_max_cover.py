@@ -1216,3 +1216,17 @@ def test_lists_pass_the_face_and_covers_are_those_of_arrays():
         m.GridCover(p, 0.5) for m, p in ((max_cover, points.tolist()), (max_cover_grid, points))
     )
     assert np.array_equal(ours.histogram, theirs.histogram) and ours.size == theirs.size
+
+
+@pytest.mark.parametrize("zoom", [True, False])
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_the_largest_ball_is_answered_and_a_larger_one_refused_before_the_charge(zoom, neighboring):
+    """Beyond it, distances of rows from each other are too large to count; it was charged and then refused."""
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    make = partial(MaxCoverKMeans, 2, epsilon=1.0, delta=1e-6, zoom=zoom, neighboring=neighboring)
+    for radius in (1e-90, 5e89):
+        model = make(radius=radius, random_state=0).fit(X * radius)
+        assert np.isfinite(model.cluster_centers_).all()
+    for radius in (5.0001e89, 6e89, 1e90):
+        with pytest.raises(ValueError, match="twice the radius, and needs at most 5e89"):
+            make(radius=radius).privacy_cost()

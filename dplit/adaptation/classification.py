@@ -24,6 +24,7 @@ from .losses import ALoss, LogLoss, Loss
 from .nonconvex import _check_loss_runs, _named, _of_known, _released_sizes, _right
 from .nonconvex import algorithm_2, target_names, trust_in, worth_calling
 from .samples import _check_sizes, _noisy_gradient, _require_run, ASample
+from .doubts import doubt_predictor
 from .samples import on_lattice, PrivateAdaptation, Sample, Samples
 from ..geometry.balls import uniform_in_ball
 from ..inputs.declared import as_of_now
@@ -590,6 +591,11 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
 
     def _check_model(self, d, public=None):
         _check_loss_runs(self._loss(len(self.classes)), d, public, "NCnvxAdap")
+
+    def _doubt_bounds(self, X, y, letter):
+        super()._doubt_bounds(X, y, letter)
+        if self.loss is None:  # of another one, what an output is is not known
+            doubt_predictor(self, X, 1.0, "all classes would be nearly equally probable")
 
     def _labels(self, y, name):
         places = label_places(y, self.classes)

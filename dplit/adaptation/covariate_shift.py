@@ -34,7 +34,7 @@ from ..inputs.contracts import RequiredEpsilon, Rule, Table as Matrix, Vector
 from ..inputs.declared import as_of_now, PARAMETERS, RELEASED
 from ..inputs.foreign import check_pair, one_column, refuse_words
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
-from ..inputs.tables import check_same_columns, keep_columns
+from ..inputs.tables import check_same_columns, keep_columns, require_a_record
 from ..mechanisms.noise import mean_in_ball
 
 # %% ../../nbs/adaptation/covariate_shift.ipynb #a2a4fd6c
@@ -354,6 +354,8 @@ class CovariateShift(PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
+        if self.neighboring == "replace":  # then the number of records is PUBLIC
+            require_a_record(Xt, owner, "Xt")
         refuse_gaps(owner, Xs=Xs, ys=ys)
         X = check_rows(Xs, owner, "Xs").astype(float)
         if columns not in (None, X.shape[1]):

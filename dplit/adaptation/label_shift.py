@@ -19,11 +19,11 @@ from scipy import linalg
 from scipy.optimize import nnls
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
+from .doubts import doubt_alone, doubt_confused, doubt_weights
 from ..inputs.declared import as_of_now
 from ..inputs.contracts import RandomState, Relation, RequiredEpsilon, Rule
 from ..estimators.base import PrivateEstimator
@@ -31,12 +31,11 @@ from ..inputs.contracts import NotNegative, Count, Positive, positive
 from ..inputs.contracts import Table as Matrix, Vector, RowsPerPerson
 from ..inputs.foreign import check_pair, of_one_sort, one_column, label_places, LABEL_SORTS
 from ..inputs.foreign import refuse_no_classes, refuse_no_labels
-from ..inputs.foreign import check_foreign, each_record
-from ..inputs.checks import is_number, shown, warn_after_charge
-from ..inputs.doubts import doubt
+from ..inputs.foreign import check_foreign, each_record, quiet
+from ..inputs.checks import shown, warn_after_charge
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows, refuse_gaps
 from ..inputs.tables import check_same_columns
-from ..inputs.tables import keep_columns
+from ..inputs.tables import keep_columns, require_a_record
 
 # %% ../../nbs/adaptation/label_shift.ipynb #3bad81ec
 OfEachClass, OfPairs = Annotated[Vector, "K+"], Annotated[Matrix, "K+ K+"]
@@ -291,21 +290,22 @@ def _check_source_model(model, name, owner):
     return model
 
 
-_PRIORS = "class_weight", "class_weights", "auto_class_weights", "scale_pos_weight"
-_PRIORS += "priors", "class_prior", "fit_prior"
+def _check_alone(model, source, codes, classes):
+    """Refuse a PUBLIC model that fails on a row alone; a doubt if it predicts another class for it than among others."""
+    bin_of = _by_copies(model, classes, np.ones((len(classes), _LEVELS - 1)))
+    first = source[np.unique(codes, return_index=True)[1]].astype(float)
+    check_foreign(bin_of, first, (), "estimator: the source's model, copied and shown one row,")
+    rows = source[np.linspace(0, len(source) - 1, min(len(source), 100)).astype(int)].astype(float)
+    with quiet():  # it may warn of any row
+        alone = np.array(bin_of(rows)) // _LEVELS
+        among = _said(copy.deepcopy(model), rows, classes)[0]
+    doubt_alone(alone, among)
 
 
-def _doubt_weights(model, owner):
-    """A doubt about a PUBLIC classifier whose posterior is not that of the source, unless it is calibrated afterwards."""
-    if isinstance(model, CalibratedClassifierCV) or not hasattr(model, "get_params"):
-        return
-    for name, value in model.get_params().items():
-        usual = value is None or value is True or is_number(value) and value == 1
-        if name.rpartition("__")[2] in _PRIORS and not usual:
-            doubt(
-                f"estimator: its parameter {name} changes the proportions of the classes, and {owner} corrects those "
-                "of the source as it is. Leave it out, or pass CalibratedClassifierCV(estimator)."
-            )
+def _of_classes(confused):
+    """Shares of the predicted classes in each class, from those of bins."""
+    K = confused.shape[1]
+    return confused.reshape(K, _LEVELS, K).sum(axis=1)
 
 
 def _source_classes(ys, n, owner):
@@ -421,6 +421,8 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
     def _check_tables(self, Xt, yt=None, *, Xs, ys):
         owner = type(self).__name__
         columns = check_columns(Xt, owner, "Xt")
+        if self.neighboring == "replace":  # then the number of records is PUBLIC
+            require_a_record(Xt, owner, "Xt")
         refuse_gaps(owner, Xs=Xs, ys=ys)
         source = check_rows(Xs, owner, "Xs")
         if columns not in (None, source.shape[1]):
@@ -434,19 +436,14 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             )
         model = self.estimator
         model = LogisticRegression(max_iter=1000) if model is None else clone(model)
-        _doubt_weights(model, owner)
+        doubt_weights(model, owner)
         # here, where no private cell is read: a source that the model cannot learn has no privacy cost
         model.fit(source, classes[codes])
         self.estimator_ = model
         if yt is None:
-            first = source[np.unique(codes, return_index=True)[1]].astype(float)
-            check_foreign(
-                _by_copies(model, classes, np.ones((len(classes), _LEVELS - 1))),
-                first,
-                (),
-                "estimator: the source's model, copied and shown one row,",
-            )
+            _check_alone(model, source, codes, classes)
             self._confused = _confusion(model, source, codes, classes)
+            doubt_confused(_of_classes(self._confused), owner)
             self._edges = _level_edges(copy.deepcopy(model), source, classes)
         else:
             check_pair(Xt, yt, "yt", LABEL_SORTS[classes.dtype.kind], owner, classes)
@@ -474,7 +471,7 @@ class LabelShiftClassifier(ClassifierMixin, PrivateEstimator):
             binned = noise.histogram(bins, K * _LEVELS, **cost, label=label)
             p_value = counts_p_value(self._confused, binned, np.bincount(codes), scale)
             scale *= math.sqrt(_LEVELS)  # of a sum of noisy counts
-            confused = self._confused.reshape(K, _LEVELS, K).sum(axis=1)
+            confused = _of_classes(self._confused)
             counts = binned.reshape(K, _LEVELS).sum(axis=1)
             found = black_box_counts(confused, counts, shares, scale)
         return {

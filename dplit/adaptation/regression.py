@@ -22,7 +22,8 @@ from .convex import _BORROWED, algorithm_1, default_alpha, profile_weights
 from .convex import profiled_sensitivity
 from .discrepancy import labeled_discrepancy, loss_bound, private_discrepancy
 from .discrepancy import private_second_moment, trust_region_max
-from .samples import _check_regression, _noisy_gradient, _numbers, doubt_bound
+from .doubts import doubt_bound, doubt_predictor
+from .samples import _check_regression, _noisy_gradient, _numbers
 from .samples import _require_columns, _require_run, ASample, on_lattice
 from .samples import PrivateAdaptation, Samples, squared_errors
 from ..inputs.declared import as_of_now
@@ -491,6 +492,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         super()._doubt_bounds(X, y, letter)
         sizes = np.abs(np.asarray(y, dtype=float).ravel())
         doubt_bound(self, "target_bound", sizes, f"numbers of y{letter}")
+        typical = min(np.median(sizes), self.target_bound) if len(sizes) else 0.0
+        doubt_predictor(self, X, typical, f"half of y{letter} are {typical:.3g} or more")
 
     def _bounds(self):
         """r, Lambda and Y, rounded to the lattices: at most one step longer than given."""

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Long', 'ASample', 'Samples', 'AnyRows', 'RowBound', 'PredictorBound', 'Kappa1', 'Variant', 'Protect', 'Sample',
-           'on_lattice', 'squared_errors', 'noisy_gradient', 'doubt_bound', 'PrivateAdaptation']
+           'on_lattice', 'squared_errors', 'noisy_gradient', 'PrivateAdaptation']
 
 # %% ../../nbs/adaptation/samples.ipynb #83745186
 import math
@@ -26,6 +26,7 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
+from .doubts import doubt_bound
 from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
@@ -408,21 +409,6 @@ def _check_regression(given):
         more = 0.0 if isinstance(given.discrepancy, (str, type(None))) else given.discrepancy
         sizes["loss"] = residual * residual + more
     _check_sizes(given, ("radius", "weight_radius", "target_bound"), **sizes)
-
-
-def doubt_bound(given, name, sizes, what):
-    """A doubt if a PUBLIC bound is exceeded by most of some PUBLIC sizes, or is a hundred times the largest: noise is proportional to it."""
-    bound, owner = getattr(given, name), type(given).__name__
-    if len(sizes) and np.median(sizes) > (1 + 1e-6) * bound:
-        doubt(
-            f"{name}={bound!r}: most of the public {what} exceed it, and are cut to "
-            f"it. {owner} will learn little of their sizes; is the unit right?"
-        )
-    if len(sizes) and given.private and 0 < max(sizes) < bound / 100:
-        doubt(
-            f"{name}={bound!r}: none of the public {what} exceeds {max(sizes):.3g}, and the noise of {owner} is "
-            "proportional to this bound. Choose a smaller one; is the unit right?"
-        )
 
 
 def _numbers(y, name, owner):

@@ -186,7 +186,8 @@ class PrivateEstimator(BaseEstimator):
     def _check_bounded(self, *tables):
         """Doubt tables that were bounded at more rows of each person than a private fit counts, or whose number of rows it counts as public."""
         if getattr(self, "private", True):
-            check_bounded(tables, type(self).__name__, rows_per_person(self), self.neighboring)
+            of = type(self).__name__, rows_per_person(self), self.neighboring
+            check_bounded(tables, *of, chosen="neighboring" in self.get_params(deep=False))
 
     _private_tables = "X", "T", "Xt", "yt"  # of those that `fit` takes
 

@@ -37,7 +37,7 @@ from ..inputs.doubts import ends_of, on_boundary, reach_of, said_of_ends
 from ..inputs.doubts import said_of_lists, worded
 from ..inputs.columns import said_of_missing, said_of_unlisted
 from ..inputs.tables import check_columns, check_fitted_columns, check_rows
-from ..inputs.tables import fewest_records, keep_columns, require_a_record
+from ..inputs.tables import fewest_records, keep_columns, refuse_a_label, require_a_record
 from ..inputs.blocks import map_blocks, MappedRows
 from ..inputs.ranges import Bounds, box_of, instead_of_bounds
 
@@ -472,6 +472,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         return 0.0
 
     def _check_tables(self, X, y=None):
+        refuse_a_label(y, type(self).__name__)
         columns = check_columns(X, type(self).__name__, partitions=True)
         if self.neighboring == "replace":  # then the number of records is PUBLIC
             require_a_record(X, type(self).__name__)

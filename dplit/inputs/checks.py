@@ -20,7 +20,7 @@ import warnings
 from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 
 import numpy as np
 
@@ -422,6 +422,8 @@ def check_radius(radius, name, owner):
 def _not_points(points, array, fits):
     """What is wrong with PUBLIC points, and what to do."""
     kind = array.dtype.kind
+    if hasattr(points, "collect") and not hasattr(points, "shape"):
+        return "It is lazy and has no rows yet: pass what its collect() returns."
     if np.ma.is_masked(points):
         return "Some entries are masked: fill them, or leave their rows out."
     if kind in "US" or kind == "O" and any(isinstance(cell, str) for cell in array.ravel()):
@@ -435,10 +437,25 @@ def _not_points(points, array, fits):
     return "Some entries are NaN or infinite: replace them, or leave their rows out."
 
 
+def _array_of_points(points):
+    """PUBLIC points as an array: of a data frame also columns of nullable, decimal and other types of numbers."""
+    array = np.asarray(points)
+    if array.dtype.kind != "O" or not hasattr(points, "columns"):
+        return array
+    floats = [math.nan if _is_missing(cell) else cell for cell in array.ravel()]
+    if all(isinstance(cell, Number) and not isinstance(cell, bool) for cell in floats):
+        return np.array(list(map(float, floats))).reshape(array.shape)
+    return array
+
+
+def _is_missing(cell):
+    return cell is None or type(cell).__name__ == "NAType"
+
+# %% ../../nbs/inputs/checks.ipynb #2a14d889
 def check_points(points, name, owner, shape):
     """A PUBLIC array of finite unmasked numbers as a read-only float64 copy; None in `shape` allows any length."""
     try:
-        array = np.asarray(points)
+        array = _array_of_points(points)
     except Exception:  # rows of different lengths, or a cell that is not a number
         array = np.empty(0, dtype=object)
     masked = np.ma.is_masked(points)

@@ -337,7 +337,14 @@ def counting(max_rows_per_person):
         _COUNTED.reset(token)
 
 
-def check_bounded(tables, owner, max_rows_per_person, neighboring):
+_INSTEAD = {
+    True: 'Use an estimator with neighboring="add_remove".',
+    False: "This estimator knows no other relation: accept it if how many rows are kept may be known, or pass the same "
+    "number of rows for every person.",
+}
+
+
+def check_bounded(tables, owner, max_rows_per_person, neighboring, *, chosen=True):
     """A `DoubtWarning` if a table was bounded at more rows of each person than the fit, or its budget, counts, or its number of rows counts as public: PUBLIC facts.
 
     Parameters
@@ -347,14 +354,16 @@ def check_bounded(tables, owner, max_rows_per_person, neighboring):
     owner : str
     max_rows_per_person, neighboring
         Of the estimator.
+    chosen : bool
+        Whether it has a parameter `neighboring`.
     """
     m = max(max_rows_per_person, _COUNTED.get())
     bound = max((known_of(table).bounded_at for table in tables), default=0)
     if bound and neighboring == "replace":
         doubt(
             f"{owner}: bound_contributions chooses rows by the ids of each person, so the number of rows of this table is private, "
-            "and where neighboring datasets replace a record it counts as public: the guarantee does not cover it. Use "
-            'an estimator with neighboring="add_remove".'
+            "and where neighboring datasets replace a record it counts as public: the guarantee does not cover it. "
+            f"{_INSTEAD[chosen]}"
         )
     if bound > m:
         unit = "single rows" if m == 1 else f"persons with at most {m} rows each"

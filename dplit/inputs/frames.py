@@ -76,7 +76,8 @@ def without_rows(X):
 def column_names(X):
     """PUBLIC names of the columns of a PRIVATE data frame; no cell is read.
 
-    None if the columns have no names, or names that are not words. Refused if only some are words, or two are the same.
+    None if the columns have no names, or are numbered 0, 1, ... in order. Refused if only some names are words, if two are
+    the same, and if none is a word: whether 1 is a label or a position could not be told.
     """
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return None
@@ -91,6 +92,12 @@ def column_names(X):
             f"some column names of a table are words and some are not, such as {other!r} (of type "
             f"{type(other).__name__}): columns can be found by name only if all names are words. Rename the columns, "
             "for example by X.columns = X.columns.astype(str)."
+        )
+    if names != [*range(len(names))]:
+        raise ValueError(
+            f"the names of a table's columns are no words, such as {names[0]!r}, and are not 0, 1, ... in order, so a number "
+            "could be the name or the place of a column. Make them words, for example by X.columns = "
+            "X.columns.map(str), or number them by X.columns = range(X.shape[1])."
         )
     reader = BaseEstimator()
     validate_data(reader, X, skip_check_array=True)

@@ -25,7 +25,7 @@ from ..inputs.numbers import array_of, is_masked, UnreadableRecords
 from ..estimators.base import PrivateEstimator
 from ..inputs.checks import AbstainedWarning, check_between, check_center
 from ..inputs.checks import warn_after_charge
-from ..inputs.tables import check_rows, check_types
+from ..inputs.tables import check_rows, check_types, refuse_a_label
 
 # %% ../../nbs/k_tuples/clusterer.ipynb #5323c23f
 def check_tuples(T, owner):
@@ -134,6 +134,7 @@ class TupleClusterer(PrivateEstimator):
             )
 
     def _check_tables(self, T, y=None):
+        refuse_a_label(y, type(self).__name__)
         shape = tuples_shape(T, type(self).__name__)
         check_center(self.center, "center", type(self).__name__, shape[2])
         self._check_size(*shape)

@@ -7,6 +7,7 @@ __all__ = ['Otherwise', 'NoNumbers', 'RecordWise', 'record_wise', 'check_form', 
            'n_columns_seen', 'check_fit']
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0002
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -469,12 +470,14 @@ def n_columns_seen(estimator, X):
     *steps, (_, last) = estimator.steps
     return n_columns_seen(last, _made_of(steps, X))
 
-
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0229
 def check_fit(estimator, args, kwargs):
     """Refuse impossible PUBLIC properties of the tables of a fit, before it is charged; private cells are not read."""
     if not isinstance(estimator, Pipeline):
         if callable(getattr(type(estimator), "check_tables", None)):
             estimator.check_tables(*args, **kwargs)
+        else:
+            _check_call(estimator, args, kwargs)
         return
     *steps, (name, last) = estimator.steps
     try:
@@ -493,6 +496,19 @@ def check_fit(estimator, args, kwargs):
         )
     check_fit(last, (_made_of(steps, X), y), own)
     doubt_one_table(last, (X, y), own)  # what the steps make of a table is another one
+
+
+def _check_call(estimator, args, kwargs):
+    """Refuse what is no call of an estimator's `fit`, before it is charged."""
+    owner = type(estimator).__name__
+    if not callable(getattr(estimator, "fit", None)):
+        raise TypeError(f"{owner} has no method fit, so a budget cannot fit it.")
+    try:
+        inspect.signature(estimator.fit).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{owner}.fit: {error}.") from None
+    except ValueError:  # built in, it has none
+        pass
 
 
 def _handed_over(X, y=None, **given):

@@ -37,7 +37,8 @@ from ..inputs.contracts import Flag, Function, positive
 from ..inputs.doubts import doubt, refuse_doubts, said_once
 from ..inputs.overlap import doubt_starts
 from ..inputs.tables import check_columns, check_rows, empty_tables, RowsOrNone
-from ..inputs.checks import check_positive, check_random_state, did_you_mean, shown
+from ..inputs.checks import check_positive, check_random_state, did_you_mean, float_of
+from ..inputs.checks import is_number, shown
 
 # %% ../../nbs/ledger/search.ipynb #22de45c3
 class Search(NamedTuple):
@@ -109,6 +110,14 @@ def _require_private(estimator):
         declared_cost(estimator)
 
 
+_NOT_SEARCHED = {
+    "random_state": "the candidates would differ in their noise only, each is charged at its full privacy cost, and noise "
+    "from a known seed protects no record. Leave it out of the grid; the cost of several fits also pays for one fit with a "
+    "larger epsilon.",
+    "verbose": "it changes only what is printed, and each candidate is charged at its full privacy cost. Leave it out of the grid.",
+}
+
+
 def _read_grid(grid):
     """A PUBLIC grid, if it maps names to lists of values."""
     grids = [grid] if isinstance(grid, Mapping) else grid
@@ -121,12 +130,8 @@ def _read_grid(grid):
     for name, values in (item for one in grids for item in one.items()):
         if not isinstance(name, str):
             raise TypeError(f"grid: {shown(name)} is not the name of a parameter.")
-        if name.rpartition("__")[2] == "random_state":
-            raise ValueError(
-                f"grid: {name!r} is not a parameter to search: the candidates would differ in their noise only, each is "
-                "charged at its full privacy cost, and noise from a known seed protects no record. Leave it out of the "
-                "grid; the cost of several fits also pays for one fit with a larger epsilon."
-            )
+        if why := _NOT_SEARCHED.get(name.rpartition("__")[2]):
+            raise ValueError(f"grid: {name!r} is not a parameter to search: {why}")
         listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
         if not listed or getattr(values, "ndim", 1) != 1:
             raise TypeError(
@@ -157,8 +162,11 @@ def _candidate(estimator, setting):
 # %% ../../nbs/ledger/search.ipynb #39e00041
 def _same(one, other):
     """Whether two PUBLIC values of parameters are surely equal."""
-    if one is other:
+    if one is other or is_number(one) and is_number(other) and one == other:
         return True
+    truths = (bool, np.bool_)
+    if isinstance(one, truths) and isinstance(other, truths):
+        return bool(one) == bool(other)
     if type(one) is not type(other):
         return False
     if hasattr(one, "get_params"):
@@ -172,6 +180,10 @@ def _same(one, other):
     return False
 
 
+def _plain(value):
+    return float_of(value) if is_number(value) or isinstance(value, (bool, np.bool_)) else value
+
+
 def _check_choice(models, settings, epsilon):
     """Refuse candidates among which there is nothing to choose: one alone, or two with equal parameters."""
     if len(models) == 1:
@@ -183,7 +195,8 @@ def _check_choice(models, settings, epsilon):
     for model, setting in zip(models, settings, strict=True):
         known = model.get_params()
         values = {name: known.get(name) for name in names}
-        alike = seen.setdefault(repr(values), [])  # so that few pairs are compared
+        # so that few pairs are compared; 1, 1.0 and True are written alike
+        alike = seen.setdefault(repr({name: _plain(value) for name, value in values.items()}), [])
         if any(_same(values, other) for other in alike):
             told = ", ".join(f"{name}={shown(value)}" for name, value in setting.items())
             raise ValueError(
@@ -268,9 +281,8 @@ def _check_units(estimator, settings, scorer):
     while isinstance(paid, Pipeline):
         own, paid = f"{own}{paid.steps[-1][0]}__", paid.steps[-1][1]
     for key in sorted({key for setting in settings for key in setting}):
-        of_rows = own and not key.startswith(
-            own
-        )  # the scorer gets the rows as the steps pass them on
+        # the scorer gets the rows as the steps pass them on; the last step is none of these
+        of_rows = own and not f"{key}__".startswith(own)
         if (of_rows or scorer is squared_distances and key == f"{own}bounds") and len(
             {repr(setting.get(key)) for setting in settings}
         ) > 1:

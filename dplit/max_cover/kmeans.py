@@ -404,7 +404,7 @@ def _check_budget(cost):
 
 def _check_reach(radius):
     """Refuse a ball whose rows may lie at a distance from each other that noise on a lattice cannot count."""
-    if radius > 5e89:
+    if radius is not None and radius > 5e89:  # with bounds the fit computes in a cube
         raise ValueError(
             f"radius={radius:g}: MaxCoverKMeans counts distances of up to twice the radius, and needs at most 5e89; "
             "choose other units."

@@ -29,7 +29,7 @@ from ..inputs.checks import check_epsilon, check_points
 from ..inputs.checks import rounded_down
 from ..inputs.blocks import MappedRows
 from ..inputs.tables import check_columns, check_rows, check_same_columns, keep_columns
-from ..inputs.tables import refuse_gaps
+from ..inputs.tables import refuse_gaps, require_a_record
 from ..inputs.lattice import lattice, quantize
 from .averages import cell_sensitivity, nas_sensitivity, nas_sigma
 from .averages import neighbor_noisy_averages, noisy_average_set
@@ -114,7 +114,10 @@ class PrivateSources(PrivateEstimator):
         n_features = target.shape[1]
         check_center(self.center, "center", owner, n_features)
         check_inside(target, "Xt", owner, self.radius, self.center)
-        if check_columns(Xs, owner, "Xs") not in (None, n_features):
+        columns = check_columns(Xs, owner, "Xs")
+        if self.neighboring == "replace":  # then the number of records is PUBLIC
+            require_a_record(Xs, owner, "Xs")
+        if columns not in (None, n_features):
             raise ValueError(
                 f"Xs does not have the columns of Xt: {owner} compares rows of the two."
             )

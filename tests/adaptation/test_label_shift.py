@@ -926,7 +926,7 @@ WEIGHTED = {
     "priors": (GaussianNB(priors=[0.5, 0.5]), "priors"),
     "no prior": (BernoulliNB(fit_prior=False), "fit_prior"),
     "plain": (LogisticRegression(), ""),
-    "a prior": (BernoulliNB(), ""),
+    "a prior": (BernoulliNB(binarize=1.0), ""),
     "calibrated": (CalibratedClassifierCV(LogisticRegression(class_weight="balanced")), ""),
 }
 
@@ -937,7 +937,7 @@ def test_a_model_with_weights_of_classes_is_doubted_before_the_charge(kind):
     model, named = WEIGHTED[kind]
     rng = np.random.default_rng(0)
     y = (rng.random(300) < 0.2) * 1
-    X, budget = rng.normal(size=(300, 2)) + y[:, None], PrivacyBudget(4.0, 1e-5)
+    X, budget = rng.normal(size=(300, 2)) + 2 * y[:, None], PrivacyBudget(4.0, 1e-5)
     fit = partial(budget.fit, LabelShiftClassifier(model, epsilon=1.0), X, Xs=X.copy(), ys=y)
     if named:
         with pytest.raises(

@@ -2,6 +2,7 @@
 
 import gc
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,11 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from dplit import (
     BoundedScaler,
@@ -23,8 +27,9 @@ from dplit import (
     PrivacyBudget,
     SourceTargetKMedoids,
 )
+from dplit.adaptation import NetworkLoss
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
-from dplit.inputs import DoubtWarning
+from dplit.inputs import DoubtWarning, bound_contributions
 from dplit.inputs.doubts import _KNOWN, Reach, check_reach, listed, reach_of, remember
 from dplit.ledger import choose_n_clusters, record_wise
 from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet, source_distance
@@ -372,6 +377,109 @@ def test_public_numbers_beyond_their_bound_are_doubted_on_either_side():
         model = ADAPT["regression"](protect=protect)
         said = costs_nothing(lambda budget, m=model, g=given: budget.fit(m, **g))
         assert f"most of the public numbers of y{other} exceed it" in said
+
+
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_a_predictor_too_short_for_any_output_is_doubted(make, protect):
+    """Nothing was said before or after: the answer was that of a guess, in full length."""
+    X = RNG.uniform(-0.5, 0.5, (60, 2))
+    y = (X[:, 0] > 0) * 1.0
+    y = 0.5 + y / 2 if make is ADAPT["regression"] else y
+    given = {"Xt": X[:30], "yt": y[:30], "Xs": X[30:], "ys": y[30:]}
+    more = {"protect": protect, "random_state": 0}
+    short = make(**more).set_params(weight_radius=0.003)
+    said = costs_nothing(lambda budget: budget.fit(short, **given))
+    assert "weight_radius=0.003: on the public rows no predictor" in said and "above 0.00" in said
+    assert not doubts(lambda: make(**more).fit(**given))
+    if make is ADAPT["classification"]:  # of another loss nothing is known
+        short.set_params(loss=NetworkLoss(2))
+        assert not doubts(lambda: short.fit(**given))
+
+
+SOURCE = RNG.normal(size=(200, 2)) + 2 * (np.arange(200) % 2)[:, None]
+
+
+def minus_the_mean(rows):
+    return rows - rows.mean(axis=0)
+
+
+MODELS = {
+    "all alike": (LogisticRegression(C=1e-9), "predicts some classes nearly as often"),
+    "a guess": (DummyClassifier(), "predicts some classes nearly as often"),
+    "of all rows": (make_pipeline(FunctionTransformer(minus_the_mean), LogisticRegression()), "for a row alone"),
+    "scaled": (make_pipeline(StandardScaler(), LogisticRegression()), ""),
+    "default": (None, ""),
+    "neighbors": (KNeighborsClassifier(), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_a_model_that_cannot_tell_the_proportions_is_doubted(kind, share):
+    """The public source shows it; the answer was the source's own proportions, or noise."""
+    model, said = MODELS[kind]
+    some = np.r_[np.flatnonzero(np.arange(200) % 2 == 0), np.arange(1, 200, 2)[: round(100 * share / (1 - share))]]  # fmt: skip
+    given = {"Xs": SOURCE[some], "ys": some % 2}
+    make = partial(LabelShiftClassifier, model, epsilon=1.0)
+    fit = lambda budget: budget.fit(make(), SOURCE.copy(), **given)  # noqa: E731
+    said = "" if kind == "all alike" and share == 0.5 else said  # its tiny weights still rank rows
+    if said:
+        assert said in costs_nothing(fit)
+    else:
+        assert not doubts(lambda: fit(PrivacyBudget(4.0, 1e-4)))
+    # with labels the model's predictions are not counted
+    assert not doubts(lambda: make().fit(SOURCE.copy(), np.arange(200) % 2, **given))
+
+
+def test_a_bounded_table_is_told_a_way_out_that_there_is():
+    """It named a relation that the estimator does not have."""
+    rows = bound_contributions(RNG.uniform(-0.5, 0.5, (60, 2)), np.arange(60) // 3, 2)
+    y = np.arange(len(rows)) % 2
+    tables = {"Xt": rows, "yt": y, "Xs": np.array(rows), "ys": y}
+    for make in ADAPT.values():
+        (said,) = doubts(lambda make=make: make(max_rows_per_person=2).fit(**tables))
+        assert "add_remove" not in said and "how many rows are kept" in said
+    model = NoisyLloyd(2, radius=1.0, neighboring="replace", max_rows_per_person=2, **COST)
+    (said,) = doubts(lambda: model.fit(rows))
+    assert 'neighboring="add_remove"' in said
+
+
+# ---------------------------------------------------------------- names of columns that are numbers
+
+NUMBERED = {
+    "another order": ([1, 0], False),
+    "years": ([2023, 2024], False),
+    "from one": ([1, 2], False),
+    "pairs": ([("a", 1), ("b", 1)], False),
+    "in order": ([0, 1], True),
+    "in order, as floats": ([0.0, 1.0], True),
+    "words": (["1", "0"], True),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_a_number_that_may_be_a_name_or_a_place_is_refused_before_the_charge(kind):
+    """Mappings and tables were matched by place: income was clipped to the range of age."""
+    names, fine = NUMBERED[kind]
+    table = pd.DataFrame(RNG.uniform(-0.5, 0.5, (60, 2)))
+    table.columns = pd.MultiIndex.from_tuples(names) if kind == "pairs" else names
+    y, other = np.arange(60) % 2, table.copy()
+    calls = {
+        "k-means": lambda b: b.fit(NoisyLloyd(2, radius=1.0, **COST), table),
+        "scaler": lambda b: b.fit(make_pipeline(BoundedScaler(-1, 1), NoisyLloyd(2, radius=2.0, **COST)), table),
+        "target": lambda b: b.fit(ADAPT["classification"](), table, y, Xs=other, ys=y),
+        "source": lambda b: b.fit(ADAPT["classification"](), table.to_numpy(), y, Xs=other, ys=y),
+        "label shift": lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), table, y, Xs=other, ys=y),
+        "sources": lambda b: b.fit(NeighborNoisyAverages(epsilon=1.0, radius=1.0), Xs=table, Xt=other),
+        "init": lambda b: b.fit(NoisyLloyd(2, radius=1.0, init=other[:2], **COST), table.to_numpy()),
+    }  # fmt: skip
+    for name, call in calls.items():
+        if fine:
+            call(PrivacyBudget(9.0, 1e-3))
+        else:
+            said = costs_nothing(call, kind=ValueError)
+            assert "could be the name or the place" in said, name
 
 
 # ---------------------------------------------------------------- once

@@ -36,6 +36,7 @@ from dplit import (
     PrivacyBudget,
     SourceTargetKMedoids,
 )
+from dplit.accounting import PrivacyCost
 from dplit.audit import observations as bh
 from dplit.inputs.numbers import UnreadableRecords
 from dplit.ledger import declared_cost, record_wise
@@ -882,3 +883,54 @@ def test_a_step_that_takes_no_such_array_is_refused_before_the_charge(kind):
             budget.fit(make_pipeline(step, model()), X)
         assert not budget.ledger
     assert budget.fit(make_pipeline(BoundedScaler(0, 1), model()), X)
+
+
+# ---------------------------------------------------------------- estimators of other people
+
+
+class Own:
+    """One of another package: what it costs, and a fit of one table."""
+
+    def privacy_cost(self):
+        return PrivacyCost(
+            name="Own", epsilon=0.5, delta=0.0, neighboring="add_remove", is_upper_bound=True
+        )
+
+    def fit(self, X):
+        return self
+
+
+class Unfit:
+    privacy_cost = Own.privacy_cost
+
+
+CALLS = {
+    "no table": lambda b, X: b.fit(Own()),
+    "another name": lambda b, X: b.fit(Own(), X, sample_weight=1),
+    "one too many": lambda b, X: b.fit(Own(), X, X),
+    "no fit": lambda b, X: b.fit(Unfit(), X),
+    "in a pipeline": lambda b, X: b.fit(make_pipeline(BoundedScaler(0, 1), Unfit()), X),
+    "labels in a pipeline": lambda b, X: b.fit(make_pipeline(BoundedScaler(0, 1), Own()), X, X[:, 0]),
+    "in parallel": lambda b, X: b.parallel({"a": (Own(), X), "b": (Unfit(), X.copy())}),
+    "one too many in parallel": lambda b, X: b.parallel({"a": (Own(), X), "b": (Own(), X.copy(), X[:, 0].copy())}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_that_no_fit_takes_is_refused_before_the_charge(call):
+    """The signature of our estimators was looked at, and that of others after the charge."""
+    budget = PrivacyBudget(4.0, 1e-5)
+    with pytest.raises((TypeError, AttributeError)):
+        call(budget, np.full((9, 2), 0.5))
+    assert not budget.ledger
+    budget.fit(Own(), np.zeros((3, 2)))
+    assert len(budget.ledger) == 1
+
+
+@pytest.mark.parametrize("make", [PEMeans, NoisyLloyd, GridKMeans])
+def test_a_word_in_place_of_labels_is_no_label_of_the_charge(make):
+    budget = PrivacyBudget(4.0, 1e-5)
+    given = {"bounds": ([0, 0], [1, 1])} | ({} if make is GridKMeans else {"delta": 1e-6})
+    with pytest.raises(TypeError, match="pass the label of a charge by name, label="):
+        budget.fit(make(2, epsilon=1.0, **given), np.full((9, 2), 0.5), "2026")
+    assert not budget.ledger

@@ -302,6 +302,9 @@ NO_CHOICE = {
     "no grids": ([], "a dictionary"),
     "twice": ({"n_clusters": [2, 3, 2]}, r"equal parameters \(n_clusters=2\)"),
     "in an array": ({"n_clusters": np.array([3, 3])}, "equal parameters"),
+    "of two types": ({"n_clusters": [2, np.int64(2)]}, "equal parameters"),
+    "a whole float": ({"epsilon": [1, 1.0]}, "equal parameters"),
+    "what is printed": ({"verbose": [False, True]}, "'verbose' is not a parameter to search: it changes only"),
     "in two grids": ([{"n_clusters": [1, 2]}, {"n_clusters": [2, 4]}], "equal parameters"),
     "the default": ([{"n_clusters": [1, 8]}, {}], "equal parameters .those of the estimator"),
     "centers": ({"center": [np.zeros(2), np.zeros(2)]}, "equal parameters"),
@@ -321,7 +324,9 @@ def test_candidates_that_leave_no_choice_are_refused_before_a_charge(name, piped
         named = lambda one: {f"noisylloyd__{key}": values for key, values in one.items()}  # noqa: E731
         grid = [*map(named, grid)] if isinstance(grid, list) else named(grid)
         words = words.replace("'n_c", "'noisylloyd__n_c").replace("(n_c", "(noisylloyd__n_c")
-        words = words.replace("'random", "'noisylloyd__random")
+        words = words.replace("'random", "'noisylloyd__random").replace(
+            "'verb", "'noisylloyd__verb"
+        )
     with pytest.raises((TypeError, ValueError), match=f"^grid: .*{words}"):
         budget.search(model, grid, WATCHED, epsilon=0.5)
     assert not budget.ledger
@@ -477,3 +482,14 @@ def test_the_choice_is_sharper_where_a_record_moves_all_losses_in_one_direction(
         epsilon=0.5,
     )
     assert [given["monotone"] for given in asked] == [relation == "add_remove"]
+
+
+def test_other_last_steps_are_compared_on_the_same_rows():
+    """It was said that each measured after its own scaling."""
+    pipe, budget = make_pipeline(SCALER(), MODEL()), PrivacyBudget(6.0, 1e-5)
+    grid = {"noisylloyd": [MODEL(n_clusters=1), PEMeans(2, epsilon=0.5, delta=1e-6, radius=2.0)]}
+    with warnings.catch_warnings(action="error", category=DoubtWarning):
+        Plan.of(pipe, grid, None, 0.5, None)
+    with pytest.warns(DoubtWarning, match="measured after its own scaling"):
+        Plan.of(pipe, {"boundedscaler": [SCALER(), BoundedScaler(-9, 9)]}, None, 0.5, None)
+    assert not budget.ledger

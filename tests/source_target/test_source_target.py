@@ -12,6 +12,8 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1552,3 +1554,38 @@ def test_distances_to_oneself_and_too_many_medoids_are_in_doubt():
         SourceTargetKMedoids(2, metric="precomputed").fit(3 - D)
     with pytest.warns(DoubtWarning, match="n_clusters=5: Xt has only 4 rows"):
         assert len(SourceTargetKMedoids(5).fit(D).medoid_indices_) == 4
+
+
+@pytest.mark.parametrize("model", [NAS(epsilon=1.0), NNA(epsilon=1.0)], ids=["NAS", "NNA"])
+@pytest.mark.parametrize(
+    "kind", ["Int64", "Float64", "double[pyarrow]", "decimals", "polars decimals"]
+)
+def test_a_public_target_of_any_type_of_numbers_is_read(model, kind):
+    """Those that numpy makes objects of were refused, and private ones read."""
+    plain = pd.DataFrame(np.rint(Xt), columns=["a", "b"])
+    table = plain if "decimals" in kind else plain.astype(kind)
+    if kind == "decimals":
+        table = plain.map(Decimal)
+    if kind == "polars decimals":
+        table = pl.DataFrame(np.rint(Xt), schema=["a", "b"]).cast(pl.Decimal(20, 3))
+    expected = clone(model).fit(Xs=Xs, Xt=plain).sources_
+    np.testing.assert_array_equal(clone(model).fit(Xs=Xs, Xt=table).sources_, expected)
+    if hasattr(table, "iloc"):
+        table = table.astype(object)
+        table.iloc[3, 1] = pd.NA
+        with pytest.raises(ValueError, match=r"Xt: row 3, column 1 .* is NaN"):
+            clone(model).fit(Xs=Xs, Xt=table)
+
+
+@pytest.mark.parametrize("kind", [NAS, NNA])
+def test_no_source_is_refused_where_their_number_is_public(kind):
+    budget = PrivacyBudget(4.0, 1e-5)
+    with pytest.raises(ValueError, match="Xs cannot be used .*at least one record"):
+        budget.fit(kind(epsilon=1.0, neighboring="replace"), Xs=Xs[:0], Xt=Xt)
+    assert not budget.ledger
+    kind(epsilon=1.0).fit(Xs=Xs[:0], Xt=Xt)
+
+
+def test_a_lazy_target_is_told_to_be_collected():
+    with pytest.raises(ValueError, match="lazy.*collect"):
+        NNA(epsilon=1.0).fit(Xs=Xs, Xt=pl.DataFrame(Xt).lazy())

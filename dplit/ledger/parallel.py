@@ -6,19 +6,22 @@
 __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
+import inspect
 import math
 from contextlib import contextmanager
 from functools import partial, reduce
-from itertools import combinations, product, starmap
-from operator import is_
+from itertools import chain, combinations, product, repeat, starmap
 from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from ..accounting.receipts import Line
 from ..inputs.contracts import Flag
 from ..inputs.doubts import counting, refuse_doubts, said_once
 from ..inputs.overlap import share_records
 from .charging import charged, close_with, method_of_budget, noted, require_room
-from .pipelines import check_fit, receipt_of
+from .pipelines import check_fit, paid_step, receipt_of
 from .units import receipt_in_unit, require_unit
 from .rules import cost_for, problem, Row, told_to, _worse
 
@@ -41,10 +44,10 @@ def _cost_of(name, model, max_rows_per_person):
 def _fit_all(plan, receipts):
     """({name: fitted}, receipts): fits one part after another and keeps the fresh receipt of each; an error names the part."""
     done = {}
-    for name, model, *tables in plan:
+    for name, model, args, kwargs in plan:
         before = receipt_of(model)
         try:
-            done[name] = model.fit(*tables)
+            done[name] = model.fit(*args, **kwargs)
         except BaseException as error:
             error.estimators_ = dict(done)
             error.add_note(
@@ -57,31 +60,85 @@ def _fit_all(plan, receipts):
             receipts[name] = receipt
     return done, receipts
 
-# %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
-def _planned(parts, max_rows_per_person):
-    """[(name, estimator, its tables)] of the parts, and the cost of each; impossible PUBLIC arguments are refused."""
-    told = isinstance(parts, dict) and all(
-        isinstance(name, str) and name.isprintable() and isinstance(part, tuple) and len(part) > 1
-        for name, part in parts.items()
-    )
-    if not (told and parts):
+# %% ../../nbs/ledger/parallel.ipynb #5bd7a01e
+def _part_of(name, part):
+    """(name, estimator, arguments, keyword arguments) of a part; None if it is malformed."""
+    model, *args = part if isinstance(part, tuple) and part else (None,)
+    kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
+    named = all(isinstance(key, str) for key in (name, *kwargs)) and name.isprintable()
+    return (name, model, args, kwargs) if named and (args or kwargs) else None
+
+
+def _parts_of(parts):
+    plan = list(starmap(_part_of, parts.items())) if isinstance(parts, dict) else []
+    if not plan or None in plan:
         raise TypeError(
             'parts: parallel needs a dictionary from names, printable words, to disjoint tables, such as {"north": (PEMeans(...), '
-            'X_north), "south": (PEMeans(...), X_south)}, each with its own estimator.'
+            'X_north), "south": (PEMeans(...), X_south)}: each part is a tuple of its own estimator and the '
+            "arguments of its `fit`. Arguments by name go into a dictionary, the last element of the tuple: "
+            '(LabelShiftClassifier(...), X_north, {"Xs": Xs, "ys": ys}).'
         )
-    models = [part[:1] for part in parts.values()]
-    tables = [[table for table in part[1:] if table is not None] for part in parts.values()]
-    for what, several, same in (("estimator", models, is_), ("table", tables, share_records)):
-        for (one, first), (other, second) in combinations(zip(parts, several, strict=True), 2):
-            if any(starmap(same, product(first, second))):
-                raise ValueError(
-                    f"parts: parallel was given one {what} twice{', or two views of one' * (what == 'table')}, in "
-                    f"{one!r} and in {other!r}; each part "
-                    "needs its own table, none of whose records is in another part, and its own estimator. To query one table "
-                    "twice is sequential composition: call budget.fit twice."
-                )
-    costs = [_cost_of(name, part[0], max_rows_per_person) for name, part in parts.items()]
-    for name, cost in zip(parts, costs, strict=True):
+    return plan
+
+
+def _estimators_in(model):
+    """An estimator and all estimators inside it; what is frozen stays as it is in any fit."""
+    inside = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    frozen = tuple(f"{key}__" for key, one in inside.items() if isinstance(one, FrozenEstimator))
+    fitted = (one for key, one in inside.items() if not key.startswith(frozen))
+    no = type, FrozenEstimator
+    return [model, *(one for one in fitted if hasattr(one, "fit") and not isinstance(one, no))]
+
+# %% ../../nbs/ledger/parallel.ipynb #5bd7a03e
+def _tables_of(model, args, kwargs):
+    """[(table, whether it is PUBLIC)] of the arguments of a fit. What is not known to be PUBLIC is private."""
+    last, names, public = paid_step(model), [], set()
+    private = getattr(last, "_private_tables", None)
+    if private is not None:
+        takes = inspect.signature(last.fit).parameters.values()
+        names = [one.name for one in takes if one.kind is one.POSITIONAL_OR_KEYWORD]
+        public = {*names, *(one.name for one in takes if one.kind is one.KEYWORD_ONLY)}
+        # labels are as private as their table: y as X, yt as Xt
+        public -= {*private, *(f"y{name[1:]}" for name in private)}
+    # a pipeline transforms what it is given by position, and passes step__Xs on as it is
+    placed = zip(chain(names if last is model else (), repeat("")), args, strict=False)
+    named = ((key.rpartition("__")[2], table) for key, table in kwargs.items())
+    return [
+        (table, name in public)
+        for name, table in chain(placed, named)
+        if table is not None and not np.isscalar(table)
+    ]
+
+
+def _refuse_shared(one, other):
+    """Refuse two parts (name, estimators, tables) that have an estimator in common, or a record that either protects."""
+    (first, models, tables), (second, more, others) = one, other
+    where = f"in {first!r} and in {second!r}"
+    same = [model for model, another in product(models, more) if model is another]
+    if same:
+        raise ValueError(
+            f"parts: parallel was given one estimator twice, {where}: both contain the same {type(same[0]).__name__} "
+            "object, itself or as a step, and the fit of one part would overwrite that of the other. Give each "
+            "part its own, for example by sklearn.base.clone(pipeline)."
+        )
+    for (table, public), (another, too) in product(tables, others):
+        if not (public and too) and share_records(table, another):
+            raise ValueError(
+                f"parts: parallel was given one table twice, or two views of one, {where}; each part needs its own "
+                "table, none of whose records is in another part. Only a table that the estimators of both parts "
+                "take as PUBLIC may be in both. To query one table twice is sequential composition: call "
+                "budget.fit twice."
+            )
+
+# %% ../../nbs/ledger/parallel.ipynb #9a4a11e6
+def _planned(parts, max_rows_per_person):
+    """[(name, estimator, arguments, keyword arguments)] of the parts, and the cost of each; impossible PUBLIC arguments are refused."""
+    plan = _parts_of(parts)
+    costs = [_cost_of(name, model, max_rows_per_person) for name, model, *_ in plan]
+    held = [(name, _estimators_in(model), _tables_of(model, *more)) for name, model, *more in plan]
+    for one, other in combinations(held, 2):
+        _refuse_shared(one, other)
+    for (name, *_), cost in zip(plan, costs, strict=True):
         if cost["neighboring"] != "add_remove":
             other = "It has no parameter `neighboring`: call budget.fit for each table instead."
             if cost["relates"]:
@@ -90,7 +147,7 @@ def _planned(parts, max_rows_per_person):
                 f"part {name!r}: {cost['name']} protects replaced records, and a record that is replaced may "
                 f"move from one part to another, which changes the number of records of both. {other}"
             )
-    return [(name, *part) for name, part in parts.items()], costs
+    return plan, costs
 
 
 def joint_cost(costs):
@@ -134,9 +191,12 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
 
     Parameters
     ----------
-    parts : dict of str -> tuple (estimator, X, ...)
+    parts : dict of str -> tuple (estimator, X, ...) or (estimator, X, ..., dict)
         PUBLIC names; for each part its own estimator, with `neighboring="add_remove"`, and the
-        arguments of its `fit`. You guarantee that no record, and no person's records, are in two tables, and
+        arguments of its `fit`; those that it takes by name are in a dictionary, the last element, such as
+        `(LabelShiftClassifier(...), X_north, {"Xs": Xs, "ys": ys})`. No estimator is in two parts, also not as a
+        step: `sklearn.base.clone(pipeline)` copies one. A table that is PUBLIC in two parts may be in both;
+        all others differ, and so do all tables of an estimator that does not say which are PUBLIC. You guarantee that no record, and no person's records, are in two tables, and
         that a PUBLIC rule assigned each record to its table by the record's own values alone. Two
         views of one table that share memory (of numpy, pandas, pyarrow, or polars with pyarrow), or rows of
         one array of numpy or of one file that `np.memmap` maps, are refused; copies, other columns of one data frame, overlapping slices of a dask array, and lists that
@@ -156,7 +216,7 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
     BudgetExceeded, TypeError, LedgerError
         As for `fit`.
     ValueError
-        If a PUBLIC argument is impossible, one table or estimator is given twice, or a part protects
+        If a PUBLIC argument is impossible, one PRIVATE table or one estimator is in two parts, or a part protects
         replaced records.
     RuntimeError
         If a receipt is above the charge of its part: a bug was found.
@@ -176,8 +236,8 @@ def fit_in_parallel(self, parts: Any, *, label: Line = "", accept_doubts: Flag =
         cost = joint_cost(costs)
         require_room(self, Row.for_cost(**cost))
         receipts, close = {}, partial(_settle_all, self, plan, costs)
-        for name, model, *tables in plan:
+        for name, model, args, kwargs in plan:
             with _about(name), accepted():
-                check_fit(model, tables, {})
+                check_fit(model, args, kwargs)
         settle, failed = partial(close, "settle"), partial(close, "failed", receipts=receipts)
         return charged(self, cost, label, partial(_fit_all, plan, receipts), settle, failed=failed)

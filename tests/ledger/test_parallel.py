@@ -11,6 +11,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from test_ledger import (
@@ -28,8 +32,13 @@ from test_ledger import (
 from dplit import (
     BoundedScaler,
     BudgetExceeded,
+    CovariateShiftClassifier,
+    CovariateShiftRegressor,
     KTupleKMeans,
+    LabelShiftClassifier,
     NCnvxAdap,
+    NeighborNoisyAverages,
+    NoisyAverageSet,
     NoisyLloyd,
     PEMeans,
     PrivacyBudget,
@@ -371,6 +380,11 @@ def test_nothing_is_looked_at_unless_all_can_be_paid():
         ([(Gaussian(), [1])], "disjoint tables"),
         ({"a": Gaussian()}, "disjoint tables"),
         ({"a": (Gaussian(),)}, "disjoint tables"),
+        ({"a": ()}, "disjoint tables"),
+        ({"a": [Gaussian(), [1]]}, "disjoint tables"),
+        ({"a": (Gaussian(), {})}, "Arguments by name go into a dictionary, the last element"),
+        ({"a": (Gaussian(), [1], {1: [2]})}, "Arguments by name go into a dictionary"),
+        ({"a": (Gaussian(), [1]), "b": (Gaussian(), {"X": [2], None: 3})}, "disjoint tables"),
         ({1: (Gaussian(), [1])}, "disjoint tables"),
         ({"a\n": (Gaussian(), [1])}, "disjoint tables"),
         ({"a": (Spender, [1])}, "is a class"),
@@ -748,3 +762,428 @@ def test_a_file_is_known_by_other_names_and_another_file_is_another(tmp_path):
     (tmp_path / "x").unlink()
     # what a name that is gone stood for cannot be told
     assert share_records(one[:5], two)
+
+
+# ---------------------------------------------------------------- estimators inside
+
+
+def columns(order, seed):
+    """A table in the unit square whose two columns differ, in either order."""
+    cells = np.random.default_rng(seed).random((60, 2)) * [1.0, 0.2]
+    return pd.DataFrame(cells, columns=["a", "b"])[list(order)]
+
+
+def scaler():
+    return BoundedScaler({"a": 0, "b": 0}, {"a": 1, "b": 0.2})
+
+
+def narrow():
+    return BoundedScaler({"a": 0}, {"a": 1})
+
+
+def lloyd():
+    return NoisyLloyd(2, **SMALL, radius=2**0.5, random_state=0)
+
+
+def split(one):
+    return ColumnTransformer([("cells", one, ["a", "b"])])
+
+
+INSIDE = {  # what two parts share, and how each part contains it
+    "a last step": (lloyd, *[lambda one: make_pipeline(scaler(), one)] * 2),
+    "a scaler": (scaler, *[lambda one: make_pipeline(one, lloyd())] * 2),
+    "a ColumnTransformer": (
+        lambda: split(scaler()),
+        *[lambda one: make_pipeline(one, lloyd())] * 2,
+    ),
+    "a step of two ColumnTransformers": (
+        scaler,
+        *[lambda one: make_pipeline(split(one), lloyd())] * 2,
+    ),
+    "a scaler, and a step of a ColumnTransformer": (
+        scaler,
+        lambda one: make_pipeline(one, lloyd()),
+        lambda one: make_pipeline(split(one), lloyd()),
+    ),
+    "what remains": (
+        lambda: BoundedScaler({"b": 0}, {"b": 0.2}),
+        *[
+            lambda one: make_pipeline(
+                ColumnTransformer([("a", narrow(), ["a"])], remainder=one), lloyd()
+            )
+        ]
+        * 2,
+    ),
+    "an estimator, and a pipeline": (
+        lloyd,
+        lambda one: one,
+        lambda one: make_pipeline(scaler(), one),
+    ),
+    "a pipeline, and an estimator": (
+        lloyd,
+        lambda one: make_pipeline(scaler(), one),
+        lambda one: one,
+    ),
+    "a pipeline, and a pipeline of it": (
+        lambda: make_pipeline(scaler(), lloyd()),
+        lambda one: one,
+        lambda one: make_pipeline("passthrough", one),
+    ),
+    "a last step of nested pipelines": (
+        lloyd,
+        lambda one: make_pipeline("passthrough", make_pipeline(scaler(), one)),
+        lambda one: make_pipeline(scaler(), one),
+    ),
+    "a step of nested pipelines": (
+        scaler,
+        lambda one: make_pipeline(make_pipeline("passthrough", one), lloyd()),
+        lambda one: make_pipeline("passthrough", make_pipeline(one, lloyd())),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INSIDE)
+def test_an_estimator_inside_two_parts_is_refused_and_a_clone_is_answered(what):
+    """Mutations: only the outer objects are compared; only steps, and not the estimator itself. One result was lost, or columns were mixed up."""
+    make, *around = INSIDE[what]
+    one, budget = make(), PrivacyBudget(4.0, 1e-5)
+    north, south = (wrap(one) for wrap in around)
+    tables = [columns("ab", 0), columns("ba", 1)]
+    name = type(one).__name__
+    with pytest.raises(ValueError, match=rf"one estimator twice, .* the same {name} .*clone\(pipe"):
+        budget.parallel({"north": (north, tables[0]), "south": (south, tables[1])})
+    assert not budget.ledger and not any(hasattr(last_of(m), "spent_") for m in (north, south))
+    models = [clone(north), clone(south)]
+    fitted = budget.parallel(dict(zip("ab", zip(models, tables, strict=True), strict=True)))
+    alone = [clone(m).fit(t) for m, t in zip(models, tables, strict=True)]
+    for model, other, table in zip(fitted.values(), alone, tables, strict=True):
+        assert np.array_equal(last_of(model).cluster_centers_, last_of(other).cluster_centers_)
+        assert np.array_equal(model.predict(table), other.predict(table))
+
+
+def last_of(model):
+    return last_of(model[-1]) if hasattr(model, "steps") else model
+
+
+def test_the_estimator_of_an_estimator_is_one_too():
+    source, budget = LogisticRegression(), PrivacyBudget(4.0, 1e-5)
+    parts = {
+        name: (LabelShiftClassifier(source, epsilon=1.0), *labeled(seed), {"Xs": X, "ys": y})
+        for seed, (name, (X, y)) in enumerate({"a": labeled(8), "b": labeled(9)}.items())
+    }
+    with pytest.raises(ValueError, match="the same LogisticRegression object"):
+        budget.parallel(parts)
+    assert not budget.ledger
+
+
+class Choosing(Spender):
+    """Takes anything as a parameter."""
+
+    def __init__(self, epsilon=0.25, act=None, receipt=None, kind=None):
+        super().__init__(epsilon, act, receipt)
+        self.kind = kind
+
+
+HARMLESS = {
+    "a class": lambda: (Choosing(kind=PEMeans), Choosing(kind=PEMeans)),
+    "a string": lambda: (make_pipeline("passthrough", lloyd()), make_pipeline("passthrough", lloyd())),
+    "a function": lambda: tuple(
+        make_pipeline(FunctionTransformer(f), lloyd()) for f in [record_wise(np.sqrt)] * 2
+    ),
+    "one step twice in one part": lambda: (make_pipeline(*[BoundedScaler((0, 0), (1, 1))] * 2, lloyd()), lloyd()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_is_no_estimator_may_be_in_two_parts(what):
+    """Mutation: classes, strings or functions are taken for estimators; or steps are compared within a part."""
+    budget = PrivacyBudget(**LIMITS)
+    budget.parallel(
+        {name: (m, np.full((9, 2), 0.5)) for name, m in zip("ab", HARMLESS[what](), strict=True)}
+    )
+    assert budget.ledger
+
+
+def test_a_frozen_estimator_may_be_in_two_parts():
+    """Its fit does nothing, and a clone would be the same object. Mutation: what is inside it is compared."""
+    X, y = labeled(9)
+    frozen, budget = FrozenEstimator(LogisticRegression().fit(X, y)), PrivacyBudget(4.0, 1e-5)
+    for models in ([frozen, frozen], [frozen, FrozenEstimator(frozen.estimator)]):
+        parts = {
+            str(seed): (LabelShiftClassifier(m, epsilon=1.0), *labeled(seed), {"Xs": X, "ys": y})
+            for seed, m in enumerate(models)
+        }
+        assert len(budget.parallel(parts)) == 2
+
+
+# ---------------------------------------------------------------- tables by name
+
+
+def labeled(seed, n=80):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.5
+    return (rng.normal(size=(n, 2)) + 2 * y[:, None]) / 4, y.astype(int)
+
+
+def points(seed):
+    return np.random.default_rng(seed).random((300, 2))
+
+
+SHIFTS = {"label": LabelShiftClassifier, "classes": CovariateShiftClassifier, "numbers": CovariateShiftRegressor}  # fmt: skip
+SOURCES = {"set": NoisyAverageSet, "averages": NeighborNoisyAverages}
+
+
+def adapted(how, **options):
+    if how == "label":
+        return LabelShiftClassifier(epsilon=1.0, random_state=0, **options)
+    if how in SOURCES:
+        options |= {"radius": 1.0, "center": [0.5, 0.5]} | ({"t": 3} if how == "set" else {})
+    return (SHIFTS | SOURCES)[how](epsilon=1.0, delta=1e-7, random_state=0, **options)
+
+
+def by_name(how):
+    """Two parts whose PUBLIC table is the same object."""
+    if how in SOURCES:
+        public = points(9)
+        return [(adapted(how), {"Xs": points(seed), "Xt": public}) for seed in (1, 2)]
+    X, y = labeled(9)
+    return [(adapted(how), labeled(seed)[0], {"Xs": X, "ys": y}) for seed in (1, 2)]
+
+
+def piped_by_name(how, nested=False):
+    parts, found = by_name(how), []
+    for model, table, given in parts:
+        model, key = make_pipeline(BoundedScaler((-2, -2), (2, 2)), model), type(model).__name__
+        key = f"{key.lower()}__"
+        if nested:
+            model, key = make_pipeline("passthrough", model), f"pipeline__{key}"
+        found.append((model, table, {key + name: value for name, value in given.items()}))
+    return found
+
+
+def released(model):
+    return {k: v for k, v in vars(last_of(model)).items() if isinstance(v, np.ndarray)}
+
+
+FORMS = {f"{how}, by name": partial(by_name, how) for how in (*SHIFTS, *SOURCES)}
+FORMS |= {f"{how}, piped": partial(piped_by_name, how) for how in SHIFTS}
+FORMS |= {f"{how}, nested": partial(piped_by_name, how, nested=True) for how in SHIFTS}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_by_name_are_fitted_as_in_separate_fits(form):
+    """One charge, and a public table for both parts. Mutations: tables by name are not passed on; every table is compared."""
+    budget, several = PrivacyBudget(4.0, 1e-5), PrivacyBudget(9.0, 1e-5)
+    fitted = budget.parallel(dict(zip("ab", FORMS[form](), strict=True)))
+    for model, (other, *tables) in zip(fitted.values(), FORMS[form](), strict=True):
+        several.fit(other, *tables[:-1], **tables[-1])
+        expected = released(other)
+        assert expected and {*expected} == {*released(model)}
+        assert all(np.array_equal(expected[k], v) for k, v in released(model).items())
+    assert budget.spent.epsilon < several.spent.epsilon and len(budget.ledger) == 3
+    assert all(one is not None for one in budget.receipts[1:])
+
+
+def with_private(how, form):
+    """Two parts that share a PRIVATE table: the second gives it by position or by name, as a view, or as its PUBLIC one."""
+    (one, *tables), (two, *others) = by_name(how)
+    table = tables[-1]["Xs"] if how in SOURCES else tables[0]
+    if form == "a view":
+        table = table[5:]
+    if form == "public there":
+        others[-1] = others[-1] | {"Xt" if how in SOURCES else "Xs": table}
+        if how not in SOURCES:
+            others[-1]["ys"] = np.arange(len(table)) % 2
+    elif how in SOURCES:
+        others[-1] = others[-1] | {"Xs": table}
+    elif form == "by name":
+        others = [others[-1] | {"Xt": table}]
+    else:
+        others[0] = table
+    return {"a": (one, *tables), "b": (two, *others)}
+
+
+@pytest.mark.parametrize("form", ["as it is", "by name", "a view", "public there"])
+@pytest.mark.parametrize("how", [*SHIFTS, *SOURCES])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_table_that_one_part_protects_is_in_no_other(how, form, turned):
+    """Mutations: tables by name are not compared; only pairs that both parts protect are."""
+    budget, given = PrivacyBudget(4.0, 1e-5), with_private(how, form)
+    if turned:
+        given = dict(reversed(given.items()))
+    with pytest.raises(ValueError, match="one table twice, .*take as PUBLIC may be in both"):
+        budget.parallel(given)
+    assert not budget.ledger
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_labels_are_as_private_as_their_table(named):
+    """Those of the target differ, those of a public source need not."""
+    (X, y), (Xs, ys), budget = labeled(1), labeled(9), PrivacyBudget(4.0, 1e-5)
+    for labels, same in ((y, True), (y[:], True), (y.copy(), False)):
+        given = {"Xs": Xs, "ys": ys}
+        other = (labeled(2)[0], given | {"yt": labels}) if named else (labeled(2)[0], labels, given)
+        parts = {"a": (adapted("label"), X, y, given), "b": (adapted("label"), *other)}
+        if same:
+            with pytest.raises(ValueError, match="one table twice"):
+                budget.parallel(parts)
+            assert not budget.ledger
+        else:
+            assert len(budget.parallel(parts)) == 2
+
+
+class Silent(Spender):
+    """Says nothing about its tables."""
+
+    seen = ()
+
+    def fit(self, Xt, Xs=None, ys=None, *more, yt=None, **others):
+        self.seen = Xt, Xs, ys, more, yt, others
+        return self
+
+
+class Saying(Silent):
+    """Says which of its tables are PRIVATE; a public one may be passed by position."""
+
+    _private_tables = ("Xt",)
+
+
+class SilentLast(Spender):
+    """May be the last step of a pipeline, which passes X and y by position."""
+
+    def fit(self, Xt, y=None, *, Xs=None, yt=None):
+        return self
+
+
+class Last(SilentLast):
+    _private_tables = ("Xt",)
+
+
+class Other(SilentLast):
+    _private_tables = ("Xs",)
+
+
+class Labeled(Spender):
+    _private_tables = ("X",)
+
+    def fit(self, X, y=None, *, T=None):
+        return self
+
+
+T = [[0.5]]  # a table
+ROLES = {  # an estimator, what two parts share, and whether it is refused
+    "public by position": (Saying, (T,), {}, False),
+    "public by name": (Saying, (), {"Xs": T, "ys": [1]}, False),
+    "private labels": (Saying, (), {"yt": T}, True),
+    "a table without a name": (Saying, ([1], [2], T), {}, True),
+    "a name that fit does not list": (Saying, (), {"Z": T}, True),
+    "names of what takes the rest": (Saying, (), {"more": T}, True),
+    "and of what takes other names": (Saying, (), {"others": T}, True),
+    "nothing is said": (Silent, (T,), {}, True),
+    "nothing is said, by name": (Silent, (), {"Xs": T}, True),
+    "numbers and words": (Silent, (), {"Xs": 3, "ys": True, "p": "words", "q": None, "r": 0.5}, False),
+    "labels of X": (Labeled, (T,), {}, True),
+    "labels of X by name": (Labeled, (), {"y": T}, True),
+    "another public table": (Labeled, (), {"T": T}, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_is_not_known_to_be_public_differs(role):
+    """Mutations: what takes the rest, or its contents, count as public; labels do; an estimator that says nothing protects nothing; numbers are tables."""
+    kind, args, kwargs, refused = ROLES[role]
+    if "without a name" not in role:
+        shared = [(args, kwargs)] * 2
+    else:
+        shared = [(([1], [2], T), {}), (([3], [4], T), {})]
+    given = {n: (kind(), [n], *a, k) for n, (a, k) in zip("ab", shared, strict=True)}
+    budget = PrivacyBudget(**LIMITS)
+    if refused:
+        with pytest.raises(ValueError, match="one table twice"):
+            budget.parallel(given)
+        assert not budget.ledger
+    else:
+        assert len(budget.parallel(given)) == 2
+
+
+def test_arguments_are_passed_on_as_they_are():
+    """One dictionary may serve two parts, and stays as it is."""
+    given = {"Xs": [[2.0]], "Z": 3}
+    parts = {"a": (Saying(), [1], given), "b": (Saying(), {"Xt": [2], **given})}
+    with pytest.raises(ValueError, match="one table twice"):
+        PrivacyBudget(**LIMITS).parallel({n: (*part[:-1], part[-1] | {"Z": T}) for n, part in parts.items()})  # fmt: skip
+    fitted = PrivacyBudget(**LIMITS).parallel(parts)
+    assert fitted["a"].seen == ([1], [[2.0]], None, (), None, {"Z": 3})
+    assert fitted["b"].seen == ([2], [[2.0]], None, (), None, {"Z": 3})
+    assert given == {"Xs": [[2.0]], "Z": 3}
+
+
+def test_public_tables_of_pipelines():
+    """By position all differ, and so do tables by name where the last step says nothing."""
+    X, others, budget = points(1), points(2), PrivacyBudget(**LIMITS)
+    same = lambda model: make_pipeline(FunctionTransformer(record_wise(np.copy)), model)  # noqa: E731
+
+    for kind, key, refused in ((Last, "Xs", False), (Last, "yt", True), (SilentLast, "Xs", True)):
+        given = {
+            n: (same(kind()), table, {f"{kind.__name__.lower()}__{key}": T})
+            for n, table in (("a", X), ("b", others))
+        }
+        if refused:
+            with pytest.raises(ValueError, match="one table twice"):
+                budget.parallel(given)
+        else:
+            assert len(budget.parallel(given)) == 2
+    assert len(budget.ledger) == 1
+    with pytest.raises(ValueError, match="one table twice"):  # y of a pipeline is by position
+        budget.parallel({n: (same(Last()), X.copy(), T) for n in "ab"})
+    with pytest.raises(ValueError, match="one table twice"):
+        budget.parallel({n: (same(Last()), {"X": X}) for n in "ab"})
+    # public where it is fitted alone, and a pipeline's table
+    own = {n: (Other(), X, {"Xs": table}) for n, table in (("a", X.copy()), ("b", others))}
+    assert len(budget.parallel(own)) == 2
+    with pytest.raises(ValueError, match="one table twice"):
+        budget.parallel({n: (same(model), table) for n, (model, table, _) in own.items()})
+    assert len(budget.ledger) == 2
+
+
+def broken(how, change):
+    parts = dict(zip(("north", "south"), by_name(how), strict=True))
+    model, *tables, given = parts["south"]
+    parts["south"] = (model, *tables, change(given))
+    return parts
+
+
+MISTAKES = {
+    "a source is missing": ("label", lambda g: {"Xs": g["Xs"]}, "ys"),
+    "everything by name is missing": ("classes", lambda g: {}, "Xs"),
+    "an unknown name": ("label", lambda g: g | {"Z": T}, "Z"),
+    "a table twice": (
+        "numbers",
+        lambda g: g | {"Xt": points(3)},
+        "multiple values for argument 'Xt'",
+    ),
+    "other columns": ("label", lambda g: g | {"Xs": g["Xs"][:, :1]}, "columns"),
+    "a target is missing": ("averages", lambda g: {"Xs": g["Xs"]}, "two tables by name"),
+    "a target with a gap": ("averages", lambda g: g | {"Xt": [[0.5, np.nan]]}, "Xt"),
+    "a target far away": ("averages", lambda g: g | {"Xt": points(3) + 99}, "outside"),
+    "its own private table": ("averages", lambda g: g | {"Xt": g["Xs"]}, "one table"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_in_tables_by_name_are_refused_before_the_charge(mistake):
+    """Mutation: `check_fit` is called without them."""
+    how, change, words = MISTAKES[mistake]
+    budget = PrivacyBudget(4.0, 1e-5)
+    with pytest.raises((TypeError, ValueError), match=words) as told:
+        budget.parallel(broken(how, change))
+    assert told.value.__notes__ == ["This is about the part 'south'; nothing was charged."]
+    assert not budget.ledger
+
+
+def test_names_of_no_step_are_refused_before_the_charge():
+    budget, (first, second) = PrivacyBudget(4.0, 1e-5), piped_by_name("label")
+    parts = {"a": first, "b": (*second[:-1], by_name("label")[1][-1])}
+    with pytest.raises(TypeError, match="to its last step only"):
+        budget.parallel(parts)
+    assert not budget.ledger

@@ -2719,6 +2719,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dplit.ledger.parallel._estimators_in': ( 'ledger/parallel.html#_estimators_in',
                                                                                  'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel._fit_all': ('ledger/parallel.html#_fit_all', 'dplit/ledger/parallel.py'),
+                                       'dplit.ledger.parallel._keeps_its_parameters': ( 'ledger/parallel.html#_keeps_its_parameters',
+                                                                                        'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel._part_of': ('ledger/parallel.html#_part_of', 'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel._parts_of': ('ledger/parallel.html#_parts_of', 'dplit/ledger/parallel.py'),
                                        'dplit.ledger.parallel._planned': ('ledger/parallel.html#_planned', 'dplit/ledger/parallel.py'),

@@ -82,12 +82,20 @@ def _parts_of(parts):
 
 
 def _estimators_in(model):
-    """An estimator and all estimators inside it; what is frozen stays as it is in any fit."""
-    inside = model.get_params(deep=True) if hasattr(model, "get_params") else {}
-    frozen = tuple(f"{key}__" for key, one in inside.items() if isinstance(one, FrozenEstimator))
-    fitted = (one for key, one in inside.items() if not key.startswith(frozen))
+    """An estimator and all inside it that its fit would change: not what is frozen, nor the parameters of ours, which clone them."""
+    if hasattr(model, "_private_tables") or not hasattr(model, "get_params"):
+        return [model]
+    inside = model.get_params(deep=True)
+    ends = [key for key, one in inside.items() if _keeps_its_parameters(one)]
+    fitted = (
+        one for key, one in inside.items() if not key.startswith(tuple(f"{k}__" for k in ends))
+    )
     no = type, FrozenEstimator
     return [model, *(one for one in fitted if hasattr(one, "fit") and not isinstance(one, no))]
+
+
+def _keeps_its_parameters(one):
+    return isinstance(one, FrozenEstimator) or hasattr(one, "_private_tables")
 
 # %% ../../nbs/ledger/parallel.ipynb #5bd7a03e
 def _tables_of(model, args, kwargs):

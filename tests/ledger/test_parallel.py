@@ -865,12 +865,27 @@ def last_of(model):
     return last_of(model[-1]) if hasattr(model, "steps") else model
 
 
-def test_the_estimator_of_an_estimator_is_one_too():
+def test_one_model_of_the_source_may_be_in_two_parts():
+    """An estimator of ours clones it. Mutation: every estimator among the parameters is compared."""
     source, budget = LogisticRegression(), PrivacyBudget(4.0, 1e-5)
+    make = lambda model: LabelShiftClassifier(model, epsilon=1.0, random_state=0)  # noqa: E731
+    given = {"a": labeled(8), "b": labeled(9)}
     parts = {
-        name: (LabelShiftClassifier(source, epsilon=1.0), *labeled(seed), {"Xs": X, "ys": y})
-        for seed, (name, (X, y)) in enumerate({"a": labeled(8), "b": labeled(9)}.items())
+        name: (make(source), X, y, {"Xs": X.copy(), "ys": y}) for name, (X, y) in given.items()
     }
+    found = budget.parallel(parts)
+    for name, (X, y) in given.items():
+        alone = make(LogisticRegression()).fit(X, y, Xs=X.copy(), ys=y)
+        assert np.array_equal(found[name].predict(X), alone.predict(X))
+    piped = {n: (make_pipeline(BoundedScaler(0, 1), p[0]), *p[1:3], {f"labelshiftclassifier__{k}": v for k, v in p[3].items()}) for n, p in parts.items()}  # fmt: skip
+    assert len(PrivacyBudget(4.0, 1e-5).parallel(piped)) == 2
+
+
+def test_what_another_package_keeps_inside_is_compared():
+    """Whether its fit changes it is not known."""
+    budget, inner = PrivacyBudget(4.0, 1e-5), LogisticRegression()
+    tables = np.full((9, 2), 0.5), np.full((9, 2), 0.4)
+    parts = {name: (Choosing(kind=inner), X) for name, X in zip("ab", tables, strict=True)}
     with pytest.raises(ValueError, match="the same LogisticRegression object"):
         budget.parallel(parts)
     assert not budget.ledger

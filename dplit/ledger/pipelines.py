@@ -394,10 +394,10 @@ def _made_of(steps, X):
     except Exception as error:
         raise found_on_public(error, "a pipeline in a budget: its steps") from None
     say_again(heard)
-    before = reach_of(X)
-    _ends_after(_NO_ENDS if before is None else np.array([before.low, before.high]), fitted)
     if isinstance(one, np.ndarray):
         check_images(one, "a pipeline in a budget: its steps")
+        before = reach_of(X)
+        _ends_after(_NO_ENDS if before is None else np.array([before.low, before.high]), fitted)
         made, reach = np.broadcast_to(one, (X.shape[0], one.shape[1])), _reach_of(fitted, one)
     else:
         many, reach = np.zeros(X.shape[0], dtype=np.int64), None

@@ -389,7 +389,7 @@ def _made_of(steps, X):
     try:
         with warnings.catch_warnings(record=True, action="always") as heard:
             fitted = clone(Pipeline(steps))
-            # remembered as X is: a scaler says what it gets
+            # remembered as X is: a step that changes nothing returns it
             one = fitted.fit_transform(remember(one_record(X), *known_of(X)))
     except Exception as error:
         raise found_on_public(error, "a pipeline in a budget: its steps") from None

@@ -606,7 +606,7 @@ AGAIN = {  # a pipeline, and whether its table was scaled before
 
 @pytest.mark.parametrize("name", AGAIN)
 def test_what_was_scaled_is_not_scaled_again(name):
-    """Mutations: what `one_record` is made of is not remembered; selected or joined columns are not followed; a list has no range."""
+    """Mutations: the ends of the table are unknown; selected or joined columns are not followed; a list has no range."""
     pipe, before = AGAIN[name]
     table = scaled() if before else PEOPLE
     other = scaled() if before else PEOPLE.copy()
@@ -621,6 +621,13 @@ def test_what_was_scaled_is_not_scaled_again(name):
         assert costs_nothing(call).count("are scaled again") == 1
         said = doubts(lambda call=call: call(PrivacyBudget(9.0, 1e-3), accept_doubts=True))
         assert sum("are scaled again" in one for one in said) == 1
+
+
+def test_a_step_that_changes_nothing_hides_no_scaler():
+    """Mutation: the record on which steps are tried is not remembered as the table is."""
+    pipe = make_pipeline(FunctionTransformer(), PEMeans(2, radius=9.0, **COST))
+    assert "radius_ is 1.41421" in costs_nothing(lambda b: b.fit(clone(pipe), scaled()))
+    assert not doubts(lambda: PrivacyBudget(9.0, 1e-3).fit(clone(pipe), scaled().copy()))
 
 
 def test_scaling_again_by_hand_is_doubted_once():

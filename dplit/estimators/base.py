@@ -24,7 +24,7 @@ from ..inputs.console import say
 from ..inputs.checks import check_flag
 from ..inputs.doubts import A_ROUND, check_bounded, check_work
 from ..inputs.numbers import UnreadableRecords
-from ..inputs.overlap import doubt_one_table
+from ..inputs.overlap import doubt_one_table, doubt_scalings
 from ..inputs.tables import check_point_names
 from ..inputs.contracts import Rule, whole
 from ..inputs.blocks import one_thread
@@ -223,6 +223,7 @@ class PrivateEstimator(BaseEstimator):
                     given._check_bounded(*tables, *named.values())
                     if getattr(given, "private", True):
                         doubt_one_table(self, tables, named)
+                    doubt_scalings(self, tables, named)
             except ValueError as error:
                 if given is stated or not ("epsilon=" in str(error) or "rho=" in str(error)):
                     raise

@@ -395,8 +395,8 @@ def warn_after_charge(message, category):
 
 
 def users_level():
-    """The `stacklevel` of a warning that shall point at the first line outside of this package and scikit-learn."""
-    frame, level, ours = sys._getframe(1), 1, ("dplit.", "sklearn.")
+    """The `stacklevel` of a warning that shall point at the first line outside of this package and scikit-learn (whose pipelines call their steps by joblib)."""
+    frame, level, ours = sys._getframe(1), 1, ("dplit.", "sklearn.", "joblib.")
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(ours):
         frame, level = frame.f_back, level + 1
     return level

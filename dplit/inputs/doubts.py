@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['advise', 'A_MINUTE', 'A_DAY', 'A_ROUND', 'SEPARATORS', 'check_inside', 'said_once', 'held_doubts', 'refuse_doubts',
            'stopped', 'worded', 'doubt', 'say_again', 'listed', 'check_start', 'check_start_in', 'check_radians',
-           'Reach', 'Known', 'remember', 'known_of', 'reach_of', 'check_reach', 'check_lists', 'check_reach_in',
-           'counting', 'check_bounded', 'check_work', 'ends_of', 'on_boundary', 'said_of_ends', 'deciding',
-           'said_of_lists', 'said_of_deciding', 'of_one_value', 'badly_listed', 'looks_joined', 'as_one_name',
-           'as_ends', 'doubt_pairs', 'check_no_pairs']
+           'Reach', 'Known', 'remember', 'known_of', 'reach_of', 'check_reach', 'check_lists', 'other_ranges',
+           'check_reach_in', 'counting', 'check_bounded', 'check_work', 'ends_of', 'on_boundary', 'said_of_ends',
+           'deciding', 'said_of_lists', 'said_of_deciding', 'of_one_value', 'badly_listed', 'looks_joined',
+           'as_one_name', 'as_ends', 'doubt_pairs', 'check_no_pairs']
 
 # %% ../../nbs/inputs/doubts.ipynb #d0b70003
 import math
@@ -309,14 +309,19 @@ def check_lists(rows, owner):
         )
 
 
+def other_ranges(low, high, declared_low, declared_high):
+    """Which PUBLIC ranges of outputs, from `low` to `high`, are not the declared ones: these do not hold them, or are far wider."""
+    common = np.minimum(high, declared_high) - np.maximum(low, declared_low)
+    wide = high - low
+    return (common < 0.99 * wide) | (declared_high - declared_low > 3 * wide)
+
+
 def check_reach_in(rows, owner, low, high):
     """The same for `bounds` of rows that were scaled: their columns already lie in other PUBLIC ranges."""
     reach = reach_of(rows)
     if reach is None or reach.low.shape != low.shape:
         return
-    wide = reach.high - reach.low
-    common = np.minimum(high, reach.high) - np.maximum(low, reach.low)
-    if ((common < 0.99 * wide) | (high - low > 3 * wide)).any():
+    if other_ranges(reach.low, reach.high, low, high).any():
         doubt(
             f"{owner}: the rows come from a BoundedScaler, whose output lies in other ranges than these bounds "
             f"(such as {reach.low[0]:.4g} to {reach.high[0]:.4g}). Leave the scaler out, or use "

@@ -24,6 +24,7 @@ from .declared import as_of_now, declare, settle
 from .doubts import as_ends, badly_listed, check_no_pairs, doubt
 from .doubts import doubt_pairs, known_of, Reach, remember
 from .foreign import quiet
+from .overlap import doubt_again
 from .numbers import as_float64, cells_of, cells_of_records, is_masked
 from .numbers import number_or_nan, OF_A_CELL, UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_points
@@ -550,6 +551,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         fitted = as_of_now(self)
         X = _with_columns(X, self._owner, fitted.categories, fitted.missing)
         check_fitted_columns(fitted, X)
+        if (reach := known_of(X).reach) is not None:
+            doubt_again((reach.low, reach.high), fitted.columns_, self._owner)
         rows = _scaled_table(X, fitted.columns_, self._owner)
         return remember(rows, Reach.of(fitted.columns_), known_of(X).bounded_at)
 

@@ -11,7 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Annotated, Any
 
 import joblib
@@ -32,7 +32,7 @@ from ..inputs.foreign import check_images, constant_on, doubt_constant, each_rec
 from ..inputs.foreign import found_on_public, TRIED, try_on
 from ..inputs.frames import one_record
 from ..inputs.numbers import as_float64, UnreadableRecords
-from ..inputs.overlap import doubt_one_table
+from ..inputs.overlap import doubt_again, doubt_one_table
 from ..inputs.ranges import BoundedScaler
 from ..inputs.tables import check_columns, check_rows
 
@@ -390,12 +390,15 @@ def _made_of(steps, X):
     try:
         with warnings.catch_warnings(record=True, action="always") as heard:
             fitted = clone(Pipeline(steps))
-            one = fitted.fit_transform(one_record(X))
+            # remembered as X is: a step that changes nothing returns it
+            one = fitted.fit_transform(remember(one_record(X), *known_of(X)))
     except Exception as error:
         raise found_on_public(error, "a pipeline in a budget: its steps") from None
     say_again(heard)
     if isinstance(one, np.ndarray):
         check_images(one, "a pipeline in a budget: its steps")
+        before = reach_of(X)
+        _ends_after(_NO_ENDS if before is None else np.array([before.low, before.high]), fitted)
         made, reach = np.broadcast_to(one, (X.shape[0], one.shape[1])), _reach_of(fitted, one)
     else:
         many, reach = np.zeros(X.shape[0], dtype=np.int64), None
@@ -427,6 +430,32 @@ def _scaled_columns(step):
             return None
         found += (c._replace(weight=c.weight * weights.get(name, 1.0)) for c in columns)
     return found
+
+# %% ../../nbs/ledger/pipelines.ipynb #9a1e0225
+_NO_ENDS = np.full((2, 1), np.nan)  # of columns that no scaler made
+
+
+def _ends_after(ends, step):
+    """The ends of each column that a fitted step returns, from those of the columns it gets; NaN where no scaler made one. A scaler of such columns is doubted."""
+    if _is_named(step, "passthrough") or getattr(step, "func", step) is None:
+        return ends
+    if type(step) is Pipeline:
+        return reduce(_ends_after, [one for _, one in step.steps], ends)
+    if type(step) is BoundedScaler:
+        doubt_again(ends, step.columns_, "BoundedScaler")
+        reach = Reach.of(step.columns_)
+        return np.array([reach.low, reach.high])
+    if type(step) is not ColumnTransformer:
+        return _NO_ENDS
+    places, weights = step.output_indices_, step.transformer_weights or {}
+    made = np.full((2, max(place.stop for place in places.values())), np.nan)
+    for name, part, columns in step.transformers_:
+        if places[name].stop > places[name].start:
+            # where ends are known the columns have no names
+            picked = ColumnTransformer([(name, "passthrough", columns)])
+            own = ends if np.isnan(ends).all() else picked.fit_transform(ends)
+            made[:, places[name]] = _ends_after(own, part) * weights.get(name, 1.0)
+    return np.sort(made, axis=0)
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e001a
 def what_is_seen(estimator, X):

@@ -8,13 +8,13 @@ __all__ = ['Quote', 'doubt_declared', 'quote_fits']
 # %% ../../nbs/ledger/planning.ipynb #7a10c002
 from contextlib import suppress
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline, Pipeline
 
 from ..accounting.receipts import rounded_up, Table
 from .admission import admitted, balance, BudgetExceeded, epsilon_in_words
@@ -118,10 +118,12 @@ def doubt_declared(estimator):
     *steps, (_, last) = estimator.steps
     doubt_declared(last)
     kept = [step for _, step in steps if not _is_named(step, "passthrough")]
-    if kept and type(kept[-1]) is BoundedScaler:
-        with suppress(TypeError, ValueError):  # of what a fit will refuse, or needs more tables for
-            if (one := _made_of_declared(kept[-1])) is not None:
-                check_fit(last, (one,), {})
+    scalers = [*takewhile(lambda step: type(step) is BoundedScaler, reversed(kept))][::-1]
+    with suppress(TypeError, ValueError):  # of what a fit will refuse, or needs more tables for
+        for i, scaler in enumerate(scalers):
+            if (one := _made_of_declared(scaler)) is not None:
+                check_fit(make_pipeline(*scalers[i + 1 :], last), (one,), {})
+                break
 
 # %% ../../nbs/ledger/planning.ipynb #7a10c007
 def _planned(fit, m):

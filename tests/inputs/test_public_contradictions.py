@@ -2,6 +2,7 @@
 
 import gc
 import warnings
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -21,6 +22,7 @@ from dplit import (
     BoundedScaler,
     CnvxAdap,
     CovariateShiftClassifier,
+    CovariateShiftRegressor,
     LabelShiftClassifier,
     NCnvxAdap,
     PEMeans,
@@ -30,7 +32,7 @@ from dplit import (
 from dplit.adaptation import NetworkLoss
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning, bound_contributions
-from dplit.inputs.doubts import _KNOWN, Reach, check_reach, listed, reach_of, remember
+from dplit.inputs.doubts import _KNOWN, Reach, check_reach, held_doubts, listed, reach_of, remember
 from dplit.ledger import choose_n_clusters, record_wise
 from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet, source_distance
 
@@ -676,3 +678,259 @@ def test_a_bound_far_too_large_for_the_public_source_is_doubted(make):
         assert said.startswith(
             "in doubt: target_bound=101.0: none of the public numbers of ys exceeds 1"
         )
+
+
+# ---------------------------------------------------------------- scaled twice
+
+BALL = {"radius": 2**0.5, **COST}
+TWICE = joined(None, ("a", make_pipeline(AGE[1], BoundedScaler(0, 120)), [0]), INCOME)
+LOGS = ("logs", FunctionTransformer(record_wise(np.log1p)), [1])
+
+
+def scaled():
+    return scaler().fit_transform(PEOPLE)
+
+
+def piped(*steps):
+    return make_pipeline(*steps, PEMeans(2, **BALL))
+
+
+AGAIN = {  # a pipeline, and whether its table was scaled before
+    "an array": (piped(scaler()), True),
+    "an array after a step that changes nothing": (piped(FunctionTransformer(), scaler()), True),
+    "two scalers": (piped(scaler(), scaler()), False),
+    "with steps between": (piped(make_pipeline(scaler(), "passthrough"), FunctionTransformer(), scaler()), False),
+    "in the last step": (make_pipeline(scaler(), piped("passthrough", scaler())), False),
+    "joined columns": (piped(joined(None), scaler()), False),
+    "joined columns in a pipeline": (piped(make_pipeline("passthrough", joined({"a": 2}), scaler())), False),
+    "columns of an array": (piped(joined(None)), True),
+    "columns of an array by a mask": (piped(joined(None, ("a", AGE[1], [True, False]), INCOME)), True),
+    "in a joined column": (piped(TWICE), False),
+    "one column of two": (piped(joined(None, AGE, LOGS), scaler()), False),
+    "a list": (piped(BoundedScaler(-1, 1, categories={1: [0, 1]})), True),
+    "far wider": (piped(BoundedScaler(-10, 10)), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_what_was_scaled_is_not_scaled_again(name):
+    """Mutations: the ends of the table are unknown; selected or joined columns are not followed; a list has no range."""
+    pipe, before = AGAIN[name]
+    table = scaled() if before else PEOPLE
+    other = scaled() if before else PEOPLE.copy()
+    grid = {pipe.steps[-1][0] + "__n_clusters": [1, 2]}
+    if "pipeline__" in [*grid][0]:
+        grid = {"pipeline__pemeans__n_clusters": [1, 2]}
+    for call in (
+        lambda b, **more: b.fit(clone(pipe), table, **more),
+        lambda b, **more: b.search(clone(pipe), grid, table, epsilon=0.1, **more),
+        lambda b, **more: b.parallel({"a": (clone(pipe), table), "b": (clone(pipe), other)}, **more),
+    ):  # fmt: skip
+        assert costs_nothing(call).count("are scaled again") == 1
+        said = doubts(lambda call=call: call(PrivacyBudget(9.0, 1e-3), accept_doubts=True))
+        assert sum("are scaled again" in one for one in said) == 1
+
+
+def test_a_step_that_changes_nothing_hides_no_scaler():
+    """Mutation: the record on which steps are tried is not remembered as the table is."""
+    pipe = make_pipeline(FunctionTransformer(), PEMeans(2, radius=9.0, **COST))
+    assert "radius_ is 1.41421" in costs_nothing(lambda b: b.fit(clone(pipe), scaled()))
+    assert not doubts(lambda: PrivacyBudget(9.0, 1e-3).fit(clone(pipe), scaled().copy()))
+
+
+def test_scaling_again_by_hand_is_doubted_once():
+    """What a ColumnTransformer joined, or a copy, is not recognized outside of a budget."""
+    Z = scaled()
+    for call in (
+        lambda: scaler().fit_transform(Z),
+        lambda: scaler().fit(PEOPLE).transform(Z),
+        lambda: piped(scaler()).fit(Z),
+        lambda: piped(scaler(), scaler()).fit(PEOPLE),
+        lambda: PrivacyBudget(9.0, 1e-3).quote(piped(scaler(), "passthrough", scaler())),
+        lambda: PrivacyBudget(9.0, 1e-3).quote(piped(BoundedScaler(0, 9), scaler(), scaler())),
+    ):
+        (said,) = (one for one in doubts(call) if one.startswith("in doubt: "))
+        assert "BoundedScaler: columns that a BoundedScaler returned are scaled again" in said
+
+
+ONCE = {
+    "a scaler": (piped(scaler()), PEOPLE),
+    "its output's own ranges": (piped(scaler(), BoundedScaler(-1, 1)), PEOPLE),
+    "twice its output's ranges": (piped(BoundedScaler(-2, 2)), scaled()),
+    "a copy": (piped(scaler()), scaled().copy()),
+    "joined": (piped(joined(None)), PEOPLE),
+    "other columns": (piped(joined(None, AGE, LOGS), joined(None, (*LOGS[:2], [0]), INCOME)), PEOPLE),
+    "a function between": (piped(scaler(), FunctionTransformer(record_wise(lambda row: 1e3 * row)), scaler()), PEOPLE),
+    "no step": (piped("passthrough"), scaled()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_one_scaling_is_not_doubted(name):
+    pipe, table = ONCE[name]
+    said = doubts(lambda: PrivacyBudget(9.0, 1e-3).fit(pipe, table, accept_doubts=True))
+    assert not [one for one in said if "scaled again" in one]
+
+
+# ---------------------------------------------------------------- two scalings
+
+RAW = np.column_stack([RNG.uniform(18, 90, 80), RNG.uniform(1e4, 1.9e5, 80)])
+HALVES = RAW[:40].copy(), RAW[40:].copy()
+MARKS = (RAW[:, 0] > 50) * 1
+SHIFT = {"epsilon": 1.0, "delta": 1e-6}
+BOTH = {"epsilon": 1.0, "delta": 1e-6, "radius": 2**0.5, "weight_radius": 1.0}
+PAIRS = {  # an estimator, and the name of its PRIVATE table
+    "labels": (LabelShiftClassifier(epsilon=1.0), "Xt"),
+    "classes": (CovariateShiftClassifier(**SHIFT), "Xt"),
+    "numbers": (CovariateShiftRegressor(**SHIFT), "Xt"),
+    "convex": (CnvxAdap(**BOTH, target_bound=1.0), "Xt"),
+    "convex, source": (CnvxAdap(**BOTH, target_bound=1.0, protect="source"), "Xs"),
+    "classifier": (NCnvxAdap(**BOTH, classes=(0, 1)), "Xt"),
+    "classifier, source": (NCnvxAdap(**BOTH, classes=(0, 1), protect="source"), "Xs"),
+    "set": (NoisyAverageSet(t=9, epsilon=3.0, radius=2**0.5), "Xs"),
+    "neighbors": (NeighborNoisyAverages(epsilon=1.0, radius=2**0.5), "Xs"),
+}
+
+
+def pair(model, private, one, two):
+    """The arguments of a fit, from its PRIVATE table and its PUBLIC one."""
+    given = {private: one, "Xs" if private == "Xt" else "Xt": two}
+    if isinstance(model, (NoisyAverageSet, NeighborNoisyAverages)):
+        return given
+    unlabeled = isinstance(model, (CovariateShiftClassifier, CovariateShiftRegressor))
+    labels = {"yt": MARKS[:40], "ys": MARKS[:40].copy()}
+    return given | {k: v for k, v in labels.items() if not (unlabeled and k == "yt")}
+
+
+def by(low=(0, 0), high=(120, 2e5), **more):
+    return lambda table: BoundedScaler([*low], [*high], **more).fit_transform(table)
+
+
+def same(table):
+    return table
+
+
+def frame(table, *names):
+    return pd.DataFrame(table, columns=["age", "income"])
+
+
+def of(*values):
+    lists = BoundedScaler([0], [2e5], categories={0: [*values]})
+    return lambda table: lists.fit_transform(table.astype(int))
+
+
+APART = {  # what is made of the PRIVATE table, and of the PUBLIC one
+    "another range": (by(), by(high=(100, 2e5)), "differ in column 0 (0 to 120; 0 to 100)"),
+    "another weight": (by(), by(weight=[1.0, 0.5]), "differ in column 1"),
+    "another list": (of(30, 40), of(30, 50), "differ in column 0"),
+    "another order of a list": (of(30, 40), of(40, 30), "differ in column 0"),
+    "a longer list": (of(30, 40), of(30, 40, 50), "does not have the columns"),
+    "another order of columns": (
+        lambda table: BoundedScaler(0, 2e5).fit_transform(frame(table)),
+        lambda table: BoundedScaler(0, 2e5).fit_transform(frame(table)[["income", "age"]]),
+        "differ in the number or the order",
+    ),
+    "a public frame": (by(), frame, "is a data frame"),
+    "a public frame of polars": (by(), lambda table: pl.from_pandas(frame(table)), "is a data frame"),
+    "a public frame of pyarrow": (by(), lambda table: pa.table(frame(table)), "is a data frame"),
+    "a public frame that was divided": (by(), lambda table: frame(table) / 1e6, "is a data frame"),
+    "a private frame": (frame, by(), "is a data frame"),
+    "a private frame of polars": (lambda table: pl.from_pandas(frame(table)), by(), "is a data frame"),
+    "a private frame of pyarrow": (lambda table: pa.table(frame(table)), by(), "is a data frame"),
+    "a public array in its own units": (by(), same, "most of its rows outside"),
+    "a public array a little outside": (by(), lambda table: by()(table) * 2 + 0.8, "most of its rows outside"),
+}  # fmt: skip
+TOGETHER = {
+    "one scaler": (by(), by()),
+    "one scaler on a frame and on an array": (lambda table: by()(frame(table)), by()),
+    "another rule for missing cells": (by(), by(missing="low")),
+    "a public copy": (by(), lambda table: by()(table).copy()),
+    "public rows": (by(), lambda table: np.vstack([by()(table)] * 2)[:40]),
+    "public single precision": (by(), lambda table: by()(table).astype(np.float32)),
+    "a private copy": (lambda table: by()(table).copy(), by()),
+    "a private array in its own units": (same, by()),
+    "two arrays": (same, same),
+    "two frames": (frame, frame),
+    "frames of two libraries": (frame, lambda table: pl.from_pandas(frame(table))),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("kind", PAIRS)
+def test_two_scalings_are_doubted_before_the_charge(kind, name):
+    """Mutations: only one side's frames count; weights, values or their order are not compared."""
+    model, private = PAIRS[kind]
+    one, two, words = APART[name]
+    given = pair(model, private, one(HALVES[0]), two(HALVES[1]))
+    words_or_far = [words]
+    if "public" in name and kind not in ("labels", "classes", "numbers"):
+        words_or_far.append("outside the ball")  # at once, if it is far: the ball was there before
+    said = costs_nothing(lambda b: b.fit(clone(model), **given), ValueError)
+    assert any(word in said for word in words_or_far), said
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("kind", PAIRS)
+def test_one_scaling_of_both_tables_is_not_doubted(kind, name):
+    """Mutation: a private array is compared with the range, so its cells decide."""
+    model, private = PAIRS[kind]
+    one, two = (make(half) for make, half in zip(TOGETHER[name], HALVES, strict=True))
+    with held_doubts() as said, suppress(ValueError):
+        model.check_tables(**pair(model, private, one, two))
+    assert not [doubt for doubt in said if "scal" in doubt and "radius_" not in doubt], said
+
+
+def test_few_public_rows_outside_are_no_other_scaling():
+    Z = by()(HALVES[1]).copy()
+    model = LabelShiftClassifier(epsilon=1.0, random_state=0)
+    for many, stops in ((20, False), (21, True)):
+        far = np.where(np.arange(40)[:, None] < many, 3.0 * np.sign(Z), Z)
+        fit = lambda far=far: clone(model).fit(**pair(model, "Xt", by()(HALVES[0]), far))  # noqa: E731
+        assert len(doubts(fit)) == stops
+    for empty in ([], np.zeros((0, 2))):
+        model = NCnvxAdap(**BOTH, classes=(0, 1), random_state=0)
+        said = doubts(lambda e=empty, m=model: m.fit(by()(RAW), MARKS, Xs=e, ys=[]))
+        assert not [one for one in said if "scal" in one]
+
+
+SOURCES = {
+    "in a frame": (frame, True),
+    "as it was": (lambda table: table * 1.0, True),
+    "by another scaler": (by(high=(100, 2e5)), True),
+    "by the same scaler": (by(), False),
+    "a copy of that": (lambda table: by()(table).copy(), False),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("steps", [scaler(), joined(None)], ids=["scaler", "joined"])
+@pytest.mark.parametrize("kind", ["labels", "classes", "convex", "classifier"])
+def test_a_source_that_the_steps_did_not_prepare_is_doubted(kind, steps, name):
+    """It goes to the last step as it is. Mutation: tables are compared before the steps."""
+    make, stops = SOURCES[name]
+    model = clone(PAIRS[kind][0]).set_params(random_state=0)
+    step = type(model).__name__.lower()
+    given = {f"{step}__Xs": make(HALVES[1]), f"{step}__ys": MARKS[:40].copy()}
+    labels = () if kind == "classes" else (MARKS[:40],)
+    fit = lambda b, **more: b.fit(  # noqa: E731
+        make_pipeline(steps, clone(model)), HALVES[0], *labels, **given, **more
+    )
+    if stops:
+        said = costs_nothing(fit, ValueError)
+        assert "scaling" in said or "outside the ball" in said
+    else:
+        said = doubts(lambda: fit(PrivacyBudget(9.0, 1e-3), accept_doubts=True))
+        assert not [one for one in said if "scaling" in one]
+
+
+def test_two_scalings_are_doubted_once():
+    model = LabelShiftClassifier(epsilon=1.0, random_state=0)
+    given = pair(model, "Xt", by()(HALVES[0]), frame(HALVES[1]))
+    for call in (
+        lambda: clone(model).fit(**given),
+        lambda: model.check_tables(**given),
+        lambda: PrivacyBudget(9.0, 1e-3).fit(clone(model), **given, accept_doubts=True),
+    ):
+        (said,) = doubts(call)
+        assert said.startswith("in doubt: Xt comes from a BoundedScaler, and Xs does not: ")
+        assert "scaler.transform(Xs)" in said

@@ -342,11 +342,7 @@ def counting(max_rows_per_person):
         _COUNTED.reset(token)
 
 
-_INSTEAD = {
-    True: 'Use an estimator with neighboring="add_remove".',
-    False: "This estimator knows no other relation: accept it if how many rows are kept may be known, or pass the same "
-    "number of rows for every person.",
-}
+_ALONE = "This estimator knows no other relation: accept it if how many rows are kept may be known."
 
 
 def check_bounded(tables, owner, max_rows_per_person, neighboring, *, chosen=True):
@@ -368,7 +364,7 @@ def check_bounded(tables, owner, max_rows_per_person, neighboring, *, chosen=Tru
         doubt(
             f"{owner}: bound_contributions chooses rows by the ids of each person, so the number of rows of this table is private, "
             "and where neighboring datasets replace a record it counts as public: the guarantee does not cover it. "
-            f"{_INSTEAD[chosen]}"
+            + ('Use an estimator with neighboring="add_remove".' if chosen else _ALONE)
         )
     if bound > m:
         unit = "single rows" if m == 1 else f"persons with at most {m} rows each"

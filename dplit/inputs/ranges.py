@@ -29,7 +29,7 @@ from .numbers import as_float64, cells_of, cells_of_records, is_masked
 from .numbers import number_or_nan, OF_A_CELL, UnreadableRecords
 from .checks import is_float32, is_number, check_between, check_points
 from .checks import column_types, shown
-from .frames import column_names
+from .frames import column_names, refuse_places
 from .tables import check_columns, check_fitted_columns, check_rows, keep_columns
 
 # %% ../../nbs/inputs/ranges.ipynb #47b10efe
@@ -220,6 +220,7 @@ def box_of(bounds, X, owner):
     low, high = bounds
     known, X = BaseEstimator(), _with_columns(X, owner, None)
     keep_columns(known, X)
+    refuse_places(X, owner, bounds=low if hasattr(low, "items") else high)
     columns = getattr(known, "feature_names_in_", range(known.n_features_in_))
     return Box.of(low, high, f"bounds of {owner}", list(columns))
 
@@ -375,8 +376,7 @@ def _scaled_table(X, columns, owner):
     if not any(c.values or c.missing is not None for c in columns):
         rows = _rows_of(X, owner, partitions=True)
         scaled = lambda block: _in_ball(block, columns).astype(kind, copy=False)
-        partitioned = not isinstance(rows, np.ndarray)
-        return rows.map_blocks(scaled, dtype=kind) if partitioned else scaled(rows)
+        return scaled(rows) if isinstance(rows, np.ndarray) else rows.map_blocks(scaled, dtype=kind)
     if np.ma.isMaskedArray(X) and any(c.missing is not None for c in columns):
         X = X.astype(object).filled(None)
     # pandas, with column names that are not words
@@ -500,6 +500,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         owner, given = self._owner, declare(self, {})
         X = _with_columns(X, owner, self.categories, self.missing)
         keep_columns(given, X)
+        refuse_places(X, owner, **self.get_params(deep=False))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
         columns = with_weights(columns, self.weight, owner)
@@ -514,9 +515,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _doubt_lists(self, columns):
         """A doubt about PUBLIC lists that look badly written."""
-        for column in columns:
-            if said := badly_listed(column):
-                doubt(f"{type(self).__name__}: {said}")
+        for said in filter(None, map(badly_listed, columns)):
+            doubt(f"{type(self).__name__}: {said}")
 
     def _refuse_to_drop(self):
         """Refuse a rule "drop", with the reason."""

@@ -27,7 +27,8 @@ from .arrays import doubles, is_tensor, is_whole_tensor, namespace, to_numpy
 from .numbers import array_of, as_float64, as_number, cells_of, is_masked, number_or_nan
 from .numbers import OF_A_CELL, UnreadableRecords
 from .foreign import quiet
-from .frames import column_names, not_a_table, without_rows
+from .frames import are_other_columns, column_names, names_or_numbers
+from .frames import not_a_table, without_rows
 from .blocks import _is_partitioned, BrokenPartition, map_blocks, MovedRows
 from .blocks import ON_WORKERS
 from .checks import _fields, column_kind, infers_its_values, type_said
@@ -341,25 +342,27 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
         _checked(none, owner, name, ensure_min_samples=0, ensure_all_finite=False)
     return None if shape is None else int(shape[1])
 
-
+# %% ../../nbs/inputs/tables.ipynb #a749f002
 def check_same_columns(owner, **tables):
     """Refuse tables whose columns differ in PUBLIC names or their order; a table without names matches any. No cell is read."""
-    known = {name: names for name, X in tables.items() if (names := column_names(X)) is not None}
+    known = {
+        name: names for name, X in tables.items() if (names := names_or_numbers(X)) is not None
+    }
     for first, second in pairwise(known):
-        if list(known[first]) != list(known[second]):
+        if are_other_columns(known[first], known[second]):
             raise ValueError(
                 f"{first} and {second} do not have the same columns in the same order: {owner} matches "
                 f"columns by position. Pass both in one order, for example {second}[list({first}.columns)]."
             )
 
-# %% ../../nbs/inputs/tables.ipynb #a749f002
+
 def check_point_names(owner, points, tables):
     """Refuse PUBLIC points whose names are not the columns of the first table with names, in their order: they are matched by position. No cell is read."""
     named = {name: names for name, point in points.items() if (names := _names_of(point))}
-    known = (column_names(X) for X in tables if named and not isinstance(X, type))
+    known = (names_or_numbers(X) for X in tables if named and not isinstance(X, type))
     columns = next((names for names in known if names is not None), None)
     for name, names in named.items() if columns is not None else ():
-        if list(names) != list(columns):
+        if are_other_columns(list(names), columns):
             raise ValueError(
                 f"{name}: its names are not those of the table's columns in their order, and {owner} matches them by "
                 f"position. Pass {name}[list(X.columns)], or its values alone."
@@ -371,7 +374,7 @@ def _names_of(point):
     if hasattr(point, "iloc") and not hasattr(point, "columns"):
         names = list(point.index)
         return names if any(isinstance(name, str) for name in names) else []
-    names = None if isinstance(point, type) else column_names(point)
+    names = None if isinstance(point, type) else names_or_numbers(point)
     return [] if names is None else list(names)
 
 # %% ../../nbs/inputs/tables.ipynb #7ab1e002

@@ -7,7 +7,6 @@ __all__ = ['Otherwise', 'NoNumbers', 'RecordWise', 'record_wise', 'check_form', 
            'n_columns_seen', 'check_fit']
 
 # %% ../../nbs/ledger/pipelines.ipynb #9a1e0002
-import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from ..inputs.arrays import is_tensor
 from ..inputs.checks import column_kinds, is_number, shown
 from ..inputs.contracts import Function, numbers
 from ..inputs.doubts import advise, known_of, Reach, reach_of, remember, say_again
-from ..inputs.foreign import check_images, constant_on, doubt_constant, each_record
+from ..inputs.foreign import check_call, check_images, constant_on, doubt_constant, each_record
 from ..inputs.foreign import found_on_public, TRIED, try_on
 from ..inputs.frames import one_record
 from ..inputs.numbers import as_float64, UnreadableRecords
@@ -506,7 +505,7 @@ def check_fit(estimator, args, kwargs):
         if callable(getattr(type(estimator), "check_tables", None)):
             estimator.check_tables(*args, **kwargs)
         else:
-            _check_call(estimator, args, kwargs)
+            check_call(estimator, args, kwargs)
         return
     *steps, (name, last) = estimator.steps
     try:
@@ -525,19 +524,6 @@ def check_fit(estimator, args, kwargs):
         )
     check_fit(last, (_made_of(steps, X), y), own)
     doubt_one_table(last, (X, y), own)  # what the steps make of a table is another one
-
-
-def _check_call(estimator, args, kwargs):
-    """Refuse what is no call of an estimator's `fit`, before it is charged."""
-    owner = type(estimator).__name__
-    if not callable(getattr(estimator, "fit", None)):
-        raise TypeError(f"{owner} has no method fit, so a budget cannot fit it.")
-    try:
-        inspect.signature(estimator.fit).bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{owner}.fit: {error}.") from None
-    except ValueError:  # built in, it has none
-        pass
 
 
 def _handed_over(X, y=None, **given):

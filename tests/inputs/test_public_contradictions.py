@@ -450,38 +450,66 @@ def test_a_bounded_table_is_told_a_way_out_that_there_is():
 # ---------------------------------------------------------------- names of columns that are numbers
 
 NUMBERED = {
-    "another order": ([1, 0], False),
-    "years": ([2023, 2024], False),
-    "from one": ([1, 2], False),
-    "pairs": ([("a", 1), ("b", 1)], False),
-    "in order": ([0, 1], True),
-    "in order, as floats": ([0.0, 1.0], True),
-    "words": (["1", "0"], True),
+    "another order": [1, 0],
+    "years": [2023, 2024],
+    "from one": [1, 2],
+    "pairs": [("a", 1), ("b", 1)],
+    "in order": [0, 1],
+    "in order, as floats": [0.0, 1.0],
 }
 
 
 @pytest.mark.parametrize("kind", NUMBERED)
 def test_a_number_that_may_be_a_name_or_a_place_is_refused_before_the_charge(kind):
-    """Mappings and tables were matched by place: income was clipped to the range of age."""
-    names, fine = NUMBERED[kind]
+    """A mapping was matched by place: income was clipped to the range of age."""
+    names = NUMBERED[kind]
     table = pd.DataFrame(RNG.uniform(-0.5, 0.5, (60, 2)))
     table.columns = pd.MultiIndex.from_tuples(names) if kind == "pairs" else names
-    y, other = np.arange(60) % 2, table.copy()
+    ends = {0: -1, 1: -1}, {0: 1, 1: 1}
     calls = {
-        "k-means": lambda b: b.fit(NoisyLloyd(2, radius=1.0, **COST), table),
-        "scaler": lambda b: b.fit(make_pipeline(BoundedScaler(-1, 1), NoisyLloyd(2, radius=2.0, **COST)), table),
-        "target": lambda b: b.fit(ADAPT["classification"](), table, y, Xs=other, ys=y),
-        "source": lambda b: b.fit(ADAPT["classification"](), table.to_numpy(), y, Xs=other, ys=y),
-        "label shift": lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), table, y, Xs=other, ys=y),
-        "sources": lambda b: b.fit(NeighborNoisyAverages(epsilon=1.0, radius=1.0), Xs=table, Xt=other),
-        "init": lambda b: b.fit(NoisyLloyd(2, radius=1.0, init=other[:2], **COST), table.to_numpy()),
+        "bounds": lambda b: b.fit(NoisyLloyd(2, bounds=ends, **COST), table),
+        "one end": lambda b: b.fit(NoisyLloyd(2, bounds=([-1, -1], ends[1]), **COST), table),
+        "scaler": lambda b: b.fit(make_pipeline(BoundedScaler(*ends), NoisyLloyd(2, radius=2**0.5, **COST)), table),
+        "weight": lambda b: b.fit(make_pipeline(BoundedScaler(-1, 1, weight={0: 0.5}), NoisyLloyd(2, radius=1.2, **COST)), table),
+    }  # fmt: skip
+    for name, call in calls.items():
+        if names == [0, 1]:
+            call(PrivacyBudget(9.0, 1e-3))
+        else:
+            assert "name or the place" in costs_nothing(call, kind=ValueError), name
+    # in their order they are no mistake
+    PrivacyBudget(9.0, 1e-3).fit(NoisyLloyd(2, bounds=([-1, -1], [1, 1]), **COST), table)
+
+
+ORDERS = {
+    "another order": ([0, 1], [1, 0], False),
+    "years in another order": ([2023, 2024], [2024, 2023], False),
+    "other years": ([2023, 2024], [2022, 2023], False),
+    "pairs in another order": ([("a", 1), ("b", 1)], [("b", 1), ("a", 1)], False),
+    "the same": ([5, 7], [5, 7], True),
+    "numbered anew": ([5, 7], [0, 1], True),
+    "words and numbers": (["a", "b"], [1, 0], True),
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_tables_whose_columns_are_numbered_in_another_order_are_refused(kind, turned):
+    one, other, fine = ORDERS[kind]
+    one, other = (pd.DataFrame(RNG.uniform(-0.5, 0.5, (60, 2)), columns=pd.Index(names)) for names in ((other, one) if turned else (one, other)))  # fmt: skip
+    y = np.arange(60) % 2
+    calls = {
+        "adaptation": lambda b: b.fit(ADAPT["classification"](), one, y, Xs=other, ys=y),
+        "label shift": lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), one, y, Xs=other, ys=y),
+        "sources": lambda b: b.fit(NeighborNoisyAverages(epsilon=1.0, radius=1.0), Xs=one, Xt=other),
+        "init": lambda b: b.fit(NoisyLloyd(2, radius=1.0, init=other[:2], **COST), one),
     }  # fmt: skip
     for name, call in calls.items():
         if fine:
             call(PrivacyBudget(9.0, 1e-3))
         else:
             said = costs_nothing(call, kind=ValueError)
-            assert "could be the name or the place" in said, name
+            assert "same columns in the same order" in said or "in their order" in said, name
 
 
 # ---------------------------------------------------------------- once

@@ -578,18 +578,27 @@ def test_ends_too_close_are_shown_as_they_are_with_the_smallest_width():
 
 
 @pytest.mark.parametrize("names", [[5, 7], [("a", "x"), ("a", "y")], [1.5, 0.5], [1, 0]], ids=str)
-def test_a_frame_whose_names_are_no_words_goes_by_position(names):
+def test_a_frame_whose_names_are_no_words_goes_by_position_unless_a_number_may_be_a_name(names):
     """`X[0]` of such a frame is another column, or none."""
     pandas = pytest.importorskip("pandas")
     rows = np.array([[20.0, 1.0], [np.nan, 3.0]])
     frame = pandas.DataFrame(rows, columns=pandas.Index(names))
-    for options in ({"missing": "middle"}, {"missing": {0: 30}}, {"categories": {1: [1.0, 3.0]}}):
-        if "categories" in options:
-            options |= {"missing": {0: "low"}, "low": [0], "high": [100]}
-        else:
-            options |= {"low": [0, 0], "high": [100, 10]}
+    ends = {"low": [0, 0], "high": [100, 10]}
+    for options in (
+        {"missing": "middle"} | ends,
+        {"missing": {0: 30}} | ends,
+        {"missing": "middle", "weight": {1: 2.0}} | ends,
+        {"missing": "middle", "low": {0: 0, 1: 0}, "high": 100},
+        {"categories": {1: [1.0, 3.0]}, "missing": "low", "low": [0], "high": [100]},
+    ):
         expected = BoundedScaler(**options).fit_transform(rows)
-        assert np.array_equal(BoundedScaler(**options).fit_transform(frame), expected)
+        if any(isinstance(value, dict) for value in options.values()):
+            with pytest.raises(ValueError, match="number is the name or the place of a column"):
+                BoundedScaler(**options).fit(frame)
+        else:
+            assert np.array_equal(BoundedScaler(**options).fit_transform(frame), expected)
+        numbered = frame.set_axis(range(2), axis=1)
+        assert np.array_equal(BoundedScaler(**options).fit_transform(numbered), expected)
 
 
 @pytest.mark.parametrize(

@@ -490,7 +490,8 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
 
     def _doubt_bounds(self, X, y, letter):
         super()._doubt_bounds(X, y, letter)
-        sizes = np.abs(np.asarray(y, dtype=float).ravel())
+        name, owner = f"y{letter}", type(self).__name__
+        sizes = np.abs(_numbers(one_column(y, name, owner), name, owner)[:, 0])
         doubt_bound(self, "target_bound", sizes, f"numbers of y{letter}")
         typical = min(np.median(sizes), self.target_bound) if len(sizes) else 0.0
         doubt_predictor(self, X, typical, f"half of y{letter} are {typical:.3g} or more")

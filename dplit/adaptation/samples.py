@@ -504,7 +504,8 @@ class PrivateAdaptation(PrivateEstimator):
 
     def _doubt_bounds(self, X, y, letter):
         """Doubt bounds that most of a PUBLIC sample exceeds, or that are far too large for it."""
-        lengths = np.hypot.reduce(np.asarray(X, dtype=float), axis=1)
+        rows = check_rows(X, type(self).__name__, f"X{letter}", ensure_min_samples=0)
+        lengths = np.hypot.reduce(rows.astype(float), axis=1)
         doubt_bound(self, "radius", lengths, f"rows of X{letter}")
 
     def _gate(self, Xt, yt, *, Xs, ys):

@@ -7,7 +7,9 @@ __all__ = ['BLOCK', 'TEXT']
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e0003
 import io
+import os
 import re
+from contextlib import contextmanager, ExitStack, suppress
 from decimal import Context, Decimal
 from importlib.util import find_spec
 from itertools import pairwise
@@ -28,25 +30,39 @@ def _slices(n_rows, lengths):
     cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), n_rows]
     return [slice(*pair) for pair in pairwise(cuts)]
 
+# %% ../../nbs/command_line/parquet.ipynb #9d1e0b01
+@contextmanager
+def _without_panics():
+    """Inside, nothing reaches the standard error of the process: a panic of polars writes there, past Python, what it read."""
+    with ExitStack() as at_end:
+        with suppress(OSError):  # it is closed: there is nothing to hide
+            kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+            at_end.callback(os.close, kept)
+            at_end.callback(os.dup2, kept, 2)
+            os.dup2(nothing, 2)
+            os.close(nothing)
+        yield
+
 # %% ../../nbs/command_line/parquet.ipynb #9d1e000a
 def _polars_kinds(path):
     import polars
 
-    with open(path, "rb") as file:  # polars would read a name as a pattern
+    # polars would read a name as a pattern
+    with open(path, "rb") as file, _without_panics():
         return list(polars.read_parquet_schema(file).items())
 
 
 def _polars_rows(path):
     import polars
 
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, _without_panics():
         return polars.scan_parquet(file).select(polars.len()).collect().item()
 
 
 def _polars_read(path, names, n_rows=None):
     import polars
 
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, _without_panics():
         return polars.read_parquet(file, columns=names, n_rows=n_rows)
 
 

@@ -28,7 +28,8 @@ from .console import SIGNALS
 from .frames import not_a_table
 from .numbers import as_float64, as_number, cells_of, is_masked
 from .numbers import OF_A_CELL, UnreadableRecords
-from .checks import column_kind, column_kinds, infers_its_values, listed_by_type, shown
+from .checks import column_kind, column_kinds, infers_its_values, shown
+from .columns import may_hold
 from .doubts import doubt
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
@@ -386,11 +387,8 @@ def check_pair(X, y, name, sort, owner, classes=None, private=True):
         )
     if private and sort == "numbers":
         _doubt_category(y, name, owner)
-    if classes is not None and not _may_be(y, classes):
-        raise ValueError(
-            f"{name}: the list of values that its type declares has none of the classes of {owner}, so every label "
-            "would be none of them. Declare the classes as the type has them, or convert the labels."
-        )
+    if classes is not None:
+        _check_classes(y, classes, name, owner)
     return rows[0] if rows else None
 
 # %% ../../nbs/inputs/foreign.ipynb #4e000007
@@ -445,11 +443,19 @@ def refuse_words(y, name, sort, owner, classes=None):
             )
 
 
-def _may_be(y, classes):
-    """Whether the type of PRIVATE labels, if it lists its values, lists one of the PUBLIC classes."""
+def _check_classes(y, classes, name, owner):
+    """Refuse PRIVATE labels whose type can hold none of the PUBLIC classes; a doubt if it can hold only some."""
     types = getattr(y, "dtypes", None)  # of a frame of polars, a list
     types = types if isinstance(types, list) else [getattr(y, "dtype", None)]
-    listed = map(listed_by_type, types)
-    return all(
-        among is None or among.intersection(np.asarray(classes).tolist()) for among in listed
-    )
+    listed = np.asarray(classes).tolist()
+    never = [one for one in listed if not all(may_hold(kind, one) for kind in types)]
+    if len(never) == len(listed):
+        raise ValueError(
+            f"{name}: its type can hold none of the classes of {owner}, so every label would be none of them. Declare "
+            "the classes as the type has them, or convert the labels."
+        )
+    if never:
+        doubt(
+            f"{name}: its type cannot hold the class {shown(never[0])} of {owner}, so no label would ever be it. Declare "
+            "the classes as the type has them, or convert the labels."
+        )

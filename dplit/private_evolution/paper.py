@@ -362,7 +362,7 @@ def private_evolution(
     # line 4: a data-independent population, spread over the ball
     population = sphere_packing((L + 1) * n_clusters, Q.shape[1], 1.0, rng)
     if start is not None:  # or with a public guess in it
-        population[: len(start)] = start
+        population[: len(start)] = start[: len(population)]
     mu_round = mu / math.sqrt(n_rounds)
     deviation = noise.histogram_scale(mu=mu_round)
     for t in range(n_rounds):

@@ -9,6 +9,8 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -1213,3 +1215,46 @@ def test_the_start_of_a_network_is_not_shrunk():
     start = classification._target_only(public, given)[1]
     then = classification._trusted(private, public, given, start, 30.0, 0.0)[2]
     assert np.array_equal(then.start, start)
+
+
+TYPES = {  # of labels, the classes, and how many of these it can hold
+    "uint8": ([300, 400], 0),
+    "bool": ([2, 3], 0),
+    "int64": ([0.5, 1.5], 0),
+    "float32": ([0.1, 0.2], 0),
+    "int8": ([1, 300], 1),
+    "uint16": ([-1, 1], 1),
+    "float16": ([0.5, 70000.0], 1),
+    "int32": ([1, 300], 2),
+    "float64": ([0.1, 0.2], 2),
+    "bool_": ([0, 1], 2),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+@pytest.mark.parametrize("protect", ["target", "source"])
+def test_a_type_of_labels_that_no_class_fits_is_refused_before_the_charge(kind, library, protect):
+    """Every label was none of the classes: the fit was charged and learned nothing from them."""
+    classes, fits = TYPES[kind]
+    rng = np.random.default_rng(0)
+    X, which = rng.uniform(-0.5, 0.5, (60, 2)), np.arange(60) % 2
+    with np.errstate(all="ignore"):
+        labels = np.array(classes)[which].astype(kind.rstrip("_"))
+    if library == "polars" and kind == "float16":
+        pytest.skip("polars of this version may have no such type")
+    made = {"numpy": np.array, "pandas": pd.Series, "polars": pl.Series}[library](labels)
+    given = {"Xt": X[:30], "yt": np.array(classes)[which][:30], "Xs": X[30:], "ys": np.array(classes)[which][30:]}  # fmt: skip
+    side = protect[0]
+    given[f"y{side}"] = made[:30] if side == "t" else made[30:]
+    if library == "pandas":
+        given[f"y{side}"] = given[f"y{side}"].reset_index(drop=True)
+    budget = PrivacyBudget(9.0, 1e-3)
+    model = NCnvxAdap(epsilon=1.0, delta=1e-6, radius=1.0, weight_radius=5.0, classes=classes, protect=protect)  # fmt: skip
+    if fits == 2:
+        budget.fit(model, **given)
+        return
+    said = "can hold none of the classes" if fits == 0 else "in doubt before the charge: y.: its type cannot hold the class"  # fmt: skip
+    with pytest.raises(ValueError, match=said):
+        budget.fit(model, **given)
+    assert not budget.ledger

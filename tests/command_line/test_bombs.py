@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import re
 import struct
 import subprocess
@@ -269,3 +270,28 @@ def test_names_of_parquet_with_line_breaks_quotes_and_spaces(tmp_path):
 def test_a_file_whose_name_holds_a_line_break(tmp_path):
     (tmp_path / "a\nb.csv").write_text("a\n1\n")
     assert asked(tmp_path, tmp_path / "a\nb.csv") == (0, 1)
+
+
+@pytest.mark.parametrize("how", ["rows", "schema", "count"])
+def test_what_a_reader_writes_past_python_is_discarded(tmp_path, monkeypatch, capfd, how):
+    """A panic of polars prints a number that it found in the file. Mutation: only Python's own stream is redirected."""
+    polars = pytest.importorskip("polars")
+    from dplit.command_line import parquet
+
+    polars.DataFrame({"x": [1.0]}).write_parquet(tmp_path / "x.parquet")
+
+    def panic(*args, **kwargs):
+        os.write(2, b"panicked: invalid num_bits 133\n")
+        raise RuntimeError("panic")
+
+    name = {"rows": "read_parquet", "schema": "read_parquet_schema", "count": "scan_parquet"}[how]
+    monkeypatch.setattr(polars, name, panic)
+    call = {
+        "rows": lambda path: parquet._polars_read(path, ["x"]),
+        "schema": parquet._polars_kinds,
+        "count": parquet._polars_rows,
+    }[how]
+    with pytest.raises(RuntimeError):
+        call(tmp_path / "x.parquet")
+    os.write(2, b"heard again\n")
+    assert capfd.readouterr().err == "heard again\n"

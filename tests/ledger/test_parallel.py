@@ -905,7 +905,7 @@ HARMLESS = {
     "a function": lambda: tuple(
         make_pipeline(FunctionTransformer(f), lloyd()) for f in [record_wise(np.sqrt)] * 2
     ),
-    "one step twice in one part": lambda: (make_pipeline(*[BoundedScaler((0, 0), (1, 1))] * 2, lloyd()), lloyd()),
+    "one step twice in one part": lambda: (make_pipeline(*[BoundedScaler((-1, -1), (1, 1))] * 2, lloyd()), lloyd()),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -216,3 +217,42 @@ def test_another_composition_is_refused_with_and_without_a_limit(other, tmp_path
         with pytest.raises(ValueError, match=f"its costs are {own}, not {other}"):
             PrivacyBudget.open(tmp_path / "l", *limit, composition=other)
         PrivacyBudget.open(tmp_path / "l", *limit, composition=own).close()
+
+
+# ---------------------------------------------------------------- a delta that is capped
+
+
+@pytest.mark.parametrize("kind", [PEMeans, NoisyLloyd])
+@pytest.mark.parametrize("epsilon", [6.0, 6.9, 7.0, 9.0])
+def test_an_add_remove_fit_whose_delta_for_replaced_records_is_capped_settles_by_its_noise(
+    kind, epsilon
+):
+    """(1 + exp(epsilon)) * delta is capped at 1; the receipt was compared at less than its own delta, and the ledger ended."""
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    make = lambda: kind(2, epsilon=epsilon, delta=1e-3, radius=2.0)  # noqa: E731
+    budget, other = (PrivacyBudget(60, 1e-2, "replace") for _ in range(2))
+    quoted = budget.quote(make())
+    model = budget.fit(make(), X)
+    other.charge(receipt=model.spent_)
+    assert budget.spent.epsilon == pytest.approx(other.spent.epsilon, rel=1e-9)
+    assert "admitted" in str(quoted)
+    budget.fit(make(), X.copy())
+    assert np.isfinite(budget.spent.epsilon)
+
+
+def test_a_receipt_above_a_charge_with_a_capped_delta_is_a_bug_still():
+    """Mutation: where the delta is capped, nothing is compared."""
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+
+    class Liar(NoisyLloyd):
+        _gaussian_only = True
+
+        def fit(self, X, y=None):
+            super().fit(X)
+            lines = tuple(replace(line, mu=2 * line.mu) for line in self.spent_.releases)
+            self.spent_ = replace(self.spent_, releases=lines)
+            return self
+
+    budget = PrivacyBudget(60, 1e-2, "replace")
+    with pytest.raises(RuntimeError, match="a bug was found"):
+        budget.fit(Liar(2, epsilon=7.0, delta=1e-3, radius=2.0), X)

@@ -790,3 +790,15 @@ def test_the_number_of_rows_by_each_round_has_the_error_that_is_stated(monkeypat
         PEMeans(5, epsilon=2.0, delta=1e-4, radius=1.0, n_refine=3, random_state=seed).fit(X)
     z = np.array([(told - len(X)) / error for totals in seen for told, error in totals[1:]])
     assert len(z) >= 120 and 0.74 < np.sqrt(np.mean(z**2)) < 1.26
+
+
+@pytest.mark.parametrize("kind", [PEMeans, HDPEMeans])
+@pytest.mark.parametrize(("n", "epsilon"), [(20, 0.5), (50, 0.5), (400, 0.05)])
+@pytest.mark.parametrize("neighboring", ["add_remove", "replace"])
+def test_more_starts_than_a_noisy_count_has_use_for_are_no_error(kind, n, epsilon, neighboring):
+    """It was charged and ended in an error of numpy: the noisy number of rows had left fewer candidates than starts."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, start = rng.uniform(-1, 1, (n, 64)), rng.uniform(-1, 1, (8, 64))
+        model = kind(8, epsilon=epsilon, delta=1e-6, radius=8.0, init=start, neighboring=neighboring, random_state=seed)  # fmt: skip
+        assert model.fit(X).cluster_centers_.shape == (8, 64)

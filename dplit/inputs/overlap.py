@@ -58,9 +58,8 @@ _WIDTHS = {"string": 4, "large_string": 8, "string_view": 16}  # bytes of an off
 
 def _bytes_of(chunk):
     """The bytes that say where or what the cells of an Arrow array are, as an array of numpy over the same memory."""
-    width = (
-        _WIDTHS.get(str(chunk.type)) or chunk.type.bit_width // 8
-    )  # neighbors share a byte of bits
+    # 0 for bits, which are not compared: neighbors share a byte
+    width = _WIDTHS.get(str(chunk.type)) or chunk.type.bit_width // 8
     cells = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
     return cells[chunk.offset * width : (chunk.offset + len(chunk)) * width]
 

@@ -296,8 +296,8 @@ def _check_alone(model, source, codes, classes):
     first = source[np.unique(codes, return_index=True)[1]].astype(float)
     check_foreign(bin_of, first, (), "estimator: the source's model, copied and shown one row,")
     rows = source[np.linspace(0, len(source) - 1, min(len(source), 100)).astype(int)].astype(float)
-    with quiet():  # it may warn of any row
-        alone = np.array(bin_of(rows)) // _LEVELS
+    alone = each_record(bin_of, rows, -1).astype(int) // _LEVELS  # -1 where it fails
+    with quiet():
         among = _said(copy.deepcopy(model), rows, classes)[0]
     doubt_alone(alone, among)
 

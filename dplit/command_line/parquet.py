@@ -35,12 +35,14 @@ def _slices(n_rows, lengths):
 def _without_panics():
     """Inside, nothing reaches the standard error of the process: a panic of polars writes there, past Python, what it read."""
     with ExitStack() as at_end:
-        with suppress(OSError):  # it is closed: there is nothing to hide
-            kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-            at_end.callback(os.close, kept)
-            at_end.callback(os.dup2, kept, 2)
-            os.dup2(nothing, 2)
-            os.close(nothing)
+        nothing = os.open(os.devnull, os.O_WRONLY)  # as descriptor 2 if that was closed
+        at_end.callback(os.close, nothing)
+        if nothing != 2:
+            with suppress(OSError):
+                kept = os.dup(2)
+                at_end.callback(os.close, kept)
+                at_end.callback(os.dup2, kept, 2)
+                os.dup2(nothing, 2)
         yield
 
 # %% ../../nbs/command_line/parquet.ipynb #9d1e000a
@@ -48,21 +50,21 @@ def _polars_kinds(path):
     import polars
 
     # polars would read a name as a pattern
-    with open(path, "rb") as file, _without_panics():
+    with _without_panics(), open(path, "rb") as file:
         return list(polars.read_parquet_schema(file).items())
 
 
 def _polars_rows(path):
     import polars
 
-    with open(path, "rb") as file, _without_panics():
+    with _without_panics(), open(path, "rb") as file:
         return polars.scan_parquet(file).select(polars.len()).collect().item()
 
 
 def _polars_read(path, names, n_rows=None):
     import polars
 
-    with open(path, "rb") as file, _without_panics():
+    with _without_panics(), open(path, "rb") as file:
         return polars.read_parquet(file, columns=names, n_rows=n_rows)
 
 
@@ -77,8 +79,12 @@ def _polars_blocks(path, names):
 
     def blocks():
         for part in (frame.slice(start, BLOCK) for start in range(0, frame.height, BLOCK)):
-            for rows in _slices(part.height, [length(part[name]) for name in texts]):
-                yield {name: part[name][rows].to_list() for name in names}
+            with _without_panics():
+                slices = _slices(part.height, [length(part[name]) for name in texts])
+            for rows in slices:
+                with _without_panics():
+                    block = {name: part[name][rows].to_list() for name in names}
+                yield block
 
     return blocks()
 

@@ -122,7 +122,8 @@ def refuse_places(X, owner, **given):
         raise ValueError(
             f"{name}: {owner} cannot tell whether a number is the name or the place of a column, since the columns of the table "
             "have numbers or pairs for names that are not 0, 1, ... in order. Make them words, for example by X.columns = "
-            "X.columns.map(str), or number them by X.columns = range(X.shape[1])."
+            "X.columns.map(str), or number them by X.columns = range(X.shape[1]); for a part of a ColumnTransformer pass a list "
+            "of numbers in place of the mapping."
         )
 
 # %% ../../nbs/inputs/frames.ipynb #9a1e0012

@@ -14,6 +14,7 @@ from itertools import chain, product, starmap
 
 import numpy as np
 
+from .checks import column_kind, column_types
 from .doubts import doubt, other_ranges, reach_of
 from .tables import check_rows, LABELS
 
@@ -259,10 +260,12 @@ def doubt_scalings(estimator, args, kwargs):
         reach, public = reach_of(one), reach_of(two)
         if reach and public:
             said = _said_apart(mine, other, reach.columns, public.columns)
-        elif reach and (_is_frame(two) or _mostly_outside(two, reach, other, owner)):
-            said = _said_of_one(mine, other, "is a data frame" * _is_frame(two))
-        else:
-            said = _said_of_one(other, mine, "is a data frame") if public and _is_frame(one) else ""
+        elif reach and _mostly_outside(two, reach, other, owner):
+            why = "has most of its rows outside of the ranges that the scaler returns"
+            said = _said_of_one(mine, other, why)
+        else:  # of a PRIVATE table only the type is looked at
+            why = f"is a data frame, which no scaler returns; if it was scaled, pass {mine}.to_numpy()"
+            said = _said_of_one(other, mine, why) if public and _is_frame(one) else ""
         if said:
             doubt(
                 f"{said} {owner} needs both in one scaling. Scale both by one scaler: scaler.fit({mine}), "
@@ -275,8 +278,13 @@ def _is_frame(table):
 
 
 def _mostly_outside(table, reach, name, owner):
-    """Whether most rows of a PUBLIC table lie outside of the output of a scaler."""
+    """Whether most rows of a PUBLIC table lie outside of the output of a scaler, or it is a frame with words."""
     with suppress(TypeError, ValueError):  # an empty one
+        if _is_frame(table) and not {*map(column_kind, column_types(table, table.shape[1]))} <= {
+            *"biuf",
+            "",
+        }:
+            return True
         rows, room = check_rows(table, owner, name), 1e-6 * (reach.high - reach.low)
         if rows.shape[1:] == reach.low.shape:
             outside = (rows < reach.low - room) | (rows > reach.high + room)
@@ -284,8 +292,7 @@ def _mostly_outside(table, reach, name, owner):
     return False
 
 
-def _said_of_one(scaled, other, kind):
-    why = kind or "has most of its rows outside of the ranges that the scaler returns"
+def _said_of_one(scaled, other, why):
     return f"{scaled} comes from a BoundedScaler, and {other} does not: it {why}."
 
 

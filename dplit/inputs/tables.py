@@ -142,8 +142,8 @@ def refuse_a_label(y, owner):
 
 def require_a_record(X, owner, name="X"):
     """Refuse a table without records, before a charge, where the number of records is PUBLIC."""
-    n = len(X) if isinstance(X, (list, tuple)) else X.shape[0]
-    if n == 0:
+    shape = (len(X),) if isinstance(X, (list, tuple)) else getattr(X, "shape", None)
+    if shape and shape[0] == 0:
         _refuse_empty(1, owner, name)
 
 # %% ../../nbs/inputs/tables.ipynb #ae0c2e50
@@ -352,7 +352,8 @@ def check_same_columns(owner, **tables):
         if are_other_columns(known[first], known[second]):
             raise ValueError(
                 f"{first} and {second} do not have the same columns in the same order: {owner} matches "
-                f"columns by position. Pass both in one order, for example {second}[list({first}.columns)]."
+                f"columns by position. Pass both in one order, for example {second}[list({first}.columns)] where they have the "
+                "same columns."
             )
 
 

@@ -7,13 +7,13 @@ __all__ = ['joint_cost', 'fit_in_parallel']
 
 # %% ../../nbs/ledger/parallel.ipynb #9a4a11e2
 import inspect
-import math
 from contextlib import contextmanager
 from functools import partial, reduce
 from itertools import chain, combinations, product, repeat, starmap
 from typing import Any
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 
 from ..accounting.receipts import Line
@@ -94,8 +94,9 @@ def _estimators_in(model):
     return [model, *(one for one in fitted if hasattr(one, "fit") and not isinstance(one, no))]
 
 
-def _keeps_its_parameters(one):
-    return isinstance(one, FrozenEstimator) or hasattr(one, "_private_tables")
+def _keeps_its_parameters(one):  # a ColumnTransformer clones its parts
+    kept = FrozenEstimator, ColumnTransformer
+    return isinstance(one, kept) or hasattr(one, "_private_tables")
 
 # %% ../../nbs/ledger/parallel.ipynb #5bd7a03e
 def _tables_of(model, args, kwargs):

@@ -452,7 +452,7 @@ def _ends_after(ends, step):
         if places[name].stop > places[name].start:
             # where ends are known the columns have no names
             picked = ColumnTransformer([(name, "passthrough", columns)])
-            own = ends if np.isnan(ends).all() else picked.fit_transform(ends)
+            own = _NO_ENDS if np.isnan(ends).all() else picked.fit_transform(ends)
             made[:, places[name]] = _ends_after(own, part) * weights.get(name, 1.0)
     return np.sort(made, axis=0)
 

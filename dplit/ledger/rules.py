@@ -376,9 +376,8 @@ def _cost_of(asked, receipt):
     """A receipt's epsilon at the delta of its charge, in the charge's relation."""
     if not _is_seen_twice(asked, receipt):
         return receipt.epsilon_at(asked.delta)
-    if (
-        asked.delta >= 1
-    ):  # it was capped, and every fit is (0, 1)-DP: what it counts is compared by its mu
+    # every fit is (0, 1)-DP; Gaussian rows are compared by mu, and others count a delta of 1
+    if asked.delta >= 1:
         return 0.0
     delta = asked.delta / (1 + math.exp(min(asked.epsilon / 2, 700.0)))
     return 2 * receipt.epsilon_at(delta * (1 + 1e-12))

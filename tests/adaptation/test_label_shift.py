@@ -950,3 +950,43 @@ def test_a_model_with_weights_of_classes_is_doubted_before_the_charge(kind):
         with warnings.catch_warnings(action="error", category=DoubtWarning):
             fit()
     assert len(budget.ledger) == 1
+
+
+class FailsForSome(LogisticRegression):
+    """For a row alone, far to the right."""
+
+    def predict(self, X):
+        if len(X) == 1 and X[0, 1] > 0.5:
+            raise RuntimeError("row alone")
+        return super().predict(X)
+
+
+def test_a_model_that_fails_on_some_public_rows_alone_is_doubted_or_used_and_no_error():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    X[:10, 1] = -1.0
+    y = np.arange(200) % 2
+    X[:, 0] += 2 * y
+    model = LabelShiftClassifier(FailsForSome(), epsilon=1.0)
+    with pytest.warns(DoubtWarning, match="for a row alone it often predicts another class"):
+        model.fit(X.copy(), Xs=X, ys=y)
+    few = X.copy()
+    few[:, 1] = np.where(np.arange(200) == 150, 0.9, -0.5)
+    with warnings.catch_warnings(action="error", category=DoubtWarning):
+        model.fit(few.copy(), Xs=few, ys=y)
+
+
+def test_a_table_that_shows_no_shape_is_read_where_records_are_replaced():
+    class Shapeless:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def __array__(self, dtype=None, copy=None):
+            return self.rows
+
+        def __len__(self):
+            return len(self.rows)
+
+    X = np.random.default_rng(0).normal(size=(80, 2)) + 2 * (np.arange(80) % 2)[:, None]
+    model = LabelShiftClassifier(epsilon=1.0, neighboring="replace", random_state=0)
+    model.fit(Shapeless(X), Xs=X.copy(), ys=np.arange(80) % 2)

@@ -295,3 +295,36 @@ def test_what_a_reader_writes_past_python_is_discarded(tmp_path, monkeypatch, ca
         call(tmp_path / "x.parquet")
     os.write(2, b"heard again\n")
     assert capfd.readouterr().err == "heard again\n"
+
+
+def test_a_cell_that_makes_polars_panic_after_the_charge_is_one_sentence(
+    tmp_path, monkeypatch, capfd
+):
+    """A date beyond the calendar in the column of persons: the panic was printed."""
+    polars = pytest.importorskip("polars")
+    monkeypatch.setattr(parquet_files, "_READERS", {"polars": parquet_files._READERS["polars"]})
+    said = []
+    for last in (3, 2**31 - 1):
+        dates = polars.Series([1, 2, 3, last] * 50, dtype=polars.Int32).cast(polars.Date)
+        path = tmp_path / f"{last}.parquet"
+        polars.DataFrame({"x": [1.0, 2.0, 3.0, 4.0] * 50, "p": dates}).write_parquet(path)
+        try:
+            blocks = [*parquet_files._polars_blocks(path, ["x", "p"])]
+            assert sum(len(block["x"]) for block in blocks) == 200
+        except BaseException as error:
+            said.append(type(error).__name__)
+        assert capfd.readouterr().err == ""
+    assert said == ["PanicException"]
+
+
+def test_standard_error_may_be_closed_while_a_file_is_read(tmp_path):
+    """The file got its descriptor, and was replaced by nothing."""
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"x": [1.0, 2.0]}).write_parquet(tmp_path / "x.parquet")
+    program = (
+        "import os, sys; from dplit.command_line import parquet as p; "
+        "path = sys.argv[1]; assert p._polars_kinds(path) and p._polars_rows(path) == 2; "
+        "assert [*p._polars_blocks(path, ['x'])] == [{'x': [1.0, 2.0]}]"
+    )
+    line = [sys.executable, "-c", program, str(tmp_path / "x.parquet")]
+    assert subprocess.run(line, preexec_fn=lambda: os.close(2), timeout=60).returncode == 0

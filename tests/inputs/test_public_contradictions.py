@@ -858,10 +858,9 @@ APART = {  # what is made of the PRIVATE table, and of the PUBLIC one
         lambda table: BoundedScaler(0, 2e5).fit_transform(frame(table)[["income", "age"]]),
         "differ in the number or the order",
     ),
-    "a public frame": (by(), frame, "is a data frame"),
-    "a public frame of polars": (by(), lambda table: pl.from_pandas(frame(table)), "is a data frame"),
-    "a public frame of pyarrow": (by(), lambda table: pa.table(frame(table)), "is a data frame"),
-    "a public frame that was divided": (by(), lambda table: frame(table) / 1e6, "is a data frame"),
+    "a public frame": (by(), frame, "most of its rows outside"),
+    "a public frame of polars": (by(), lambda table: pl.from_pandas(frame(table)), "most of its rows outside"),
+    "a public frame of pyarrow": (by(), lambda table: pa.table(frame(table)), "most of its rows outside"),
     "a private frame": (frame, by(), "is a data frame"),
     "a private frame of polars": (lambda table: pl.from_pandas(frame(table)), by(), "is a data frame"),
     "a private frame of pyarrow": (lambda table: pa.table(frame(table)), by(), "is a data frame"),
@@ -879,6 +878,8 @@ TOGETHER = {
     "a private array in its own units": (same, by()),
     "two arrays": (same, same),
     "two frames": (frame, frame),
+    "a public frame of scaled rows": (by(), lambda table: frame(by()(table))),
+    "a public frame that was divided": (by(), lambda table: frame(table) / 1e6),
     "frames of two libraries": (frame, lambda table: pl.from_pandas(frame(table))),
 }
 

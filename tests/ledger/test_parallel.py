@@ -842,6 +842,13 @@ INSIDE = {  # what two parts share, and how each part contains it
 }
 
 
+CLONED = {  # a ColumnTransformer fits clones of its parts
+    "a step of two ColumnTransformers",
+    "a scaler, and a step of a ColumnTransformer",
+    "what remains",
+}
+
+
 @pytest.mark.parametrize("what", INSIDE)
 def test_an_estimator_inside_two_parts_is_refused_and_a_clone_is_answered(what):
     """Mutations: only the outer objects are compared; only steps, and not the estimator itself. One result was lost, or columns were mixed up."""
@@ -849,11 +856,14 @@ def test_an_estimator_inside_two_parts_is_refused_and_a_clone_is_answered(what):
     one, budget = make(), PrivacyBudget(4.0, 1e-5)
     north, south = (wrap(one) for wrap in around)
     tables = [columns("ab", 0), columns("ba", 1)]
-    name = type(one).__name__
-    with pytest.raises(ValueError, match=rf"one estimator twice, .* the same {name} .*clone\(pipe"):
-        budget.parallel({"north": (north, tables[0]), "south": (south, tables[1])})
-    assert not budget.ledger and not any(hasattr(last_of(m), "spent_") for m in (north, south))
-    models = [clone(north), clone(south)]
+    models, name = [north, south], type(one).__name__
+    if what not in CLONED:
+        with pytest.raises(
+            ValueError, match=rf"one estimator twice, .* the same {name} .*clone\(pipe"
+        ):
+            budget.parallel({"north": (north, tables[0]), "south": (south, tables[1])})
+        assert not budget.ledger and not any(hasattr(last_of(m), "spent_") for m in models)
+        models = [clone(north), clone(south)]
     fitted = budget.parallel(dict(zip("ab", zip(models, tables, strict=True), strict=True)))
     alone = [clone(m).fit(t) for m, t in zip(models, tables, strict=True)]
     for model, other, table in zip(fitted.values(), alone, tables, strict=True):
@@ -1202,3 +1212,18 @@ def test_names_of_no_step_are_refused_before_the_charge():
     with pytest.raises(TypeError, match="to its last step only"):
         budget.parallel(parts)
     assert not budget.ledger
+
+
+def test_a_part_of_two_column_transformers_may_be_one_object():
+    """They clone it. Mutation: what is inside of them is compared; or they themselves are not."""
+    shared = BoundedScaler(0, 1)
+    rows = np.full((9, 2), 0.5)
+    make = lambda: ColumnTransformer([("s", shared, [0, 1])])  # noqa: E731
+    budget = PrivacyBudget(**LIMITS)
+    budget.parallel({name: (make_pipeline(make(), lloyd()), rows.copy()) for name in "ab"})
+    assert budget.ledger
+    one = make()
+    with pytest.raises(ValueError, match="the same ColumnTransformer object"):
+        PrivacyBudget(**LIMITS).parallel(
+            {name: (make_pipeline(one, lloyd()), rows.copy()) for name in "ab"}
+        )

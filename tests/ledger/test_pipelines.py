@@ -938,3 +938,13 @@ def test_a_word_in_place_of_labels_is_no_label_of_the_charge(make):
     with pytest.raises(TypeError, match="pass the label of a charge by name, label="):
         budget.fit(make(2, epsilon=1.0, **given), np.full((9, 2), 0.5), "2026")
     assert not budget.ledger
+
+
+def test_a_scaler_of_some_columns_after_others_that_no_scaler_made_is_no_error():
+    """The ends of all columns, none of them known, were compared with those of some."""
+    half = record_wise(lambda row: row / 2)
+    first = ColumnTransformer([("a", FunctionTransformer(half), [0, 1, 2]), ("b", FunctionTransformer(half), [3, 4])])  # fmt: skip
+    then = ColumnTransformer([("s", BoundedScaler(-3.0, 3.0), [0, 1, 2]), ("t", make_pipeline(BoundedScaler(-3.0, 3.0)), [4])])  # fmt: skip
+    rows, budget = RNG.uniform(-1, 1, (60, 5)), PrivacyBudget(4.0, 1e-5)
+    budget.fit(make_pipeline(first, then, PEMeans(2, epsilon=1.0, delta=1e-6, radius=2.0)), rows)
+    assert len(budget.ledger) == 1

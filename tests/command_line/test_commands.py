@@ -770,11 +770,13 @@ def test_a_table_without_names_is_not_quoted(table, tmp_path, monkeypatch):
     problem = here(
         table, monkeypatch, *asked(table, tmp_path / "out", table=tmp_path / "nohead.csv")
     )
+    problem = problem.replace(str(tmp_path), "")
     assert "does its first line hold names" in problem and "127392" not in problem
     (tmp_path / "twice.csv").write_text("p0,79,79,north\np1,33,41000,south\n")
     problem = here(
         table, monkeypatch, *asked(table, tmp_path / "out", table=tmp_path / "twice.csv")
     )
+    problem = problem.replace(str(tmp_path), "")
     assert "does its first line hold names" in problem and "79" not in problem
 
 

@@ -102,7 +102,10 @@ def test_labels_whose_type_lists_no_class_are_refused_before_the_charge(form):
     said = refused(model, rows, labels(ENUM), Xs=rows, ys=words)
     assert "none of the classes" in said and said.startswith("yt")
     known = pl.Enum(["secret", "north", "west"])
-    PrivacyBudget(4.0, 1e-4).fit(model, rows, labels(known), Xs=rows.copy(), ys=words)
+    given = {"Xs": rows.copy(), "ys": words}
+    said = refused(model, rows, labels(known), **given)
+    assert "its type cannot hold the class 'east'" in said
+    PrivacyBudget(4.0, 1e-4).fit(model, rows, labels(known), **given, accept_doubts=True)
 
 
 def run(folder, monkeypatch, values, *words):

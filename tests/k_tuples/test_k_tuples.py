@@ -1295,7 +1295,7 @@ class Shaped:
         (StableTupleMean(epsilon=1.0, delta=1e-6), (20, 2, 1), "thousand fits.*it does from"),
         (StableTupleMean(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "it does from 48"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6), (20, 2, 1), "thousand fits.*it does from"),
-        (KNoisyCenters(epsilon=1e-9, delta=1e-6), (2000, 2, 1), "does from 6"),
+        (KNoisyCenters(epsilon=1e-8, delta=1e-6), (2000, 2, 1), "does from 6"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, separation=7.0), (2000, 2, 1), "choose at least"),
         (KNoisyCenters(epsilon=1.0, delta=1e-6, variant="sampled", separation=7.0), (2000, 2, 1), "choose at least"),
         (KNoisyCenters(epsilon=1.0, delta=1e-300, variant="paper", separation=6.5), (2 * 10**6, 2, 1), "larger separation"),

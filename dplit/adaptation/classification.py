@@ -593,9 +593,9 @@ class NCnvxAdap(ClassifierMixin, PrivateAdaptation):
         _check_loss_runs(self._loss(len(self.classes)), d, public, "NCnvxAdap")
 
     def _doubt_bounds(self, X, y, letter):
-        super()._doubt_bounds(X, y, letter)
+        lengths = super()._doubt_bounds(X, y, letter)
         if self.loss is None:  # of another one, what an output is is not known
-            doubt_predictor(self, X, 1.0, "all classes would be nearly equally probable")
+            doubt_predictor(self, lengths, 1.0, "all classes would be nearly equally probable")
 
     def _labels(self, y, name):
         places = label_places(y, self.classes)

@@ -11,7 +11,6 @@ from sklearn.calibration import CalibratedClassifierCV
 
 from ..inputs.checks import is_number
 from ..inputs.doubts import doubt
-from ..inputs.tables import check_rows
 
 # %% ../../nbs/adaptation/doubts.ipynb #ad0b0006
 def doubt_bound(given, name, sizes, what):
@@ -29,10 +28,8 @@ def doubt_bound(given, name, sizes, what):
         )
 
 
-def doubt_predictor(given, X, needed, what):
-    """A doubt if no predictor of the PUBLIC length gives more than a tenth of the outputs that are needed on PUBLIC rows."""
-    rows = check_rows(X, type(given).__name__, ensure_min_samples=0)
-    lengths = np.hypot.reduce(rows.astype(float), axis=1)
+def doubt_predictor(given, lengths, needed, what):
+    """A doubt if no predictor of the PUBLIC length gives more than a tenth of the outputs that are needed on PUBLIC rows of these lengths."""
     longest = min(max(lengths, default=0.0), given.radius)
     if 0 < (most := given.weight_radius * longest) < needed / 10:
         doubt(

@@ -489,12 +489,12 @@ class CnvxAdap(RegressorMixin, PrivateAdaptation):
         return quantize(_numbers(y, name, "CnvxAdap"), bound)[:, 0] * lattice(bound)[0]
 
     def _doubt_bounds(self, X, y, letter):
-        super()._doubt_bounds(X, y, letter)
+        lengths = super()._doubt_bounds(X, y, letter)
         name, owner = f"y{letter}", type(self).__name__
         sizes = np.abs(_numbers(one_column(y, name, owner), name, owner)[:, 0])
         doubt_bound(self, "target_bound", sizes, f"numbers of y{letter}")
         typical = min(np.median(sizes), self.target_bound) if len(sizes) else 0.0
-        doubt_predictor(self, X, typical, f"half of y{letter} are {typical:.3g} or more")
+        doubt_predictor(self, lengths, typical, f"half of y{letter} are {typical:.3g} or more")
 
     def _bounds(self):
         """r, Lambda and Y, rounded to the lattices: at most one step longer than given."""

@@ -503,10 +503,11 @@ class PrivateAdaptation(PrivateEstimator):
         return Sample(quantize(X, self.radius), labels, lattice(self.radius)[0])
 
     def _doubt_bounds(self, X, y, letter):
-        """Doubt bounds that most of a PUBLIC sample exceeds, or that are far too large for it."""
+        """Doubt bounds that most of a PUBLIC sample exceeds, or that are far too large for it; the lengths of its rows."""
         rows = check_rows(X, type(self).__name__, f"X{letter}", ensure_min_samples=0)
         lengths = np.hypot.reduce(rows.astype(float), axis=1)
         doubt_bound(self, "radius", lengths, f"rows of X{letter}")
+        return lengths
 
     def _gate(self, Xt, yt, *, Xs, ys):
         if _is_empty(Xt) and Xs is not None:

@@ -143,7 +143,7 @@ def doubts(result):
     shares with much noise, lists of one value, columns in which every cluster lies at an end of the range or at what stands for missing cells, and a column that alone
     distinguishes the clusters.
     """
-    lists = chain(_empty_lists(result), _noisy_shares(result), _mostly_missing(result))
+    lists = chain(_unread_cells(result), _noisy_shares(result))
     single = filter(None, map(of_one_value, result.columns))
     found = _empty_clusters(result), _of_cells(result), lists, single, _ends(result), _alone(result)
     said = " ".join(chain(*found))
@@ -173,22 +173,13 @@ def _of_cells(result):
         )
 
 # %% ../../nbs/command_line/findings.ipynb #f1d000a2
-def _empty_lists(result):
-    """Columns with a list whose values surely make up less than half of every cluster that surely has rows: by two standard errors, if they are known."""
+def _unread_cells(result):
+    """Columns most of whose cells in every cluster that surely has rows are surely none of a list, or count as missing: by two standard errors."""
     sure, errors = ~_maybe_empty(result), result.center_errors
     errors = None if errors is None else errors[sure]
-    yield from filter(None, [said_of_unlisted(result.centers[sure], errors, result.columns)])
-
-
-def _mostly_missing(result):
-    """Columns in which every cluster that surely has rows lies at what a missing cell counts as."""
-    sure, errors = ~_maybe_empty(result), result.center_errors
-    errors = None if errors is None else errors[sure]
-    ranges = [
-        (0.0, 1.0) if c.values else (c.low, c.high) for c in result.columns for _ in c.outputs
-    ]
-    of = result.centers[sure], errors, result.columns, *np.transpose(ranges)
-    yield from filter(None, [said_of_missing(*of)])
+    ends = [(0.0, 1.0) if c.values else (c.low, c.high) for c in result.columns for _ in c.outputs]
+    of = result.centers[sure], errors, result.columns, *np.transpose(ends)
+    yield from filter(None, [said_of_unlisted(*of), said_of_missing(*of)])
 
 
 def _noisy_shares(result):

@@ -23,6 +23,7 @@ from ..mechanisms.noise import Noise
 from ..inputs.console import say
 from ..inputs.checks import check_flag
 from ..inputs.doubts import A_ROUND, check_bounded, check_work
+from ..inputs.foreign import check_call
 from ..inputs.numbers import UnreadableRecords
 from ..inputs.overlap import doubt_one_table, doubt_scalings
 from ..inputs.tables import check_point_names
@@ -274,10 +275,7 @@ class PrivateEstimator(BaseEstimator):
         owner = type(self).__name__
         if not (tables or named):
             raise TypeError(f"{owner}.fit needs data: hand them over.")
-        try:
-            inspect.signature(self.fit).bind(*tables, **named)
-        except TypeError as error:
-            raise TypeError(f"{owner}.fit: {error}.") from None
+        check_call(self, tables, named)
         self._declared(*tables, **named)
 
     def _read(self, *tables, **named):

@@ -111,7 +111,7 @@ REPLAYS = {
 # of these, every change must pass all cases: what one record may decide is found in a hundred pairs
 WHOLE = {"test_one_record_changes_nothing_in_a_hundred_pairs"}
 IN_TURN = {"test_one_record_changes_nothing_in_five_hundred_pairs"}
-# cases of more than one second, by pytest --durations=0 --durations-min=0.5 tests, and of more than half a second where
+# cases of more than one second, by pytest --durations=0 --durations-min=0.3 tests, and of more than a third of a second where
 # a shorter case of the function runs at once; and (longest) of more than about five, where a shorter one asks the same
 LONG, LONGEST = (
     set((Path(__file__).parent / name).read_text("utf8").splitlines())

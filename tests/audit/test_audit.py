@@ -127,12 +127,19 @@ HARMLESS = {
     # without the question whether cells are numbers, a row of NaN is counted once, in one bin, as any other row
     ("MaxCoverKMeans as published", "NaN passes"),
     ("PEMeans as published", "NaN passes"),
+    # it has one release: no other draws, and no price of what follows
+    ("GridKMeans of 3 bins", "the same draws in every release"),
+    ("GridKMeans of 3 bins", "the same draws in every release, signs in turn"),
+    ("GridKMeans of 3 bins", "a privacy cost above the claim after a large noisy number"),
 }
+# fits of few draws: with 40 fits, neither a factor of the square root of two nor one draw used twice would be told
+FITS = {"GridKMeans": 200, "GridKMeans of 3 bins": 200}
 
 
 @pytest.mark.parametrize(("name", "bug"), planted(ATTACKED))
 def test_every_injected_bug_is_caught(name, bug):
-    assert is_caught(bug, fresh(name), zoo) == ((name, bug) not in HARMLESS)
+    caught = is_caught(bug, fresh(name), zoo, n_runs=FITS.get(name, 40))
+    assert caught == ((name, bug) not in HARMLESS)
 
 
 @pytest.mark.parametrize("name", ATTACKED)

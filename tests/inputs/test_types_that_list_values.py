@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
@@ -15,6 +16,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
+VERSION = tuple(map(int, sklearn.__version__.split(".")[:2]))
 N = 60
 AGES = np.arange(N) % 7 * 1.0
 ENUM = pl.Enum(["secret", "north", "7"])
@@ -41,7 +43,10 @@ def refused(model, *tables, **named):
 @pytest.mark.parametrize("values", [["east", "west"], ["North"], [" north"], [7], [True, False]])
 def test_a_list_of_which_the_type_lists_no_value_is_refused_before_the_charge(values):
     model = PEMeans(2, radius=1.05, **COST)
-    for steps in (scaler(values), ColumnTransformer([("all", scaler(values), ["a", "b"])])):
+    named = ColumnTransformer([("all", scaler(values), ["a", "b"])])
+    # earlier versions of scikit-learn do not find columns of this polars by their names
+    by_name = VERSION >= (1, 9)
+    for steps in [scaler(values), *[named] * by_name]:
         said = refused(make_pipeline(steps, model), frame())
         assert "column 'b'" in said and "every record would count as none" in said
     with pytest.raises(ValueError, match="the list that its type declares"):

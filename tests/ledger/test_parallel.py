@@ -697,6 +697,8 @@ def test_columns_of_memory_without_rows_are_not_disjoint(owner, how, tmp_path):
     views = VIEWS[how][0](table)
     has_rows = overlap._base_of(table).ndim == 2  # of a file too, before numpy 2.1
     assert share_records(*views) == (VIEWS[how][1] if has_rows else how != "halves")
+    # Mutation: one part of whole rows is enough
+    assert share_records(table[:5], table[5:, :2]) == (not has_rows)
 
 
 # ---------------------------------------------------------------- maps of one file

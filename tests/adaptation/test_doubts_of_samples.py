@@ -25,14 +25,14 @@ def given(radius=1.0, weight_radius=1.0, private=True):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "private", "words"),
+    ("sizes", "private", "words"),  # in parts of the bound
     [
         ([1.0, 1.0, 1.0], True, None),  # at the bound
         ([1.0, 1.0 + 5e-7, 1.0 + 5e-7], True, None),  # above it by rounding
         ([1.0, 1.0 + 2e-6, 1.0 + 2e-6], True, "most of the public rows exceed it"),
         ([1.0, 1.0, 9.0], True, None),  # one of three
         ([0.0, 0.0, 0.0100001], True, None),
-        ([0.0, 0.0, 0.0099999], True, "none of the public rows exceeds 0.01,"),
+        ([0.0, 0.0, 0.0099999], True, "none of the public rows exceeds 0.04,"),
         ([0.0, 0.0, 0.0099999], False, None),  # no noise is added
         ([0.0, 0.0], True, None),  # zeros tell nothing about a unit
         ([], True, None),
@@ -40,7 +40,8 @@ def given(radius=1.0, weight_radius=1.0, private=True):
 )
 def test_a_bound_is_doubted_beyond_its_thresholds(sizes, private, words):
     """Mutations: the mean in place of the median; a factor of the bound; `private` or one of the sizes forgotten."""
-    heard = said(doubts.doubt_bound, given(private=private), "radius", np.array(sizes), "rows")
+    model, sizes = given(radius=4.0, private=private), 4 * np.array(sizes)
+    heard = said(doubts.doubt_bound, model, "radius", sizes, "rows")
     assert len(heard) == (words is not None) and all(words in one for one in heard)
 
 

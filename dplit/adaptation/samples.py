@@ -470,7 +470,8 @@ class PrivateAdaptation(PrivateEstimator):
             raise ValueError(f"Xs and ys belong together: {owner} needs both, or neither.")
         tables = {"Xt": Xt, "Xs": [] if Xs is None else Xs}
         tables = {name: X for name, X in tables.items() if not _is_empty(X)}
-        columns = {check_columns(X, owner, name) for name, X in tables.items()} - {None}
+        seen = lambda name, X: check_columns(X, owner, name, told=name[1] != self.protect[0])
+        columns = {seen(*table) for table in tables.items()} - {None}
         if len(columns) > 1:
             raise ValueError(f"Xs does not have the columns of Xt: {owner} needs the same in both.")
         _check_alike(owner, tables, self.radius)

@@ -16,7 +16,8 @@ from ..accounting.receipts import Table
 from .bounds import read_public
 from .files import _cells_by_name, _HALTS, _is_no_text, _Lines
 from .files import _numbers, _open_csv
-from .files import _parquet, _words, BLOCK, lists_in_doubt, lists_of_one
+from .files import _parquet, _words, BLOCK, columns_in_doubt
+from .findings import lists_of_one
 from .persons import check_persons, persons_of
 from .sources import is_parquet, opened
 from ..inputs.contributions import Persons
@@ -251,7 +252,7 @@ def check(options):
             persons = ids_of(source, named[0])
             keep = persons.kept(named[1])
         columns, wrong, kept = tally(source, scaler, most, keep)
-        in_doubt = [worded(one, True) for one in lists_in_doubt(source, scaler)]
+        in_doubt = [worded(one, True) for one in columns_in_doubt(source, scaler)]
         stops = ["Without --accept-doubts a run of cluster stops there before its charge."]
         in_doubt += stops * bool(in_doubt) + [worded(one, False) for one in lists_of_one(scaler)]
     head = "column", "weight", "cells", "not read", "outside range, or on no list"

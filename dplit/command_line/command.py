@@ -44,7 +44,7 @@ from ..inputs.doubts import check_work, held_doubts, listed, stopped, worded
 from ..inputs.tables import empty_tables
 from .options import MANY
 from .bounds import read_public
-from .files import _block, lists_in_doubt, read_rows
+from .files import _block, columns_in_doubt, read_rows
 from .persons import as_charged, check_persons, cost_of, keeping
 from .persons import persons_of, promise_of, require_records
 from .persons import settled, unit_in_words
@@ -400,7 +400,7 @@ def cluster(options):
 def _cluster(options, source, found):
     """`cluster` with the table opened; `found` collects doubts about parameters."""
     scaler, model, *said = _plan(options, source)
-    mistakes = *map(_by_options, found), *lists_in_doubt(source, scaler)
+    mistakes = *map(_by_options, found), *columns_in_doubt(source, scaler)
     budget = _till(options, model)
     units = rows_per_person(model), budget.max_rows_per_person if budget else 1
     ends = promise_of(options, max(units)), budget.id if budget else ""

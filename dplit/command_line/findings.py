@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'MOSTLY_NOISE', 'Result', 'with_rules_said', 'center_errors', 'half_intervals', 'centers_in_words',
-           'doubts', 'remarks']
+           'doubts', 'lists_of_one', 'remarks']
 
 # %% ../../nbs/command_line/findings.ipynb #f1d00004
 import math
@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..accounting.receipts import Receipt
-from .files import lists_of_one
 from ..inputs.console import printable
 from ..estimators.grid import GridKMeans, said_of_cells
-from ..inputs.doubts import deciding, ends_of, listed, of_one_value, Reach, said_of_deciding
-from ..inputs.doubts import said_of_ends, worded
+from ..inputs.doubts import badly_listed, deciding, ends_of, listed, of_one_value
+from ..inputs.doubts import Reach, said_of_deciding, said_of_ends, worded
 from ..inputs.columns import said_of_missing, said_of_unlisted
 
 # %% ../../nbs/command_line/findings.ipynb #5e71485c
@@ -242,6 +241,11 @@ def _alone(result):
         yield said_of_deciding(result.columns[place])
 
 # %% ../../nbs/command_line/findings.ipynb #f1d00009
+def lists_of_one(scaler):
+    """A sentence (PUBLIC) about each list of one value: no mistake, but worth a look."""
+    yield from (said for c in scaler.columns_ if (said := of_one_value(c)) and not badly_listed(c))
+
+
 def remarks(scaler, model):
     """Sentences (PUBLIC) at which no run stops: about lists of one value, and about columns that are narrow on the grid of a model."""
     yield from lists_of_one(scaler)

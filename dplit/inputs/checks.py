@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['PrivacyWarning', 'AbstainedWarning', 'DoubtWarning', 'shown', 'did_you_mean', 'check_count', 'column_kinds',
-           'column_types', 'infers_its_values', 'listed_by_type', 'type_said', 'is_truth', 'is_float32', 'as_float32',
-           'column_kind', 'is_number', 'check_between', 'float_of', 'check_share', 'check_positive', 'check_numbers',
-           'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring', 'random_streams',
-           'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta', 'warn_after_charge', 'users_level',
-           'check_radius', 'check_points', 'check_center', 'memory_of_machine', 'check_memory', 'check_rounds']
+           'column_types', 'infers_its_values', 'may_be_words', 'listed_by_type', 'type_said', 'is_truth', 'is_float32',
+           'as_float32', 'column_kind', 'is_number', 'check_between', 'float_of', 'check_share', 'check_positive',
+           'check_numbers', 'check_choice', 'check_flag', 'check_kind', 'check_callable', 'check_neighboring',
+           'random_streams', 'check_random_state', 'rounded_down', 'check_epsilon', 'check_delta', 'warn_after_charge',
+           'users_level', 'check_radius', 'check_points', 'check_center', 'memory_of_machine', 'check_memory',
+           'check_rounds']
 
 # %% ../../nbs/inputs/checks.ipynb #2141267d
 import copy
@@ -115,6 +116,11 @@ def column_types(X, n_columns):
 def infers_its_values(one):
     """Whether the type of a column is a category of pandas, which takes the type of its values from its PRIVATE cells."""
     return hasattr(one, "categories") and hasattr(one, "ordered")
+
+
+def may_be_words(one):
+    """Whether the type of a column tells nothing about its cells: type object, or a category of pandas."""
+    return column_kind(one) == "O"
 
 
 def listed_by_type(one):
@@ -357,13 +363,19 @@ def check_epsilon(epsilon, name, owner):
     return number
 
 
-def check_delta(delta, name, owner, pure=False):
-    """A PUBLIC delta in (0, 1), or 0 if `pure`, as a float that does not exceed it. A `PrivacyWarning` if it is large."""
+def check_delta(delta, name, owner, pure=False, least=1e-300):
+    """A PUBLIC delta in (0, 1) and not below `least`, or 0 if `pure`, as a float that does not exceed it. A `PrivacyWarning` if it is large."""
     number = rounded_down(_number(delta, name, owner))
     if not (0 < number < 1 or (pure and number == 0)):
         raise ValueError(
             f"{name}={_figure(delta)}: {owner} needs {'0 <=' if pure else '0 <'} {name} < 1; "
             "choose it well below one over the number of people."
+        )
+    if 0 < number < least:
+        or_none = ", or 0" if pure else ""
+        raise ValueError(
+            f"{name}={_figure(delta)}: {owner} needs a {name} of at least {least:g}{or_none}, since it is divided "
+            "into parts that have to be floats."
         )
     if number > 1e-3:
         _warn(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_WEIGHT', 'WEIGHTS', 'category_radius', 'stretch', 'Column', 'plain_type', 'may_hold', 'check_values',
-           'refuse_unreadable', 'refuse_both', 'check_categories', 'with_weights', 'said_of_unlisted',
+           'refuse_unreadable', 'doubt_words', 'refuse_both', 'check_categories', 'with_weights', 'said_of_unlisted',
            'said_of_missing']
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10003
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .checks import check_between, column_kind, infers_its_values, is_number
-from .checks import check_kind, listed_by_type, shown
+from .checks import check_kind, listed_by_type, may_be_words, shown
 from .doubts import doubt, listed
 from .numbers import number_or_nan
 
@@ -135,7 +135,7 @@ def may_hold(one, value):
         return single is None or float(single(value)) == value
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10033
-def check_values(columns, types, owner):
+def check_values(columns, types, owner, typed=False):
     """Refuse lists of values that a column of its PUBLIC type cannot contain; a `DoubtWarning` if it can contain only some. No cell is read.
 
     Parameters
@@ -145,7 +145,14 @@ def check_values(columns, types, owner):
         The type of each column, in its library; None where only cells would tell.
     owner : str
         The caller, for the message.
+    typed : bool
+        Whether each column has a type of its own. A doubt about a range, without a rule for missing cells, of a column
+        whose type leaves open whether it holds words.
     """
+    if typed:
+        pairs = zip(columns, types, strict=True)
+        strict = {c.name: one for c, one in pairs if not c.values and c.missing is None}
+        doubt_words(strict, owner, "X", ", or declare its words as categories")
     for column, one in zip(columns, types, strict=True):
         refuse_unreadable(column, one, f"{owner}:")
         lost = [value for value in column.values if not may_hold(one, value)]
@@ -190,6 +197,18 @@ def _instead(value, kind, one):
         return f" ({float(value):g} in place of {value!r})" if isinstance(value, str) else ""
     except ValueError:
         return ""
+
+# %% ../../nbs/inputs/columns.ipynb #b7c1a034
+def doubt_words(types, owner, name, advice=""):
+    """A doubt about PRIVATE columns, by names (None: all of an array) and PUBLIC types, whose cells may be words where numbers are needed."""
+    column, one = next(((c, one) for c, one in types.items() if may_be_words(one)), (None, None))
+    if one is not None:
+        where = "it" if column is None else f"column {column!r}"
+        doubt(
+            f"{name}: {where} may hold words by its type (object, or a category of pandas): only reading its cells, after a "
+            f"charge, would show that {owner} can't use it. Convert it to numbers first, for example by "
+            f".astype(float){advice}."
+        )
 
 # %% ../../nbs/inputs/columns.ipynb #b7c10035
 def refuse_both(ends, categories, owner):

@@ -150,8 +150,8 @@ _RELATION = "The neighboring relation: add or remove one record, or replace one 
 _SEED = "A seed makes the noise repeatable and therefore not private; None: noise from the operating system."
 _PURE = partial(check_delta, pure=True)
 Epsilon = Annotated[float, Rule(check_epsilon, "A finite number > 0, at least 1e-100.", "float")]
-Delta = Annotated[float, Rule(check_delta, "0 < delta < 1.", "float")]
-DeltaOrZero = Annotated[float, Rule(_PURE, "0 <= delta < 1.", "float")]
+Delta = Annotated[float, Rule(check_delta, "1e-300 <= delta < 1.", "float")]
+DeltaOrZero = Annotated[float, Rule(_PURE, "0, or 1e-300 <= delta < 1.", "float")]
 Radius = Annotated[float, Rule(check_radius, "A number from 1e-90 to 1e90.", "float")]
 Relation = Annotated[str, Rule(check_neighboring, _RELATION, '{"add_remove", "replace"}')]
 RandomState = Annotated[

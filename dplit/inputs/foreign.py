@@ -28,8 +28,8 @@ from .console import SIGNALS
 from .frames import not_a_table
 from .numbers import as_float64, as_number, cells_of, is_masked
 from .numbers import OF_A_CELL, UnreadableRecords
-from .checks import column_kind, column_kinds, infers_its_values, shown
-from .columns import may_hold
+from .checks import _fields, column_kind, shown
+from .columns import doubt_words, may_hold
 from .doubts import doubt
 
 # %% ../../nbs/inputs/foreign.ipynb #bd83dfb3
@@ -386,7 +386,7 @@ def check_pair(X, y, name, sort, owner, classes=None, private=True):
             f"{name}: its entries are {found}, and {owner} needs {sort}. {_advice(classes, sort)}"
         )
     if private and sort == "numbers":
-        _doubt_category(y, name, owner)
+        doubt_words(_types_of(y), owner, name)
     if classes is not None:
         _check_classes(y, classes, name, owner)
     return rows[0] if rows else None
@@ -396,23 +396,17 @@ def _sort_by_type(y):
     """What all labels are, by the type of the column in any library; None if only the entries would tell."""
     if isinstance(y, (list, tuple)):
         return None
-    if hasattr(y, "columns") and not isinstance(y, np.ndarray):
-        kinds = column_kinds(y)
-    else:
-        kind = getattr(y, "dtype", getattr(y, "type", None))  # an array of pyarrow has the latter
-        kinds = {"O" if kind is None else column_kind(kind)}
+    kinds = {"O" if one is None else column_kind(one) for one in _types_of(y).values()}
     sorts = {"O": None, "": "numbers", "w": "words"} | LABEL_SORTS
     return sorts.get(*kinds, "of another type") if len(kinds) == 1 else None
 
 
-def _doubt_category(y, name, owner):
-    """A doubt about PRIVATE labels that are a category of pandas where numbers are needed: only the cells show whether it holds words."""
-    kinds = getattr(y, "dtypes", getattr(y, "dtype", None))
-    if any(map(infers_its_values, kinds if hasattr(kinds, "__iter__") else [kinds])):
-        doubt(
-            f"{name}: it is a category of pandas, which may hold words, and {owner} needs numbers: only reading it, after a "
-            "charge, would show that. Convert it to numbers first."
-        )
+def _types_of(y):
+    """The PUBLIC type of each column of labels, by name, in any library; None where nothing tells it."""
+    if hasattr(y, "columns") and not isinstance(y, np.ndarray):
+        return dict(_fields(y))
+    # an array of pyarrow has the latter
+    return {None: getattr(y, "dtype", getattr(y, "type", None))}
 
 
 def _shape(table):

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import check_categories, check_values, Column, refuse_both
-from .columns import stretch, with_weights
+from .columns import check_categories, check_values, Column
+from .columns import refuse_both, stretch, with_weights
 from .arrays import like, namespace
 from .contracts import Rule
 from .declared import as_of_now, declare, settle
@@ -228,9 +228,9 @@ def box_of(bounds, X, owner):
 def _with_columns(X, owner, categories, missing=None):
     """A table whose number of columns is known; a list has to be read for that."""
     words = categories is not None or missing is not None
-    if check_columns(X, owner, partitions=True, words=words) is None:
+    if check_columns(X, owner, partitions=True, words=words, told=True) is None:
         X = _as_objects(X, owner) if words else _rows_of(X, owner)
-        check_columns(X, owner)
+        check_columns(X, owner, told=True)  # a list has no types
     return X
 
 
@@ -498,14 +498,16 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If a bound, a list, a rule or a weight is missing or impossible.
         """
         owner, given = self._owner, declare(self, {})
+        # the columns of a list have no types, and those of an array one for numbers and declared words
+        typed = hasattr(X, "columns") or not (isinstance(X, (list, tuple)) or self.categories)
         X = _with_columns(X, owner, self.categories, self.missing)
         keep_columns(given, X)
         refuse_places(X, owner, **self.get_params(deep=False))
         names = list(getattr(given, "feature_names_in_", range(given.n_features_in_)))
         columns = _declared_columns(self.low, self.high, self.categories, owner, names)
         columns = with_weights(columns, self.weight, owner)
-        check_values(columns, column_types(X, len(columns)), owner)
         given.columns_ = _with_rules(columns, self.missing, owner, self._offered)
+        check_values(given.columns_, column_types(X, len(columns)), owner, typed)
         if any(c.missing == "drop" for c in given.columns_):
             self._refuse_to_drop()
         self._doubt_lists(given.columns_)
@@ -521,10 +523,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _refuse_to_drop(self):
         """Refuse a rule "drop", with the reason."""
         raise ValueError(
-            f'missing="drop": {type(self).__name__} does not know what follows. Labels would no longer '
-            "match their records, and where neighboring datasets replace a record the number of records is "
-            'public: both would reveal how many were dropped. Use a number, "low", "high" or "middle"; '
-            "`python -m dplit cluster` can drop records."
+            f'missing="drop": {type(self).__name__} does not know what follows. Labels would no longer match their records, and '
+            "where neighboring datasets replace a record the number of records is public: both would reveal how many were "
+            'dropped. Use a number, "low", "high" or "middle"; `python -m dplit cluster` can drop records.'
         )
 
     def transform(self, X: "ArrayLike") -> np.ndarray:

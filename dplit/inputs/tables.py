@@ -31,8 +31,8 @@ from .frames import are_other_columns, column_names, names_or_numbers
 from .frames import not_a_table, without_rows
 from .blocks import _is_partitioned, BrokenPartition, map_blocks, MovedRows
 from .blocks import ON_WORKERS
-from .checks import _fields, column_kind, infers_its_values, type_said
-from .doubts import doubt
+from .checks import _fields, column_kind, type_said
+from .columns import doubt_words
 from .contracts import Flag, Rule, Text, Whole
 
 # %% ../../nbs/inputs/tables.ipynb #31fdb9cb
@@ -80,7 +80,7 @@ def check_rows(
     UnreadableRecords
         If a cell is not a finite number, or masked.
     """
-    check_columns(X, owner, name, partitions)
+    check_columns(X, owner, name, partitions, told=True)
     if is_tensor(X):
         rows = X if tensors else to_numpy(doubles(X))
     elif isinstance(X, MovedRows) and tensors:
@@ -297,29 +297,27 @@ def _check_partitions(X, owner, name, allowed):
         raise ValueError(_unusable(name, owner, "its entries are not numbers"))
 
 # %% ../../nbs/inputs/tables.ipynb #a7490c51
-def check_types(X, owner, name="X", words=False):
-    """Refuse a PRIVATE table by the types of its columns, if one of them holds no numbers (nor words, if they are accepted)."""
+def check_types(X, owner, name="X", words=False, told=False):
+    """Refuse a PRIVATE table by the types of its columns, if one of them holds no numbers (nor words, if they are accepted); a doubt if one may hold words, unless it was told."""
     for column, kind in _fields(X):
         if (one := column_kind(kind)) not in {"", *"fiubO", *"wU" * words}:
             reason = "Complex data not supported" if one == "c" else "its entries are not numbers"
-            told = (
+            why = (
                 reason
                 if column is None
                 else f"{reason}: column {column!r} is of type {type_said(kind)}"
             )
-            raise ValueError(_unusable(name, owner, told))
-        if infers_its_values(kind) and not words:
-            doubt(
-                f"{name}: column {column!r} is a category of pandas, which may hold words: only reading its cells, after a "
-                f"charge, would show that {owner} can't use it. Convert it to numbers first, or declare its words to a "
-                "BoundedScaler as categories."
-            )
+            raise ValueError(_unusable(name, owner, why))
+    if not (words or told):
+        declare = ", or declare its words to a BoundedScaler as categories"
+        doubt_words(dict(_fields(X)), owner, name, declare)
 
 
-def check_columns(X, owner, name="X", partitions=False, words=False):
+def check_columns(X, owner, name="X", partitions=False, words=False, told=False):
     """The number of columns of a PRIVATE table, from its type and shape alone, before any charge; nothing depends on n.
 
-    None where only reading would tell (lists). `partitions`, `words`: whether a `dask.array`, or columns of words, are accepted.
+    None where only reading would tell (lists). `partitions`, `words`: whether a `dask.array`, or columns of words, are
+    accepted; `told`: whether a doubt about columns that may hold words was raised before.
     """
     if isinstance(X, (list, tuple)):
         return None
@@ -330,7 +328,7 @@ def check_columns(X, owner, name="X", partitions=False, words=False):
         )
     if _is_partitioned(X):
         _check_partitions(X, owner, name, partitions)
-    check_types(X, owner, name, words)
+    check_types(X, owner, name, words, told)
     shape = getattr(X, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] == 0):
         _checked(np.zeros([min(n, 1) if i else 1 for i, n in enumerate(shape)]), owner, name)

@@ -106,7 +106,8 @@ def _made_of_declared(scaler):
         return None  # a range for any number of columns, or no column at all
     named = not ends or hasattr(ends[0], "items")
     names = [*chain(*ends[:1]), *lists] if named else [*range(len(ends[0]) + len(lists))]
-    table = _Declared(names) if isinstance(names[0], str) else np.empty((0, len(names)), object)
+    kind = object if lists else float
+    table = _Declared(names) if isinstance(names[0], str) else np.empty((0, len(names)), kind)
     reach = Reach.of(clone(scaler).fit(table).columns_)
     return remember(np.zeros((1, len(reach.low))), reach)
 

@@ -48,7 +48,7 @@ def _quietly(value, name, owner, check):
 
 
 _epsilon = partial(_quietly, check=check_epsilon)
-_delta = partial(_quietly, check=partial(check_delta, pure=True))
+_delta = partial(_quietly, check=partial(check_delta, pure=True, least=0.0))
 Cost = Annotated[float, Asks(_epsilon, "A finite number > 0, at least 1e-100.", "float")]
 CostDelta = Annotated[float, Asks(_delta, "0 <= delta < 1.", "float")]
 SomeReceipt = Annotated[Receipt, instance(Receipt, "such as the spent_ of an estimator")]

@@ -322,7 +322,9 @@ def _squared_radius(model, X):
 def check_plan(plan, X):
     """Refuse impossible PUBLIC properties of a search's table (or partitions), before it is charged; no cell is read."""
     piped = any(isinstance(model, Pipeline) for model in plan.models)
-    check_columns(X, plan.cost["name"], words=piped)  # the steps check which strings they accept
+    check_columns(
+        X, plan.cost["name"], words=piped, told=True
+    )  # the steps check which strings they accept
     for model in plan.models:
         check_fit(model, (X,), {})
 

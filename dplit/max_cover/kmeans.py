@@ -563,7 +563,8 @@ class MaxCoverKMeans(PrivateKMeans):
 
     def _work(self, n_features):
         picks = 2e6 * self._covers(n_features).n_picks  # about a millisecond each
-        return picks + A_ROUND * self.n_lloyd
+        # each candidate is compared with the others
+        return picks + 900.0 * self.n_clusters**2 + A_ROUND * self.n_lloyd
 
     def _check_public(self):
         if self.variant == "paper":

@@ -97,7 +97,7 @@ def doubt_target(X, n_clusters, is_given, owner):
 
 def public_table(X, name, owner, apart=False, metric=""):
     """PUBLIC rows as floats whose squares do not overflow; if `apart`, the squares of all distances may not underflow either."""
-    check_columns(X, owner, name, partitions=True)
+    check_columns(X, owner, name, partitions=True, told=True)
     refuse_gaps(owner, **{name: X})
     rows = None
     with suppress(Exception):  # of a library: refused below, in one sentence

@@ -528,7 +528,8 @@ def test_a_label_of_no_class_counts_for_none_and_changes_no_other(kind, as_list,
     labels[5] = STRANGE[kind]
     labels, rest = list(labels) if as_list else labels, np.delete(yt, 5)
     assert histogram_of(MAKE(), Xt, labels) == np.bincount(rest, minlength=3).tolist()
-    assert not recwarn.list
+    # of labels of type object, whatever they are, one doubt is said
+    assert ["may hold words" in str(one.message) for one in recwarn] == [True] * (not as_list)
 
 
 @pytest.mark.parametrize("kind", STRANGE)

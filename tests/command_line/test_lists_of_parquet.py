@@ -168,8 +168,8 @@ def test_a_value_that_can_occur_in_one_part_is_not_lost(tmp_path):
     one = Source.of(tmp_path / "parts" / "one.parquet")
     both = one._replace(parts=one.parts + Source.of(tmp_path / "parts" / "two.parquet").parts)
     files.check_table(both, scaler)
-    assert not [*files.lists_in_doubt(both, scaler)]
-    assert "'m' and 'f' cannot occur" in "".join(files.lists_in_doubt(one, scaler))
+    assert not [*files.columns_in_doubt(both, scaler)]
+    assert "'m' and 'f' cannot occur" in "".join(files.columns_in_doubt(one, scaler))
 
 
 def test_a_type_that_no_reader_reads_is_to_be_converted_not_installed_for(tmp_path, monkeypatch):

@@ -461,6 +461,20 @@ def test_an_estimators_annotations_are_its_rules_and_its_docstring_is_completed(
     assert rules_of(type("Bare", (), {})) == {}
 
 
+@pytest.mark.parametrize("delta", [5e-324, 1e-307, np.nextafter(1e-300, 0)])
+def test_a_delta_whose_parts_would_be_no_floats_is_refused(delta):
+    """Mutation: no least delta; max cover divided 1e-307 into parts of 0, and stated an infinite epsilon after the charge."""
+    for rule, zero in ((c.Delta, ""), (c.DeltaOrZero, ", or 0")):
+
+        @contract
+        def asked(delta: rule):
+            return delta
+
+        with pytest.raises(ValueError, match=f"at least 1e-300{zero}, since"):
+            asked(delta)
+        assert asked(1e-300) == 1e-300
+
+
 def test_a_warning_of_a_rule_points_to_the_caller():
     @contract
     def asked(delta: c.Delta):

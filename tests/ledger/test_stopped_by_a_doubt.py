@@ -29,6 +29,7 @@ COST = {"epsilon": 0.5, "delta": 1e-6, "radius": 1.0, "random_state": 0}
 GRID = {"epsilon": 0.5, "bounds": (-1.0, 1.0), "random_state": 0}
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
 MINUTES = {
+    "candidates": lambda: MaxCoverKMeans(12_000, **COST),
     "many clusters": lambda: PEMeans(20_000, **COST),
     "many columns": lambda: HDPEMeans(20_000, **COST),
     "a large population": lambda: PEMeans(8, population=10**6, n_votes=2, **COST),

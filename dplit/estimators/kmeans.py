@@ -447,7 +447,7 @@ class PrivateKMeans(CenterDistances, ClusterMixin, PrivateEstimator):
         """The sizes that a user chose, for a message."""
         named = inspect.signature(type(self).__init__).parameters
         sizes = [name for name in self._sizes if getattr(self, name) != named[name].default]
-        return ", ".join(f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes))
+        return ", ".join([f"{name}={getattr(self, name)}" for name in ("n_clusters", *sizes)])
 
     def _check_sizes(self, n_features=None, doubts=True):
         what = self._named_sizes()

@@ -732,6 +732,8 @@ NO_SEEDS = {
     "a bit generator": np.random.PCG64(0),
     "a word": "seed",
     "a negative number": -1,
+    "a truth": True,
+    "a truth of numpy": np.True_,
     "a list with a negative number": [1, -2],
     "a fraction": 0.5,
     "not a number": math.nan,

@@ -66,6 +66,15 @@ def _charge(asked, closed, adds):
     )
 
 
+def _numbered(ledger):
+    """[(number of the entry, Charge, text of its receipt)], in the order in which they were reserved."""
+    history, adds = ledger._history(), ledger._now()[0].in_force.basic == 1
+    return [
+        (asked.number, _charge(asked, closed, adds), closed.receipt if closed else "")
+        for asked, closed in history
+    ]
+
+
 def _finite(row):
     return {k: None if v == math.inf else v for k, v in row._asdict().items()}
 
@@ -126,7 +135,7 @@ def _receipt_as_dict(text):
 def _as_dict(ledger):
     charges = [
         {"entry": entry, **_finite(row), "receipt": _receipt_as_dict(text)}
-        for entry, row, text in ledger._numbered()
+        for entry, row, text in _numbered(ledger)
     ]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
     if ledger.neighboring == "replace":
@@ -188,17 +197,9 @@ class Pages:
         closed = {row.entry: row for row in events if row.event != "reserve"}
         return [(row, closed.get(row.number)) for row in events if row.event == "reserve"]
 
-    def _numbered(self):
-        """[(number of the entry, Charge, text of its receipt)], in the order in which they were reserved."""
-        history, adds = self._history(), self._now()[0].in_force.basic == 1
-        return [
-            (asked.number, _charge(asked, closed, adds), closed.receipt if closed else "")
-            for asked, closed in history
-        ]
-
     @property
     def ledger(self) -> tuple:
-        return tuple(charge for _, charge, _ in self._numbered())
+        return tuple(charge for _, charge, _ in _numbered(self))
 
     @property
     def spendings(self) -> tuple:
@@ -293,11 +294,11 @@ class Ledger(Pages):
         return _as_dict(self)
 
     def __str__(self) -> str:
-        title, table = _heading(self), str(_as_table(self._numbered()))
+        title, table = _heading(self), str(_as_table(_numbered(self)))
         return "\n".join([title, table, _total_line(self), f"seal: {self._look().seal}"])
 
     def _repr_markdown_(self):
-        return "\n\n".join([_as_table(self._numbered())._repr_markdown_(), _total_line(self)])
+        return "\n\n".join([_as_table(_numbered(self))._repr_markdown_(), _total_line(self)])
 
     def __repr__(self) -> str:
         where = f", path={str(self.path)!r}" if self.path else ""

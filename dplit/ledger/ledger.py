@@ -50,10 +50,10 @@ def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
 def _pair(asked, closed, adds):
     """(epsilon, delta) of what a charge counts: the pair that is added, or one at which what is composed was stated."""
     before, counts = (spending_of(one.counts) for one in (asked, closed or asked))
-    if adds or before != counts and _above(counts, before):  # above what was reserved: a bug
+    if adds or counts != before and _above(counts, before):  # above what was reserved: a bug
         return counts.epsilon, counts.delta
-    same = replace(before, neighboring=counts.neighboring) == counts
-    stated = asked if same else closed
+    stays = counts == before or counts == replace(before, neighboring=counts.neighboring)
+    stated = asked if stays else closed
     return stated.epsilon, stated.delta
 
 

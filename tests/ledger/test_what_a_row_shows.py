@@ -342,6 +342,10 @@ def test_composed_rows_show_what_counts():
     budget.settle(budget.reserve(0.3, 1e-7, fixed=True), small)
     with pytest.raises(RuntimeError):
         budget.settle(budget.reserve(0.3, 1e-7, gaussian=True), gaussians(2 * mu))
+    elsewhere = gaussians(1.5 * mu, delta=1e-3)  # its own pair has a smaller epsilon
+    with pytest.raises(RuntimeError):
+        budget.settle(budget.reserve(0.3, 1e-7, gaussian=True), elsewhere)
+    assert elsewhere.epsilon < 0.3 and budget.ledger[4][4:6] == (0.3, 1e-3)
     shown = [row.epsilon for row in budget.ledger]
     assert shown[:3] == [0.3, small.epsilon, small.epsilon]
     assert shown[3] == budget.spendings[3].epsilon > 0.3

@@ -198,8 +198,8 @@ class _Told(NamedTuple):
         return [worded(one, one in self.mistakes) for one in self.mistakes + self.remarks]
 
 
-def _result(options, source, scaler, model, told, charge=None):
-    """What was released, in the table's units; `charge` is the number of its charge in the ledger."""
+def _result(options, source, scaler, model, told, entry=None):
+    """What was released, in the table's units; `entry` is the number of its charge in the ledger."""
     abstained = getattr(model, "status_", "") == "abstained"
     sizes, errors = (getattr(model, f"cluster_sizes_{end}", None) for end in ("", "se_"))
     return Result(
@@ -217,7 +217,7 @@ def _result(options, source, scaler, model, told, charge=None):
         n_rows=getattr(model, "n_rows_", None),
         n_rows_error=getattr(model, "n_rows_se_", None),
         ledger=printable(options.ledger.name) if options.ledger else "",
-        charge=charge,
+        entry=entry,
         promise=told.promise,
         ledger_id=told.ledger_id,
         half_intervals=half_intervals(scaler, model),
@@ -313,7 +313,7 @@ def _try_first(options, source, scaler, model, told):
     made_up.cluster_centers_se_ = np.ones(shape)
     made_up.n_rows_, made_up.n_rows_se_, made_up.n_bins_, made_up.grid_radius_ = 0.0, 1.0, 1, 1.0
     _rehearse_reading(source, scaler)
-    result = _result(options, source, scaler, made_up, told, charge=0)
+    result = _result(options, source, scaler, made_up, told, entry=0)
     parts = ("centers", "sizes", "errors", "center_errors")
     one = result._replace(**{name: getattr(result, name)[:1] for name in parts})  # drawn fast
     check_folder(options.out, ROOM)
@@ -368,7 +368,7 @@ def _finish(folder, result, failed, came):
     return 3 if failed else 0
 
 # %% ../../nbs/command_line/command.ipynb #009df0c7
-def _answer(options, source, scaler, model, stop, told, charge=None):
+def _answer(options, source, scaler, model, stop, told, entry=None):
     """((result, files that failed), receipt): reads the rows, fits, and first of all writes what spent the budget."""
     with stop.stoppable():
         say(f"reading {len(scaler.columns_)} columns of {source.name} ...")
@@ -379,7 +379,7 @@ def _answer(options, source, scaler, model, stop, told, charge=None):
         say(f"{_clusters(options)} by {type(model).__name__}, because {told.why} ...")
         with clock("clustering"), empty_tables():
             model.fit(rows)
-    result = _result(options, source, scaler, model, told, charge)
+    result = _result(options, source, scaler, model, told, entry)
     return (result, _write(options.out, result, FILES[:2])), result.receipt
 
 

@@ -30,7 +30,7 @@ class Result(NamedTuple):
     standard errors of their noise; `center_errors`, or None, are those of the centers' noise; `why`
     is the reason for the method; `n_rows` and `n_rows_error`, or None, are the sum of the sizes and
     its standard error, which is smaller than their standard errors suggest; `ledger` is the name of the
-    file of the ledger that was charged, without its folder, `ledger_id` its id, and `charge` the number of the charge there;
+    file of the ledger that was charged, without its folder, `ledger_id` its id, and `entry` the number of the charge there;
     `promise` says that the bound on the rows of a person is the user's promise, if no rule was applied;
     `half_intervals`, or None if no grid was used, has half an interval of the grid for each column, in its unit or in shares.
     """
@@ -48,7 +48,7 @@ class Result(NamedTuple):
     n_rows: float | None = None
     n_rows_error: float | None = None
     ledger: str = ""
-    charge: int | None = None
+    entry: int | None = None
     promise: str = ""
     ledger_id: str = ""
     half_intervals: tuple | None = None

@@ -434,10 +434,9 @@ def made_by(result):
     -------
     dict
         PUBLIC. `dplit`, the version; if a ledger was charged, `ledger`, the name of its file without the folder,
-        `ledger_id`, the id in its printed heading, and `charge`, the row of the printed ledger, counted from 1
-        (None if it could not be read).
+        `ledger_id`, the id in its printed heading, and `entry`, the number of the charge in the printed ledger.
     """
-    where = {"ledger": result.ledger, "ledger_id": result.ledger_id, "charge": result.charge}
+    where = {"ledger": result.ledger, "ledger_id": result.ledger_id, "entry": result.entry}
     return {"dplit": sys.modules["dplit"].__version__, **(where if result.ledger else {})}
 
 
@@ -445,8 +444,7 @@ def _made_by_words(result):
     said = f"Made by dplit {made_by(result)['dplit']}. "
     if not result.ledger:
         return said + "No ledger was charged."
-    which = f" as its charge {result.charge}" * (result.charge is not None)
-    return f"{said}Charged to the ledger {result.ledger}{which}."
+    return f"{said}Charged to the ledger {result.ledger} as its entry {result.entry}."
 
 # %% ../../nbs/command_line/reports.ipynb #b47be79b
 def report(result):

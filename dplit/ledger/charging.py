@@ -9,8 +9,6 @@ __all__ = ['Method', 'method_of_budget', 'require_room', 'close_with', 'charged'
 import json
 import math
 import os
-import sqlite3
-from contextlib import suppress
 from functools import partial
 from numbers import Integral
 from typing import TypeVar
@@ -22,21 +20,26 @@ from ..inputs.checks import PrivacyWarning, shown, warn_after_charge
 from ..inputs.contracts import contract
 from ..inputs.tables import empty_tables
 from .admission import admitted, BudgetExceeded, closing
-from .rules import problem, Row
+from .rules import mistaken, problem, Row
 from .store import _append, LedgerError, _open_charge
 
 # %% ../../nbs/ledger/charging.ipynb #5e0c1a04
-_LATE = "promise = '' AND receipt <> ''"  # a receipt that came after its fit
+_PAIRS = """SELECT asked.epsilon, asked.delta, asked.counts, coalesce(closed.counts, asked.counts),
+    asked.promise = '' AND asked.receipt <> ''  -- a receipt that came after its fit
+    FROM events AS asked LEFT JOIN events AS closed
+    ON closed.entry = asked.number AND closed.event <> 'reserve' WHERE asked.event = 'reserve'"""
 
 
 def _stated(connection):
-    """(epsilon, delta, number of late receipts of several releases): plain addition of what was stated for all charges; of a late receipt, of its releases."""
-    of = lambda what, which: f"SELECT {what} FROM events WHERE event = 'reserve' AND {which}"
-    stated = connection.execute(of("total(epsilon), total(delta)", f"NOT ({_LATE})")).fetchone()
-    late = [spending_of(counts) for (counts,) in connection.execute(of("counts", _LATE))]
-    pairs = [(one.epsilon, one.delta) for one in late if one.fits]  # others count nothing
-    sums = map(math.fsum, zip(stated, *pairs, strict=True))
-    return *sums, sum(one.fits > 1 for one in late)
+    """(epsilon, delta, number of late receipts of several releases): plain addition of what was stated for all charges, or of what their receipts made of it; of a late receipt, of its releases."""
+    pairs, several = [], 0
+    for epsilon, delta, asked, closed, late in connection.execute(_PAIRS):
+        before, counts = spending_of(asked), spending_of(closed)
+        told = counts.epsilon, counts.delta
+        stays = not late and told == (before.epsilon, before.delta)
+        pairs.append((epsilon, delta) if stays else told)
+        several += late and before.fits > 1
+    return *map(math.fsum, zip((0.0, 0.0), *pairs, strict=True)), several
 
 
 Method = TypeVar("Method", bound=Callable)
@@ -87,7 +90,8 @@ def _entry_of(entry):
     whole = isinstance(entry, Integral) and not isinstance(entry, bool)
     if not (whole and 0 < entry < 2**63):
         raise ValueError(
-            f"entry {shown(entry)} is not open: an entry is the whole number that `reserve` returned."
+            f"entry {shown(entry)} is not open: an entry is the whole number that `reserve` returned, and that the "
+            "printed ledger shows."
         )
     return int(entry)
 
@@ -114,6 +118,11 @@ def _close(budget, entry, event, receipt=None):
         first = state.sums.fits == asked.counts.fits  # nothing else counts
         asked = asked._replace(neighboring=named)
         wrong.append(problem(asked, receipt))
+        if why := mistaken(asked, receipt):
+            raise ValueError(
+                f"entry {entry} {why}. Nothing was settled: give the number that `reserve` returned for the fit "
+                "of this receipt, and that the printed ledger shows."
+            )
         return budget._rule.closed(asked, receipt, first=first)
 
     close_with(budget, entry, event, counted if receipt is not None else None)
@@ -127,47 +136,45 @@ def charged(budget, cost, label: Line, work, settle=None, numbered=False, failed
     `settle` is called with the number of the entry and that receipt; by default `budget.settle`.
     `failed` is called with the number of the entry if `work` raises an error; by default the charge is closed as failed.
     Inside `work`, a table without records is answered: a refusal after the charge would reveal that there is none.
-    If `numbered`, `work` is called with the row of the ledger, counted from 1, that is this charge; with
-    None if the ledger cannot be read.
+    If `numbered`, `work` is called with the number of the entry.
     """
     entry, process = _reserve(budget, Row.for_cost(label=label, **cost)), os.getpid()
     try:
         with empty_tables():
-            result, receipt = work(_row_number(budget, entry)) if numbered else work()
+            result, receipt = work(entry) if numbered else work()
     except BaseException as error:
         if os.getpid() == process:
             _failed(error, cost, partial(failed or partial(_close, budget, event="failed"), entry))
         raise
-    if os.getpid() != process:
-        raise RuntimeError(
-            f"{cost['name']} was charged once, and this process is a copy of the one that charged "
-            "it, made during the fit: nothing may be published from here."
-        )
     try:
+        if os.getpid() != process:
+            raise RuntimeError(
+                f"{cost['name']} was charged once, and this process is a copy of the one that charged "
+                "it, made during the fit: nothing may be published from here."
+            )
         (settle or budget.settle)(entry, receipt)
     except (LedgerError, TypeError, ValueError) as error:  # such as a receipt that cannot be kept
         warn_after_charge(f"{error} The fit stays charged at its privacy cost.", PrivacyWarning)
+    except RuntimeError:  # a receipt above its charge, or a copy: it says so
+        raise
+    except BaseException as error:  # such as Ctrl-C
+        after = f"which was fitted; where the ledger shows entry {entry} as unsettled, its receipt is not there"
+        _note_charge(error, cost, after)
+        raise
     return result
 
 
-def _count_rows(budget, entry):
-    question = "SELECT count(*) FROM events WHERE event = 'reserve' AND number <= ?"
-    with budget._book.transaction("DEFERRED") as connection:
-        return connection.execute(question, (entry,)).fetchone()[0]
-
-
-def _row_number(budget, entry):
-    """Which row of the printed ledger, counted from 1, an entry is; None if it cannot be read."""
-    with suppress(LedgerError, sqlite3.Error):
-        return _count_rows(budget, entry)
+def _note_charge(error, cost, after):
+    """A note of an error that came after the charge."""
+    error.add_note(
+        f"The budget was charged epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g} for "
+        f"this {cost['name']}, {after}."
+    )
 
 
 def _failed(error, cost, close):
     """Record in the ledger, by `close`, and in a note of the error, that a fit failed after it was charged."""
-    error.add_note(
-        f"The budget was charged epsilon = {cost['epsilon']:g}, delta = {cost['delta']:g} for "
-        f"this {cost['name']}, since rows may have been read; it ended with this error."
-    )
+    _note_charge(error, cost, "since rows may have been read; it ended with this error")
     try:
         close()
     except LedgerError:

@@ -10,15 +10,18 @@ import json
 import math
 import os
 import uuid
+from dataclasses import replace
 from typing import Annotated, Any, Self
 
-from .charging import charged, _close, require_room, _reserve, _stated
+from .charging import charged, _close, method_of_budget, require_room
+from .charging import _reserve, _stated
 from .parallel import fit_in_parallel
 from .planning import quote_fits
 from .admission import ADDED, balance, epsilon_in_words, late_in_words, Model, next_fit
 from .admission import NextFit, Rule, Spent
 from .rules import Asked, Charge, gaussian_bound, cost_for
-from .rules import _like, Cost, CostDelta, Row, SomeReceipt, _told, _user
+from .rules import _above, _like, Cost, CostDelta, Row, SomeReceipt, _told
+from .rules import _user
 from ..accounting.filters import SHARES, spending_of
 from .store import _after, Book, create, latest, LedgerError, Limits, _now
 from .store import on_network_disk, read_all, since, VERSION
@@ -44,23 +47,52 @@ def _limits(epsilon, delta, neighboring, composition, max_rows_per_person=None):
     return Limits(uuid.uuid4().hex, epsilon, delta, neighboring or "", shares, _now())
 
 # %% ../../nbs/ledger/ledger.ipynb #5705a25e
-def _charge(asked, closed):
-    """A row of the ledger from what was reserved and what closed it, or None."""
+def _pair(asked, closed, adds):
+    """(epsilon, delta) of what a charge counts: the pair that is added, or one at which what is composed was stated."""
+    before, counts = (spending_of(one.counts) for one in (asked, closed or asked))
+    if adds or counts != before and _above(counts, before):  # above what was reserved: a bug
+        return counts.epsilon, counts.delta
+    stays = counts == before or counts == replace(before, neighboring=counts.neighboring)
+    stated = asked if stays else closed
+    return stated.epsilon, stated.delta
+
+
+def _charge(asked, closed, adds):
+    """A row of the ledger from what was reserved and what closed it, or None; `adds`: by plain addition."""
     last, states = closed or asked, {None: "unsettled", "settle": "settled", "failed": "failed"}
-    cost = (last.epsilon, last.delta, states[closed and closed.event], bool(last.private))
-    return Charge(asked.at, asked.who, asked.estimator, asked.label, *cost)
+    state = states[closed and closed.event], bool(last.private)
+    return Charge(
+        asked.at, asked.who, asked.estimator, asked.label, *_pair(asked, closed, adds), *state
+    )
+
+
+def _numbered(ledger):
+    """[(number of the entry, Charge, text of its receipt)], in the order in which they were reserved."""
+    history, adds = ledger._history(), ledger._now()[0].in_force.basic == 1
+    return [
+        (asked.number, _charge(asked, closed, adds), closed.receipt if closed else "")
+        for asked, closed in history
+    ]
 
 
 def _finite(row):
     return {k: None if v == math.inf else v for k, v in row._asdict().items()}
 
 
-def _as_table(charges):
-    head = ["charge", "when (UTC)", *(name for name in Charge._fields[1:] if name != "private"), ""]
-    number = lambda v: rounded_up(v) if isinstance(v, float) else v
+_WIDEST = 60  # characters of a word in the printed table
+
+
+def _in_a_cell(value):
+    if isinstance(value, float):
+        return rounded_up(value)
+    return value if len(value) <= _WIDEST else f"{value[: _WIDEST - 3]}..."
+
+
+def _as_table(numbered):
+    head = ["entry", "when (UTC)", *(name for name in Charge._fields[1:] if name != "private"), ""]
     rows = [
-        (i, *map(number, row[:-1]), "" if row.private else "NOT private")
-        for i, row in enumerate(charges, 1)
+        (entry, *map(_in_a_cell, row[:-1]), "" if row.private else "NOT private")
+        for entry, row, _ in numbered
     ]
     return Table(head, rows)
 
@@ -96,11 +128,14 @@ def _total_line(ledger):
     return "\n".join(filter(None, lines))
 
 
+def _receipt_as_dict(text):
+    return Receipt.from_dict(json.loads(text)).to_dict() if text else None
+
+
 def _as_dict(ledger):
-    rows = zip(ledger.ledger, ledger.receipts, strict=True)
     charges = [
-        {"charge": i, **_finite(row), "receipt": receipt and receipt.to_dict()}
-        for i, (row, receipt) in enumerate(rows, 1)
+        {"entry": entry, **_finite(row), "receipt": _receipt_as_dict(text)}
+        for entry, row, text in _numbered(ledger)
     ]
     left = {"remaining": _finite(ledger.remaining), "next_fit": _finite(ledger.next_fit)}
     if ledger.neighboring == "replace":
@@ -164,7 +199,7 @@ class Pages:
 
     @property
     def ledger(self) -> tuple:
-        return tuple(_charge(*pair) for pair in self._history())
+        return tuple(charge for _, charge, _ in _numbered(self))
 
     @property
     def spendings(self) -> tuple:
@@ -210,7 +245,7 @@ class Ledger(Pages):
 
     quote = quote_fits
 
-    @contract
+    @method_of_budget("fits")
     def fits(
         self,
         epsilon: Asked | None = None,
@@ -253,17 +288,17 @@ class Ledger(Pages):
             `neighboring`, `composition` and `max_rows_per_person`; `delta_shares`, how delta is divided, by name
             (and as the file keeps it, `shares`); `opened`, when it was begun; `spent`, `remaining`, `next_fit` and,
             in a ledger for "replace", `next_add_remove_fit`; `seal`; and `charges`, a list: for each its number
-            `charge` as printed, `when`, `who`, `estimator`, `label`, `epsilon`, `delta`, `state`, `private` and
+            `entry` as printed, `when`, `who`, `estimator`, `label`, `epsilon`, `delta`, `state`, `private` and
             `receipt`.
         """
         return _as_dict(self)
 
     def __str__(self) -> str:
-        title, table = _heading(self), str(_as_table(self.ledger))
+        title, table = _heading(self), str(_as_table(_numbered(self)))
         return "\n".join([title, table, _total_line(self), f"seal: {self._look().seal}"])
 
     def _repr_markdown_(self):
-        return "\n\n".join([_as_table(self.ledger)._repr_markdown_(), _total_line(self)])
+        return "\n\n".join([_as_table(_numbered(self))._repr_markdown_(), _total_line(self)])
 
     def __repr__(self) -> str:
         where = f", path={str(self.path)!r}" if self.path else ""
@@ -284,7 +319,7 @@ class Budget(Ledger):
 
     __slots__ = ()
 
-    @contract
+    @method_of_budget("reserve")
     def reserve(
         self,
         epsilon: Cost,
@@ -322,7 +357,8 @@ class Budget(Ledger):
         Returns
         -------
         int
-            Number of the entry, for `settle`.
+            Number of the entry, for `settle`; the printed ledger shows it. Numbers have gaps: what closes an
+            entry is numbered too.
 
         Raises
         ------
@@ -339,7 +375,7 @@ class Budget(Ledger):
         row = Row.for_cost(epsilon, delta, name, label, neighboring, private, fixed, bound)
         return _reserve(self, row._replace(max_rows_per_person=self.max_rows_per_person))
 
-    @contract
+    @method_of_budget("charge")
     def charge(
         self,
         epsilon: Cost | None = None,
@@ -394,7 +430,7 @@ class Budget(Ledger):
         row = row._replace(max_rows_per_person=self.max_rows_per_person)
         return _reserve(self, row, final=True)
 
-    @contract
+    @method_of_budget("settle")
     def settle(self, entry: int, receipt: SomeReceipt | None = None) -> None:
         """Close a reserved charge with the receipt of what happened.
 
@@ -404,12 +440,13 @@ class Budget(Ledger):
             As `reserve` returned it.
         receipt : Receipt, optional
             What it cost. Without one, or if the reservation declared nothing about it, the charge
-            stays at its stated cost.
+            stays at its stated cost. Otherwise a receipt without any release counts nothing.
 
         Raises
         ------
         ValueError
-            If no such charge is open.
+            If no such charge is open, or the receipt is certainly of another one: of another estimator, or not
+            of Gaussian noise where `gaussian` was declared.
         LedgerError
             If the ledger cannot be read or written: the charge stays, at its stated cost.
         RuntimeError

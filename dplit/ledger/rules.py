@@ -5,12 +5,14 @@
 # %% auto #0
 __all__ = ['Cost', 'CostDelta', 'SomeReceipt', 'Asked', 'SettledMenu', 'check_cost', 'gaussian_bound', 'quoted_at', 'is_gaussian',
            'replaced_pair', 'replaced', 'declared_cost', 'line_by_line', 'Row', 'seen_as', 'cost_for', 'Charge',
-           'told_to', 'problem', 'settled', 'worst_settled_delta']
+           'told_to', 'problem', 'settled', 'mistaken', 'worst_settled_delta']
 
 # %% ../../nbs/ledger/rules.ipynb #c5e0a28a
 import getpass
 import json
 import math
+import re
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -320,6 +322,9 @@ def cost_for(estimator, max_rows_per_person):
 
 def _like(cost, delta, receipt, max_rows_per_person=1):
     """What to reserve for a fit: of an estimator, of a privacy cost, or with such a receipt."""
+    if delta and (cost is None or hasattr(cost, "fit")):
+        said = "a receipt" if cost is None else type(cost).__name__
+        raise TypeError(f"delta={delta:g}: {said} states its own epsilon and delta; omit this one.")
     if hasattr(cost, "fit"):
         return Row.for_cost(**cost_for(cost, max_rows_per_person))
     if cost is None:
@@ -339,9 +344,9 @@ class Charge(NamedTuple):
     """One row of a ledger. Everything in it is PUBLIC.
 
     `state` is "settled" (the receipt is there), "unsettled" (it is not: the fit is still running, or was
-    interrupted) or "failed" (rows may have been read). `epsilon` and `delta` are those of the
-    receipt, and until there is one, those that were reserved. `private` is False if the noise came
-    from a seed.
+    interrupted) or "failed" (rows may have been read). `epsilon` and `delta` are what counts: where privacy
+    costs are added, the pair that is added; where they are composed, the pair of the receipt if the receipt
+    counts, otherwise the pair that was reserved. `private` is False if the noise came from a seed.
     """
 
     when: str
@@ -415,14 +420,17 @@ def settled(asked, receipt, alone=False):
 
     The reservation continues to count, unless the receipt was declared fixed or bounded: a receipt
     that depends on the answers may count only if it could not have been above the reservation, and a
-    first fit that was admitted only because it was `alone` stays at its cost. If the receipt is above the
-    charge, the larger of both counts, number by number.
+    first fit that was admitted only because it was `alone` stays at its cost. A fit that was declared so and
+    made no release counts nothing. If the receipt is above the charge, the larger of both counts, number by
+    number.
     """
     told, counts = told_to(asked, receipt), asked.counts
     pair = receipt.epsilon, receipt.delta
     pair = replaced_pair(*pair) if _is_seen_twice(asked, receipt) else pair
     if problem(asked, receipt):
         counts = _worse(told, Spending.claim(asked.epsilon, asked.delta))
+    elif asked.promise and not receipt.releases:  # known before the first answer
+        counts = Spending()
     elif asked.promise == "fixed" and not _above(told, counts):
         counts = told
     elif asked.promise == "bounded" and not alone:  # the pair was stated for all its branches
@@ -434,6 +442,32 @@ def settled(asked, receipt, alone=False):
         counts=replace(counts, neighboring=asked.neighboring or None),
         receipt=json.dumps(receipt.to_dict()),
     )
+
+# %% ../../nbs/ledger/rules.ipynb #82e1fc87
+_NAMED = re.compile(
+    r"(?:of (?:a )?)?"  # titles of receipts begin so
+    r"((?:search over \d+ )?(\w+)(?:(?: and \w+)* in \d+ disjoint tables)?)"
+    r"(?: \(.*|[:;].*)?"  # what a ledger, or a fit, says further
+)
+
+
+def _fit_named(text):
+    """What a fit of an estimator of dplit is called, by the name of its charge or the title of its receipt; None for other texts."""
+    found = _NAMED.fullmatch(text)
+    return found[1] if found and found[2] in sys.modules["dplit"].__all__ else None
+
+
+def mistaken(asked, receipt):
+    """Why a receipt is certainly that of another charge than the reserved row: "" unless it is."""
+    charged, told = _fit_named(asked.estimator), _fit_named(receipt.title)
+    if charged and told and charged != told:
+        return f"is the charge of {charged}, and this receipt is of {told}"
+    if asked.promise == "bounded" and receipt.mu is None and not problem(asked, receipt):
+        bound = gaussian_bound(asked.epsilon, asked.delta)
+        # others, such as a search, are not reserved as one Gaussian fit
+        if asked.counts.mu_squared == bound.mu_squared:
+            return "was reserved for Gaussian noise only, and this receipt lists a release of another kind"
+    return ""
 
 # %% ../../nbs/ledger/rules.ipynb #8fb92de3
 SettledMenu = Annotated[

@@ -362,7 +362,9 @@ def _open_charge(connection, entry):
         AND NOT EXISTS (SELECT 1 FROM events WHERE entry = ? AND event <> 'reserve')"""
     found = connection.execute(question, (entry, entry)).fetchone()
     if found is None:
-        raise ValueError(f"entry {entry} is not open: it was never reserved, or already closed.")
+        raise ValueError(
+            f"entry {entry} is not open: it was never reserved, or already closed. In the printed ledger an open entry is unsettled."
+        )
     return Event(*found)
 
 

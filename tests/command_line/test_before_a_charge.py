@@ -909,7 +909,7 @@ def test_a_ledger_says_what_is_missing_at_its_place_and_in_which_time_it_counts(
     )
     budget = PrivacyBudget(1.0)
     budget.charge(0.5)
-    assert str(budget).split("\n")[1].startswith("charge  when (UTC)")
+    assert str(budget).split("\n")[1].startswith("entry  when (UTC)")
 
 
 def _arrives(monkeypatch, tmp_path, read):

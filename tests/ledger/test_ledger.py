@@ -2037,7 +2037,7 @@ def test_a_ledger_is_printed(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(json.dumps(budget.to_dict()))
     assert told["charges"][0]["receipt"] and told["charges"][1]["receipt"] is None
-    assert [charge["charge"] for charge in told["charges"]] == [1, 2]
+    assert [charge["entry"] for charge in told["charges"]] == [1, 3]
     assert told["delta_shares"] == _SHARES["composed"]._asdict()
     assert told["shares"] == json.dumps(_SHARES["composed"])
     assert (told["composition"], told["max_rows_per_person"]) == ("composed", 1)
@@ -2067,7 +2067,7 @@ def test_text_and_json_say_what_is_charged(make, tmp_path):
         budget.settle(entry, Receipt([Release("x", "gaussian", mu=9.0)], "add_remove", 1e-300))
     told = json.loads(json.dumps(budget.to_dict()))
     assert told["charges"][0]["epsilon"] > 100 and "PrivacyBudget(epsilon=4" in repr(budget)
-    assert budget._repr_markdown_().startswith("| charge | when (UTC) | who |")
+    assert budget._repr_markdown_().startswith("| entry | when (UTC) | who |")
 
 
 # ---------------------------------------------------------------- speed

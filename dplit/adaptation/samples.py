@@ -27,7 +27,7 @@ from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
 from .doubts import doubt_bound
-from ..inputs.doubts import check_reach, doubt
+from ..inputs.doubts import advise, check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers, is_number
@@ -388,6 +388,20 @@ def _check_alike(owner, tables, radius):
         check_reach(X, owner, radius)
 
 
+def _say_if_public(given, n, n_public):
+    """A doubt if a private fit has no PRIVATE records, a note if `alpha` gives them no weight; n and n_public are PUBLIC, None if not known yet."""
+    mine, other = ("target", "source") if given.protect == "target" else ("source", "target")
+    # without public records alpha does not count
+    left_out = n_public != 0 and given.alpha is not None and given.alpha == (mine == "target")
+    if given.private and (n == 0 or left_out):
+        why = f"there is no {mine}" if n == 0 else f"alpha={given.alpha} leaves the {mine} out"
+        (doubt if n == 0 else advise)(
+            f"nothing is private here: the {other} is public under protect={given.protect!r}, and {why}, so "
+            f"{type(given).__name__} releases what it learns from the {other} exactly, without noise. If the {other} is "
+            f"private, write protect={other!r}; if it is public, private=False and no epsilon."
+        )
+
+
 def _check_any(owner, *sizes):
     """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
     if not any(size is None or size for size in sizes):
@@ -478,8 +492,9 @@ class PrivateAdaptation(PrivateEstimator):
             check_memory(48 * d**2, f"{d} columns", owner)
         sort, private = (self._sort, owner, getattr(self, "classes", None)), f"y{self.protect[0]}"
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None]
+        sizes = [0 if p[0] is None else check_pair(*p, *sort, p[2] == private) for p in pairs]
         _check_any(owner, *sizes)
+        _say_if_public(self, *self._sides(*sizes))
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
@@ -587,8 +602,9 @@ class PrivateAdaptation(PrivateEstimator):
         Warns
         -----
         DoubtWarning
-            If most rows or labels of the PUBLIC sample exceed the bounds, before a budget is charged: a
-            unit may be wrong.
+            Before a budget is charged: if most rows or labels of the PUBLIC sample exceed the bounds, so
+            that a unit may be wrong; if it has no records; or if the PRIVATE one has none, so that all
+            that is released is exact and public.
         PrivacyWarning
             If delta is above one over the number of private records.
         """

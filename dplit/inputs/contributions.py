@@ -292,12 +292,31 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         raise TypeError(f"table: bound_contributions needs rows of numbers. {said}")
     if isinstance(ids, str):
         table, ids = _without_column(table, ids)
+    _refuse_one_value(table, ids)
     mask = _kept_of(ids, max_rows_per_person, "bound_contributions")
     if len(mask) != len(table):
         name = ' If this is the name of a column, pass it alone: ids="name".' * (len(mask) == 1)
         raise ValueError(f"ids: bound_contributions needs one id for each row of the table.{name}")
     places = np.flatnonzero(mask)
     return remember(_rows_at(table, places), reach_of(table), max_rows_per_person)
+
+
+def _refuse_one_value(table, ids):
+    """Refuse a single value in place of ids, such as the number that is a column's name; what it is equal to plays no part."""
+    frame = hasattr(table, "iloc") and hasattr(table, "columns")
+    levels = table.columns.nlevels if frame else 1
+    pair = isinstance(ids, tuple) and 1 < len(ids) == levels != len(
+        table
+    )  # a name of several levels
+    if pair or np.isscalar(ids) and not isinstance(ids, str):
+        what, rest, column = ("place", "np.delete(table, j, axis=1)", "table[:, j]")
+        if frame:
+            what, rest, column = ("name", "table.drop(columns=[name])", "table[name]")
+        raise TypeError(
+            "ids: bound_contributions needs one id for each row, or the name of a column if it is text, and this is a "
+            f"single value. If it is the {what} of a column, pass the ids in it, and the table without it: "
+            f"bound_contributions({rest}, {column}, ...)."
+        )
 
 
 def _rows_at(table, places):

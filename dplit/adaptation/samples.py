@@ -26,8 +26,8 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
-from .doubts import doubt_bound
-from ..inputs.doubts import advise, check_reach, doubt
+from .doubts import doubt_bound, doubt_private
+from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
 from ..inputs.checks import check_kind, check_numbers, is_number
@@ -388,20 +388,6 @@ def _check_alike(owner, tables, radius):
         check_reach(X, owner, radius)
 
 
-def _say_if_public(given, n, n_public):
-    """A doubt if a private fit has no PRIVATE records, a note if `alpha` gives them no weight; n and n_public are PUBLIC, None if not known yet."""
-    mine, other = ("target", "source") if given.protect == "target" else ("source", "target")
-    # without public records alpha does not count
-    left_out = n_public != 0 and given.alpha is not None and given.alpha == (mine == "target")
-    if given.private and (n == 0 or left_out):
-        why = f"there is no {mine}" if n == 0 else f"alpha={given.alpha} leaves the {mine} out"
-        (doubt if n == 0 else advise)(
-            f"nothing is private here: the {other} is public under protect={given.protect!r}, and {why}, so "
-            f"{type(given).__name__} releases what it learns from the {other} exactly, without noise. If the {other} is "
-            f"private, write protect={other!r}; if it is public, private=False and no epsilon."
-        )
-
-
 def _check_any(owner, *sizes):
     """Refuse to learn from no record at all; the numbers of records are PUBLIC, None if not known yet."""
     if not any(size is None or size for size in sizes):
@@ -494,7 +480,7 @@ class PrivateAdaptation(PrivateEstimator):
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
         sizes = [0 if p[0] is None else check_pair(*p, *sort, p[2] == private) for p in pairs]
         _check_any(owner, *sizes)
-        _say_if_public(self, *self._sides(*sizes))
+        doubt_private(self, *self._sides(*sizes))
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None

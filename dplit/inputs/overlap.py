@@ -256,8 +256,10 @@ def _is_shared(one, two):
     """Whether a PRIVATE table or labels show records that PUBLIC ones show; words and constants of the program do not."""
     if one is None or two is None or isinstance(two, str):
         return False
-    constant = one is two and isinstance(one, tuple) and len(one) < _SHORT
-    return not constant and share_records(one, two, unknown=False)
+    with suppress(Exception):  # an argument that a fit ignores may be anything
+        constant = one is two and isinstance(one, tuple) and len(one) < _SHORT
+        return not constant and share_records(one, two, unknown=False)
+    return False
 
 # %% ../../nbs/inputs/overlap.ipynb #5c0e11b1
 def doubt_again(ends, columns, owner):

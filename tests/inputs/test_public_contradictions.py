@@ -492,7 +492,7 @@ def test_a_bounded_table_is_told_a_way_out_that_there_is():
     """It named a relation that the estimator does not have."""
     rows = bound_contributions(RNG.uniform(-0.5, 0.5, (60, 2)), np.arange(60) // 3, 2)
     y = np.arange(len(rows)) % 2
-    tables = {"Xt": rows, "yt": y, "Xs": np.array(rows), "ys": y}
+    tables = {"Xt": rows, "yt": y, "Xs": np.array(rows), "ys": y.copy()}
     for make in ADAPT.values():
         (said,) = doubts(lambda make=make: make(max_rows_per_person=2).fit(**tables))
         assert "add_remove" not in said and "how many rows are kept" in said

@@ -313,7 +313,10 @@ _RELEASED = RELEASED | {
     "power_": """power_ : float
     PUBLIC. Power to which the weights that explain the moments were raised: 0 (uniform), 1/2 or 1.""",
     "moment_": """moment_ : ndarray of shape (order * n_features,)
-    PUBLIC. The noisy moments of the target, in the units of the source.""",
+    PUBLIC. Noisy means over the target of each column's z, then (order 2) of each (z**2 - 1) / sqrt(2). z
+    is a cell minus the mean of its column over the source, divided by the standard deviation there (by 1 in
+    a column that is constant there), and clipped to [-4, 4]. Each record's vector of these is clipped to
+    the length that 19 of 20 source rows do not exceed, at least 1.""",
     "p_values_": """p_values_ : dict of str to float
     PUBLIC. P-values of the released moments for no shift ("none"), label shift ("label";
     classification only), and covariate shift under the computed weights ("covariate").""",

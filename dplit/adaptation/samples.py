@@ -26,7 +26,7 @@ from ..inputs.foreign import check_pair, one_column, each_record, is_total, quie
 from ..inputs.foreign import refuse_words
 from ..mechanisms.noise import ANoise
 from ..inputs.declared import PARAMETERS, RELEASED, rules_of
-from .doubts import doubt_bound
+from .doubts import doubt_bound, doubt_private
 from ..inputs.doubts import check_reach, doubt
 from ..inputs.contracts import Delta, one_of, positive, rule_of
 from ..inputs.checks import PrivacyWarning
@@ -479,8 +479,9 @@ class PrivateAdaptation(PrivateEstimator):
             check_memory(48 * d**2, f"{d} columns", owner)
         sort, private = (self._sort, owner, getattr(self, "classes", None)), f"y{self.protect[0]}"
         pairs = (Xt, yt, "yt"), (Xs, ys, "ys")
-        sizes = [check_pair(*p, *sort, p[2] == private) for p in pairs if p[0] is not None]
+        sizes = [0 if p[0] is None else check_pair(*p, *sort, p[2] == private) for p in pairs]
         _check_any(owner, *sizes)
+        doubt_private(self, *self._sides(*sizes))
         X, y, name = (Xs, ys, "source") if self.protect == "target" else (Xt, yt, "target")
         _refuse_public(X, y, name, *sort)
         public = self._sample(X, y, name) if f"X{name[0]}" in tables else None
@@ -588,8 +589,9 @@ class PrivateAdaptation(PrivateEstimator):
         Warns
         -----
         DoubtWarning
-            If most rows or labels of the PUBLIC sample exceed the bounds, before a budget is charged: a
-            unit may be wrong.
+            Before a budget is charged: if most rows or labels of the PUBLIC sample exceed the bounds, so
+            that a unit may be wrong; if it has no records; or if the PRIVATE one has none, so that all
+            that is released is exact and public.
         PrivacyWarning
             If delta is above one over the number of private records.
         """

@@ -375,13 +375,20 @@ def contract(function: _F, room: str | None = None) -> _F:
     one = [n for n in rules if signature.parameters[n].kind not in _MANY]
     axes = {n: rules[n].axes for n in one if rules[n].axes is not None}
     name = written.__qualname__.rpartition("<locals>.")[2]
-    maker = name.endswith(".__init__")
+    kind, _, method = name.rpartition(".")
+    first = next(iter(signature.parameters), "") if kind else ""
 
     def outside(*args, **kwargs):
         values = bind(args, kwargs)
         if values is None:
             return written(*args, **kwargs)  # they do not fit: Python raises its own error
-        owner = type(args[0]).__name__ if maker else name
+        owner = name
+        if args and first in (
+            "self",
+            "cls",
+        ):  # the class that the user called, not that of the code
+            of = (args[0] if first == "cls" else type(args[0])).__name__
+            owner = of if method == "__init__" else f"{of}.{method}"
         for parameter, ask in asks:
             values[parameter] = ask(values[parameter], parameter, owner)
         if axes:

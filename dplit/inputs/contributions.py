@@ -202,6 +202,24 @@ def names_no_person(kind):
     inner = re.sub(r"^(extension[<(]'?|sparse\[)", "", name)
     return "" if _IDS.fullmatch(re.split(r"[\[(<,>']", inner, maxsplit=1)[0]) else type_said(name)
 
+# %% ../../nbs/inputs/contributions.ipynb #5b4ead12
+def _refuse_one_value(table, ids):
+    """Refuse a single value in place of ids, such as the number that is a column's name; what it is equal to plays no part."""
+    frame = hasattr(table, "iloc") and hasattr(table, "columns")
+    levels = table.columns.nlevels if frame else 1
+    pair = isinstance(ids, tuple) and 1 < len(ids) == levels != len(
+        table
+    )  # a name of several levels
+    if pair or np.isscalar(ids) and not isinstance(ids, str):
+        what, rest, column = ("place", "np.delete(table, j, axis=1)", "table[:, j]")
+        if frame:
+            what, rest, column = ("name", "table.drop(columns=[name])", "table[name]")
+        raise TypeError(
+            "ids: bound_contributions needs one id for each row, or the name of a column if it is text, and this is a "
+            f"single value. If it is the {what} of a column, pass the ids in it, and the table without it: "
+            f"bound_contributions({rest}, {column}, ...)."
+        )
+
 # %% ../../nbs/inputs/contributions.ipynb #c0a8e491
 def contribution_mask(ids, max_rows_per_person: RowsPerPerson) -> np.ndarray:
     """Which rows to keep so that no person has more than m: for labels and tables that belong together.
@@ -292,6 +310,7 @@ def bound_contributions(table, ids, max_rows_per_person: RowsPerPerson):
         raise TypeError(f"table: bound_contributions needs rows of numbers. {said}")
     if isinstance(ids, str):
         table, ids = _without_column(table, ids)
+    _refuse_one_value(table, ids)
     mask = _kept_of(ids, max_rows_per_person, "bound_contributions")
     if len(mask) != len(table):
         name = ' If this is the name of a column, pass it alone: ids="name".' * (len(mask) == 1)

@@ -143,6 +143,8 @@ def _typed(one, names, types):
         if listed := listed_by_type(kind):  # an Enum of polars, whose cells are never empty words
             one = one.with_columns(one[name].clear(1).fill_null(min(listed)).cast(kind))
             continue
+        if inner := getattr(getattr(kind, "pyarrow_dtype", None), "value_type", None):
+            kind = type(kind)(inner)  # a dictionary in pandas: the type of its values
         values = getattr(kind, "categories", None)
         kind = getattr(values, "dtype", getattr(kind, "value_type", kind))
         with suppress(Exception):  # a library may refuse to make a column of this type

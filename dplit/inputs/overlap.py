@@ -38,6 +38,10 @@ def _memory_of(column):
         return [column]
     if isinstance(getattr(column, "dtype", None), np.dtype) and hasattr(column, "to_numpy"):
         return [column.to_numpy()]
+    held = getattr(column, "array", None)  # of pandas: codes of categories, or cells next to a mask
+    for cells in (getattr(held, name, None) for name in ("codes", "_data")):
+        if isinstance(cells, np.ndarray):
+            return [cells]
     with suppress(Exception):  # a library, or pyarrow, that is not installed or shows nothing
         return [_bytes_of(chunk) for chunk in _chunks_of(column)]
     return []
@@ -48,7 +52,8 @@ def _chunks_of(column):
     if hasattr(column, "to_arrow"):
         from polars import CompatLevel
 
-        column = column.to_arrow(compat_level=CompatLevel.newest())  # strings too without a copy
+        # strings and categories too without a copy
+        column = column.to_physical().to_arrow(compat_level=CompatLevel.newest())
     elif hasattr(column, "array"):
         column = column.array.__arrow_array__()
     return [getattr(chunk, "indices", chunk) for chunk in getattr(column, "chunks", [column])]
@@ -59,10 +64,10 @@ _WIDTHS = {"string": 4, "large_string": 8, "string_view": 16}  # bytes of an off
 
 def _bytes_of(chunk):
     """The bytes that say where or what the cells of an Arrow array are, as an array of numpy over the same memory."""
-    # 0 for bits, which are not compared: neighbors share a byte
-    width = _WIDTHS.get(str(chunk.type)) or chunk.type.bit_width // 8
+    width = 8 * _WIDTHS.get(str(chunk.type), 0) or chunk.type.bit_width
     cells = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
-    return cells[chunk.offset * width : (chunk.offset + len(chunk)) * width]
+    first, last = chunk.offset * width, (chunk.offset + len(chunk)) * width
+    return cells[-(-first // 8) : last // 8]  # of bits, bytes that no neighbor shares
 
 
 def share_records(one, other, *, unknown=True):
@@ -71,7 +76,7 @@ def share_records(one, other, *, unknown=True):
     Parameters
     ----------
     one, other : array_like
-        Of any library; a table whose memory is not shown shares no record.
+        Tables or labels, of any library; one whose memory is not shown shares no record.
     unknown : bool
         What to answer where it is not known which bytes are one row.
 
@@ -81,7 +86,7 @@ def share_records(one, other, *, unknown=True):
         PUBLIC: the caller made the views.
     """
     if one is other:
-        return True
+        return not _is_empty(one)
     first, second = _columns_of(one), _columns_of(other)
     arrays = None in first or None in second  # an array may hold any column of a frame
     alike = product(first, second) if arrays else [(a, a) for a in first if a in second]
@@ -91,20 +96,27 @@ def share_records(one, other, *, unknown=True):
     )
 
 
+def _is_empty(table):
+    shape = (len(table),) if isinstance(table, (list, tuple)) else getattr(table, "shape", None)
+    return isinstance(shape, tuple) and shape[:1] == (0,)
+
+
 def _shares_memory(one, other):
     return np.shares_memory(*_in_one_file(one, other)[:2])
 
 
 def _shows_same_rows(one, other, unknown):
     """Whether two views of one array of numpy, or of one file, show the same rows of it, also in different columns."""
-    if not all(isinstance(table, np.ndarray) and table.ndim == 2 for table in (one, other)):
+    if not all(isinstance(table, np.ndarray) and table.ndim in (1, 2) for table in (one, other)):
         return False
     one, other, base = _in_one_file(one, other)
     if base is None:
         return False
     if base.ndim != 2:  # what a row of it is, is not known: only whole rows in their order pass
-        return unknown and any(
-            t.strides != (t.shape[1] * t.itemsize, t.itemsize) for t in (one, other)
+        return (
+            unknown
+            and one.ndim == other.ndim == 2
+            and any(t.strides != (t.shape[1] * t.itemsize, t.itemsize) for t in (one, other))
         )
     return _meet(*(_rows_in(table, base) for table in (one, other)))
 
@@ -172,19 +184,29 @@ def _is_one_file(one, other):
 
 # %% ../../nbs/inputs/overlap.ipynb #9a4af302
 _STARTS = "init", "center"  # parameters that are points, in the units of the records
+_SHORT = 20  # a tuple of fewer entries may be a constant of the program, which Python stores once
+
+
+def _arguments_of(estimator, args, kwargs):
+    """The PRIVATE and the PUBLIC tables and labels of a fit, lists of pairs (name, table)."""
+    names = getattr(estimator, "_private_tables", ())
+    given = inspect.signature(estimator.fit).bind(*args, **kwargs).arguments if names else {}
+    # labels are as private as their table: y as X, yt as Xt
+    names = {*names, *(f"y{name[1:]}" for name in names)}
+    private = [item for item in given.items() if item[0] in names]
+    return private, [item for item in given.items() if item[0] not in names]
 
 
 def _tables_of(estimator, args, kwargs):
-    """The PRIVATE and the PUBLIC tables of a fit, lists of pairs (name, table); labels have the rows of their table."""
-    names = getattr(estimator, "_private_tables", ())
-    given = inspect.signature(estimator.fit).bind(*args, **kwargs).arguments if names else {}
-    tables = [item for item in given.items() if item[0] not in LABELS and item[1] is not None]
-    private = [item for item in tables if item[0] in names]
-    return private, [item for item in tables if item[0] not in names]
+    """The same without labels, which have the rows of their table."""
+    return (
+        [(name, table) for name, table in side if name not in LABELS and table is not None]
+        for side in _arguments_of(estimator, args, kwargs)
+    )
 
 
 def doubt_one_table(estimator, args, kwargs):
-    """A doubt if a PUBLIC table, or a start, of a fit is a PRIVATE one or shows rows of it. No cell is read.
+    """A doubt if a PUBLIC table, its labels, or a start, of a fit are PRIVATE ones or show rows of them. No cell is read.
 
     Parameters
     ----------
@@ -193,7 +215,7 @@ def doubt_one_table(estimator, args, kwargs):
     args, kwargs : tuple, dict
         The arguments of `fit`.
     """
-    private, public = _tables_of(estimator, args, kwargs)
+    private, public = _arguments_of(estimator, args, kwargs)
     public += [(name, getattr(estimator, name, None)) for name in _STARTS]
     _doubt_shared(type(estimator).__name__, private, public)
 
@@ -215,15 +237,29 @@ def doubt_starts(estimator, settings, X):
 
 
 def _doubt_shared(owner, private, public):
-    """A doubt if one of some PUBLIC tables is a PRIVATE one or shows rows of it; both are pairs (name, table)."""
-    for (mine, one), (other, two) in product(private, public):
-        told = one is not None and two is not None and not isinstance(two, str)
-        if told and share_records(one, two, unknown=False):
-            what = "are" if one is two else "show rows of"
+    """One doubt about each of some PUBLIC tables that is a PRIVATE one or shows rows of it; both are pairs (name, table)."""
+    for other, two in public:
+        shared = [(mine, one) for mine, one in private if _is_shared(one, two)]
+        # labels come after their table
+        for mine, one in shared[-1:] if other in LABELS else shared[:1]:
+            if mine in LABELS and other in LABELS:
+                what = "are the same labels" if one is two else "show the same labels"
+            else:
+                what = "are one table" if one is two else "show rows of one table"
             doubt(
-                f"{mine} and {other} {what} one table: {owner} protects {mine}, and what it releases depends on "
+                f"{mine} and {other} {what}: {owner} protects {mine}, and what it releases depends on "
                 f"{other} without noise."
             )
+
+
+def _is_shared(one, two):
+    """Whether a PRIVATE table or labels show records that PUBLIC ones show; words and constants of the program do not."""
+    if one is None or two is None or isinstance(two, str):
+        return False
+    with suppress(Exception):  # an argument that a fit ignores may be anything
+        constant = one is two and isinstance(one, tuple) and len(one) < _SHORT
+        return not constant and share_records(one, two, unknown=False)
+    return False
 
 # %% ../../nbs/inputs/overlap.ipynb #5c0e11b1
 def doubt_again(ends, columns, owner):

@@ -109,8 +109,8 @@ def noisy_average_set(
     noise : Noise
         The `Noise` interface.
     weights : array_like of shape (n,), optional
-        PUBLIC number of targets that each cell represents. With weights, the spread t(S) of
-        Definition 5.4 is released too, as one more coordinate.
+        PUBLIC number of targets that each cell represents. With weights, the spread of the cells is
+        released too, as one more coordinate.
     mu, epsilon : float
         Total privacy cost, exactly one of the two: mu for Gaussian noise, epsilon for K-norm noise.
     laplace : bool
@@ -121,7 +121,8 @@ def noisy_average_set(
     averages : ndarray of shape (n, d)
         In the units of Xs; may lie outside the ball.
     spread : float or None
-        In the units of Xs; None without weights.
+        Weighted mean over cells of the mean distance of a cell to its t nearest rows, with noise; t(S) of
+        Definition 5.4 if the cells are the targets. In the units of Xs; None without weights.
 
     References
     ----------

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'EUCLIDEAN', 'Metric', 'PointMetric', 'MetricParams', 'blocks_of', 'doubt_target', 'public_table',
-           'refuse_similarities', 'target_and_sources', 'check_params', 'apart', 'as_distances', 'nearest_by',
-           'EuclideanRows', 'RowsByNumber']
+           'doubt_degrees', 'refuse_similarities', 'target_and_sources', 'check_params', 'apart', 'as_distances',
+           'nearest_by', 'EuclideanRows', 'RowsByNumber']
 
 # %% ../../nbs/source_target/distances.ipynb #d15a0002
 from collections.abc import Callable
@@ -115,11 +115,12 @@ def public_table(X, name, owner, apart=False, metric=""):
             f"{name}: {owner} needs rows that differ by 1e-150 or more in some column, or are all "
             "equal; choose other units."
         )
-    _doubt_degrees(metric, rows, name)
+    doubt_degrees(metric, rows, name)
     return rows
 
 # %% ../../nbs/source_target/distances.ipynb #39d15a41
-def _doubt_degrees(metric, rows, name):
+def doubt_degrees(metric, rows, name):
+    """For the haversine metric: refuse PUBLIC places without two columns, and doubt those that cannot be in radians."""
     if isinstance(metric, str) and metric == "haversine":
         if rows.shape[1] != 2:
             raise ValueError(
@@ -357,7 +358,7 @@ class RowsByNumber:
     def __init__(self, X, metric, params=None):
         self.X, self.metric, self.params = X, metric, params
         check_params(metric, params, X.shape[1])
-        _doubt_degrees(metric, X, "Xt")
+        doubt_degrees(metric, X, "Xt")
         self.given = isinstance(metric, str) and metric == "precomputed"
         self.points = np.arange(len(X))[:, None]
 

@@ -27,7 +27,8 @@ from ..inputs.doubts import A_ROUND, check_work
 from ..inputs.tables import check_fitted_columns, check_rows, keep_columns
 from .distances import _entries_of, _losses, _Near, _replace, _two_nearest
 from .distances import as_distances, blocks_of, check_params, EUCLIDEAN
-from .distances import doubt_target, EuclideanRows, Metric, MetricParams
+from .distances import doubt_degrees, doubt_target, EuclideanRows, Metric
+from .distances import MetricParams
 from .distances import nearest_by, PointMetric, RowsByNumber, target_and_sources
 
 # %% ../../nbs/source_target/medoids.ipynb #2d792bca
@@ -507,6 +508,27 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
         settle(self, given)
         return self
 
+    def fit_predict(
+        self, Xt: "ArrayLike", y: object = None, *, sources: "ArrayLike | None" = None
+    ) -> np.ndarray:
+        """Choose medoids and return `labels_`.
+
+        Parameters
+        ----------
+        Xt, y, sources
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        TypeError, ValueError
+            As by `fit`.
+        """
+        return self.fit(Xt, y, sources=sources).labels_
+
     def _choose(self, target, d0):
         """Medoids of a target; `d0` is the distance of its rows to their nearest source."""
         X, n_passes, n = target.points, self.n_passes, len(d0)
@@ -545,6 +567,7 @@ class SourceTargetKMedoids(ClusterMixin, PublicEstimator):
             return as_distances(rows[:, self.medoid_indices_]).argmin(axis=1)
         if self.metric in EUCLIDEAN:
             return NearestCenter(self.cluster_centers_)(rows)
+        doubt_degrees(self.metric, rows, "X")
         return nearest_by(rows, self.cluster_centers_, self.metric, self.metric_params)[0]
 
     @classmethod

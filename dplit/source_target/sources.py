@@ -215,9 +215,9 @@ class NoisyAverageSet(PrivateSources):
         PUBLIC. Number of averages, at medoids of the target; "all" for one at each target.
         Default: the cells of `covering_cells` ("all" if `variant="paper"`).
     spread : bool
-        PUBLIC. Whether to release t(S) too, the mean distance of a target to its t nearest sources,
-        which bounds the error of the averages. It makes the noise larger by a factor of about
-        1 + 1 / (2 n_cells), or 1 + 1 / (n_cells n_features) for K-norm noise.
+        PUBLIC. Whether to release `spread_` too, which bounds the error of the averages. It makes the
+        noise larger by a factor of about 1 + 1 / (2 n_cells), or 1 + 1 / (n_cells n_features) for
+        K-norm noise.
     variant : {"tight", "paper"}
         "paper": the noise of Theorems 5.3, 5.10 and 5.12 as published. The receipt states the
         privacy cost that this noise really has.
@@ -229,7 +229,12 @@ class NoisyAverageSet(PrivateSources):
     sources_ : ndarray of shape (n_cells, n_features)
         PUBLIC. In the units of the data; may lie outside the ball.
     spread_ : float
-        PUBLIC. Only with `spread=True`; in the units of the data. Noisy: it may be negative.
+        PUBLIC. Only with `spread=True`; in the units of the data. The mean distance of a target to its
+        cell, plus, with noise, that of its cell to the t sources nearest to the cell. But for the
+        noise it is at least t(S), the mean distance of a target to its t nearest sources, and equal to
+        it with n_cells="all"; and replacing the sources by `sources_` changes the mean distance of a
+        target to its nearest source or medoid by at most `spread_` plus the mean length of the noise.
+        Noisy: it may be negative.
 
     References
     ----------
@@ -306,7 +311,12 @@ class NoisyAverageSet(PrivateSources):
         averages, spread = noisy_average_set(
             Xs, cells, self.t, noise=noise, weights=weights, laplace=paper, **ball, **cost
         )
-        return {"sources_": averages} | ({"spread_": spread} if self.spread else {})
+        released = {"sources_": averages}
+        if self.spread:
+            # triangle inequality: a target is at most this much farther than its cell from the t sources
+            # nearest to the cell, and the t nearest to the target are no farther than those
+            released["spread_"] = spread + float(source_distance(Xt, cells).mean())
+        return released
 
     def _smaller_noise(self, cells, *costs):
         """Of several privacy costs the one with the least noise: with few averages, the pure one."""

@@ -1164,7 +1164,7 @@ def test_no_record_decides_whether_there_is_an_answer_at_the_ends_of_the_ranges(
     X, y = some(2, 2), some(2)
     other, source = (
         (np.vstack([some(1, 2), X[1:]]), np.r_[some(1), y[1:]]),
-        {"Xs": X.copy(), "ys": y},
+        {"Xs": X.copy(), "ys": y.copy()},
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -386,6 +386,10 @@ def test_any_number_of_clusters_at_no_additional_cost(where):
     assert np.all(np.abs(losses - true) < 4 * errors + 0.05 * losses[0])
     with pytest.raises(ValueError, match="cells"):
         model.centers_for(10**6)
+    # the class that was called, not that of the code
+    for call in (model.centers_for, lambda k: model.loss_curve([k])):
+        with pytest.raises(ValueError, match=r"GridKMeans\.(centers_for|loss_curve) needs"):
+            call(0)
 
 
 def test_ranges_and_points_are_in_the_units_of_the_columns():

@@ -8,6 +8,7 @@ import gc
 import hashlib
 import itertools
 import math
+import re
 import uuid
 import warnings
 import weakref
@@ -414,6 +415,35 @@ def test_a_refusal_names_the_function_that_was_called(name, ids):
     with pytest.raises((TypeError, ValueError), match=f"ids: {name} needs") as caught:
         call[name]()
     assert other not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [0, 7, 2.5, ("person", "id")])
+@pytest.mark.parametrize("ids", ["its name", "another"])
+def test_a_column_whose_name_is_no_text_is_passed_as_the_message_says(name, ids):
+    """Nothing said how. Whether such a column exists plays no part: an id may be equal to a name."""
+    names = [("x", "y"), name] if isinstance(name, tuple) else ["x", name]
+    names = pd.MultiIndex.from_tuples(names) if isinstance(name, tuple) else names
+    table = pd.DataFrame([[1.0, 5], [2.0, 5], [3.0, 6]], columns=names)
+    asked = name if ids == "its name" else ("p", "q") if isinstance(name, tuple) else 5
+    with pytest.raises(TypeError, match="ids: .*, and this is a single value") as caught:
+        bound_contributions(table, asked, 1)
+    code = re.search(r"without it: bound_contributions\((.*), \.\.\.\)", str(caught.value))[1]
+    rest, column = eval(f"({code})", {"table": table, "name": name})
+    assert bound_contributions(rest, column, 1).shape == (2, 1)
+
+
+def test_two_ids_of_a_table_with_two_levels_are_ids():
+    """Mutation: every pair is taken for a name."""
+    table = pd.DataFrame([[1.0], [2.0]], columns=pd.MultiIndex.from_tuples([("x", "y")]))
+    assert bound_contributions(table, ("x", "y"), 1).shape == (2, 1)
+
+
+def test_the_place_of_a_column_of_an_array_is_passed_as_the_message_says():
+    table = np.array([[1.0, 5], [2.0, 5], [3.0, 6]])
+    with pytest.raises(TypeError, match=r"np.delete\(table, j, axis=1\), table\[:, j\]") as caught:
+        bound_contributions(table, 1, 1)
+    assert "one id for each row" in str(caught.value)
+    assert bound_contributions(np.delete(table, 1, axis=1), table[:, 1], 1).shape == (2, 1)
 
 
 @pytest.mark.parametrize("ids", [["person"], ("person",), ["another"], [7], np.array(["person"])])

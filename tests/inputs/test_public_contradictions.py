@@ -33,6 +33,7 @@ from dplit.adaptation import NetworkLoss
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
 from dplit.inputs import DoubtWarning, bound_contributions
 from dplit.inputs.doubts import _KNOWN, Reach, check_reach, held_doubts, listed, reach_of, remember
+from dplit.inputs.overlap import doubt_one_table
 from dplit.ledger import choose_n_clusters, record_wise
 from dplit.source_target import NeighborNoisyAverages, NoisyAverageSet, source_distance
 
@@ -314,6 +315,10 @@ def test_degrees_where_radians_are_asked_for(sources):
     assert "latitude first" in said and "another order" in said
     ends = np.array([[np.pi / 2, np.pi], [-np.pi / 2, 2 * np.pi]])
     assert not doubts(lambda: model().fit(Xt=ends))
+    fitted = model().fit(Xt=np.radians(PARIS))
+    [said] = doubts(lambda: fitted.predict(PARIS))
+    assert said.startswith("in doubt: X: metric='haversine' takes radians")
+    assert not doubts(lambda: fitted.predict(np.radians(PARIS)))
     [said] = doubts(lambda: model().fit(Xt=[[1.0, 90.0]]))
     assert "longitude of 90" in said
 
@@ -334,8 +339,8 @@ ADAPT = {
 
 @pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
 @pytest.mark.parametrize("empty", [[], np.zeros((0, 2))], ids=["list", "array"])
-def test_a_public_sample_without_records_is_doubted_and_a_private_one_is_not(make, empty):
-    """Its filter left nothing; the sizes of both are public, but only a private one may be empty by chance."""
+def test_a_sample_without_records_is_doubted(make, empty):
+    """Its filter left nothing, or `protect` names the wrong sample: the sizes of both are public."""
     X = RNG.uniform(-0.5, 0.5, (40, 2))
     y = (X[:, 0] > 0) * 1
     for protect, other in ("target", "source"), ("source", "target"):
@@ -348,9 +353,58 @@ def test_a_public_sample_without_records_is_doubted_and_a_private_one_is_not(mak
         model = make(protect=protect, random_state=0)
         assert len(doubts(lambda model=model, given=given: model.fit(**given))) == 1
         assert model.learned_from_ == protect
-        # the other sample may be empty, and so may a source that is left out
-        assert not doubts(lambda given=given, p=other: make(protect=p, random_state=0).fit(**given))
+        # the other way round the private one is empty
+        said = costs_nothing(
+            lambda budget, given=given, p=other: budget.fit(make(protect=p), **given)
+        )
+        assert "nothing is private here" in said and f"there is no {other}" in said
     assert not doubts(lambda: make(random_state=0).fit(X, y))
+
+
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+@pytest.mark.parametrize("source", ["left out", "None", "list", "array", "frame"])
+def test_a_protected_source_that_is_not_there_is_doubted(make, source):
+    """The target was published exactly, in every fit the same, and nothing was said. Mutations: only an empty table counts, or only a missing one; `private=False` is forgotten."""
+    X = RNG.uniform(-0.5, 0.5, (40, 2))
+    y = (X[:, 0] > 0) * 1
+    frame = pd.DataFrame(X[:0])
+    given = {
+        "left out": {},
+        "None": {"Xs": None, "ys": None},
+        "list": {"Xs": [], "ys": []},
+        "array": {"Xs": X[:0], "ys": y[:0]},
+        "frame": {"Xs": frame, "ys": frame[0]},
+    }[source]
+    for kind in (make, lambda **more: make(**more).set_params(variant="paper")):
+        said = costs_nothing(lambda budget, k=kind: budget.fit(k(protect="source"), X, y, **given))
+        for words in ("the target is public under protect='source'", "there is no source", "exactly", "write protect='target'"):  # fmt: skip
+            assert words in said
+        (said,) = doubts(lambda k=kind: k(protect="source", random_state=0).fit(X, y, **given))
+        assert said.startswith("in doubt: nothing is private here")
+    free = make(protect="source").set_params(private=False, epsilon=None, delta=None)
+    assert not doubts(lambda: free.fit(X, y, **given))
+
+
+@pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
+@pytest.mark.parametrize(("protect", "alpha"), [("target", 1.0), ("source", 0.0)])
+def test_a_private_sample_that_alpha_leaves_out_is_a_note(make, protect, alpha):
+    """The parameter says so itself, as one of several in a search may. Mutation: alpha counts without public records too."""
+    X = RNG.uniform(-0.5, 0.5, (60, 2))
+    y = (X[:, 0] > 0) * 1
+    given = {"Xt": X[:30], "yt": y[:30], "Xs": X[30:], "ys": y[30:]}
+    model = make(protect=protect, alpha=alpha)
+    budget = PrivacyBudget(4.0, 1e-4)
+    (said,) = doubts(lambda: budget.fit(clone(model), **given))
+    assert said.startswith("note: nothing is private here") and f"alpha={alpha:g}" in said
+    assert budget.spent.epsilon == 0
+    for other in (1 - alpha, 0.5):
+        assert not doubts(lambda a=other: make(protect=protect, alpha=a).fit(**given))
+    letter = {"target": "s", "source": "t"}[protect]
+    alone = given | {f"X{letter}": X[:0], f"y{letter}": y[:0]}
+    (said,) = doubts(lambda: clone(model).fit(**alone))
+    assert (
+        "nothing is private" not in said
+    )  # without public records all weight is on the private ones
 
 
 @pytest.mark.parametrize("make", ADAPT.values(), ids=ADAPT)
@@ -438,7 +492,7 @@ def test_a_bounded_table_is_told_a_way_out_that_there_is():
     """It named a relation that the estimator does not have."""
     rows = bound_contributions(RNG.uniform(-0.5, 0.5, (60, 2)), np.arange(60) // 3, 2)
     y = np.arange(len(rows)) % 2
-    tables = {"Xt": rows, "yt": y, "Xs": np.array(rows), "ys": y}
+    tables = {"Xt": rows, "yt": y, "Xs": np.array(rows), "ys": y.copy()}
     for make in ADAPT.values():
         (said,) = doubts(lambda make=make: make(max_rows_per_person=2).fit(**tables))
         assert "add_remove" not in said and "how many rows are kept" in said
@@ -499,8 +553,8 @@ def test_two_tables_whose_columns_are_numbered_in_another_order_are_refused(kind
     one, other = (pd.DataFrame(RNG.uniform(-0.5, 0.5, (60, 2)), columns=pd.Index(names)) for names in ((other, one) if turned else (one, other)))  # fmt: skip
     y = np.arange(60) % 2
     calls = {
-        "adaptation": lambda b: b.fit(ADAPT["classification"](), one, y, Xs=other, ys=y),
-        "label shift": lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), one, y, Xs=other, ys=y),
+        "adaptation": lambda b: b.fit(ADAPT["classification"](), one, y, Xs=other, ys=[*y]),
+        "label shift": lambda b: b.fit(LabelShiftClassifier(epsilon=1.0), one, y, Xs=other, ys=[*y]),
         "sources": lambda b: b.fit(NeighborNoisyAverages(epsilon=1.0, radius=1.0), Xs=one, Xt=other),
         "init": lambda b: b.fit(NoisyLloyd(2, radius=1.0, init=other[:2], **COST), one),
     }  # fmt: skip
@@ -645,6 +699,109 @@ def test_a_private_table_that_is_public_too_is_doubted_by_every_door():
     }  # fmt: skip
     for name, call in asked.items():
         assert "one table" in costs_nothing(call), name
+
+
+N_LABELS = 80
+BITS = np.arange(N_LABELS) % 3 % 2
+LABELED = {  # a table with labels "y", and how its library gives that column
+    "pandas": lambda y: pd.DataFrame({"x": np.arange(1.0 * N_LABELS), "y": y}),
+    "pandas, words": lambda y: pd.DataFrame({"x": 1.0, "y": np.where(y, "yes", "no")}),
+    "pandas, objects": lambda y: pd.DataFrame({"x": 1.0, "y": y.astype(object)}),
+    "pandas, categories": lambda y: pd.DataFrame({"x": 1.0, "y": pd.Categorical(np.where(y, "b", "a"))}),
+    "pandas, Boolean": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y == 1, dtype="boolean")}),
+    "pandas, masked": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y, dtype="Int64")}),
+    "pandas, arrow bits": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y == 1, dtype="bool[pyarrow]")}),
+    "polars": lambda y: pl.DataFrame({"x": np.arange(1.0 * N_LABELS), "y": y}),
+    "polars, bits": lambda y: pl.DataFrame({"x": np.arange(1.0 * N_LABELS), "y": y == 1}),
+    "polars, categories": lambda y: pl.DataFrame({"y": np.where(y, "b", "a")}, schema={"y": pl.Categorical}),
+    "pyarrow, bits": lambda y: pa.table({"x": np.arange(1.0 * N_LABELS), "y": pa.array(y == 1)}),
+    "pyarrow, words": lambda y: pa.table({"y": pa.array(np.where(y, "b", "a").tolist()).dictionary_encode()}),
+    "an array": lambda y: {"y": y},
+    "a list": lambda y: {"y": y.tolist()},
+}  # fmt: skip
+
+
+class Labels:  # like an estimator that protects a target and its labels
+    _private_tables = "Xt", "yt"
+
+    def fit(self, Xt, yt=None, *, Xs=None, ys=None): ...
+
+
+def said_of_one(**given):
+    with held_doubts() as found:
+        doubt_one_table(Labels(), (), {"Xt": [[1.0]]} | given)
+    return found
+
+
+@pytest.mark.parametrize("library", LABELED)
+def test_private_labels_that_are_public_too_are_doubted(library):
+    """Only tables were compared. Mutations: labels are left out; a column of bits or categories is not compared, or shares a byte with its neighbor."""
+    table, other = (LABELED[library](BITS.copy()) for _ in range(2))
+    (said,) = said_of_one(yt=table["y"], ys=table["y"])
+    assert said.startswith("yt and ys ") and "same labels: Labels protects yt" in said
+    assert not said_of_one(yt=table["y"], ys=other["y"])
+    if library not in ("an array", "a list"):
+        (said,) = said_of_one(Xt=table, ys=table["y"])
+        assert said.startswith("Xt and ys show rows of one table")
+        assert not said_of_one(Xt=table, yt=table["y"])  # both private
+        assert not said_of_one(Xs=table, ys=table["y"])  # both public
+    if library != "a list":  # rows that only one of them has
+        cut = lambda a, b: table["y"][a:b]  # noqa: E731
+        assert not said_of_one(yt=cut(0, 35), ys=cut(35, 80))
+        assert said_of_one(yt=cut(0, 60), ys=cut(35, 80))
+
+
+def test_a_column_of_the_private_array_is_no_public_label():
+    """Mutations: labels in one dimension are not rows of their array; halves of one array are one table."""
+    for order in "CF":
+        Z = np.asarray(RNG.normal(size=(60, 4)), order=order)
+        assert said_of_one(Xt=Z[:, :2], ys=Z[:, 3]) and said_of_one(Xt=Z[::2, :2], ys=Z[::3, 3])
+        assert said_of_one(yt=Z[:, 2], ys=Z[::-1, 3])
+        assert not said_of_one(Xt=Z[:30, :3], yt=Z[:30, 3], Xs=Z[30:, :3], ys=Z[30:, 3])
+        assert not said_of_one(Xt=Z[::2, :3], yt=Z[::2, 3], Xs=Z[1::2, :3], ys=Z[1::2, 3])
+    loaded = Z.ravel().copy().reshape(Z.shape)  # what a row is, is not known
+    assert not said_of_one(Xt=loaded[:30], yt=loaded[:30, 3], Xs=loaded[30:], ys=loaded[30:, 3])
+
+
+def test_one_doubt_about_each_public_argument():
+    Z = RNG.normal(size=(30, 3))
+    y = Z[:, 2]
+    first, second = said_of_one(Xt=Z, yt=y, Xs=Z[:9], ys=y)
+    assert first.startswith("Xt and Xs show rows") and second.startswith("yt and ys are the same")
+
+
+def test_constants_and_what_is_empty_are_no_records():
+    """A tuple that occurs twice in a program is one object. Mutation: all tuples are constants, or none."""
+    first, second = (0, 1, 0, 1), (0, 1, 0, 1)
+    assert first is second
+    for shared in (first, (), [], np.zeros(0), np.zeros((0, 2)), pd.Series([], dtype=float), "y"):
+        assert not said_of_one(yt=shared, ys=shared), shared
+    classes = (0, 1)
+    model = ADAPT["classification"]().set_params(classes=classes)
+    assert not doubts(lambda: clone(model).fit(np.eye(2) / 2, list(classes), Xs=np.eye(2) / 3, ys=classes))  # fmt: skip
+    records = tuple(range(40))  # as zip makes them
+    assert said_of_one(yt=records, ys=records)
+
+
+def test_labels_of_the_wrong_side_are_refused_before_the_charge():
+    """All estimators with a public and a private sample, and a pipeline. Mutation: `protect` is not asked for."""
+    Z, S = RNG.uniform(-0.5, 0.5, (2, 80, 2))
+    frame = pd.DataFrame(Z, columns=["a", "b"])
+    frame["y"] = (Z[:, 0] > 0) * 1
+    y = lambda: frame["y"]  # noqa: E731
+    given = {"Xt": Z, "yt": y(), "Xs": S, "ys": y()}
+    cost = {"epsilon": 1.0, "delta": 1e-6}
+    asked = [ADAPT[kind](protect=side) for kind in ADAPT for side in ("target", "source")]
+    asked += [LabelShiftClassifier(epsilon=1.0), CovariateShiftClassifier(**cost), CovariateShiftRegressor(**cost)]  # fmt: skip
+    for model in asked:
+        said = costs_nothing(lambda budget, model=model: budget.fit(clone(model), **given))
+        mine, other = ("ys", "yt") if getattr(model, "protect", "") == "source" else ("yt", "ys")
+        assert f"{mine} and {other} show the same labels" in said
+        own = given | {"ys": (S[:, 0] > 0) * 1}
+        assert not doubts(lambda model=model, own=own: PrivacyBudget(9.0, 1e-3).fit(clone(model), **own))  # fmt: skip
+    pipe = make_pipeline(FunctionTransformer(record_wise(np.negative)), ADAPT["classification"]())
+    source = {"ncnvxadap__Xs": S, "ncnvxadap__ys": y()}
+    assert "the same labels" in costs_nothing(lambda budget: budget.fit(pipe, Z, y(), **source))
 
 
 def test_halves_of_one_file_are_two_tables(tmp_path):

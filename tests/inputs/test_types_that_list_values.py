@@ -55,6 +55,29 @@ def test_a_list_of_which_the_type_lists_no_value_is_refused_before_the_charge(va
         scaler(values).fit(frame(pl.Enum([]), (None, None)))
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"), [([1, 2], "int64"), ([1.5, 2.5], "double"), (["a", "b"], "words")]
+)
+@pytest.mark.parametrize("index", [pa.int8(), pa.int32()])
+def test_a_dictionary_of_arrow_in_pandas_has_the_type_of_its_values_in_a_pipeline(
+    values, kind, index
+):
+    """It was tried as float64: so the message said, and a list that no cell can be was refused after the charge."""
+    column = pa.array(values * (N // 2)).dictionary_encode()
+    column = column.cast(pa.dictionary(index, column.type.value_type))
+    made = pd.DataFrame({"a": AGES, "b": pd.Series(column, dtype=pd.ArrowDtype(column.type))})
+    model = PEMeans(2, radius=1.05, **COST)
+    for other in (
+        ([0.25], [7]) if kind == "words" else (["x", "y"], [0.25] if kind == "int64" else ["1.5"])
+    ):
+        said = refused(make_pipeline(scaler(other), model), made)
+        assert "every record would count as none" in said and f"{kind}, so" in said
+    fitted = PrivacyBudget(4.0, 1e-4).fit(
+        make_pipeline(scaler(values), PEMeans(2, radius=1.030776, **COST)), made
+    )
+    assert fitted[-1].spent_
+
+
 def test_a_list_of_which_the_type_lists_some_values_is_doubted():
     with pytest.warns(DoubtWarning, match="'east' cannot occur") as caught:
         scaler(["north", "east"]).fit(frame())

@@ -883,11 +883,12 @@ def test_one_model_of_the_source_may_be_in_two_parts():
     make = lambda model: LabelShiftClassifier(model, epsilon=1.0, random_state=0)  # noqa: E731
     given = {"a": labeled(8), "b": labeled(9)}
     parts = {
-        name: (make(source), X, y, {"Xs": X.copy(), "ys": y}) for name, (X, y) in given.items()
+        name: (make(source), X, y, {"Xs": X.copy(), "ys": y.copy()})
+        for name, (X, y) in given.items()
     }
     found = budget.parallel(parts)
     for name, (X, y) in given.items():
-        alone = make(LogisticRegression()).fit(X, y, Xs=X.copy(), ys=y)
+        alone = make(LogisticRegression()).fit(X, y, Xs=X.copy(), ys=y.copy())
         assert np.array_equal(found[name].predict(X), alone.predict(X))
     piped = {n: (make_pipeline(BoundedScaler(0, 1), p[0]), *p[1:3], {f"labelshiftclassifier__{k}": v for k, v in p[3].items()}) for n, p in parts.items()}  # fmt: skip
     assert len(PrivacyBudget(4.0, 1e-5).parallel(piped)) == 2

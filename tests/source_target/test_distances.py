@@ -233,6 +233,7 @@ def test_labels_of_another_row_go_to_the_nearest_medoid_though_a_source_is_neare
     assert model.labels_.tolist() == [0, 0, 0, 0] and model.medoid_indices_[0] in (2, 3)
     two = SourceTargetKMedoids(2).fit(X)
     assert [*two.labels_] == [*two.fit_predict(X)] == [*two.predict(X)]
+    assert [*two.labels_] == [*two.fit_predict(Xt=X)]  # by the names of `fit`
     assert two.labels_[0] == two.labels_[1] != two.labels_[2] == two.labels_[3]
     twins = SourceTargetKMedoids(3).fit(np.ones((5, 2)))
     assert twins.labels_.tolist() == [0] * 5  # ties go to the first

@@ -483,6 +483,34 @@ def test_refitting_replaces_everything_and_a_failed_refit_changes_nothing(make):
         assert all(vars(model)[name] is before[name] for name in before)
 
 
+@pytest.mark.parametrize("t", [1, 7, 50, 200])
+@pytest.mark.parametrize("n_cells", [1, 3, 20, "all", None])
+def test_the_spread_bounds_the_mean_distance_and_the_error(t, n_cells):
+    """It was that of the cells alone, below both where cells are few. Mutations: the distance of a target from its cell is left out, or counted twice; the mean is over cells; farther sources than the ball holds."""
+    rng = np.random.default_rng(t)
+    T, S = rng.uniform(-2, 2, size=(60, 2)), rng.normal(scale=1.5, size=(150, 2))
+    T[0] = [9.0, 0.0]  # outside of the ball: clipped, as sources are
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model = NAS(t=t, n_cells=n_cells, spread=True, rho=1e12).fit(Xs=S, Xt=T)
+    T, S = clip_to_ball(T, RADIUS), clip_to_ball(S, RADIUS)
+    far = (
+        -T / np.linalg.norm(T, axis=1, keepdims=True) * RADIUS
+    )  # dummies, where sources are missing
+    reach = np.sort(cdist(T, S), axis=1)[:, :t].sum(axis=1)
+    reach += max(t - len(S), 0) * np.linalg.norm(far - T, axis=1)
+    spread = reach.mean() / t
+    assert model.spread_ >= spread - 1e-4
+    assert model.spread_ >= source_target.diff_bound(T, S, model.sources_, 2 * RADIUS) - 1e-4
+    if n_cells == "all":
+        assert model.spread_ == pytest.approx(spread, abs=1e-4)
+    elif n_cells is not None and t <= len(S):
+        cells = T[source_target.target_cells(T, n_cells)]
+        away, own = cdist(T, cells).min(axis=1), cdist(T, cells).argmin(axis=1)
+        of_cells = np.sort(cdist(cells, S), axis=1)[:, :t].mean(axis=1)
+        assert model.spread_ == pytest.approx((away + of_cells[own]).mean(), abs=1e-4)
+
+
 def test_a_refit_without_the_spread_forgets_it():
     model = fit(NAS(epsilon=2.0, spread=True), Xs)
     assert np.isfinite(model.spread_)

@@ -319,6 +319,8 @@ def check_random_state(random_state, name="random_state", owner=""):
     fit with it uses different noise. A Generator without a SeedSequence cannot spawn others, and is refused.
     """
     try:
+        if isinstance(random_state, (bool, np.bool_)):
+            raise TypeError
         if random_state is not None:
             random_streams(copy.deepcopy(random_state))
         return random_state

@@ -346,6 +346,15 @@ def declared_classes(classes, name, owner):
     if array.ndim == 1:
         refuse_no_classes(classes, name, owner)
         array = np.asarray(array.tolist()) if array.dtype == object else array  # words of pandas
+    if (
+        array.ndim == 1
+        and array.dtype == object
+        and all(type(one) is int for one in array.tolist())
+    ):
+        raise ValueError(
+            f"{name}: {owner} needs classes that fit into 64 bits, and some of these whole numbers do not. Declare them as words, "
+            "and convert the labels to words."
+        )
     if array.ndim != 1 or array.dtype.kind not in LABEL_SORTS:
         raise ValueError(
             f"{name}={shown(classes)}: {owner} needs a list of at least two numbers or words."

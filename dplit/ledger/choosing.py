@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from ..accounting.gaussian import gaussian_epsilon
 from .rules import declared_cost
-from ..inputs.checks import check_between, check_count, check_positive, check_radius
+from ..inputs.checks import check_between, check_count, check_positive, check_radius, shown
 from ..inputs.contracts import between, ChanceOrOne, Count, Delta, Epsilon, Flag, positive
 from ..inputs.contracts import Relation, Rounds, Rule
 from ..accounting.receipts import largest_scale, Release
@@ -236,9 +236,9 @@ def choose_n_clusters(
     (3, 1)
     """
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
-    if not (made and "n_clusters" in estimator.get_params()):
+    if not (made and {"n_clusters", "epsilon"} <= {*estimator.get_params()}):
         raise TypeError(
-            "estimator: choose_n_clusters needs a private k-means, such as NoisyLloyd(...)."
+            f"estimator={estimator.__name__ if isinstance(estimator, type) else shown(estimator)}: choose_n_clusters needs a private k-means, such as NoisyLloyd(...)."
         )
     grid, (gain, bound) = n_clusters, _bounded(estimator, gain, bound, X)
     first = clone(estimator).set_params(n_clusters=grid[0], epsilon=epsilon, delta=delta)

@@ -370,12 +370,14 @@ def _made_of(steps, X):
     """A PUBLIC table like the one that the last step will receive, with as many records as X; X itself if no step changes it."""
     if all(_is_named(step, "passthrough") for _, step in steps):
         return X
-    scaled = all(_is_named(s, "passthrough") or type(s) is BoundedScaler for _, s in steps)
+    kept = lambda step: _is_named(step, "passthrough") or type(step) is BoundedScaler
+    other = next((name for name, step in steps if not kept(step)), None)
+    scaled, owner = other is None, f"a pipeline with the step {other!r}" if other else "a pipeline"
     if is_tensor(X) and not scaled:
         raise TypeError(
             "X is a tensor: of the steps of a pipeline only BoundedScaler takes one. Pass an array of numpy."
         )
-    if check_columns(X, "a pipeline", partitions=scaled, words=True) is None:
+    if check_columns(X, owner, partitions=scaled, words=True) is None:
         raise TypeError(
             "X is a list: a pipeline in a budget takes an array or a data frame, whose columns are known "
             "before a cell is read."

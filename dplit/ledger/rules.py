@@ -153,9 +153,9 @@ def declared_cost(estimator):
             f"{name}.privacy_cost() returned a {type(cost).__name__}: a budget charges a PrivacyCost."
         )
     if cost.epsilon == math.inf:
+        why = "its rho needs a delta" if getattr(estimator, "rho", 0) else "it protects nothing"
         raise ValueError(
-            f"{name} has no finite epsilon at delta={cost.delta:g}, so it cannot be charged: it protects "
-            "nothing (fit it yourself, on public or released data), or its rho needs a delta."
+            f"{name} has no finite epsilon at delta={cost.delta:g}, so it cannot be charged: {why}. A fit on public data needs no budget."
         )
     if not cost.is_upper_bound:
         raise TypeError(

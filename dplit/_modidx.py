@@ -1201,6 +1201,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dplit/command_line/files.py'),
                                           'dplit.command_line.files._refuse_types': ( 'command_line/files.html#_refuse_types',
                                                                                       'dplit/command_line/files.py'),
+                                          'dplit.command_line.files._schemas': ( 'command_line/files.html#_schemas',
+                                                                                 'dplit/command_line/files.py'),
                                           'dplit.command_line.files._spellings': ( 'command_line/files.html#_spellings',
                                                                                    'dplit/command_line/files.py'),
                                           'dplit.command_line.files._until_closed': ( 'command_line/files.html#_until_closed',

@@ -329,6 +329,12 @@ def _refuse_types(part, scaler):
     raise problem
 
 # %% ../../nbs/command_line/files.ipynb #1d39c0e3
+def _schemas(source):
+    """(part, names and PUBLIC types of its columns) for each Parquet part."""
+    parts = [part for part in source.parts if _carefully(is_parquet, part)]
+    return [(part, _carefully(lambda part: dict(_parquet(part, 0)), part)) for part in parts]
+
+
 def _lost_values(schemas, scaler):
     """(column, part, its PUBLIC type, the PUBLIC values that no cell of that type has as its text) of each list in each part of a Parquet table."""
     for c in (c for c in scaler.columns_ if c.values):
@@ -342,8 +348,7 @@ def _lost_values(schemas, scaler):
 def columns_in_doubt(source, scaler):
     """A sentence (PUBLIC) about each list that looks badly written, or with values that cannot occur in a Parquet column of its type, and about each range of a column of words. No row is read."""
     yield from filter(None, map(badly_listed, scaler.columns_))
-    parts = [part for part in Source.of(source).parts if _carefully(is_parquet, part)]
-    schemas = [(part, _carefully(lambda part: dict(_parquet(part, 0)), part)) for part in parts]
+    schemas = _schemas(Source.of(source))
     for c, found in groupby(_lost_values(schemas, scaler), itemgetter(0)):
         (_, _, kind, lost), *others = found
         if lost := [v for v in lost if all(v in other for *_, other in others)]:
@@ -352,13 +357,11 @@ def columns_in_doubt(source, scaler):
                 "Is the spelling right, and is no value there in two spellings? Otherwise leave them out."
             )
     for c in (c for c in scaler.columns_ if not c.values and c.missing is None):
-        types = [schema[c.name] for _, schema in schemas]
-        words = [one for one in types if column_kind(one) == "w"]
+        words = [kinds[c.name] for _, kinds in schemas if column_kind(kinds[c.name]) == "w"]
         if any(listed_by_type(one) is None for one in words):  # others were looked at before
             yield (
-                f"column {c.name!r} has a range, and may hold words by its type, {type_said(words[0]).lower()}: only reading "
-                "its cells, after a charge, would show that they cannot be used. Convert it to numbers first, declare a "
-                "list of its values, or declare a rule for missing cells, which all words would be."
+                f"column {c.name!r} has a range, and may hold words by its type, {type_said(words[0]).lower()}: only reading its cells, after "
+                "a charge, would show it. Convert it to numbers first, or declare a list of its values or a rule for missing cells."
             )
 
 # %% ../../nbs/command_line/files.ipynb #4421a781
@@ -431,7 +434,7 @@ def check_table(source, scaler):
     source = Source.of(source)
     for part in source.parts:
         _carefully(lambda part: is_parquet(part) and _refuse_types(part, scaler), part)
-    for c, part, kind, lost in _lost_values(source, scaler):
+    for c, part, kind, lost in _lost_values(_schemas(source), scaler):
         if len(lost) == len(c.values):
             raise ValueError(
                 f"{part.name}: column {c.name!r} is of the type {kind}, in which no declared value, such as "

@@ -2687,6 +2687,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dplit.ledger.choosing.search_budget': ( 'ledger/choosing.html#search_budget',
                                                                                 'dplit/ledger/choosing.py')},
             'dplit.ledger.ledger': { 'dplit.ledger.ledger.Budget': ('ledger/ledger.html#budget', 'dplit/ledger/ledger.py'),
+                                     'dplit.ledger.ledger.Budget._settle': ('ledger/ledger.html#budget._settle', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger.Budget.charge': ('ledger/ledger.html#budget.charge', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger.Budget.reserve': ('ledger/ledger.html#budget.reserve', 'dplit/ledger/ledger.py'),
                                      'dplit.ledger.ledger.Budget.settle': ('ledger/ledger.html#budget.settle', 'dplit/ledger/ledger.py'),

@@ -111,7 +111,7 @@ def settled(fit, budget, entry, receipt):
     """Settle the charge of a fit; the receipt of `KeptRows` states the cost of a person of the ledger too."""
     if isinstance(fit, KeptRows) and receipt is not None:
         receipt = replace(receipt, max_rows_per_person=fit.max_rows_per_person)
-    budget.settle(entry, receipt)
+    budget._settle(entry, receipt)
 
 # %% ../../nbs/command_line/persons.ipynb #39e00023
 def cost_of(options, model, budget):

@@ -64,10 +64,10 @@ _WIDTHS = {"string": 4, "large_string": 8, "string_view": 16}  # bytes of an off
 
 def _bytes_of(chunk):
     """The bytes that say where or what the cells of an Arrow array are, as an array of numpy over the same memory."""
-    width = 8 * _WIDTHS.get(str(chunk.type), 0) or chunk.type.bit_width
+    # 0 for bits, which are not compared: polars keeps those of all columns that are False throughout in one place
+    width = _WIDTHS.get(str(chunk.type)) or chunk.type.bit_width // 8
     cells = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
-    first, last = chunk.offset * width, (chunk.offset + len(chunk)) * width
-    return cells[-(-first // 8) : last // 8]  # of bits, bytes that no neighbor shares
+    return cells[chunk.offset * width : (chunk.offset + len(chunk)) * width]
 
 
 def share_records(one, other, *, unknown=True):

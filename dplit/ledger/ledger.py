@@ -445,16 +445,19 @@ class Budget(Ledger):
         Raises
         ------
         ValueError
-            If no such charge is open, or the receipt is certainly of another one: of another estimator, or not
-            of Gaussian noise where `gaussian` was declared.
+            If no such charge is open, or the receipt is certainly that of another estimator.
         LedgerError
             If the ledger cannot be read or written: the charge stays, at its stated cost.
         RuntimeError
             If the receipt is above the charge or has another neighboring relation: a bug was found. The
             receipt is charged in full.
         """
+        self._settle(entry, receipt, by_hand=True)
+
+    @method_of_budget("settle")
+    def _settle(self, entry: int, receipt: SomeReceipt | None = None, by_hand: Flag = False):
         receipt = receipt_in_unit(receipt, self.max_rows_per_person)
-        wrong = _close(self, entry, "settle", receipt)
+        wrong = _close(self, entry, "settle", receipt, by_hand)
         if wrong:
             raise RuntimeError(wrong)
 

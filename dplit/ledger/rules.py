@@ -444,29 +444,22 @@ def settled(asked, receipt, alone=False):
     )
 
 # %% ../../nbs/ledger/rules.ipynb #82e1fc87
-_NAMED = re.compile(
-    r"(?:of (?:a )?)?"  # titles of receipts begin so
-    r"((?:search over \d+ )?(\w+)(?:(?: and \w+)* in \d+ disjoint tables)?)"
-    r"(?: \(.*|[:;].*)?"  # what a ledger, or a fit, says further
-)
+_NAMED = r"(?:of (?:a )?)?"  # titles of receipts begin so
+_NAMED += r"((?:search over \d+ )?(\w+)(?:(?: and \w+)* in \d+ disjoint tables)?)"
+_NAMED += r"(?: \([^)]*\))*"  # what a ledger says further
 
 
-def _fit_named(text):
+def _fit_named(text, further=""):
     """What a fit of an estimator of dplit is called, by the name of its charge or the title of its receipt; None for other texts."""
-    found = _NAMED.fullmatch(text)
+    found = re.fullmatch(_NAMED + further, text)
     return found[1] if found and found[2] in sys.modules["dplit"].__all__ else None
 
 
 def mistaken(asked, receipt):
     """Why a receipt is certainly that of another charge than the reserved row: "" unless it is."""
-    charged, told = _fit_named(asked.estimator), _fit_named(receipt.title)
+    charged, told = _fit_named(asked.estimator), _fit_named(receipt.title, "(?:[:;].*)?")
     if charged and told and charged != told:
         return f"is the charge of {charged}, and this receipt is of {told}"
-    if asked.promise == "bounded" and receipt.mu is None and not problem(asked, receipt):
-        bound = gaussian_bound(asked.epsilon, asked.delta)
-        # others, such as a search, are not reserved as one Gaussian fit
-        if asked.counts.mu_squared == bound.mu_squared:
-            return "was reserved for Gaussian noise only, and this receipt lists a release of another kind"
     return ""
 
 # %% ../../nbs/ledger/rules.ipynb #8fb92de3

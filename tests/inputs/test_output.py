@@ -288,7 +288,7 @@ STEPS = {  # (owner, function, which of its calls, whether after it)
     "failing": (charging, "_failed", 1, False),
     "fitted": (NoisyLloyd, "fit", 1, True),
     "centers written": (Receipt, "to_dict", 2, False),
-    "both written": (PrivacyBudget, "settle", 1, False),
+    "both written": (PrivacyBudget, "_settle", 1, False),
     "summary printed": (commands, "_finish", 1, True),
     "table closed": (tour, "drain", 1, False),
     "leaving": (sys, "exit", 1, False),

@@ -31,7 +31,7 @@ from dplit import (
 )
 from dplit.adaptation import NetworkLoss
 from dplit.clustering import GridKMeans, HDPEMeans, MaxCoverKMeans, NoisyLloyd
-from dplit.inputs import DoubtWarning, bound_contributions
+from dplit.inputs import DoubtWarning, bound_contributions, overlap
 from dplit.inputs.doubts import _KNOWN, Reach, check_reach, held_doubts, listed, reach_of, remember
 from dplit.inputs.overlap import doubt_one_table
 from dplit.ledger import choose_n_clusters, record_wise
@@ -710,11 +710,8 @@ LABELED = {  # a table with labels "y", and how its library gives that column
     "pandas, categories": lambda y: pd.DataFrame({"x": 1.0, "y": pd.Categorical(np.where(y, "b", "a"))}),
     "pandas, Boolean": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y == 1, dtype="boolean")}),
     "pandas, masked": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y, dtype="Int64")}),
-    "pandas, arrow bits": lambda y: pd.DataFrame({"x": 1.0, "y": pd.array(y == 1, dtype="bool[pyarrow]")}),
     "polars": lambda y: pl.DataFrame({"x": np.arange(1.0 * N_LABELS), "y": y}),
-    "polars, bits": lambda y: pl.DataFrame({"x": np.arange(1.0 * N_LABELS), "y": y == 1}),
     "polars, categories": lambda y: pl.DataFrame({"y": np.where(y, "b", "a")}, schema={"y": pl.Categorical}),
-    "pyarrow, bits": lambda y: pa.table({"x": np.arange(1.0 * N_LABELS), "y": pa.array(y == 1)}),
     "pyarrow, words": lambda y: pa.table({"y": pa.array(np.where(y, "b", "a").tolist()).dictionary_encode()}),
     "an array": lambda y: {"y": y},
     "a list": lambda y: {"y": y.tolist()},
@@ -735,7 +732,7 @@ def said_of_one(**given):
 
 @pytest.mark.parametrize("library", LABELED)
 def test_private_labels_that_are_public_too_are_doubted(library):
-    """Only tables were compared. Mutations: labels are left out; a column of bits or categories is not compared, or shares a byte with its neighbor."""
+    """Only tables were compared. Mutations: labels are left out; a column of categories is not compared."""
     table, other = (LABELED[library](BITS.copy()) for _ in range(2))
     (said,) = said_of_one(yt=table["y"], ys=table["y"])
     assert said.startswith("yt and ys ") and "same labels: Labels protects yt" in said
@@ -749,6 +746,19 @@ def test_private_labels_that_are_public_too_are_doubted(library):
         cut = lambda a, b: table["y"][a:b]  # noqa: E731
         assert not said_of_one(yt=cut(0, 35), ys=cut(35, 80))
         assert said_of_one(yt=cut(0, 60), ys=cut(35, 80))
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_whether_all_cells_are_false_is_not_asked(gap):
+    """Mutation: bits are compared. polars keeps all columns that are False throughout in one place, so the answer told whether one cell is not."""
+    cells = [np.arange(N_LABELS) + 0.5 for _ in range(2)]
+    one, other = (pl.Series(c.tolist()) for c in cells)
+    one = pl.Series([None, *cells[0][1:].tolist()]) if gap else one
+    tables = [pl.DataFrame({"x": s.fill_null(0.0), "gap": s.is_null()}) for s in (one, other)]
+    assert not overlap.share_records(*tables) and not said_of_one(
+        yt=one.is_null(), ys=other.is_null()
+    )
+    assert overlap.share_records(tables[0], tables[0][3:])
 
 
 def test_a_column_of_the_private_array_is_no_public_label():

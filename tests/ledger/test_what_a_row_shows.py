@@ -111,7 +111,7 @@ def test_a_cost_is_not_erased_by_the_receipt_of_another():
 
 def reserved(budget, model):
     """The number of the entry of a fit that was interrupted before it was settled."""
-    with mock.patch.object(PrivacyBudget, "settle", side_effect=KeyboardInterrupt):
+    with mock.patch.object(PrivacyBudget, "_settle", side_effect=KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
             budget.fit(model, X)
     return [*printed(budget)][-1]
@@ -150,7 +150,7 @@ def test_a_part_or_a_candidate_does_not_settle_the_whole():
     one = PEMeans(2, **BALL).fit(X).spent_
     parts = {"north": (PEMeans(2, **BALL), X[:100]), "south": (PEMeans(2, **BALL), X[100:])}
     stop = KeyboardInterrupt
-    with mock.patch.object(PrivacyBudget, "settle", side_effect=stop), pytest.raises(stop):
+    with mock.patch.object(PrivacyBudget, "_settle", side_effect=stop), pytest.raises(stop):
         budget.search(model, grid, X, epsilon=0.5)
     with (
         mock.patch.object(dplit.ledger.parallel, "close_with", side_effect=stop),
@@ -165,21 +165,31 @@ def test_a_part_or_a_candidate_does_not_settle_the_whole():
     assert {row.state for row in budget.ledger} == {"settled"}
 
 
-def test_a_receipt_of_another_kind_of_noise_settles_nothing():
-    """Where `gaussian` was declared; one above the charge is a bug, as before, and is charged in full."""
-    budget = PrivacyBudget(**LIMITS)
-    number = budget.reserve(0.3, 1e-7, gaussian=True)
-    with pytest.raises(
-        ValueError, match=f"entry {number} was reserved for Gaussian noise only, and"
-    ):
-        budget.settle(number, LAPLACE)
-    budget.settle(number, gaussians(0.01))
-    dear = budget.reserve(0.3, 1e-7, gaussian=True)
+def named(name):
+    """A wrapper whose cost has the name of an estimator."""
+    return type(name, (Spender,), {})
+
+
+def test_a_receipt_above_its_charge_is_a_bug_whosever_it_is():
+    """Mutation: the guard comes first, so a wrapper that spends eight times its charge is handed out, again and again."""
+    dear = PEMeans(2, **BALL | {"epsilon": 8.0}).fit(X).spent_
+    budget = PrivacyBudget(20.0, 1e-4)
+    wrapper = named("NoisyLloyd")(1.0, receipt=dear)
     with pytest.raises(RuntimeError, match="a bug was found"):
-        budget.settle(
-            dear, dataclasses.replace(LAPLACE, releases=[Release("x", "laplace", epsilon=0.29)])
-        )
+        budget.fit(wrapper, None)
+    number = budget.reserve(1.0, 1e-6, name="NoisyLloyd")
+    with pytest.raises(RuntimeError, match="a bug was found"):
+        budget.settle(number, dear)
     assert [row.state for row in budget.ledger] == ["settled"] * 2
+
+
+def test_a_budget_knows_whose_receipt_it_is():
+    """Mutation: the guard is asked for a fit too. A wrapper may hand on the receipt of another estimator."""
+    budget = PrivacyBudget(20.0, 1e-4)
+    spent = PEMeans(2, **BALL | {"delta": 1e-7}).fit(X).spent_
+    with warnings.catch_warnings(action="error"):
+        budget.fit(named("HDPEMeans")(1.1, receipt=spent), None)
+    assert [row.state for row in budget.ledger] == ["settled"]
 
 
 def honest():
@@ -189,6 +199,8 @@ def honest():
     yield {"name": "a study", "gaussian": True}, pe
     yield {"name": "PEMeans", "gaussian": True}, pe
     yield {"name": "PEMeans of April", "gaussian": True}, NoisyLloyd(2, **BALL).fit(X).spent_
+    yield {"name": "NoisyLloyd: and PEMeans afterwards"}, pe
+    yield {"gaussian": True}, LAPLACE
     yield {"name": "NoisyLloyd"}, dataclasses.replace(sum([pe]), title="")  # made of others
     yield {"name": "PEMeans", "fixed": True}, gaussians(0.01)
     yield {"name": "PEMeans"}, top
@@ -197,7 +209,7 @@ def honest():
     yield {"gaussian": True}, NOTHING
 
 
-@pytest.mark.parametrize("i", range(9))
+@pytest.mark.parametrize("i", range(11))
 def test_honest_receipts_settle(i):
     how, receipt = [*honest()][i]
     budget = PrivacyBudget(**LIMITS)

@@ -17,6 +17,7 @@ from .files import _carefully, _csv_cells, _open_csv, _parquet, read_names
 from .sources import is_parquet
 from ..inputs.checks import column_kind
 from ..inputs.contributions import names_no_person, Persons
+from ..ledger.charging import settle_entry
 from ..ledger.rules import cost_for
 from ..ledger.units import said as in_words
 
@@ -111,7 +112,7 @@ def settled(fit, budget, entry, receipt):
     """Settle the charge of a fit; the receipt of `KeptRows` states the cost of a person of the ledger too."""
     if isinstance(fit, KeptRows) and receipt is not None:
         receipt = replace(receipt, max_rows_per_person=fit.max_rows_per_person)
-    budget._settle(entry, receipt)
+    settle_entry(budget, entry, receipt)
 
 # %% ../../nbs/command_line/persons.ipynb #39e00023
 def cost_of(options, model, budget):

@@ -13,8 +13,8 @@ import uuid
 from dataclasses import replace
 from typing import Annotated, Any, Self
 
-from .charging import charged, _close, method_of_budget, require_room
-from .charging import _reserve, _stated
+from .charging import charged, method_of_budget, require_room
+from .charging import _reserve, settle_entry, _stated
 from .parallel import fit_in_parallel
 from .planning import quote_fits
 from .admission import ADDED, balance, epsilon_in_words, late_in_words, Model, next_fit
@@ -32,7 +32,7 @@ from ..inputs.contracts import between, contract, DeltaOrZero, Epsilon, Flag
 from ..inputs.contracts import instance, one_of, Relation, RowsPerPerson
 from ..accounting.receipts import Line, Receipt, rounded_up, Table, unit_of_privacy
 from .units import compare_limits, limits_text, read_limits, share_in_words
-from .units import receipt_in_unit, told_in_unit
+from .units import told_in_unit
 from .search import search_among
 
 # %% ../../nbs/ledger/ledger.ipynb #940fa965
@@ -452,14 +452,7 @@ class Budget(Ledger):
             If the receipt is above the charge or has another neighboring relation: a bug was found. The
             receipt is charged in full.
         """
-        self._settle(entry, receipt, by_hand=True)
-
-    @method_of_budget("settle")
-    def _settle(self, entry: int, receipt: SomeReceipt | None = None, by_hand: Flag = False):
-        receipt = receipt_in_unit(receipt, self.max_rows_per_person)
-        wrong = _close(self, entry, "settle", receipt, by_hand)
-        if wrong:
-            raise RuntimeError(wrong)
+        settle_entry(self, entry, receipt, by_hand=True)
 
 # %% ../../nbs/ledger/ledger.ipynb #fa793d4a
 def _file_of(path, wanted):

@@ -276,7 +276,7 @@ TERMINALS = """
 import json, os, pty, runpy, sys
 from dplit import PrivacyBudget
 from dplit.ledger import charging
-from dplit.command_line import command as commands, tour
+from dplit.command_line import command as commands, persons, tour
 from dplit.estimators import NoisyLloyd
 from dplit.accounting import Receipt
 
@@ -288,7 +288,7 @@ STEPS = {  # (owner, function, which of its calls, whether after it)
     "failing": (charging, "_failed", 1, False),
     "fitted": (NoisyLloyd, "fit", 1, True),
     "centers written": (Receipt, "to_dict", 2, False),
-    "both written": (PrivacyBudget, "_settle", 1, False),
+    "both written": (persons, "settle_entry", 1, False),
     "summary printed": (commands, "_finish", 1, True),
     "table closed": (tour, "drain", 1, False),
     "leaving": (sys, "exit", 1, False),

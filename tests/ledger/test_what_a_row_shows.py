@@ -111,7 +111,7 @@ def test_a_cost_is_not_erased_by_the_receipt_of_another():
 
 def reserved(budget, model):
     """The number of the entry of a fit that was interrupted before it was settled."""
-    with mock.patch.object(PrivacyBudget, "_settle", side_effect=KeyboardInterrupt):
+    with mock.patch.object(dplit.ledger.charging, "settle_entry", side_effect=KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
             budget.fit(model, X)
     return [*printed(budget)][-1]
@@ -150,7 +150,10 @@ def test_a_part_or_a_candidate_does_not_settle_the_whole():
     one = PEMeans(2, **BALL).fit(X).spent_
     parts = {"north": (PEMeans(2, **BALL), X[:100]), "south": (PEMeans(2, **BALL), X[100:])}
     stop = KeyboardInterrupt
-    with mock.patch.object(PrivacyBudget, "_settle", side_effect=stop), pytest.raises(stop):
+    with (
+        mock.patch.object(dplit.ledger.charging, "settle_entry", side_effect=stop),
+        pytest.raises(stop),
+    ):
         budget.search(model, grid, X, epsilon=0.5)
     with (
         mock.patch.object(dplit.ledger.parallel, "close_with", side_effect=stop),

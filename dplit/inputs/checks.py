@@ -300,6 +300,8 @@ def check_neighboring(neighboring, name="neighboring", owner=""):
 
 def random_streams(random_state):
     """Two independent generators, (public, noise), from anything that numpy or scikit-learn accepts as a seed."""
+    if isinstance(random_state, (bool, np.bool_)):  # numpy takes True for 1
+        raise TypeError("a truth is no seed")
     if isinstance(random_state, np.random.Generator):
         return random_state.spawn(2)
     if isinstance(random_state, np.random.RandomState):
@@ -319,8 +321,6 @@ def check_random_state(random_state, name="random_state", owner=""):
     fit with it uses different noise. A Generator without a SeedSequence cannot spawn others, and is refused.
     """
     try:
-        if isinstance(random_state, (bool, np.bool_)):
-            raise TypeError
         if random_state is not None:
             random_streams(copy.deepcopy(random_state))
         return random_state

@@ -383,10 +383,8 @@ def contract(function: _F, room: str | None = None) -> _F:
         if values is None:
             return written(*args, **kwargs)  # they do not fit: Python raises its own error
         owner = name
-        if args and first in (
-            "self",
-            "cls",
-        ):  # the class that the user called, not that of the code
+        # the class that the user called, not that of the code
+        if args and first in {"self", "cls"}:
             of = (args[0] if first == "cls" else type(args[0])).__name__
             owner = of if method == "__init__" else f"{of}.{method}"
         for parameter, ask in asks:

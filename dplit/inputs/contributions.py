@@ -207,9 +207,8 @@ def _refuse_one_value(table, ids):
     """Refuse a single value in place of ids, such as the number that is a column's name; what it is equal to plays no part."""
     frame = hasattr(table, "iloc") and hasattr(table, "columns")
     levels = table.columns.nlevels if frame else 1
-    pair = isinstance(ids, tuple) and 1 < len(ids) == levels != len(
-        table
-    )  # a name of several levels
+    # a name of several levels
+    pair = isinstance(ids, tuple) and 1 < len(ids) == levels != len(table)
     if pair or np.isscalar(ids) and not isinstance(ids, str):
         what, rest, column = ("place", "np.delete(table, j, axis=1)", "table[:, j]")
         if frame:

@@ -316,10 +316,10 @@ def _is_frame(table):
 def _mostly_outside(table, reach, name, owner):
     """Whether most rows of a PUBLIC table lie outside of the output of a scaler, or it is a frame with words."""
     with suppress(TypeError, ValueError):  # an empty one
-        if _is_frame(table) and not {*map(column_kind, column_types(table, table.shape[1]))} <= {
-            *"biuf",
-            "",
-        }:
+        kinds = (
+            {*map(column_kind, column_types(table, table.shape[1]))} if _is_frame(table) else set()
+        )
+        if not kinds <= {*"biuf", ""}:
             return True
         rows, room = check_rows(table, owner, name), 1e-6 * (reach.high - reach.low)
         if rows.shape[1:] == reach.low.shape:

@@ -231,10 +231,10 @@ class NoisyAverageSet(PrivateSources):
     spread_ : float
         PUBLIC. Only with `spread=True`; in the units of the data. The mean distance of a target to its
         cell, plus, with noise, that of its cell to the t sources nearest to the cell. Where no point
-        has to be clipped to the ball, and but for the noise, it is at least t(S), the mean distance of a target to its t nearest sources, and equal to
-        it with n_cells="all"; and replacing the sources by `sources_` changes the mean distance of a
-        target to its nearest source or medoid by at most `spread_` plus the mean length of the noise.
-        Noisy: it may be negative.
+        has to be clipped to the ball, and but for the noise, it is at least t(S), the mean distance of
+        a target to its t nearest sources, and equal to it with n_cells="all"; and replacing the sources
+        by `sources_` changes the mean distance of a target to its nearest source or medoid by at most
+        `spread_` plus the mean length of the noise. Noisy: it may be negative.
 
     References
     ----------
